@@ -6,17 +6,17 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from agents import saved
-from agents.modules import attribute_named
-from agents.network_settings import NetworkSettings
-from agents.policies.distributions import Distribution
-from agents.policies.numpy_policy import Parameters, PolicyParameters
-from agents.settings import ConfigError, Settings
-from agents.spaces import Spaces
+from workflow_rl.agents import saved
+from workflow_rl.agents.modules import attribute_named
+from workflow_rl.agents.network_settings import NetworkSettings
+from workflow_rl.agents.policies.distributions import Distribution
+from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
+from workflow_rl.agents.settings import ConfigError, Settings
+from workflow_rl.agents.spaces import Spaces
 
 if TYPE_CHECKING:
-    from agents.replay import Transitions
-    from agents.trajectory import Trajectory
+    from workflow_rl.agents.replay import Transitions
+    from workflow_rl.agents.trajectory import Trajectory
 
 ENTRY_POINTS = "workflow_rl.algorithms"
 """Installed packages register their algorithms in this group of entry points."""
@@ -199,9 +199,9 @@ _registered: dict[str, Algorithm] = {}
 
 @functools.cache
 def _of_this_package() -> dict[str, Algorithm]:
-    from agents.mbpo.algorithm import MBPO
-    from agents.ppo.algorithm import PPO
-    from agents.sac.algorithm import SAC
+    from workflow_rl.agents.mbpo.algorithm import MBPO
+    from workflow_rl.agents.ppo.algorithm import PPO
+    from workflow_rl.agents.sac.algorithm import SAC
 
     return {one.name: one for one in (PPO(), SAC(), MBPO())}
 

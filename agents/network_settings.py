@@ -6,9 +6,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from agents.policies.networks import ACTIVATIONS, NETWORKS
-from agents.policies.own_network import kind_of
-from agents.settings import ConfigError, LayerSizes, OneOf, Positive, Settings, Share
+from workflow_rl.agents.policies.networks import ACTIVATIONS, NETWORKS
+from workflow_rl.agents.policies.own_network import kind_of
+from workflow_rl.agents.settings import ConfigError, LayerSizes, OneOf, Positive, Settings, Share
 
 
 def _name_of(network: Any) -> Any:

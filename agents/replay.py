@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import Actions
-from agents.trajectory import FloatArray, Trajectory
+from workflow_rl.agents.policies.distributions import Actions
+from workflow_rl.agents.trajectory import FloatArray, Trajectory
 
 
 class Transitions(NamedTuple):

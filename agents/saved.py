@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from agents.network_settings import NetworkSettings
-from agents.policies.distributions import Distribution, from_plain, to_plain
-from agents.policies.entity_layout import EntityLayout, carried, layout_of
-from agents.policies.networks import NETWORKS, Layers
-from agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.network_settings import NetworkSettings
+from workflow_rl.agents.policies.distributions import Distribution, from_plain, to_plain
+from workflow_rl.agents.policies.entity_layout import EntityLayout, carried, layout_of
+from workflow_rl.agents.policies.networks import NETWORKS, Layers
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 
 
 def saved_number(state: Mapping[str, Any], name: str) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from agents.policies.distributions import Bounds, Distribution
-from agents.policies.entity_layout import EntityLayout
-from agents.team import TeamLayout
+from workflow_rl.agents.policies.distributions import Bounds, Distribution
+from workflow_rl.agents.policies.entity_layout import EntityLayout
+from workflow_rl.agents.team import TeamLayout
 
 
 class Spaces(NamedTuple):

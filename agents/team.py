@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.entity_layout import MOST
-from agents.trajectory import Trajectory
+from workflow_rl.agents.policies.entity_layout import MOST
+from workflow_rl.agents.trajectory import Trajectory
 
 ABSENT, BUSY, ACTS, CUT_OFF = 0, 1, 2, 3
 """An agent's status: it is not there; it is there and decides nothing; it decides; it shows what it

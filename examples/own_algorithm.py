@@ -10,13 +10,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-# In an installed package these are workflow_rl.agents.algorithm and so on.
-from agents.algorithm import Agent, Algorithm
-from agents.network_settings import NetworkSettings
-from agents.policies.actor_critic import ActorCritic
-from agents.policies.distributions import to_plain
-from agents.policies.torch_distributions import log_prob_and_entropy
-from agents.settings import ConfigError
+from workflow_rl.agents.algorithm import Agent, Algorithm
+from workflow_rl.agents.network_settings import NetworkSettings
+from workflow_rl.agents.policies.actor_critic import ActorCritic
+from workflow_rl.agents.policies.distributions import to_plain
+from workflow_rl.agents.policies.torch_distributions import log_prob_and_entropy
+from workflow_rl.agents.settings import ConfigError
 
 
 class Config(NetworkSettings):

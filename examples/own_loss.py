@@ -4,7 +4,7 @@ python -m workflow_rl train-async --env CartPole-v1 --algorithm examples.own_los
   --total-steps 30000 --epochs 5 --run-dir runs/spo
 """
 
-from agents.ppo.algorithm import PPO  # Installed: workflow_rl.agents.ppo.algorithm.
+from workflow_rl.agents.ppo.algorithm import PPO  # Installed: workflow_rl.agents.ppo.algorithm.
 
 
 def spo_loss(ratio, advantage, clip_range):

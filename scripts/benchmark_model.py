@@ -19,8 +19,8 @@ import workflow_rl  # isort: skip  # noqa: F401  # Pins kernels before anything 
 import click
 import numpy as np
 
-from agents.mbpo.agent import MBPOAgent
-from agents.mbpo.model_error import errors_ahead
+from workflow_rl.agents.mbpo.agent import MBPOAgent
+from workflow_rl.agents.mbpo.model_error import errors_ahead
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.reporting.harness import text_table

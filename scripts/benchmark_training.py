@@ -31,8 +31,8 @@ import workflow_rl  # isort: skip  # noqa: F401  # Pins kernels before anything 
 import click
 import cloudpickle
 
-from agents.policies.numpy_policy import Policy
-from agents.trajectory import Trajectory
+from workflow_rl.agents.policies.numpy_policy import Policy
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.cluster import LOCAL, NONE, connected
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Reply

@@ -12,7 +12,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 # A copy: a build leaves files in the folder.
 mkdir "$folder/source" "$folder/empty"
-cp -r agents workflow_rl LICENSE README.md pyproject.toml requirements.txt setup.py "$folder/source"
+cp -r agents workflow_rl LICENSE README.md pyproject.toml requirements.txt "$folder/source"
 "$python" -m venv "$folder/venv"
 if [ "$versions" = lowest ]; then
   grep -oP '^    "\K[\w-]+>=[\w.]+(?=,<)' pyproject.toml | sed 's/>=/==/' | tee "$folder/lowest.txt"

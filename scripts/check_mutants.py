@@ -28,8 +28,8 @@ from cosmic_ray.work_item import MutationSpec, TestOutcome
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("collection", "environments", "runs", "cage2/agent", "cage2/scoring")
-SEARCHED = ("agents", *(f"workflow_rl/{room}" for room in ROOMS))
+ROOMS = ("agents", "collection", "environments", "runs", "cage2/agent", "cage2/scoring")
+SEARCHED = tuple(f"workflow_rl/{room}" for room in ROOMS)
 """Where modules learn, collect, select, score, save or load."""
 TEST_FILES = 8
 """How many test files at most have to notice."""
@@ -98,7 +98,7 @@ def main(modules: tuple[str, ...], sample: int, seed: int, timeout: float) -> No
     """Break MODULE..., files or folders, or all that learns, collects, scores, saves or loads."""
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
-    graph = grimp.build_graph("agents", "workflow_rl", "tests", cache_dir=None)
+    graph = grimp.build_graph("workflow_rl", "tests", cache_dir=None)
     commands = {
         str(path): command_of(str(path), graph)
         for one in map(Path, modules or SEARCHED)

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-BUILT_FROM = ("agents", "workflow_rl", "LICENSE", "README.md", "pyproject.toml", "setup.py")
+BUILT_FROM = ("agents", "workflow_rl", "LICENSE", "README.md", "pyproject.toml", "requirements.txt")
 
 
 def build_wheel(folder: Path) -> Path:
     """Build this checkout's wheel, from a copy: a build leaves files in its folder."""
     source = folder / "source"
     source.mkdir()
-    for name in (*BUILT_FROM, "requirements.txt"):
+    for name in BUILT_FROM:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, source / name)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]

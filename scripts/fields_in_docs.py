@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
-from agents.settings import Settings
+from workflow_rl.agents.settings import Settings
 
 _PLACE = re.compile(r"^<!-- fields: ([\w.]+) -->$", re.MULTILINE)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from agents.settings import ConfigError
 from tests.drawn_envs import drawn
 from workflow_rl import TrainConfig, evaluate, learning_curves, load_agent, train
+from workflow_rl.agents.settings import ConfigError
 from workflow_rl.commands.main import main
 from workflow_rl.runs.folder import read_metrics
 

@@ -24,9 +24,12 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_environment_has_the_checkout_in_every_folder(tmp_path: Path) -> None:
     assert run(tmp_path, f"{sys.prefix}/bin/workflow-rl", "--version").stdout
-    where = "import agents, workflow_rl; print(agents.__file__, workflow_rl.__file__)"
+    where = "import workflow_rl.agents as a, workflow_rl as w; print(a.__file__, w.__file__)"
     found = run(tmp_path, sys.executable, "-c", where).stdout.split()
-    assert [Path(file).parent for file in found] == [ROOT / "agents", ROOT / "workflow_rl"]
+    assert [Path(file).parent for file in found] == [
+        ROOT / "workflow_rl" / "agents",
+        ROOT / "workflow_rl",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_the_checkout_finds_its_own(tmp_path: Path) -> None:
     (tmp_path / "agents.py").write_text(FOREIGN)
     script = ROOT / "workflow_rl" / "async_train_workflow_rl.py"
     assert "--red-agent" in run(tmp_path, tmp_path, str(script), "--help")
-    run(tmp_path, ROOT, "-c", "from agents.policies.numpy_policy import NumpyPolicy")
+    run(tmp_path, ROOT, "-c", "from workflow_rl.agents.policies.numpy_policy import NumpyPolicy")
 
 
 @pytest.mark.slow

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from agents import algorithm
-from agents.mbpo.agent import MBPOAgent
-from agents.ppo.agent import PPOAgent
-from agents.ppo.config import PPOConfig
-from agents.replay import Transitions
-from agents.sac.agent import SACAgent
-from agents.trajectory import Trajectory
 from tests.tiny_envs import make_counting_envs
+from workflow_rl.agents import algorithm
+from workflow_rl.agents.mbpo.agent import MBPOAgent
+from workflow_rl.agents.ppo.agent import PPOAgent
+from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.replay import Transitions
+from workflow_rl.agents.sac.agent import SACAgent
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.runs import learner, loop

@@ -12,8 +12,6 @@ from workflow_rl import complete as _complete
 
 if _complete.is_command():
     _complete.demand()
-elif _hides := _complete.hidden():
-    raise ImportError(_hides)
 
 # Before anything loads NumPy.
 from workflow_rl import portable as portable

@@ -34,21 +34,8 @@ def lacks() -> str:
     return "lacks the packages " + ", ".join(missing) if missing else ""
 
 
-def hidden() -> str:
-    """Return what is wrong if another `agents` is found than the checkout's; else nothing."""
-    beside = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "agents")
-    found = importlib.util.find_spec("agents") if os.path.isdir(beside) else None
-    origin = None if found is None else found.origin
-    if origin is None or os.path.samefile(os.path.dirname(origin), beside):
-        return ""
-    return f"{origin} hides the package's own `agents`: rename it, or go to another folder"
-
-
 def demand() -> None:
     """End a command that would fail, with exit code 2."""
-    if hides := hidden():
-        sys.stderr.write(f"Error: {hides}.\n")
-        sys.exit(2)
     problem = lacks()
     if problem:
         sys.stderr.write(

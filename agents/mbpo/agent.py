@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from agents.algorithm import Metrics, Series
-from agents.mbpo.algorithm import MBPOMetrics
-from agents.mbpo.config import MBPOConfig
-from agents.mbpo.dynamics import Dynamics, Fit
-from agents.policies.distributions import Distribution
-from agents.policies.numpy_policy import NumpyPolicy
-from agents.replay import Transitions, joined
-from agents.sac.agent import SACAgent
-from agents.saved import saved_number
-from agents.trajectory import Trajectory
+from workflow_rl.agents.algorithm import Metrics, Series
+from workflow_rl.agents.mbpo.algorithm import MBPOMetrics
+from workflow_rl.agents.mbpo.config import MBPOConfig
+from workflow_rl.agents.mbpo.dynamics import Dynamics, Fit
+from workflow_rl.agents.policies.distributions import Distribution
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.agents.replay import Transitions, joined
+from workflow_rl.agents.sac.agent import SACAgent
+from workflow_rl.agents.saved import saved_number
+from workflow_rl.agents.trajectory import Trajectory
 
 NO_FIT = Fit(math.nan, math.nan, math.nan, math.nan)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from agents.algorithm import Agent
-from agents.mbpo.config import MBPOConfig
-from agents.sac.algorithm import SAC, SACMetrics
-from agents.settings import Settings
-from agents.spaces import Spaces
+from workflow_rl.agents.algorithm import Agent
+from workflow_rl.agents.mbpo.config import MBPOConfig
+from workflow_rl.agents.sac.algorithm import SAC, SACMetrics
+from workflow_rl.agents.settings import Settings
+from workflow_rl.agents.spaces import Spaces
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class MBPO(SAC):
     def make(
         self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
     ) -> Agent:
-        from agents.mbpo.agent import MBPOAgent
+        from workflow_rl.agents.mbpo.agent import MBPOAgent
 
         assert isinstance(settings, MBPOConfig)
         distribution = self.distribution(spaces, settings)

@@ -6,8 +6,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from agents.sac.config import SACConfig
-from agents.settings import ConfigError, Count, LayerSizes, NotNegative, Positive, Share
+from workflow_rl.agents.sac.config import SACConfig
+from workflow_rl.agents.settings import ConfigError, Count, LayerSizes, NotNegative, Positive, Share
 
 
 class MBPOConfig(SACConfig):

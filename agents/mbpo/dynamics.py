@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agents.algorithm import DivergedError
-from agents.mbpo.config import MBPOConfig
-from agents.policies.distributions import (
+from workflow_rl.agents.algorithm import DivergedError
+from workflow_rl.agents.mbpo.config import MBPOConfig
+from workflow_rl.agents.policies.distributions import (
     Actions,
     Categorical,
     Distribution,
@@ -23,10 +23,10 @@ from agents.policies.distributions import (
     MultiCategorical,
     SquashedGaussian,
 )
-from agents.policies.networks import MLP
-from agents.policies.recurrent import sigmoid
-from agents.replay import Transitions
-from agents.sac.stacked_mlp import Adam, StackedMLP, load
+from workflow_rl.agents.policies.networks import MLP
+from workflow_rl.agents.policies.recurrent import sigmoid
+from workflow_rl.agents.replay import Transitions
+from workflow_rl.agents.sac.stacked_mlp import Adam, StackedMLP, load
 
 LOG_VARIANCE_LIMITS = (-10.0, 0.5)
 SMALLEST_SCALE = 1e-6

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.mbpo.dynamics import Dynamics
-from agents.trajectory import Trajectory
+from workflow_rl.agents.mbpo.dynamics import Dynamics
+from workflow_rl.agents.trajectory import Trajectory
 
 
 class Errors(NamedTuple):

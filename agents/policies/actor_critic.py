@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from agents.policies.distributions import Distribution
-from agents.policies.masks import torch_masked
-from agents.policies.network import Network
-from agents.policies.networks import NETWORKS
-from agents.policies.numpy_policy import PolicyParameters
-from agents.policies.torch_memory import Packed
+from workflow_rl.agents.policies.distributions import Distribution
+from workflow_rl.agents.policies.masks import torch_masked
+from workflow_rl.agents.policies.network import Network
+from workflow_rl.agents.policies.networks import NETWORKS
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.policies.torch_memory import Packed
 
 
 class ActorCritic(nn.Module):

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import FloatArray
-from agents.policies.entity_layout import EntityLayout, layout_of
-from agents.policies.network import ACTIVATIONS, Layers, Network, Shape, hidden_layers
+from workflow_rl.agents.policies.distributions import FloatArray
+from workflow_rl.agents.policies.entity_layout import EntityLayout, layout_of
+from workflow_rl.agents.policies.network import ACTIVATIONS, Layers, Network, Shape, hidden_layers
 
 if TYPE_CHECKING:
     import torch
 
-    from agents.policies.torch_entities import EntityModule
+    from workflow_rl.agents.policies.torch_entities import EntityModule
 
 LEAST = np.finfo(np.float32).min
 """What stands for minus infinity where all entities of a set may be absent."""
@@ -176,6 +176,6 @@ class Entities(Network):
 
     def module(self, output_gain: float, generator: torch.Generator | None) -> EntityModule:
         """See Network."""
-        from agents.policies.torch_entities import EntityModule
+        from workflow_rl.agents.policies.torch_entities import EntityModule
 
         return EntityModule(self, output_gain, generator)

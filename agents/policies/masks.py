@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import FloatArray
+from workflow_rl.agents.policies.distributions import FloatArray
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, Self
 
-from agents.policies.distributions import FloatArray
-from agents.policies.network import Layers, Network, Shape, hidden_layers
+from workflow_rl.agents.policies.distributions import FloatArray
+from workflow_rl.agents.policies.network import Layers, Network, Shape, hidden_layers
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +52,7 @@ class MLP(Network):
         """
         from torch import nn
 
-        from agents.policies.torch_layers import ACTIVATIONS, Linear
+        from workflow_rl.agents.policies.torch_layers import ACTIVATIONS, Linear
 
         modules: list[nn.Module] = []
         for n_in, n_out in itertools.pairwise(self.sizes):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import FloatArray
+from workflow_rl.agents.policies.distributions import FloatArray
 
 if TYPE_CHECKING:
     import torch

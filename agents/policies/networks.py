@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from agents.policies.entities import Entities
-from agents.policies.mlp import MLP as MLP
-from agents.policies.network import ACTIVATIONS as ACTIVATIONS
-from agents.policies.network import Layers as Layers
-from agents.policies.network import Network as Network
-from agents.policies.network import Shape as Shape
-from agents.policies.network import relu as relu
-from agents.policies.recurrent import GRU, LSTM
-from agents.policies.stacked_frames import FrameStack
+from workflow_rl.agents.policies.entities import Entities
+from workflow_rl.agents.policies.mlp import MLP as MLP
+from workflow_rl.agents.policies.network import ACTIVATIONS as ACTIVATIONS
+from workflow_rl.agents.policies.network import Layers as Layers
+from workflow_rl.agents.policies.network import Network as Network
+from workflow_rl.agents.policies.network import Shape as Shape
+from workflow_rl.agents.policies.network import relu as relu
+from workflow_rl.agents.policies.recurrent import GRU, LSTM
+from workflow_rl.agents.policies.stacked_frames import FrameStack
 
 NETWORKS: dict[str, type[Network]] = {
     one.kind: one for one in (MLP, GRU, LSTM, FrameStack, Entities)

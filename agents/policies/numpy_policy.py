@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import (
+from workflow_rl.agents.policies.distributions import (
     Categorical,
     Choice,
     Distribution,
@@ -18,9 +18,9 @@ from agents.policies.distributions import (
     Prepared,
     Rows,
 )
-from agents.policies.entity_layout import EntityLayout, carried, layout_of
-from agents.policies.masks import masked
-from agents.policies.networks import NETWORKS, Layers, Network
+from workflow_rl.agents.policies.entity_layout import EntityLayout, carried, layout_of
+from workflow_rl.agents.policies.masks import masked
+from workflow_rl.agents.policies.networks import NETWORKS, Layers, Network
 
 REMEMBERED_OBSERVATIONS = 16_384
 REMEMBERED_BYTES = 1024

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.modules import in_one_line
-from agents.policies.distributions import FloatArray
-from agents.policies.network import NetworkError
-from agents.policies.torch_memory import MemoryModule, Packed
+from workflow_rl.agents.modules import in_one_line
+from workflow_rl.agents.policies.distributions import FloatArray
+from workflow_rl.agents.policies.network import NetworkError
+from workflow_rl.agents.policies.torch_memory import MemoryModule, Packed
 
 if TYPE_CHECKING:
-    from agents.policies.own_network import OwnNetwork
+    from workflow_rl.agents.policies.own_network import OwnNetwork
 
 _global_generator = threading.RLock()  # A user's module draws its weights from torch's only one.
 

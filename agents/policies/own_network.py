@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from agents.modules import attribute_named
-from agents.policies.distributions import FloatArray
-from agents.policies.network import Layers, Network, NetworkError, Shape
-from agents.policies.networks import NETWORKS, register
+from workflow_rl.agents.modules import attribute_named
+from workflow_rl.agents.policies.distributions import FloatArray
+from workflow_rl.agents.policies.network import Layers, Network, NetworkError, Shape
+from workflow_rl.agents.policies.networks import NETWORKS, register
 
 if TYPE_CHECKING:
     import torch
 
-    from agents.policies.own_module import OwnModule
+    from workflow_rl.agents.policies.own_module import OwnModule
 
 SEEN_AGAIN = 64
 
@@ -124,13 +124,13 @@ class OwnNetwork(Network):
 
     def module(self, output_gain: float, generator: torch.Generator | None) -> OwnModule:
         """See Network. The class draws its own initial weights, from torch's random numbers."""
-        from agents.policies.own_module import OwnModule
+        from workflow_rl.agents.policies.own_module import OwnModule
 
         return OwnModule(self, generator)
 
     def try_out(self, module: Any, n_options: int) -> None:
         """See Network."""
-        from agents.policies.own_module import require_contract
+        from workflow_rl.agents.policies.own_module import require_contract
 
         require_contract(self, module, n_options)
 
@@ -142,7 +142,7 @@ class OwnNetwork(Network):
         self, layers: Layers, obs: FloatArray, state: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """See Network."""
-        from agents.policies.own_module import acted
+        from workflow_rl.agents.policies.own_module import acted
 
         return acted(self._acting(layers), obs, state)
 

@@ -11,10 +11,10 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from agents.policies.archive import read_archive, sealed
-from agents.policies.distributions import Categorical, from_plain, to_plain
-from agents.policies.networks import ACTIVATIONS
-from agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.policies.archive import read_archive, sealed
+from workflow_rl.agents.policies.distributions import Categorical, from_plain, to_plain
+from workflow_rl.agents.policies.networks import ACTIVATIONS
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 
 VERSION = 1
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from agents.policies.distributions import FloatArray
-from agents.policies.network import Layers, MemoryNetwork, Shape, hidden_layers
+from workflow_rl.agents.policies.distributions import FloatArray
+from workflow_rl.agents.policies.network import Layers, MemoryNetwork, Shape, hidden_layers
 
 if TYPE_CHECKING:
     import torch
 
-    from agents.policies.torch_memory import Recurrent
+    from workflow_rl.agents.policies.torch_memory import Recurrent
 
 
 def sigmoid(x: FloatArray) -> FloatArray:
@@ -109,7 +109,7 @@ class RecurrentNetwork(MemoryNetwork):
         recurrent neural networks warp time?", section 2: at the start the numbers of the memory
         last from a few to `LONGEST` steps.
         """
-        from agents.policies import torch_memory
+        from workflow_rl.agents.policies import torch_memory
 
         kind: type[Recurrent] = getattr(torch_memory, type(self).__name__)
         made = kind(self.n_inputs, self.hidden_sizes, self.n_outputs, self.activation)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from agents.policies.distributions import FloatArray
-from agents.policies.mlp import MLP
-from agents.policies.network import Layers, MemoryNetwork, Shape
+from workflow_rl.agents.policies.distributions import FloatArray
+from workflow_rl.agents.policies.mlp import MLP
+from workflow_rl.agents.policies.network import Layers, MemoryNetwork, Shape
 
 if TYPE_CHECKING:
     import torch
 
-    from agents.policies.torch_memory import StackedFrames
+    from workflow_rl.agents.policies.torch_memory import StackedFrames
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,6 @@ class FrameStack(MemoryNetwork):
 
     def module(self, output_gain: float, generator: torch.Generator | None) -> StackedFrames:
         """See Network."""
-        from agents.policies.torch_memory import StackedFrames
+        from workflow_rl.agents.policies.torch_memory import StackedFrames
 
         return StackedFrames(self.mlp.module(output_gain, generator), self.memory_size)

@@ -7,10 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from agents.policies.numpy_policy import PolicyParameters
-from agents.policies.policy_file import MisfitError, load_file, packed, save_file, unpacked
-from agents.policies.team_policy import TeamParameters
-from agents.team import layout_of
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.policies.policy_file import (
+    MisfitError,
+    load_file,
+    packed,
+    save_file,
+    unpacked,
+)
+from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.team import layout_of
 
 
 def save_team(file: Path | IO[bytes], team: TeamParameters, about: Mapping[str, Any]) -> None:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import Categorical, Choice
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from agents.team import ACTS, PolicyMap, TeamLayout
+from workflow_rl.agents.policies.distributions import Categorical, Choice
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from workflow_rl.agents.team import ACTS, PolicyMap, TeamLayout
 
 
 class TeamParameters(NamedTuple):

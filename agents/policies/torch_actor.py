@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from agents.policies.distributions import DiagonalGaussian
-from agents.policies.masks import torch_masked
-from agents.policies.numpy_policy import OBS_LIMIT, PolicyParameters
+from workflow_rl.agents.policies.distributions import DiagonalGaussian
+from workflow_rl.agents.policies.masks import torch_masked
+from workflow_rl.agents.policies.numpy_policy import OBS_LIMIT, PolicyParameters
 
 
 class TorchActor(nn.Module):

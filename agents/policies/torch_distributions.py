@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from agents.policies.distributions import (
+from workflow_rl.agents.policies.distributions import (
     HALF_LOG_2_PI,
     Categorical,
     DiagonalGaussian,

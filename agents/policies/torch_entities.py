@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from agents.policies.torch_layers import ACTIVATIONS, Linear
+from workflow_rl.agents.policies.torch_layers import ACTIVATIONS, Linear
 
 if TYPE_CHECKING:
-    from agents.policies.entities import Entities
+    from workflow_rl.agents.policies.entities import Entities
 
 
 class EntityModule(nn.Module):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from agents.policies.torch_layers import ACTIVATIONS, Linear, product
+from workflow_rl.agents.policies.torch_layers import ACTIVATIONS, Linear, product
 
 LONGEST = 100
 """Steps that the slowest numbers of a memory last at the start."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.trajectory import FloatArray
+from workflow_rl.agents.trajectory import FloatArray
 
 
 def generalized_advantages(

@@ -15,18 +15,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents import saved
-from agents.algorithm import Agent, DivergedError
-from agents.policies.actor_critic import ActorCritic
-from agents.policies.distributions import Distribution, to_plain
-from agents.policies.entity_layout import EntityLayout
-from agents.policies.networks import NETWORKS
-from agents.policies.numpy_policy import PolicyParameters, likely_repeats, normalised_obs
-from agents.policies.torch_distributions import log_prob_and_entropy
-from agents.ppo.adam import Adam
-from agents.ppo.batch import distinct_rows, make_batch, stack_obs, stack_sequences
-from agents.ppo.config import Annealed, PPOConfig
-from agents.ppo.losses import (
+from workflow_rl.agents import saved
+from workflow_rl.agents.algorithm import Agent, DivergedError
+from workflow_rl.agents.policies.actor_critic import ActorCritic
+from workflow_rl.agents.policies.distributions import Distribution, to_plain
+from workflow_rl.agents.policies.entity_layout import EntityLayout
+from workflow_rl.agents.policies.networks import NETWORKS
+from workflow_rl.agents.policies.numpy_policy import (
+    PolicyParameters,
+    likely_repeats,
+    normalised_obs,
+)
+from workflow_rl.agents.policies.torch_distributions import log_prob_and_entropy
+from workflow_rl.agents.ppo.adam import Adam
+from workflow_rl.agents.ppo.batch import distinct_rows, make_batch, stack_obs, stack_sequences
+from workflow_rl.agents.ppo.config import Annealed, PPOConfig
+from workflow_rl.agents.ppo.losses import (
     approximate_kl,
     clip_fraction,
     clipped_policy_loss,
@@ -34,17 +38,17 @@ from agents.ppo.losses import (
     normalised,
     value_loss,
 )
-from agents.ppo.metrics import PPOMetrics
-from agents.ppo.minibatches import (
+from workflow_rl.agents.ppo.metrics import PPOMetrics
+from workflow_rl.agents.ppo.minibatches import (
     Minibatch,
     RolloutObs,
     RolloutSequences,
     TensorBatch,
     minibatches,
 )
-from agents.ppo.running_statistics import ReturnScale, RunningMoments
-from agents.torch_threads import set_threads
-from agents.trajectory import Trajectory
+from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoments
+from workflow_rl.agents.torch_threads import set_threads
+from workflow_rl.agents.trajectory import Trajectory
 
 PolicyLoss: TypeAlias = Callable[[Tensor, Tensor, float], Tensor]
 ValueLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from agents.algorithm import Algorithm
-from agents.policies.distributions import Distribution
-from agents.policies.networks import NETWORKS
-from agents.policies.numpy_policy import Parameters, PolicyParameters
-from agents.policies.team_policy import TeamParameters
-from agents.ppo.config import PPOConfig
-from agents.ppo.metrics import DECISIONS, OF_EACH_POLICY, PPOMetrics
-from agents.ppo.running_statistics import ReturnScale, RunningMoments
-from agents.saved import learner_state, saved_policy
-from agents.settings import ConfigError, Settings
-from agents.spaces import Spaces
-from agents.team import PolicyMap, TeamLayout, layout_of, policy_map
+from workflow_rl.agents.algorithm import Algorithm
+from workflow_rl.agents.policies.distributions import Distribution
+from workflow_rl.agents.policies.networks import NETWORKS
+from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
+from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.ppo.metrics import DECISIONS, OF_EACH_POLICY, PPOMetrics
+from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoments
+from workflow_rl.agents.saved import learner_state, saved_policy
+from workflow_rl.agents.settings import ConfigError, Settings
+from workflow_rl.agents.spaces import Spaces
+from workflow_rl.agents.team import PolicyMap, TeamLayout, layout_of, policy_map
 
 if TYPE_CHECKING:
-    from agents.ppo.agent import PPOAgent
-    from agents.ppo.team import TeamAgent
+    from workflow_rl.agents.ppo.agent import PPOAgent
+    from workflow_rl.agents.ppo.team import TeamAgent
 
 
 class PPO(Algorithm):
@@ -68,8 +68,8 @@ class PPO(Algorithm):
         self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
     ) -> PPOAgent | TeamAgent:
         """See Algorithm. From 2 threads on, the actor and the critic learn at the same time."""
-        from agents.ppo.agent import PPOAgent
-        from agents.torch_threads import set_threads
+        from workflow_rl.agents.ppo.agent import PPOAgent
+        from workflow_rl.agents.torch_threads import set_threads
 
         assert isinstance(settings, PPOConfig)
         two_threads = threads > 1 and device == "cpu"
@@ -77,7 +77,7 @@ class PPO(Algorithm):
             set_threads(threads // 2)  # The actor and the critic have half of them each.
         distribution = self.distribution(spaces, settings)
         if spaces.team is not None:
-            from agents.ppo.team import TeamAgent
+            from workflow_rl.agents.ppo.team import TeamAgent
 
             policies = _policies(settings, spaces.team)
             return TeamAgent(

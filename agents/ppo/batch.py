@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import Actions
-from agents.ppo.advantages import generalized_advantages, vtrace
-from agents.trajectory import FloatArray, Trajectory
+from workflow_rl.agents.policies.distributions import Actions
+from workflow_rl.agents.ppo.advantages import generalized_advantages, vtrace
+from workflow_rl.agents.trajectory import FloatArray, Trajectory
 
 
 class Batch(NamedTuple):

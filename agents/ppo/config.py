@@ -6,9 +6,16 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from agents.network_settings import NetworkSettings
-from agents.policies.networks import NETWORKS
-from agents.settings import ConfigError, Count, CountOrNone, NotNegative, Positive, Share
+from workflow_rl.agents.network_settings import NetworkSettings
+from workflow_rl.agents.policies.networks import NETWORKS
+from workflow_rl.agents.settings import (
+    ConfigError,
+    Count,
+    CountOrNone,
+    NotNegative,
+    Positive,
+    Share,
+)
 
 
 class Annealed(NamedTuple):

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from agents.policies.torch_memory import Packed
-from agents.ppo.batch import in_parts, in_time_order, whole_observations
+from workflow_rl.agents.policies.torch_memory import Packed
+from workflow_rl.agents.ppo.batch import in_parts, in_time_order, whole_observations
 
 
 class TensorBatch(NamedTuple):

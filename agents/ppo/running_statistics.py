@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.trajectory import Trajectory
+from workflow_rl.agents.trajectory import Trajectory
 
 EPSILON = 1e-8
 REWARD_LIMIT = 10.0

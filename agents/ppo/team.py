@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from agents.algorithm import Agent
-from agents.policies.distributions import Categorical, Distribution, to_plain
-from agents.policies.team_policy import TeamParameters
-from agents.ppo.agent import PolicyLoss, PPOAgent, ValueLoss
-from agents.ppo.config import PPOConfig
-from agents.ppo.metrics import PPOMetrics, TeamMetrics
-from agents.saved import learner_state, require_distribution, saved_number
-from agents.team import PolicyMap, TeamLayout, split
-from agents.trajectory import Trajectory
+from workflow_rl.agents.algorithm import Agent
+from workflow_rl.agents.policies.distributions import Categorical, Distribution, to_plain
+from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.ppo.agent import PolicyLoss, PPOAgent, ValueLoss
+from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.ppo.metrics import PPOMetrics, TeamMetrics
+from workflow_rl.agents.saved import learner_state, require_distribution, saved_number
+from workflow_rl.agents.team import PolicyMap, TeamLayout, split
+from workflow_rl.agents.trajectory import Trajectory
 
 
 class TeamAgent(Agent):

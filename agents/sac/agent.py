@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from agents.algorithm import Agent, DivergedError, Metrics, Series
-from agents.policies.actor_critic import ActorCritic
-from agents.policies.distributions import Distribution, SquashedGaussian, to_plain
-from agents.policies.numpy_policy import PolicyParameters
-from agents.replay import ReplayBuffer, Transitions, transitions_of
-from agents.sac.algorithm import SACMetrics
-from agents.sac.config import SACConfig
-from agents.sac.soft_actor_critic import LearnedPolicy, SoftActorCritic, steps_of
-from agents.saved import require_distribution, saved_number
-from agents.trajectory import Trajectory
+from workflow_rl.agents.algorithm import Agent, DivergedError, Metrics, Series
+from workflow_rl.agents.policies.actor_critic import ActorCritic
+from workflow_rl.agents.policies.distributions import Distribution, SquashedGaussian, to_plain
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.replay import ReplayBuffer, Transitions, transitions_of
+from workflow_rl.agents.sac.algorithm import SACMetrics
+from workflow_rl.agents.sac.config import SACConfig
+from workflow_rl.agents.sac.soft_actor_critic import LearnedPolicy, SoftActorCritic, steps_of
+from workflow_rl.agents.saved import require_distribution, saved_number
+from workflow_rl.agents.trajectory import Trajectory
 
 VALUE_EVERY = 4
 """The network's own critic learns in an update's first gradient step, and in every fourth from

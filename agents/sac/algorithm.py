@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any
 
-from agents.algorithm import Agent, Algorithm
-from agents.policies.distributions import Categorical, Distribution, SquashedGaussian
-from agents.sac.config import SACConfig
-from agents.settings import ConfigError, Settings
-from agents.spaces import Spaces
+from workflow_rl.agents.algorithm import Agent, Algorithm
+from workflow_rl.agents.policies.distributions import Categorical, Distribution, SquashedGaussian
+from workflow_rl.agents.sac.config import SACConfig
+from workflow_rl.agents.settings import ConfigError, Settings
+from workflow_rl.agents.spaces import Spaces
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class SAC(Algorithm):
     def make(
         self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
     ) -> Agent:
-        from agents.sac.agent import SACAgent
+        from workflow_rl.agents.sac.agent import SACAgent
 
         assert isinstance(settings, SACConfig)
         distribution = self.distribution(spaces, settings)

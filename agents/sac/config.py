@@ -6,9 +6,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from agents.network_settings import NetworkSettings
-from agents.policies.networks import ACTIVATIONS
-from agents.settings import ConfigError, Count, CountOrNone, OneOf, Positive
+from workflow_rl.agents.network_settings import NetworkSettings
+from workflow_rl.agents.policies.networks import ACTIVATIONS
+from workflow_rl.agents.settings import ConfigError, Count, CountOrNone, OneOf, Positive
 
 
 class SACConfig(NetworkSettings):

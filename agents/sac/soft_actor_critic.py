@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agents.policies.actor_critic import ActorCritic
-from agents.policies.distributions import (
+from workflow_rl.agents.policies.actor_critic import ActorCritic
+from workflow_rl.agents.policies.distributions import (
     HALF_LOG_2_PI,
     LOG_STD_LIMITS,
     Actions,
@@ -24,9 +24,9 @@ from agents.policies.distributions import (
     FloatArray,
     SquashedGaussian,
 )
-from agents.policies.networks import MLP
-from agents.replay import Transitions
-from agents.sac.stacked_mlp import Adam, StackedMLP, load
+from workflow_rl.agents.policies.networks import MLP
+from workflow_rl.agents.replay import Transitions
+from workflow_rl.agents.sac.stacked_mlp import Adam, StackedMLP, load
 
 FIRST_TEMPERATURE = 0.1
 TEMPERATURE_LEARNING_RATE = 3e-3

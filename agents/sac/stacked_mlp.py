@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from agents.policies.distributions import FloatArray
-from agents.policies.networks import MLP, Layers
+from workflow_rl.agents.policies.distributions import FloatArray
+from workflow_rl.agents.policies.networks import MLP, Layers
 
 ACTIVATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "relu": lambda sums: np.maximum(sums, np.float32(0), out=sums),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from agents.trajectory import Trajectory
+from workflow_rl.agents.trajectory import Trajectory
 
 
 def example_trajectory(

@@ -11,18 +11,18 @@ import pytest
 import torch
 from pydantic import Field
 
-from agents import algorithm as algorithms
-from agents.algorithm import Agent, Algorithm
-from agents.network_settings import NetworkSettings
-from agents.policies.actor_critic import ActorCritic
-from agents.policies.distributions import Categorical, to_plain
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from agents.policies.torch_distributions import log_prob_and_entropy
-from agents.ppo.batch import stack_obs
-from agents.saved import require_distribution
-from agents.settings import ConfigError, Count, Settings
-from agents.spaces import Spaces
-from agents.trajectory import Trajectory
+from workflow_rl.agents import algorithm as algorithms
+from workflow_rl.agents.algorithm import Agent, Algorithm
+from workflow_rl.agents.network_settings import NetworkSettings
+from workflow_rl.agents.policies.actor_critic import ActorCritic
+from workflow_rl.agents.policies.distributions import Categorical, to_plain
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from workflow_rl.agents.policies.torch_distributions import log_prob_and_entropy
+from workflow_rl.agents.ppo.batch import stack_obs
+from workflow_rl.agents.saved import require_distribution
+from workflow_rl.agents.settings import ConfigError, Count, Settings
+from workflow_rl.agents.spaces import Spaces
+from workflow_rl.agents.trajectory import Trajectory
 
 SPACES = Spaces(2, Categorical(2))
 
@@ -179,7 +179,9 @@ def test_a_name_in_a_file_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert algorithms.find(name).name == "reinforce"
 
 
-@pytest.mark.parametrize("name", ["dqn", "nowhere:AT_ALL", "agents.algorithm:nothing", ":x"])
+@pytest.mark.parametrize(
+    "name", ["dqn", "nowhere:AT_ALL", "workflow_rl.agents.algorithm:nothing", ":x"]
+)
 def test_what_there_is_not_is_named(name: str) -> None:
     with pytest.raises(ConfigError, match=name) as error:
         algorithms.load(name)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.replay import ReplayBuffer, Transitions, joined, transitions_of
-from agents.trajectory import Trajectory
+from workflow_rl.agents.replay import ReplayBuffer, Transitions, joined, transitions_of
+from workflow_rl.agents.trajectory import Trajectory
 
 
 def numbered(first: int, count: int) -> Transitions:

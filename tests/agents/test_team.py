@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agents.ppo.advantages import generalized_advantages, vtrace
-from agents.ppo.running_statistics import ReturnScale
-from agents.saved import learner_state
-from agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout, policy_map, split
-from agents.trajectory import Trajectory
+from workflow_rl.agents.ppo.advantages import generalized_advantages, vtrace
+from workflow_rl.agents.ppo.running_statistics import ReturnScale
+from workflow_rl.agents.saved import learner_state
+from workflow_rl.agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout, policy_map, split
+from workflow_rl.agents.trajectory import Trajectory
 
 LAYOUT = TeamLayout(("a", "b"), (1, 1), (2, 2))
 

@@ -21,9 +21,9 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.policies.policy_file import load_policy
 from tests.bad_input.refusals import DEEP, TINY, assert_refused, cases, junk, restored
 from tests.strangers.watch import save
+from workflow_rl.agents.policies.policy_file import load_policy
 from workflow_rl.commands.main import main
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.policies.distributions import Actions
+from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.env_batch import EnvBatchFactory, EpisodeError, Obs, Transitions
 from workflow_rl.environments.episode import EpisodeSpec

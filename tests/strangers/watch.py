@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from agents.policies.archive import sealed
+from workflow_rl.agents.policies.archive import sealed
 
 CANARY = "canary_of_a_stranger"
 """A word in every name that a hostile file uses. Any event of the interpreter that mentions the

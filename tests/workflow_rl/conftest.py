@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from agents.trajectory import Trajectory
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import local_pool
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec

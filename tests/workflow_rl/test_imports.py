@@ -12,12 +12,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LIGHT = {"torch", "click", "pydantic"}
 NOT_LOADED = {
-    "agents.trajectory": LIGHT,
-    "agents.policies.numpy_policy": LIGHT,
-    "agents.policies.policy_file": LIGHT,
-    "agents.mbpo.algorithm": {"torch"},
-    "agents.ppo.algorithm": {"torch"},
-    "agents.sac.algorithm": {"torch"},
+    "workflow_rl.agents.trajectory": LIGHT,
+    "workflow_rl.agents.policies.numpy_policy": LIGHT,
+    "workflow_rl.agents.policies.policy_file": LIGHT,
+    "workflow_rl.agents.mbpo.algorithm": {"torch"},
+    "workflow_rl.agents.ppo.algorithm": {"torch"},
+    "workflow_rl.agents.sac.algorithm": {"torch"},
     "tests.tiny_envs": {"torch"},
     "workflow_rl.cage2.agent.scripted": {"torch", "numba", "csle_cyborg"},
     "workflow_rl.cage2.parity": {"numba"},

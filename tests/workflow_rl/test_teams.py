@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from agents.policies.distributions import Categorical
-from agents.policies.numpy_policy import PolicyParameters
-from agents.policies.team_policy import TeamParameters
-from agents.settings import ConfigError
-from agents.team import TeamLayout
 from tests.tiny_teams import ShiftEnv, Shifts, deadly
 from workflow_rl import TrainConfig, evaluate, learning_curves, load_agent, train
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.settings import ConfigError
+from workflow_rl.agents.team import TeamLayout
 from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.commands.export import export

@@ -19,7 +19,7 @@ from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
 if TYPE_CHECKING:
-    from agents.policies.numpy_policy import Actor
+    from workflow_rl.agents.policies.numpy_policy import Actor
 
 MIXTURES = {
     "decoys": {"Decoy": 0.8, "Monitor": 0.1, "Restore": 0.1},

@@ -24,7 +24,7 @@ from workflow_rl.environments.guest import (
 )
 
 if TYPE_CHECKING:
-    from agents.settings import Settings
+    from workflow_rl.agents.settings import Settings
 
 ENV_ID = "workflow_rl/CAGE2-v0"
 LONG_RUN = 200_000

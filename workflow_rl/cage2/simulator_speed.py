@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.numpy_policy import FloatArray, NumpyPolicy, PolicyParameters
-from agents.ppo.config import PPOConfig
+from workflow_rl.agents.policies.numpy_policy import FloatArray, NumpyPolicy, PolicyParameters
+from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.cage2.compiled.simulator import Simulator
 from workflow_rl.cage2.env.arguments import OBS_SIZE
 from workflow_rl.cage2.env.cage2_env import Cage2Env

@@ -18,7 +18,7 @@ from workflow_rl.environments.guest import (
 )
 
 if TYPE_CHECKING:
-    from agents.settings import Settings
+    from workflow_rl.agents.settings import Settings
 
 ENV_ID = "workflow_rl/CAGE4-v0"
 

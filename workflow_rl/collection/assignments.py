@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from agents.trajectory import Trajectory
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.env_positions import EnvPosition, advance, skip
 from workflow_rl.collection.messages import Command, Request, Unroll
 from workflow_rl.environments.episode import EpisodeSpec

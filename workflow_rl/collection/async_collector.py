@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import cloudpickle
 
-from agents.policies.numpy_policy import Actor
-from agents.trajectory import Trajectory
+from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.assignments import (
     Assignments,
     EpisodeAssignments,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from typing import NamedTuple, TypeAlias
 
-from agents.policies.numpy_policy import Actor
+from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.collection.pool import POLL_SECONDS, AnyPool
 from workflow_rl.collection.rollout import Following, Rollout
 from workflow_rl.collection.trace import COLLECTOR, Activity

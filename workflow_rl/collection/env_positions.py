@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.policies.distributions import Actions
-from agents.trajectory import Trajectory
+from workflow_rl.agents.policies.distributions import Actions
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.player import Player
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec

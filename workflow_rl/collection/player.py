@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from agents.policies.distributions import Actions
-from agents.policies.numpy_policy import Actor, burn_in_of
-from agents.trajectory import Trajectory
+from workflow_rl.agents.policies.distributions import Actions
+from workflow_rl.agents.policies.numpy_policy import Actor, burn_in_of
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.recorder import EpisodeRecorder
 from workflow_rl.environments.env_batch import EnvBatch, Obs, Transitions
 from workflow_rl.environments.episode import EpisodeSpec

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import Actions
+from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.collection.failures import WorkerError
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.player import replay

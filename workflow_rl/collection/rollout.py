@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from agents.policies.numpy_policy import Actor
-from agents.trajectory import Trajectory
+from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.env_positions import EnvPosition
 from workflow_rl.collection.failures import UnplayableError
 from workflow_rl.environments.episode import EpisodeSpec

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple, Self, TypeAlias
 
-from agents.policies.numpy_policy import Actor, Policy
+from workflow_rl.agents.policies.numpy_policy import Actor, Policy
 from workflow_rl.collection.collector_thread import CollectorThread, result_of
 from workflow_rl.collection.pool import POLL_SECONDS
 from workflow_rl.collection.rollout import (

@@ -6,8 +6,8 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from agents.policies.numpy_policy import Actor, burn_in_of
-from agents.trajectory import Trajectory
+from workflow_rl.agents.policies.numpy_policy import Actor, burn_in_of
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.env_positions import EnvPosition, advance, player_at, skip
 from workflow_rl.collection.player import Player, play_episodes
 from workflow_rl.collection.pool import AnyPool

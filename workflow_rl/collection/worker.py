@@ -20,8 +20,8 @@ from typing import Any
 
 import cloudpickle
 
-from agents.modules import text_of
-from agents.policies.numpy_policy import Actor, burn_in_of
+from workflow_rl.agents.modules import text_of
+from workflow_rl.agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.collection.env_positions import restoring_player
 from workflow_rl.collection.failures import STOP_SIGNALS, NestedError
 from workflow_rl.collection.messages import (

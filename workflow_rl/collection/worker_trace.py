@@ -7,12 +7,12 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agents.policies.numpy_policy import burn_in_of
+from workflow_rl.agents.policies.numpy_policy import burn_in_of
 from workflow_rl.collection.trace import ACTIVITY_BITS, Activity
 
 if TYPE_CHECKING:
-    from agents.policies.distributions import Actions, Choice
-    from agents.policies.numpy_policy import Actor
+    from workflow_rl.agents.policies.distributions import Actions, Choice
+    from workflow_rl.agents.policies.numpy_policy import Actor
     from workflow_rl.environments.env_batch import EnvBatch, Obs, Transitions
     from workflow_rl.environments.episode import EpisodeSpec
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agents.algorithm import find
+from workflow_rl.agents.algorithm import find
 from workflow_rl.commands.guest_options import chosen_env, guest_args
 from workflow_rl.commands.options import ALGORITHMS, given_options, spelling
 from workflow_rl.commands.training_options import RESUME_RUN_DIR

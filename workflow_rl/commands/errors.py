@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from agents.settings import ConfigError
+from workflow_rl.agents.settings import ConfigError
 from workflow_rl.collection.cluster import ClusterError
 from workflow_rl.commands.asked import typed
 from workflow_rl.commands.clear import printable
@@ -30,7 +30,7 @@ def training_errors(
     the command has them, and --init-from.
     """
     # Imported here: an error in the options should not wait for torch.
-    from agents.algorithm import DivergedError
+    from workflow_rl.agents.algorithm import DivergedError
     from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
     from workflow_rl.collection.rollout import NotFiniteError
     from workflow_rl.runs.folder import NotWrittenError

@@ -48,8 +48,8 @@ from workflow_rl.output_files import (
 )
 
 if TYPE_CHECKING:
-    from agents.policies.numpy_policy import Actor
-    from agents.settings import Settings
+    from workflow_rl.agents.policies.numpy_policy import Actor
+    from workflow_rl.agents.settings import Settings
     from workflow_rl.environments.guest import Guest, Scores, Scoring
     from workflow_rl.runs.config import TrainConfig
 
@@ -242,7 +242,7 @@ def _blamed(options: Collection[str] = ()) -> Callable[[str], str]:
 
 def _load(source: Path, options: Mapping[str, Any]) -> Player:
     """Return the agent of RUN_OR_CHECKPOINT. Raise CheckpointError or InvalidEnvironmentError."""
-    from agents.policies.archive import MOST_BYTES
+    from workflow_rl.agents.policies.archive import MOST_BYTES
     from workflow_rl.runs.saved_agent import load_player, saved_path
 
     path = saved_path(source, options["which"])

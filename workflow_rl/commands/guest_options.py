@@ -25,7 +25,7 @@ from workflow_rl.runs.presets import preset_named
 from workflow_rl.suggestions import question, word_meant
 
 if TYPE_CHECKING:
-    from agents.settings import Settings
+    from workflow_rl.agents.settings import Settings
 
 _NAMES = {
     "workflow_rl/CAGE2-v0": "CAGE-2",

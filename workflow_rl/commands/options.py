@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import click
 from pydantic.fields import FieldInfo
 
-from agents.algorithm import find
-from agents.settings import LARGEST_COUNT, OneOf, Settings
+from workflow_rl.agents.algorithm import find
+from workflow_rl.agents.settings import LARGEST_COUNT, OneOf, Settings
 from workflow_rl.commands.clear import ClearCommand as ClearCommand
 from workflow_rl.commands.clear import GroupedCommand as GroupedCommand
 from workflow_rl.commands.clear import one_line as one_line

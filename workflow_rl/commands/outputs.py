@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agents.algorithm import DivergedError
+from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.collection.rollout import NotFiniteError
 from workflow_rl.commands.clear import printable

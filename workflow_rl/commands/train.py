@@ -155,7 +155,7 @@ def _again(plan: Plan, path: Path) -> str:
 
 def _careful_options(config: TrainConfig) -> str:
     """Return the options of which smaller values keep learning from diverging."""
-    from agents.algorithm import find
+    from workflow_rl.agents.algorithm import find
 
     *first, last = map(spelling, find(config.algorithm).to_lower)
     return f"{', '.join(first)} or {last}" if first else last

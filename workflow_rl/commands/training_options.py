@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from agents.algorithm import find
+from workflow_rl.agents.algorithm import find
 from workflow_rl.commands.guest_options import guest_options
 from workflow_rl.commands.options import (
     ALGORITHMS,

@@ -137,8 +137,8 @@ class AlgorithmName(click.ParamType):
     name = "ppo|sac|mbpo|module:Name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from agents.algorithm import load
-        from agents.settings import ConfigError
+        from workflow_rl.agents.algorithm import load
+        from workflow_rl.agents.settings import ConfigError
 
         _prepare_for(value)
         try:
@@ -154,7 +154,7 @@ class NetworkName(click.ParamType):
     name = "mlp|gru|lstm|frame-stack|module:Name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from agents.policies.own_network import load
+        from workflow_rl.agents.policies.own_network import load
 
         _prepare_for(value)
         try:

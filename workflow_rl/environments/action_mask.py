@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from agents.modules import in_one_line
+from workflow_rl.agents.modules import in_one_line
 from workflow_rl.environments.env_batch import Env, ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from agents.policies.distributions import Actions
+from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.environments.action_mask import MASK, checked_masks, choices_of
 from workflow_rl.environments.env_batch import (
     EpisodeError,

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from gymnasium.utils.env_checker import data_equivalence
 
-from agents.modules import in_one_line
+from workflow_rl.agents.modules import in_one_line
 from workflow_rl.environments.action_mask import mask_in, sampled
 from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.episode import episode_spec

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agents.policies.numpy_policy import Actor
-from agents.spaces import Spaces as Spaces
+from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.spaces import Spaces as Spaces
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.guest import Guest
 
 if TYPE_CHECKING:
-    from agents.settings import Settings
+    from workflow_rl.agents.settings import Settings
 
 ENV = "env"
 """The `argument` of errors for which no single argument is to blame."""
@@ -143,7 +143,9 @@ def make_environment(
 
 
 def _checked(guest: Guest, args: Mapping[str, Any]) -> Settings:
-    from agents.settings import ConfigError  # Workers do not come here, and import no pydantic.
+    from workflow_rl.agents.settings import (
+        ConfigError,  # Workers do not come here, and import no pydantic.
+    )
 
     arguments = guest.arguments()
     names = arguments.model_fields

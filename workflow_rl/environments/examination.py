@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-from agents.modules import in_one_line
+from workflow_rl.agents.modules import in_one_line
 from workflow_rl.environments.action_mask import mask_in, sampled
 from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.env_batch import Env, ObservationError

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from agents.modules import in_one_line
+from workflow_rl.agents.modules import in_one_line
 from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError, Spaces
 from workflow_rl.environments.joint_env import JointEnv

@@ -11,8 +11,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from agents.modules import in_one_line
-from agents.policies.distributions import (
+from workflow_rl.agents.modules import in_one_line
+from workflow_rl.agents.policies.distributions import (
     Bounds,
     Categorical,
     DiagonalGaussian,

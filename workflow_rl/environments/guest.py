@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from agents.policies.numpy_policy import Actor, Parameters
-    from agents.settings import Settings
+    from workflow_rl.agents.policies.numpy_policy import Actor, Parameters
+    from workflow_rl.agents.settings import Settings
     from workflow_rl.environments.environment import Environment
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})

@@ -16,9 +16,15 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from agents.modules import imported, in_one_line, name_meant, refuse_a_file, where_to_call
-from agents.policies.entity_layout import TABLES, EntityLayout, declared
-from agents.policies.numpy_policy import Actor
+from workflow_rl.agents.modules import (
+    imported,
+    in_one_line,
+    name_meant,
+    refuse_a_file,
+    where_to_call,
+)
+from workflow_rl.agents.policies.entity_layout import TABLES, EntityLayout, declared
+from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.environments.action_mask import (
     MaskingEnv,
     offers_mask,

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from agents.team import ABSENT, ACTS, BUSY, CUT_OFF
+from workflow_rl.agents.team import ABSENT, ACTS, BUSY, CUT_OFF
 from workflow_rl.environments.batched_env import BatchedEnv, Indices, Step
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout
+from workflow_rl.agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout
 from workflow_rl.environments.action_mask import (
     MASK,
     begun,

@@ -25,7 +25,7 @@ from workflow_rl.runs.machine import environment
 from workflow_rl.runs.spec import EPISODES_PER_UPDATE
 
 if TYPE_CHECKING:
-    from agents.policies.numpy_policy import Actor
+    from workflow_rl.agents.policies.numpy_policy import Actor
     from workflow_rl.collection.rollout import Collector
 
 VARIANTS = ("sync", "sync-packed", "async", "sync-training", "async-training")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agents.policies.archive import MOST_BYTES
+from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.output_files import NOT_OURS, read_text, require_numbers, sha256_of
 
 _log = logging.getLogger(__name__)

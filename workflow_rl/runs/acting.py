@@ -7,30 +7,28 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from agents import trajectory
 from workflow_rl.runs.handed_in import LIST
 
-# In a wheel, `agents` is a part of `workflow_rl`: see setup.py.
-_ROOTS = {"agents": Path(trajectory.__file__).parent, "workflow_rl": Path(__file__).parents[1]}
+_PACKAGE = Path(__file__).parents[1]
 _IMPORT = re.compile(
-    r"^( *)from (?:(?:workflow_rl\.)?agents(?:\.policies)?"
-    r"|workflow_rl\.\w+(?:\.agent|\.compiled)?)(?:\.(\w+) import|( import \w+(?:, \w+)*$))",
+    r"^( *)from workflow_rl\.\w+(?:\.policies|\.agent|\.compiled)?"
+    r"(?:\.(\w+) import|( import \w+(?:, \w+)*$))",
     re.M,
 )
 
 NUMPY_POLICY = (
-    "agents.policies.archive",
-    "agents.policies.distributions",
-    "agents.policies.entities",
-    "agents.policies.entity_layout",
-    "agents.policies.masks",
-    "agents.policies.mlp",
-    "agents.policies.network",
-    "agents.policies.networks",
-    "agents.policies.numpy_policy",
-    "agents.policies.policy_file",
-    "agents.policies.recurrent",
-    "agents.policies.stacked_frames",
+    "workflow_rl.agents.policies.archive",
+    "workflow_rl.agents.policies.distributions",
+    "workflow_rl.agents.policies.entities",
+    "workflow_rl.agents.policies.entity_layout",
+    "workflow_rl.agents.policies.masks",
+    "workflow_rl.agents.policies.mlp",
+    "workflow_rl.agents.policies.network",
+    "workflow_rl.agents.policies.networks",
+    "workflow_rl.agents.policies.numpy_policy",
+    "workflow_rl.agents.policies.policy_file",
+    "workflow_rl.agents.policies.recurrent",
+    "workflow_rl.agents.policies.stacked_frames",
 )
 """What a policy needs to be read from a file and to act."""
 ACTING = "acting_"
@@ -45,8 +43,8 @@ def write_acting(modules: Sequence[str], folder: Path) -> None:
     """
     folder.mkdir(parents=True)
     for module in (*modules, "workflow_rl.runs.handed_in"):
-        root, *path = module.split(".")
-        source = _ROOTS[root].joinpath(*path).with_suffix(".py").read_text()
+        _, *path = module.split(".")
+        source = _PACKAGE.joinpath(*path).with_suffix(".py").read_text()
         (folder / f"{ACTING}{path[-1]}.py").write_text(_IMPORT.sub(_flat, source))
 
 

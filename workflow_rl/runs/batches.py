@@ -8,8 +8,8 @@ import math
 import time
 from collections.abc import Generator, Sequence
 
-from agents.policies.numpy_policy import Policy
-from agents.trajectory import Trajectory
+from workflow_rl.agents.policies.numpy_policy import Policy
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.assignments import EpisodeAssignments, UnrollAssignments
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.collector_thread import CollectorThread

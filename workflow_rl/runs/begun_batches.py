@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from agents.policies.distributions import Categorical, Distribution
-from agents.policies.numpy_policy import Parameters, PolicyParameters
-from agents.policies.team_policy import TeamParameters
-from agents.saved import saved_flag, saved_further
-from agents.team import layout_of
+from workflow_rl.agents.policies.distributions import Categorical, Distribution
+from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
+from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.saved import saved_flag, saved_further
+from workflow_rl.agents.team import layout_of
 from workflow_rl.collection.schedule import BegunBatch, Share
 
 

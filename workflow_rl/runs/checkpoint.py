@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.algorithm import Algorithm, find
-from agents.policies.archive import read_archive, sealed
-from agents.policies.distributions import Actions
-from agents.policies.numpy_policy import Parameters
-from agents.saved import saved_distribution
-from agents.settings import ConfigError, Settings
+from workflow_rl.agents.algorithm import Algorithm, find
+from workflow_rl.agents.policies.archive import read_archive, sealed
+from workflow_rl.agents.policies.distributions import Actions
+from workflow_rl.agents.policies.numpy_policy import Parameters
+from workflow_rl.agents.saved import saved_distribution
+from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection.schedule import BegunBatch
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import replacing

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, PrivateAttr, field_validator
 
-from agents import algorithm
-from agents.settings import ConfigError as ConfigError
-from agents.settings import Count, CountOrNone, OneOf, Settings
+from workflow_rl.agents import algorithm
+from workflow_rl.agents.settings import ConfigError as ConfigError
+from workflow_rl.agents.settings import Count, CountOrNone, OneOf, Settings
 from workflow_rl.collection.cluster import NONE, host_and_port, is_address
 from workflow_rl.environments.environment import Environment, default_env, guests
 from workflow_rl.runs.machine import usable_cores as usable_cores

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from prettytable import PrettyTable, TableStyle
 
-from agents.policies.numpy_policy import Actor
-from agents.settings import Settings
-from agents.trajectory import Trajectory
+from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.settings import Settings
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.failures import Fault, UnplayableError
 from workflow_rl.collection.local_pool import LocalPool

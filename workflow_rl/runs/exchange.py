@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from agents.settings import ConfigError, Count, NotNegative, Settings, Share
+from workflow_rl.agents.settings import ConfigError, Count, NotNegative, Settings, Share
 
 Values = dict[str, float]
 """Settings of PPO by their names."""

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agents.policies.numpy_policy import Parameters, PolicyParameters
-from agents.policies.policy_file import save_policy
-from agents.policies.team_file import save_team
-from agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
+from workflow_rl.agents.policies.policy_file import save_policy
+from workflow_rl.agents.policies.team_file import save_team
+from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.environments.environment import Environment, guests
 from workflow_rl.environments.guest import Exported
 from workflow_rl.output_files import replacing
@@ -71,7 +71,7 @@ def _actor_and_example(policy: PolicyParameters) -> tuple[Any, ...]:
     """Return the actor, and example observations, followed by states of a network that has them."""
     import torch
 
-    from agents.policies.torch_actor import TorchActor
+    from workflow_rl.agents.policies.torch_actor import TorchActor
 
     actor = TorchActor(policy).eval().requires_grad_(False)
     obs = torch.ones(2, policy.obs_dim_of(policy.described()))

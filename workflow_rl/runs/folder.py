@@ -20,8 +20,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from agents.algorithm import Series
-from agents.trajectory import Trajectory
+from workflow_rl.agents.algorithm import Series
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import (
     NOT_OURS,

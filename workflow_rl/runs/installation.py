@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 LEAST_MEMORY = 2**30
 """Bytes that a run needs."""
-_PLACES = [folder / "requirements.txt" for folder in Path(__file__).resolve().parents[1:3]]
-REQUIREMENTS = _PLACES[0] if _PLACES[0].exists() else _PLACES[1]
-"""The file is within an installed package, see setup.py, and beside the package in a checkout."""
+REQUIREMENTS = Path(__file__).parents[1] / "requirements.txt"
+"""In a checkout, a link to the file beside the package."""
 INSTALL = f"pip install -r {REQUIREMENTS}"
 
 

@@ -12,9 +12,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from agents.algorithm import DivergedError, find
-from agents.policies.numpy_policy import Policy
-from agents.settings import Settings
+from workflow_rl.agents.algorithm import DivergedError, find
+from workflow_rl.agents.policies.numpy_policy import Policy
+from workflow_rl.agents.settings import Settings
 from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.rollout import Collector, NotFiniteError, what_is_not_finite
 from workflow_rl.collection.schedule import Schedule

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from agents.algorithm import DivergedError
+from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.cluster import NONE
 from workflow_rl.collection.collector_thread import CollectorThread

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from agents.algorithm import Agent, find
-from agents.policies.network import NetworkError
-from agents.policies.networks import NETWORKS
-from agents.spaces import Spaces
-from agents.torch_threads import set_threads
+from workflow_rl.agents.algorithm import Agent, find
+from workflow_rl.agents.policies.network import NetworkError
+from workflow_rl.agents.policies.networks import NETWORKS
+from workflow_rl.agents.spaces import Spaces
+from workflow_rl.agents.torch_threads import set_threads
 from workflow_rl.collection import trial
 from workflow_rl.output_files import NOT_OURS
 from workflow_rl.runs import memory

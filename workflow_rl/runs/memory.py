@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.algorithm import Series
-from agents.replay import Transitions
+from workflow_rl.agents.algorithm import Series
+from workflow_rl.agents.replay import Transitions
 from workflow_rl.output_files import make_folder, replacing
 
 FOLDER = "memory"

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agents import algorithm
-from agents.team import TeamLayout
+from workflow_rl.agents import algorithm
+from workflow_rl.agents.team import TeamLayout
 from workflow_rl.collection.rollout import Rollout, utilisation
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig

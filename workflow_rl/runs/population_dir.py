@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agents.policies.archive import MOST_BYTES
+from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.output_files import (
     NOT_OURS,
     copy_file,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import math
 
-from agents import algorithm
 from workflow_rl import portable
+from workflow_rl.agents import algorithm
 from workflow_rl.environments.environment import InvalidEnvironmentError, guests
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.presets import preset_named

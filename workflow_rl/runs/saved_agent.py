@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
-from agents.policies.team_file import load_policy_or_team
-from agents.policies.team_policy import TeamPolicy
-from agents.saved import saved_number
+from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
+from workflow_rl.agents.policies.team_file import load_policy_or_team
+from workflow_rl.agents.policies.team_policy import TeamPolicy
+from workflow_rl.agents.saved import saved_number
 from workflow_rl.collection import trial
 from workflow_rl.environments.action_mask import (
     MASK,

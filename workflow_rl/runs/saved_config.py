@@ -11,11 +11,11 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from agents import algorithm
-from agents.modules import place_of
-from agents.policies import own_network
-from agents.policies.networks import NETWORKS
-from agents.settings import ConfigError, Settings
+from workflow_rl.agents import algorithm
+from workflow_rl.agents.modules import place_of
+from workflow_rl.agents.policies import own_network
+from workflow_rl.agents.policies.networks import NETWORKS
+from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.errors import UserError
 from workflow_rl.runs.plain import is_plain
 from workflow_rl.runs.presets import preset_named

@@ -10,8 +10,8 @@ import numpy as np
 from gymnasium.spaces import MultiDiscrete
 from numpy.typing import NDArray
 
-from agents.policies.team_policy import TeamPolicy
-from agents.team import ABSENT, ACTS, BUSY
+from workflow_rl.agents.policies.team_policy import TeamPolicy
+from workflow_rl.agents.team import ABSENT, ACTS, BUSY
 from workflow_rl.environments.action_mask import ReadMask, mask_reader, naming_the_mask
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError

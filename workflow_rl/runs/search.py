@@ -22,7 +22,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 from tqdm import tqdm
 
-from agents.algorithm import DivergedError
+from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.collection.cluster import connected
 from workflow_rl.collection.rollout import NotFiniteError
 from workflow_rl.output_files import NOT_OURS, replacing, write_text

@@ -6,8 +6,8 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from agents import algorithm
-from agents.settings import ConfigError, Settings
+from workflow_rl.agents import algorithm
+from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection.cluster import LOCAL, NONE
 from workflow_rl.environments.environment import (
     Environment,

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agents.modules import place_of
+from workflow_rl.agents.modules import place_of
 from workflow_rl.collection.cluster import is_address
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 
-from agents import algorithm
+from workflow_rl.agents import algorithm
 from workflow_rl.collection.rollout import Rollout
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig

@@ -7,7 +7,7 @@ import functools
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from agents.policies.numpy_policy import Actor
+from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.environment import Spaces

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from agents.policies.distributions import Actions
+from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.environments.env_batch import EnvBatch, Obs, Transitions
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.workflows.order import Order, ranks_of

@@ -10,7 +10,7 @@ from workflow_rl.environments.environment import Environment, register
 from workflow_rl.environments.guest import NOTHING, Export
 
 if TYPE_CHECKING:
-    from agents.settings import Settings
+    from workflow_rl.agents.settings import Settings
 
 ENV_ID = "workflow_rl/OrderedCAGE2-v0"
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import Actions, Choice
-from agents.policies.numpy_policy import Actor
+from workflow_rl.agents.policies.distributions import Actions, Choice
+from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.workflows.order import (
     NOBODY,
     Bools,

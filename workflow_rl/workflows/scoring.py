@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import Choice
-from agents.policies.numpy_policy import Actor
-from agents.trajectory import Trajectory
+from workflow_rl.agents.policies.distributions import Choice
+from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.collection.player import play_episodes

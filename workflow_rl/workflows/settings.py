@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from agents.settings import ConfigError, NotNegative, OneOf
+from workflow_rl.agents.settings import ConfigError, NotNegative, OneOf
 from workflow_rl.cage2.agent.action_sets import ACTION_SETS
 from workflow_rl.cage2.env.settings import Cage2Arguments
 from workflow_rl.workflows.cage2_rules import HostRules

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from agents.policies.numpy_policy import Actor
+from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.runs.saved_agent import load_player

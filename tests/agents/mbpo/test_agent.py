@@ -10,15 +10,15 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from agents.algorithm import DivergedError
-from agents.mbpo.agent import NO_FIT, MBPOAgent
-from agents.mbpo.config import MBPOConfig
-from agents.policies.distributions import Categorical, DiagonalGaussian
-from agents.policies.numpy_policy import NumpyPolicy
-from agents.ppo.agent import PPOAgent
-from agents.ppo.config import PPOConfig
-from agents.trajectory import Trajectory
 from tests.tiny_runs import all_of, plain
+from workflow_rl.agents.algorithm import DivergedError
+from workflow_rl.agents.mbpo.agent import NO_FIT, MBPOAgent
+from workflow_rl.agents.mbpo.config import MBPOConfig
+from workflow_rl.agents.policies.distributions import Categorical, DiagonalGaussian
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.agents.ppo.agent import PPOAgent
+from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.trajectory import Trajectory
 
 MBPO = MBPOConfig(
     hidden_sizes=(16,),

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from agents.mbpo.config import MBPOConfig
-from agents.sac.config import SACConfig
-from agents.settings import ConfigError
+from workflow_rl.agents.mbpo.config import MBPOConfig
+from workflow_rl.agents.sac.config import SACConfig
+from workflow_rl.agents.settings import ConfigError
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from agents.mbpo.config import MBPOConfig
-from agents.mbpo.dynamics import (
+from workflow_rl.agents.mbpo.config import MBPOConfig
+from workflow_rl.agents.mbpo.dynamics import (
     LOG_VARIANCE_LIMITS,
     Dynamics,
     Rows,
@@ -26,14 +26,14 @@ from agents.mbpo.dynamics import (
     gaussian_loss,
     nearest,
 )
-from agents.policies.distributions import (
+from workflow_rl.agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
     Distribution,
     MultiCategorical,
     SquashedGaussian,
 )
-from agents.replay import Transitions
+from workflow_rl.agents.replay import Transitions
 
 SMALL = MBPOConfig(
     model_members=3,

@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agents.mbpo.config import MBPOConfig
-from agents.mbpo.dynamics import Dynamics
-from agents.mbpo.model_error import errors_ahead
-from agents.policies.distributions import Categorical
-from agents.replay import Transitions
-from agents.trajectory import Trajectory
+from workflow_rl.agents.mbpo.config import MBPOConfig
+from workflow_rl.agents.mbpo.dynamics import Dynamics
+from workflow_rl.agents.mbpo.model_error import errors_ahead
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.replay import Transitions
+from workflow_rl.agents.trajectory import Trajectory
 
 
 class Shifting(Dynamics):

@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from agents.policies.actor_critic import ActorCritic
-from agents.policies.distributions import Categorical
-from agents.policies.numpy_policy import PolicyParameters
-from agents.policies.torch_layers import Linear
+from workflow_rl.agents.policies.actor_critic import ActorCritic
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.policies.torch_layers import Linear
 
 HIDDEN_SIZES = (8, 7)
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-import agents.policies.archive
-from agents.policies.archive import is_intact, read_archive, sealed
+from workflow_rl.agents.policies.archive import is_intact, read_archive, sealed
 
 PAGE = 4096
 
@@ -77,8 +76,8 @@ def test_files_larger_than_the_limit_are_not_read(
 ) -> None:
     path = tmp_path / "archive.pt"
     path.write_bytes(archive())
-    monkeypatch.setattr(agents.policies.archive, "MOST_BYTES", len(archive()))
+    monkeypatch.setattr("workflow_rl.agents.policies.archive.MOST_BYTES", len(archive()))
     assert read_archive(path) == archive()
-    monkeypatch.setattr(agents.policies.archive, "MOST_BYTES", len(archive()) - 1)
+    monkeypatch.setattr("workflow_rl.agents.policies.archive.MOST_BYTES", len(archive()) - 1)
     with pytest.raises(ValueError, match="4 GB"):
         read_archive(path)

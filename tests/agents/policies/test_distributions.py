@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.policies.distributions import (
+from workflow_rl.agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
     Distribution,
@@ -20,7 +20,10 @@ from agents.policies.distributions import (
     from_plain,
     to_plain,
 )
-from agents.policies.torch_distributions import categorical_entropy, log_prob_and_entropy
+from workflow_rl.agents.policies.torch_distributions import (
+    categorical_entropy,
+    log_prob_and_entropy,
+)
 
 DISTRIBUTIONS: list[Distribution] = [
     Categorical(5),

@@ -11,20 +11,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.algorithm import find
-from agents.policies.distributions import Categorical
-from agents.policies.entities import Entities
-from agents.policies.entity_layout import EntityLayout
-from agents.policies.network import Layers
-from agents.policies.numpy_policy import NumpyPolicy
-from agents.policies.policy_file import load_policy, save_policy
-from agents.policies.torch_actor import TorchActor
-from agents.ppo.agent import PPOAgent
-from agents.ppo.config import PPOConfig
-from agents.saved import saved_critic, saved_policy
-from agents.settings import ConfigError
-from agents.spaces import Spaces
-from agents.trajectory import Trajectory
+from workflow_rl.agents.algorithm import find
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.policies.entities import Entities
+from workflow_rl.agents.policies.entity_layout import EntityLayout
+from workflow_rl.agents.policies.network import Layers
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.agents.policies.policy_file import load_policy, save_policy
+from workflow_rl.agents.policies.torch_actor import TorchActor
+from workflow_rl.agents.ppo.agent import PPOAgent
+from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.saved import saved_critic, saved_policy
+from workflow_rl.agents.settings import ConfigError
+from workflow_rl.agents.spaces import Spaces
+from workflow_rl.agents.trajectory import Trajectory
 
 
 def layout_for(n: int, actions: bool = True) -> EntityLayout:

@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from agents.policies.distributions import Categorical, DiagonalGaussian, MultiCategorical
-from agents.policies.masks import masked, torch_masked
-from agents.policies.networks import MLP
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from agents.policies.torch_actor import TorchActor
-from agents.policies.torch_distributions import log_prob_and_entropy
-from agents.ppo.losses import approximate_kl
+from workflow_rl.agents.policies.distributions import (
+    Categorical,
+    DiagonalGaussian,
+    MultiCategorical,
+)
+from workflow_rl.agents.policies.masks import masked, torch_masked
+from workflow_rl.agents.policies.networks import MLP
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from workflow_rl.agents.policies.torch_actor import TorchActor
+from workflow_rl.agents.policies.torch_distributions import log_prob_and_entropy
+from workflow_rl.agents.ppo.losses import approximate_kl
 
 # Probabilities 1/2, 1/4, 1/8, 1/8. Without the first action: 1/2, 1/4, 1/4.
 LOGITS = np.log(np.array([[4, 2, 1, 1]], np.float32))

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from agents.policies.distributions import Categorical
-from agents.policies.networks import NETWORKS, Network
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from agents.policies.policy_file import load_policy, save_policy
-from agents.policies.torch_actor import TorchActor
-from agents.policies.torch_memory import MemoryModule, Packed
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.policies.networks import NETWORKS, Network
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from workflow_rl.agents.policies.policy_file import load_policy, save_policy
+from workflow_rl.agents.policies.torch_actor import TorchActor
+from workflow_rl.agents.policies.torch_memory import MemoryModule, Packed
 
 KINDS = pytest.mark.parametrize(
     ("kind", "args"), [("gru", {}), ("lstm", {"seen_again": 5}), ("frame-stack", {"frames": 3})]

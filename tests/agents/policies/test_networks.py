@@ -12,16 +12,16 @@ import pytest
 import torch
 from torch import nn
 
-from agents.algorithm import find
-from agents.policies import networks
-from agents.policies.distributions import Categorical, FloatArray
-from agents.policies.networks import ACTIVATIONS, MLP, Layers, Network, Shape
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from agents.policies.policy_file import load_policy, save_policy
-from agents.policies.torch_actor import TorchActor
-from agents.ppo.config import PPOConfig
-from agents.spaces import Spaces
 from tests.agents.examples import example_trajectory
+from workflow_rl.agents.algorithm import find
+from workflow_rl.agents.policies import networks
+from workflow_rl.agents.policies.distributions import Categorical, FloatArray
+from workflow_rl.agents.policies.networks import ACTIVATIONS, MLP, Layers, Network, Shape
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from workflow_rl.agents.policies.policy_file import load_policy, save_policy
+from workflow_rl.agents.policies.torch_actor import TorchActor
+from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.spaces import Spaces
 
 
 class Residual(Network):

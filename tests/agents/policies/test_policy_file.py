@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.policies.actor_critic import ActorCritic
-from agents.policies.distributions import (
+from workflow_rl.agents.policies.actor_critic import ActorCritic
+from workflow_rl.agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
     Distribution,
     MultiCategorical,
     SquashedGaussian,
 )
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from agents.policies.policy_file import load_policy, packed, save_policy, unpacked
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from workflow_rl.agents.policies.policy_file import load_policy, packed, save_policy, unpacked
 
 
 def policy_for(distribution: Distribution) -> PolicyParameters:

@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from agents.policies.distributions import Categorical
-from agents.policies.numpy_policy import NumpyPolicy
-from agents.ppo.agent import PPOAgent
-from agents.ppo.config import PPOConfig
-from agents.trajectory import Trajectory
 from tests.agents.examples import example_trajectory
 from tests.tiny_envs import N_ACTIONS, OBS_DIM
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.agents.ppo.agent import PPOAgent
+from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from agents.ppo.adam import Adam
+from workflow_rl.agents.ppo.adam import Adam
 
 SHAPES = ((3, 5), (5,), (2, 2))
 GRADIENTS = [

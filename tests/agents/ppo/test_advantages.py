@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.ppo.advantages import generalized_advantages, vtrace
-from agents.ppo.batch import make_batch, stack_obs
 from tests.agents.examples import example_trajectory
+from workflow_rl.agents.ppo.advantages import generalized_advantages, vtrace
+from workflow_rl.agents.ppo.batch import make_batch, stack_obs
 
 # delta_t = r_t + 0.5 v_{t+1} - v_t is -2, 4, -2; the last is -5 if the episode terminates.
 REWARD = np.array([1.0, 2.0, 3.0])

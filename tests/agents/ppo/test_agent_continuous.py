@@ -11,19 +11,19 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from agents.policies.distributions import (
+from tests.any_envs import TargetEnv
+from workflow_rl.agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
     Distribution,
     MultiCategorical,
 )
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters, normalised_obs
-from agents.policies.torch_distributions import log_prob_and_entropy
-from agents.ppo.agent import PPOAgent
-from agents.ppo.batch import stack_obs
-from agents.ppo.config import PPOConfig
-from agents.trajectory import Trajectory
-from tests.any_envs import TargetEnv
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters, normalised_obs
+from workflow_rl.agents.policies.torch_distributions import log_prob_and_entropy
+from workflow_rl.agents.ppo.agent import PPOAgent
+from workflow_rl.agents.ppo.batch import stack_obs
+from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec

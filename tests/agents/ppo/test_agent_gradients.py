@@ -9,8 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from agents.ppo.batch import make_batch, stack_obs
-from agents.ppo.metrics import PPOMetrics
 from tests.agents.examples import example_trajectory
 from tests.agents.ppo.small_agents import (
     CONFIG,
@@ -28,6 +26,8 @@ from tests.agents.ppo.small_agents import (
     weights,
 )
 from tests.tiny_envs import CountingEnv
+from workflow_rl.agents.ppo.batch import make_batch, stack_obs
+from workflow_rl.agents.ppo.metrics import PPOMetrics
 
 
 def test_metrics_of_off_policy_steps_by_hand() -> None:

@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from agents.ppo.agent import PPOAgent
-from agents.ppo.batch import make_batch, stack_obs
-from agents.trajectory import Trajectory
 from tests.agents.examples import example_trajectory
 from tests.agents.ppo.small_agents import (
     ONE_STEP,
@@ -26,6 +23,9 @@ from tests.agents.ppo.small_agents import (
     weights,
 )
 from tests.tiny_envs import CountingEnv
+from workflow_rl.agents.ppo.agent import PPOAgent
+from workflow_rl.agents.ppo.batch import make_batch, stack_obs
+from workflow_rl.agents.trajectory import Trajectory
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from agents.ppo.minibatches import Minibatch, RolloutObs
-from agents.trajectory import Trajectory
 from tests.agents.examples import example_trajectory
 from tests.agents.ppo.small_agents import NO_CLIPPING, ONE_STEP, example_agent, gradients_of_steps
+from workflow_rl.agents.ppo.minibatches import Minibatch, RolloutObs
+from workflow_rl.agents.trajectory import Trajectory
 
 
 def repeating_trajectories() -> list[Trajectory]:
@@ -63,7 +63,7 @@ def test_repeated_observations_learn_as_if_each_were_computed_by_itself(
     def every_row(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return rows, np.arange(len(rows))
 
-    monkeypatch.setattr("agents.ppo.agent.distinct_rows", every_row)
+    monkeypatch.setattr("workflow_rl.agents.ppo.agent.distinct_rows", every_row)
     assert plain.update(repeated, 0.0) == pytest.approx(metrics, rel=1e-4, abs=1e-5)
     for ours, theirs in zip(agent.network.parameters(), plain.network.parameters(), strict=True):
         assert torch.allclose(ours, theirs, atol=1e-5)

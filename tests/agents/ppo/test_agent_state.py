@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from agents.policies.distributions import Categorical
-from agents.ppo.agent import PPOAgent
 from tests.agents.ppo.small_agents import CONFIG, TRAJECTORIES, example_agent, weights
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.ppo.agent import PPOAgent
 
 
 def through_a_file(state: dict[str, Any]) -> dict[str, Any]:

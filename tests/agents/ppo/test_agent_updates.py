@@ -11,11 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from agents.policies.distributions import Categorical
-from agents.ppo import minibatches
-from agents.ppo.agent import PPOAgent
-from agents.ppo.minibatches import Minibatch
-from agents.trajectory import Trajectory
 from tests.agents.examples import example_trajectory
 from tests.agents.ppo.small_agents import (
     CONFIG,
@@ -30,6 +25,11 @@ from tests.agents.ppo.small_agents import (
     weights,
 )
 from tests.tiny_envs import CountingEnv, MatchingEnv
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.ppo import minibatches
+from workflow_rl.agents.ppo.agent import PPOAgent
+from workflow_rl.agents.ppo.minibatches import Minibatch
+from workflow_rl.agents.trajectory import Trajectory
 
 
 def test_the_same_trajectories_and_seed_give_the_same_bits() -> None:
@@ -62,7 +62,7 @@ def orders_of_update(
             orders[-1] += minibatch.steps.advantage.tolist()
             yield minibatch
 
-    monkeypatch.setattr("agents.ppo.agent.minibatches", record)
+    monkeypatch.setattr("workflow_rl.agents.ppo.agent.minibatches", record)
     agent.update(TRAJECTORIES, 0.0)
     return orders
 

@@ -7,10 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.ppo.advantages import generalized_advantages
-from agents.ppo.batch import Batch, distinct_rows, make_batch, stack_obs, whole_observations
-from agents.trajectory import Trajectory
 from tests.agents.examples import example_trajectory
+from workflow_rl.agents.ppo.advantages import generalized_advantages
+from workflow_rl.agents.ppo.batch import (
+    Batch,
+    distinct_rows,
+    make_batch,
+    stack_obs,
+    whole_observations,
+)
+from workflow_rl.agents.trajectory import Trajectory
 
 REWARD = np.array([1.0, 2.0, 3.0])
 VALUE = np.array([4.0, 2.0, 8.0])

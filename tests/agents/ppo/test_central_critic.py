@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.policies.actor_critic import ActorCritic
-from agents.policies.distributions import Categorical
-from agents.ppo.algorithm import PPO
-from agents.ppo.config import PPOConfig
-from agents.spaces import Spaces
-from agents.team import ACTS, TeamLayout
-from agents.trajectory import Trajectory
+from workflow_rl.agents.policies.actor_critic import ActorCritic
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.ppo.algorithm import PPO
+from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.spaces import Spaces
+from workflow_rl.agents.team import ACTS, TeamLayout
+from workflow_rl.agents.trajectory import Trajectory
 
 
 def test_the_critic_sees_further_numbers_and_the_actor_does_not() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from agents.policies import networks, torch_layers
-from agents.ppo.config import PPOConfig
-from agents.settings import ConfigError
+from workflow_rl.agents.policies import networks, torch_layers
+from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.settings import ConfigError
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from agents.policies.distributions import Categorical
-from agents.policies.numpy_policy import NumpyPolicy
-from agents.ppo.agent import PPOAgent
-from agents.ppo.batch import in_time_order, stack_sequences
-from agents.ppo.config import PPOConfig
-from agents.trajectory import Trajectory
 from tests.agents.examples import example_trajectory
 from tests.recall_env import RecallEnv
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.agents.ppo.agent import PPOAgent
+from workflow_rl.agents.ppo.batch import in_time_order, stack_sequences
+from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.player import Player, play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec

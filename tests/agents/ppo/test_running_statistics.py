@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.ppo import running_statistics
-from agents.ppo.running_statistics import ReturnScale, RunningMoments
-from agents.trajectory import Trajectory
 from tests.agents.examples import example_trajectory
+from workflow_rl.agents.ppo import running_statistics
+from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoments
+from workflow_rl.agents.trajectory import Trajectory
 
 NUMBERS = st.floats(-1e3, 1e3, width=32)
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from agents.algorithm import find
-from agents.policies.distributions import Categorical
-from agents.policies.numpy_policy import NumpyPolicy
-from agents.policies.torch_memory import Packed
-from agents.ppo.agent import PPOAgent
-from agents.ppo.config import PPOConfig
-from agents.settings import ConfigError
-from agents.spaces import Spaces
-from agents.trajectory import Trajectory
+from workflow_rl.agents.algorithm import find
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.agents.policies.torch_memory import Packed
+from workflow_rl.agents.ppo.agent import PPOAgent
+from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.settings import ConfigError
+from workflow_rl.agents.spaces import Spaces
+from workflow_rl.agents.trajectory import Trajectory
 
 D, P, A = 4, 2, 3
 

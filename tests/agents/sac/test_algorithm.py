@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from agents.algorithm import find
-from agents.policies.distributions import (
+from workflow_rl.agents.algorithm import find
+from workflow_rl.agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
     MultiCategorical,
     SquashedGaussian,
 )
-from agents.sac.config import SACConfig
-from agents.settings import ConfigError
-from agents.spaces import Spaces
+from workflow_rl.agents.sac.config import SACConfig
+from workflow_rl.agents.settings import ConfigError
+from workflow_rl.agents.spaces import Spaces
 
 BOUNDS = ((-1.0, 0.0), (1.0, 2.0))
 

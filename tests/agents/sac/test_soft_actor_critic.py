@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from agents.policies.actor_critic import ActorCritic
-from agents.policies.distributions import (
+from workflow_rl.agents.policies.actor_critic import ActorCritic
+from workflow_rl.agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
     Distribution,
     MultiCategorical,
     SquashedGaussian,
 )
-from agents.replay import Transitions
-from agents.sac.soft_actor_critic import (
+from workflow_rl.agents.replay import Transitions
+from workflow_rl.agents.sac.soft_actor_critic import (
     LearnedPolicy,
     OfChoices,
     OfNumbers,
@@ -24,7 +24,7 @@ from agents.sac.soft_actor_critic import (
     Steps,
     steps_of,
 )
-from agents.sac.stacked_mlp import StackedMLP
+from workflow_rl.agents.sac.stacked_mlp import StackedMLP
 
 CHOICES = Categorical(2)
 NUMBERS = SquashedGaussian((-1.0, 0.0), (1.0, 4.0))

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from agents.policies.networks import MLP
-from agents.sac.stacked_mlp import Adam, StackedMLP, load
+from workflow_rl.agents.policies.networks import MLP
+from workflow_rl.agents.sac.stacked_mlp import Adam, StackedMLP, load
 
 
 def network(activation: str = "relu") -> MLP:

@@ -58,7 +58,7 @@ from functools import partial
 from pathlib import Path
 import numpy as np
 import torch
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.environment import make_environment

@@ -4,7 +4,7 @@ import time
 import numpy as np
 import pytest
 
-from agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.cage2.compiled.simulator import Simulator
 from workflow_rl.cage2.compiled.state import STATE
 from workflow_rl.cage2.simulator_speed import (

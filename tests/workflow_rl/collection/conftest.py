@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agents.policies.numpy_policy import NumpyPolicy
-from agents.trajectory import Trajectory
 from tests.tiny_envs import CountingEnv
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.env_batch import SerialEnvs

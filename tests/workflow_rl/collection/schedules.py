@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from agents.trajectory import Trajectory
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.rollout import Following, Rollout
 from workflow_rl.collection.schedule import BegunBatch, ExactLag, FreeRunning, PlayBatch, Share

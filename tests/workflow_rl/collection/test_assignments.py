@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from agents.trajectory import Trajectory
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import assignments as assignments_module
 from workflow_rl.collection.assignments import EpisodeAssignments, UnrollAssignments

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents.policies.numpy_policy import NumpyPolicy
 from tests.tiny_envs import CountingEnv
 from tests.workflow_rl.collection.collectors import COLLECTORS, Collector, collect_async
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.async_collector import AsyncCollector

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.policies.numpy_policy import NumpyPolicy
-from agents.trajectory import Trajectory
 from tests.faulty_env import FaultyEnv
 from tests.tiny_envs import CountingEnv
 from tests.workflow_rl.conftest import assert_same_trajectories
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from tests.patience import eventually
 from tests.tiny_envs import CountingEnv
 from tests.workflow_rl.collection.schedules import Counting, Workers, policy_of, rollout_of
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import collector_thread
 from workflow_rl.collection.async_collector import AsyncCollector

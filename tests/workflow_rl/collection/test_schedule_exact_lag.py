@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from agents.policies.numpy_policy import NumpyPolicy
 from tests.patience import eventually
 from tests.workflow_rl.collection.schedules import (
     Counting,
@@ -15,6 +14,7 @@ from tests.workflow_rl.collection.schedules import (
     number_and_version,
     policy_of,
 )
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.collection.rollout import Following, Rollout
 from workflow_rl.collection.schedule import Share

@@ -18,9 +18,9 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from agents.ppo.agent import PPOConfig
 from tests.faulty_env import FaultyEnv
 from tests.tiny_envs import CountingEnv, SleepyEnv
+from workflow_rl.agents.ppo.agent import PPOConfig
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.local_pool import LocalPool

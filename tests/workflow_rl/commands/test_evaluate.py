@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from agents.trajectory import Trajectory
 from workflow_rl import TrainConfig, train
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS

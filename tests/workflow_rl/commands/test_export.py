@@ -10,10 +10,10 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from agents.policies.actor_critic import ActorCritic
-from agents.policies.distributions import Categorical, DiagonalGaussian
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from agents.policies.policy_file import save_policy
+from workflow_rl.agents.policies.actor_critic import ActorCritic
+from workflow_rl.agents.policies.distributions import Categorical, DiagonalGaussian
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.commands.export import export
 from workflow_rl.runs.saved_agent import load_saved
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from agents.policies.actor_critic import ActorCritic
-from agents.policies.policy_file import save_policy
+from workflow_rl.agents.policies.actor_critic import ActorCritic
+from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.commands.search_workflow import search_workflow
 from workflow_rl.environments.environment import make_environment
 from workflow_rl.workflows.registration import ENV_ID

@@ -13,9 +13,9 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from agents.mbpo.config import MBPOConfig
-from agents.ppo.config import PPOConfig
 from tests.workflow_rl.commands.any_env_commands import refused
+from workflow_rl.agents.mbpo.config import MBPOConfig
+from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.commands.main import main
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from examples.own_simulator import Corridors
 from workflow_rl import TrainConfig, evaluate, load_agent, train
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments import BatchedEnv
 from workflow_rl.environments.batched_env import BatchedEnvs, OneOfBatch

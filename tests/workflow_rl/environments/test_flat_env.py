@@ -11,14 +11,14 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.policies.distributions import (
+from tests.any_envs import PuzzleEnv, TargetEnv
+from tests.lying_envs import Liar
+from workflow_rl.agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
     Distribution,
     MultiCategorical,
 )
-from tests.any_envs import PuzzleEnv, TargetEnv
-from tests.lying_envs import Liar
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.flat_env import (

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from agents.policies.distributions import (
+from tests.any_envs import PuzzleEnv, TargetEnv
+from tests.lying_envs import Liar
+from workflow_rl.agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
     Distribution,
     MultiCategorical,
 )
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from tests.any_envs import PuzzleEnv, TargetEnv
-from tests.lying_envs import Liar
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.cage2.registration import ENV_ID
 from workflow_rl.collection.env_positions import first_positions, player_at
 from workflow_rl.collection.player import play_episode

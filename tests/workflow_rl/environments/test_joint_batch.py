@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 from gymnasium import spaces
 
-from agents.policies.numpy_policy import PolicyParameters
-from agents.policies.team_policy import TeamParameters
 from tests.tiny_teams import ShiftEnv, Shifts
 from workflow_rl import TrainConfig, train
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.commands.check_env import check_env
 from workflow_rl.environments.env_batch import EpisodeError

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from tests.any_envs import TargetEnv
 from tests.tiny_teams import ShiftEnv, Shifts
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.environment import InvalidEnvironmentError

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from agents.ppo.agent import PPOConfig
+from workflow_rl.agents.ppo.agent import PPOConfig
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.runs import loop
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.trajectory import Trajectory
 from tests.patience import eventually
 from tests.tiny_runs import Learned, assert_one_episode_each, config_of, lags, recorded_updates
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.schedule import FreeRunning
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from agents.mbpo.agent import MBPOAgent
-from agents.mbpo.config import MBPOConfig
-from agents.policies.distributions import Categorical
-from agents.replay import Transitions
 from tests.tiny_runs import config_of
+from workflow_rl.agents.mbpo.agent import MBPOAgent
+from workflow_rl.agents.mbpo.config import MBPOConfig
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.replay import Transitions
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
 from workflow_rl.runs.folder import RunDir
 from workflow_rl.runs.learner import make_agent

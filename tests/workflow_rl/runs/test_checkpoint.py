@@ -9,8 +9,8 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from agents.policies.archive import read_archive
 from tests import tiny_runs
+from workflow_rl.agents.policies.archive import read_archive
 from workflow_rl.commands.main import main
 from workflow_rl.runs.checkpoint import (
     Checkpoint,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.ppo.agent import PPOConfig
-from agents.sac.config import SACConfig
+from workflow_rl.agents.ppo.agent import PPOConfig
+from workflow_rl.agents.sac.config import SACConfig
 from workflow_rl.runs import machine
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.spec import workers_for

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from agents import algorithm
-from agents.mbpo.agent import MBPOAgent
 from tests import tiny_runs
 from tests.any_envs import TargetEnv
 from workflow_rl import api as interface
+from workflow_rl.agents import algorithm
+from workflow_rl.agents.mbpo.agent import MBPOAgent
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.trace import LEARNER, Activity
 from workflow_rl.commands.train_population import train_population

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents.mbpo.agent import MBPOAgent
-from agents.mbpo.config import MBPOConfig
-from agents.policies.distributions import SquashedGaussian
 from tests.tiny_runs import all_of
 from tests.workflow_rl.runs.remembered import an_agent, experience, numbered
+from workflow_rl.agents.mbpo.agent import MBPOAgent
+from workflow_rl.agents.mbpo.config import MBPOConfig
+from workflow_rl.agents.policies.distributions import SquashedGaussian
 from workflow_rl.runs import memory
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
 from workflow_rl.runs.config import TrainConfig

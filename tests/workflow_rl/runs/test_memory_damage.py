@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.mbpo.agent import MBPOAgent
-from agents.replay import Transitions
 from tests.tiny_runs import remembering_agent
 from tests.workflow_rl.runs.remembered import (
     CONFIG,
@@ -23,6 +21,8 @@ from tests.workflow_rl.runs.remembered import (
     numbered,
     saved_run,
 )
+from workflow_rl.agents.mbpo.agent import MBPOAgent
+from workflow_rl.agents.replay import Transitions
 from workflow_rl.runs import memory
 from workflow_rl.runs.checkpoint import (
     Checkpoint,

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from agents.mbpo.agent import MBPOAgent
-from agents.policies import archive
 from tests.tiny_runs import all_of, remembering_agent
 from tests.workflow_rl.runs.remembered import CONFIG, checkpoint_of, experience, saved_run
+from workflow_rl.agents.mbpo.agent import MBPOAgent
+from workflow_rl.agents.policies import archive
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.folder import RunDir
 from workflow_rl.runs.learner import make_agent

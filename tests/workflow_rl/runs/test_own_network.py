@@ -17,11 +17,6 @@ import gymnasium
 import numpy as np
 import pytest
 
-from agents.policies.networks import NETWORKS
-from agents.policies.numpy_policy import NumpyPolicy
-from agents.policies.own_network import load
-from agents.policies.team_policy import TeamPolicy
-from agents.ppo.config import PPOConfig
 from tests.any_envs import MaskedPuzzleEnv
 from tests.faulty_env import FaultyEnv
 from tests.own_networks import (
@@ -45,6 +40,11 @@ from tests.pages import ROOT, blocks
 from tests.tiny_runs import run, same_weights
 from tests.tiny_teams import deadly
 from workflow_rl import api
+from workflow_rl.agents.policies.networks import NETWORKS
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.agents.policies.own_network import load
+from workflow_rl.agents.policies.team_policy import TeamPolicy
+from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.collection import local_pool
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint

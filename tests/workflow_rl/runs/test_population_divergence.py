@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from agents.algorithm import DivergedError
-from agents.ppo.agent import PPOAgent
 from tests.tiny_runs import same_weights
 from tests.workflow_rl.runs.population_runs import (
     CART_POLE,
@@ -21,6 +19,8 @@ from tests.workflow_rl.runs.population_runs import (
     run,
     same_population,
 )
+from workflow_rl.agents.algorithm import DivergedError
+from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.checkpoint import load_checkpoint

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from agents.policies.numpy_policy import NumpyPolicy
 from tests.faulty_env import FaultyEnv
 from tests.patience import eventually
 from tests.tiny_envs import CountingEnv
@@ -26,6 +25,7 @@ from tests.workflow_rl.runs.preset_runs import (
     learner_that_waits,
     preset_config,
 )
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.env_positions import first_positions, player_at
 from workflow_rl.collection.failures import StopRequested

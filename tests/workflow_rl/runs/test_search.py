@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from agents.algorithm import DivergedError
-from agents.ppo.agent import PPOAgent
 from tests.tiny_runs import config_of, on_counting_envs
 from tests.workflow_rl.runs.search_runs import COMPLETE, PRUNED, RANGES, replay, search_in
+from workflow_rl.agents.algorithm import DivergedError
+from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.checkpoint import TrainingState

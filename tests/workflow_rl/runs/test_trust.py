@@ -15,9 +15,9 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from agents.policies.networks import NETWORKS
 from tests.strangers.watch import HOSTILE_MODULE, TINY, save, watched
 from workflow_rl import TrainConfig, evaluate, load_agent, train
+from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.commands.main import main
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from agents.ppo.config import PPOConfig
 from tests.tiny_runs import same_weights
 from tests.workflow_rl.runs.any_env_runs import config_of, run
+from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.collection.rollout import NotFiniteError
 from workflow_rl.environments.episode import episode_spec

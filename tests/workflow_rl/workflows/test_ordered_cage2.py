@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.policies.actor_critic import ActorCritic
-from agents.policies.policy_file import save_policy
 from workflow_rl import load_agent
+from workflow_rl.agents.policies.actor_critic import ActorCritic
+from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.collection.player import play_episodes

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import Actions
+from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, HOSTS
 
 ACTION_SETS = ("all", "possible", "useful", "by-host", "by-host-timed")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agents.policies.archive import MOST_BYTES
+from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.cage2.agent.card import evaluation_of
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.registration import Cage2Guest

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.cage2.agent import rollouts
 from workflow_rl.cage2.agent.views import Bits
 from workflow_rl.cage2.env.environment import Cage2
@@ -169,7 +169,7 @@ def learned(
     """
     import torch
 
-    from agents.ppo.adam import Adam
+    from workflow_rl.agents.ppo.adam import Adam
 
     torch.set_num_threads(1)
     layers: list[torch.nn.Module] = []

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import Actions
-from agents.policies.networks import ACTIVATIONS
-from agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.policies.distributions import Actions
+from workflow_rl.agents.policies.networks import ACTIVATIONS
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.views import TABLE_SIZE, BeliefView, Bits
 from workflow_rl.cage2.compiled.blue_belief import N_HYPOTHESES, N_SHOWN

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import Choice
-from agents.policies.numpy_policy import Actor
+from workflow_rl.agents.policies.distributions import Choice
+from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.agent.action_sets import Indices, make_action_set, with_rows
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 

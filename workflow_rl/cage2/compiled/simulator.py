@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from agents.policies.distributions import Actions
+from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.episode import reset_env, step_env, tell
 from workflow_rl.cage2.compiled.jit import announce_compiling, entry_point, prefetch

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.entity_layout import EntityLayout
+from workflow_rl.agents.policies.entity_layout import EntityLayout
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.env.viewed_envs import view_size
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTIONS

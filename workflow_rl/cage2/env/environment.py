@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from agents.policies.distributions import Categorical
-from agents.policies.numpy_policy import Actor
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.views import ViewingActor
 from workflow_rl.cage2.env.arguments import MIXTURES

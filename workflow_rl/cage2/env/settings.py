@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from agents.settings import ConfigError, OneOf, Settings
+from workflow_rl.agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage2.agent.action_sets import ACTION_SETS
 from workflow_rl.cage2.agent.views import OBSERVATIONS
 from workflow_rl.cage2.cyborg.simulators import SIMULATORS

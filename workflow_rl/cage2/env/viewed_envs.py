@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import Actions
+from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage2.agent.action_sets import Indices, make_action_set
 from workflow_rl.cage2.agent.views import TABLE_SIZE, Bits, View, make_view, plain
 from workflow_rl.cage2.scenario2 import ACTION_NAMES

@@ -15,9 +15,9 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import Choice
-from agents.policies.numpy_policy import Actor
-from agents.trajectory import Trajectory
+from workflow_rl.agents.policies.distributions import Choice
+from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.agent.scripted import ScriptedAgent, make_scripted_agent
 from workflow_rl.cage2.env.arguments import OBS_SIZE
 from workflow_rl.cage2.env.cage2_env import Cage2Env

@@ -10,8 +10,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import Choice
-from agents.policies.numpy_policy import Actor, NumpyPolicy
+from workflow_rl.agents.policies.distributions import Choice
+from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
 from workflow_rl.cage2.env.arguments import OBS_SIZE

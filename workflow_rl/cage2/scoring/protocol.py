@@ -6,7 +6,7 @@ import functools
 import time
 from collections.abc import Sequence
 
-from agents.policies.numpy_policy import Actor
+from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.cyborg.simulators import simulator_version
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agents.settings import OneOf, Settings
+from workflow_rl.agents.settings import OneOf, Settings
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.players import Blue, load_blue
 from workflow_rl.cage2.scoring.recording import record_episode

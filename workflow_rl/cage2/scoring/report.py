@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from agents.policies.numpy_policy import Actor
-from agents.trajectory import Trajectory
+from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.env.arguments import MIXTURES
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, RED_AGENTS

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from prettytable import PrettyTable, TableStyle
 
-from agents.trajectory import Trajectory
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.evaluation_env import step_actions

@@ -9,8 +9,8 @@ from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from agents.policies.numpy_policy import Actor, NumpyPolicy
-from agents.settings import ConfigError, OneOf, Settings
+from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
+from workflow_rl.agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.arguments import MOST
 from workflow_rl.cage2.env.environment import Cage2

@@ -10,7 +10,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.archive import read_archive
+from workflow_rl.agents.policies.archive import read_archive
 from workflow_rl.cage4.agent import memory
 from workflow_rl.cage4.agent.champion_network import SHAPES, Weights, logits
 from workflow_rl.cage4.interface import SLEEP_ACTIONS

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.team_policy import TeamPolicy
+from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage4.agent.views import SLEEP, Bits, TeamRows
 from workflow_rl.cage4.interface import AGENTS
 from workflow_rl.cage4.scenario4 import ACTIONS

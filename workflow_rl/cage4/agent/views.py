@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.team import ACTS, BUSY, CUT_OFF, TeamLayout
+from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF, TeamLayout
 from workflow_rl.cage4.agent.belief import PROCESSES, Belief, Bits
 from workflow_rl.cage4.agent.messages import N_WORDS, alerts, spoken
 from workflow_rl.cage4.interface import (

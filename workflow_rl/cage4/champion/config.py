@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agents.settings import Count, CountOrNone, NotNegative, Positive, Settings, Share
+from workflow_rl.agents.settings import Count, CountOrNone, NotNegative, Positive, Settings, Share
 
 Episodes = Annotated[int, Field(ge=2)]
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agents.ppo.adam import Adam
+from workflow_rl.agents.ppo.adam import Adam
 from workflow_rl.cage4.agent.champion_network import POOLED, SHAPES, Weights
 from workflow_rl.cage4.agent.memory import CLOCK, END, N_CLOCK
 from workflow_rl.cage4.agent.views import N_SEEN

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agents.policies.archive import read_archive
+from workflow_rl.agents.policies.archive import read_archive
 from workflow_rl.cage4.agent import batched
 from workflow_rl.cage4.agent.champion import (
     AGENT_FILE,

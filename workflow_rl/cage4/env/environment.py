@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from agents.policies.distributions import MultiCategorical
-from agents.policies.numpy_policy import Actor
+from workflow_rl.agents.policies.distributions import MultiCategorical
+from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, TeamRows, layout_of
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator

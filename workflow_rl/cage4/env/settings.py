@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from agents.settings import ConfigError, OneOf, Settings
+from workflow_rl.agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage4.agent.messages import MESSAGES
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS
 from workflow_rl.cage4.cyborg.simulators import LEAST_STEPS

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import Actions
+from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage4.agent.views import SLEEP, Bits, Joint, Shown, TeamRows, on_hosts
 from workflow_rl.cage4.interface import SimulationError, Simulator
 from workflow_rl.environments.env_batch import EpisodeError, Obs, Transitions

@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from agents.settings import OneOf, Settings
+from workflow_rl.agents.settings import OneOf, Settings
 from workflow_rl.cage4.agent.champion import made_at
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.env.environment import Cage4

@@ -9,9 +9,9 @@ from typing import Annotated, Any, NamedTuple, Self
 from prettytable import PrettyTable, TableStyle
 from pydantic import Field, model_validator
 
-from agents.policies.numpy_policy import Actor
-from agents.policies.team_policy import TeamPolicy
-from agents.settings import ConfigError, OneOf, Settings
+from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.policies.team_policy import TeamPolicy
+from workflow_rl.agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
 from workflow_rl.cage4.agent.scripted import ScriptedTeam, TeamNames, make_scripted_team
 from workflow_rl.cage4.env.environment import Cage4

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from agents.policies.numpy_policy import PolicyParameters
-from agents.policies.policy_file import save_policy
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.cage2.agent import improve as improving
 from workflow_rl.cage2.agent import rollouts
 from workflow_rl.cage2.agent.improve import N_PLACES, State, better_choice, learned, meet

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.cage2.agent import rollouts
 from workflow_rl.cage2.agent.rollouts import (
     CELLS,

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from agents.policies.actor_critic import ActorCritic
-from agents.policies.distributions import Categorical
-from agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl import TrainConfig, load_agent, train
+from workflow_rl.agents.policies.actor_critic import ActorCritic
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.cage2.agent.action_sets import useful_actions
 from workflow_rl.cage2.agent.views import ViewingActor

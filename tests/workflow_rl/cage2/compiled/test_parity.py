@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from agents.policies.distributions import Categorical
-from agents.ppo.agent import PPOAgent
 from tests.workflow_rl.cage2.compiled.injected_faults import InjectsFaults
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.compiled.state import NO_PROCESS, SIZES
 from workflow_rl.cage2.cyborg.network import cyborg_network

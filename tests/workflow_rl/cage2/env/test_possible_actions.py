@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agents.policies.distributions import Categorical
-from agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.registration import ENV_ID

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from click.testing import CliRunner, Result
 
-from agents.policies.distributions import Categorical
-from agents.ppo.agent import PPOAgent, PPOConfig
-from agents.trajectory import Trajectory
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.ppo.agent import PPOAgent, PPOConfig
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.commands.evaluate import evaluate
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint

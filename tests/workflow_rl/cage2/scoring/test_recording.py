@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from agents.policies.numpy_policy import NumpyPolicy
-from agents.ppo.agent import PPOAgent
-from agents.ppo.config import PPOConfig
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.agents.ppo.agent import PPOAgent
+from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.cage2 import parity
 from workflow_rl.cage2.cyborg.network import cyborg_network
 from workflow_rl.cage2.env.cage2_env import Cage2Env
@@ -159,7 +159,7 @@ def test_probabilities_and_values_are_the_networks_own(tmp_path: Path) -> None:
 
 def test_a_sampled_action_is_shown_even_if_unlikely() -> None:
     policy = np.random.default_rng(3)
-    from agents.policies.numpy_policy import PolicyParameters
+    from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 
     flat = PolicyParameters(
         (policy.normal(0, 0.1, (52, 145)).astype(np.float32),), (np.zeros(145, np.float32),), "tanh"

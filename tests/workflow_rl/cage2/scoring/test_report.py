@@ -11,12 +11,12 @@ from urllib.parse import unquote
 
 import pytest
 
-from agents.ppo.agent import PPOAgent
-from agents.ppo.config import PPOConfig
 from tests.html_pages import assert_valid
 from tests.workflow_rl.cage2.scoring.test_recording import save_run
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from tests.workflow_rl.reporting.test_report import make_run, page_of, section
+from workflow_rl.agents.ppo.agent import PPOAgent
+from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.cage2.registration import ENV_ID
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scoring import report

@@ -10,8 +10,8 @@ import re
 import numpy as np
 import pytest
 
-from agents.policies.numpy_policy import NumpyPolicy
 from tests.workflow_rl.cage2.scoring.evaluations import cell, returns, run, save_agent
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scoring.evaluation_env import RECORD, step_actions

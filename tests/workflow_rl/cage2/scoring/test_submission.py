@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from agents.policies.actor_critic import ActorCritic
-from agents.policies.numpy_policy import PolicyParameters
-from agents.policies.policy_file import save_policy
 from tests.handed_in import require_whole_to_load, used_together
+from workflow_rl.agents.policies.actor_critic import ActorCritic
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.players import load_actor

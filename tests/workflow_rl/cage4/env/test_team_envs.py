@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from agents.policies.numpy_policy import PolicyParameters
-from agents.policies.team_policy import TeamParameters, TeamPolicy
-from agents.team import ACTS, BUSY, CUT_OFF, policy_map
 from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.policies.team_policy import TeamParameters, TeamPolicy
+from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF, policy_map
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS, SLEEP, TeamRows
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from agents.policies import policy_file
-from agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.policies import policy_file
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guest import Exported
 from workflow_rl.runs.acting import NUMPY_POLICY, list_files, write_acting

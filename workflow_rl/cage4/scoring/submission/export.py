@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from agents.policies.team_file import save_team
-from agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.policies.team_file import save_team
+from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.cage4.agent.champion import (
     AGENT_FILE,
     WEIGHTS,
@@ -22,10 +22,10 @@ from workflow_rl.runs.acting import NUMPY_POLICY, list_files, write_acting
 
 ACTING = (
     *NUMPY_POLICY,
-    "agents.policies.team_file",
-    "agents.policies.team_policy",
-    "agents.team",
-    "agents.trajectory",
+    "workflow_rl.agents.policies.team_file",
+    "workflow_rl.agents.policies.team_policy",
+    "workflow_rl.agents.team",
+    "workflow_rl.agents.trajectory",
     "workflow_rl.cage4.agent.belief",
     "workflow_rl.cage4.agent.champion",
     "workflow_rl.cage4.agent.memory",

@@ -3,7 +3,7 @@
 
 set_up() {
   local requirements=$1 stamp python
-  stamp=".venv/.$requirements.$(cat requirements*.txt pyproject.toml setup.py | cksum | cut -d ' ' -f 1)"
+  stamp=".venv/.$requirements.$(cat requirements*.txt pyproject.toml | cksum | cut -d ' ' -f 1)"
   [ -f "$stamp" ] && return
   for python in python3.11 python3.12 python3.13 python3; do
     if "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null

@@ -77,7 +77,7 @@ def checkout(tmp_path: Path) -> Path:
     for path in Path(sys.prefix).iterdir():
         if not path.name.startswith("."):
             (tmp_path / ".venv" / path.name).symlink_to(path)
-    stamps = "cat requirements*.txt pyproject.toml setup.py | cksum | cut -d ' ' -f 1"
+    stamps = "cat requirements*.txt pyproject.toml | cksum | cut -d ' ' -f 1"
     checksum = subprocess.check_output(["bash", "-c", stamps], cwd=tmp_path, text=True).strip()
     for requirements in ("requirements.txt", "requirements-dev.txt"):
         (tmp_path / ".venv" / f".{requirements}.{checksum}").touch()

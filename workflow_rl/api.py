@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 from workflow_rl.agents.ppo.config import PPOConfig as PPOConfig
-from workflow_rl.environments.environment import guests
+from workflow_rl.environments.guests import guests
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.config import TrainConfig as TrainConfig

@@ -11,14 +11,11 @@ if __package__ in (None, ""):
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
     import workflow_rl  # noqa: F401  # It says what this Python lacks, click for example.
 
-import click
-
-from workflow_rl.commands.options import GroupedCommand
 from workflow_rl.commands.train import run_command
-from workflow_rl.commands.training_options import training_options
+from workflow_rl.commands.training_options import training_command
 
 
-@click.command("train-sync", cls=GroupedCommand, params=training_options())
+@training_command("train-sync")
 def train_sync(**options: Any) -> None:
     """Train an agent synchronously: on CAGE-2, or on any Gymnasium environment.
 

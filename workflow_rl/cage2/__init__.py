@@ -1,1 +1,25 @@
-"""CAGE Challenge 2, the first guest: CybORG and its speed-ups, the compiled simulator, scores."""
+"""CAGE Challenge 2: CybORG and its speed-ups, the compiled simulator, agents, scores.
+
+Once this package is imported, csle-cyborg can be imported without Stable-Baselines3.
+"""
+
+from typing import Any
+
+from workflow_rl.cage2.cyborg.imports import let_csle_cyborg_load
+
+let_csle_cyborg_load()
+
+__all__ = ["Cage2Env", "Cage2RedEnv"]
+
+
+def __getattr__(name: str) -> Any:
+    # Simulators import parts of this package, and need no Gymnasium.
+    if name == "Cage2Env":
+        from workflow_rl.cage2.env.cage2_env import Cage2Env
+
+        return Cage2Env
+    if name == "Cage2RedEnv":
+        from workflow_rl.cage2.env.red_env import Cage2RedEnv
+
+        return Cage2RedEnv
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

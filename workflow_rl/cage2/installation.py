@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from workflow_rl.runs.config import TrainConfig
+from workflow_rl.portable import NATIVE, is_native
 from workflow_rl.runs.installation import Finding
 
 REFERENCE = Path(__file__).parent / "agent" / "released" / "reference_run.json"
@@ -50,17 +50,18 @@ def speed_finding(simulator: str, rate: float, stock: float, fix: str) -> Findin
     return Finding(simulator, text, fix if rate / stock < LEAST_SPEEDUPS[simulator] else "")
 
 
-def weights(
-    config: TrainConfig,
-    expected: list[str],
-    replayed: Callable[[TrainConfig, int], list[str]],
-    fix: str,
-) -> Iterator[Finding]:
-    """Compare the weights of the reference run with those of this machine, on both simulators.
+def weights() -> Iterator[Finding]:
+    """Compare the weights of the reference run with those of this machine, on both simulators."""
+    from workflow_rl.commands.verify import config_of, differing, replayed
+    from workflow_rl.runs.machine import machine
+    from workflow_rl.runs.run_record import read_record
 
-    config, expected: the reference's, with the weights' digests before the first update and after
-    each. replayed: trains a number of updates and returns the digests.
-    """
+    record = read_record(REFERENCE)
+    config, expected = config_of(record), record.weights
+    differences = ", ".join(differing(record.machines[0], machine()))
+    fix = f"look at what differs from where they were made: {differences}"
+    if is_native():
+        fix = f"unset {NATIVE}: with it, weights are this processor's own"
     n_updates = len(expected) - 1
     for simulator in ("compiled", "cyborg"):
         env_args = {**config.env_args, "simulator": simulator}

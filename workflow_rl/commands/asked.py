@@ -9,9 +9,10 @@ import click
 
 from workflow_rl.agents.algorithm import find
 from workflow_rl.commands.guest_options import chosen_env, guest_args
-from workflow_rl.commands.options import ALGORITHMS, given_options, spelling
+from workflow_rl.commands.named import look_at, named_algorithm, named_env
+from workflow_rl.commands.options import given_options, spelling
 from workflow_rl.commands.training_options import RESUME_RUN_DIR
-from workflow_rl.environments.environment import guests
+from workflow_rl.environments.guests import guests
 from workflow_rl.runs.config import ConfigError, Mode, TrainConfig
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.suggestions import question, word_meant
@@ -21,23 +22,12 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
     """Return the config of a new run with these options. Raises ConfigError, click.UsageError."""
     fields = _fields(options)
     settings = _settings(options)
-    name = options["algorithm"]
-    if "algorithm" not in fields:
-        name = preset_named(options["preset"]).get("algorithm", name)
-    for one in sorted(settings.keys() - find(name).settings.model_fields.keys()):
-        _refuse(one, _spelled(one, options), name)
+    algorithm = named_algorithm(look_at(options))
+    known = find(algorithm).settings.model_fields
+    for name in sorted(settings.keys() - known.keys()):
+        meant = [spelling(known_name) for known_name in word_meant(name, known)]
+        raise click.UsageError(f"--setting {name} is no setting of {algorithm}.{question(meant)}")
     return TrainConfig(mode, **chosen_env(options), **fields, settings=settings)
-
-
-def _refuse(setting: str, typed: str, algorithm: str) -> None:
-    """Raise click.UsageError for a setting, as typed, that an algorithm does not have."""
-    having = [name for name in ALGORITHMS if setting in find(name).settings.model_fields]
-    of = f"needs --algorithm {' or '.join(having)}" if having else "is no setting"
-    # Only the package's own algorithms have an option for each setting.
-    spelled = spelling if algorithm in ALGORITHMS else "--setting {}".format
-    names = find(algorithm).settings.model_fields
-    meant = [spelled(one) for one in word_meant(setting, names)]
-    raise click.UsageError(f"{typed} {of}: {algorithm} does not have it.{question(meant)}")
 
 
 def _spelled(name: str, options: dict[str, Any]) -> str:
@@ -49,8 +39,9 @@ def asked_anew(options: dict[str, Any]) -> dict[str, Any]:
     """Return what the command line asks of a run to resume, as `plan.resumed_plan` takes it."""
     asked = {**_fields(options), **_settings(options)}
     given = {name: options[name] for name in given_options()}
-    for guest in guests.values():
-        asked |= guest_args(guest, given)
+    env = named_env(look_at(options))
+    if env in guests:
+        asked |= guest_args(guests[env], given)
     if "env" in given:
         asked["env"] = options["env"]
     if "env_arg" in given:
@@ -66,8 +57,9 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of an algorithm that are on the command line."""
-    known = {one for name in ALGORITHMS for one in find(name).settings.model_fields}
-    given = {name: options[name] for name in given_options() & known}
+    own = find(named_algorithm(look_at(options))).settings.model_fields.keys()
+    names = given_options() & own - TrainConfig.model_fields.keys()
+    given = {name: options[name] for name in names}
     if twice := given.keys() & dict(options["setting"]).keys():
         raise click.UsageError(f"--setting {min(twice)} is given twice")
     return {**given, **dict(options["setting"])}

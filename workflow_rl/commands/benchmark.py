@@ -7,14 +7,16 @@ from typing import Any
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.guest_options import chosen_env, guest_options
+from workflow_rl.commands.named import named_env
+from workflow_rl.commands.open_command import Look, OpenCommand
 from workflow_rl.commands.options import (
     EPISODES,
     SEED,
     FiniteRange,
     env_options,
     plain_option,
+    under,
 )
 from workflow_rl.commands.outputs import (
     errors_in_one_line,
@@ -23,24 +25,17 @@ from workflow_rl.commands.outputs import (
     write_outputs,
 )
 from workflow_rl.commands.train import warn_if_results_vary
-from workflow_rl.environments.environment import described, guests, make_environment
+from workflow_rl.environments.environment import described, make_environment
+from workflow_rl.environments.guests import guests
 from workflow_rl.reporting.benchmark import VARIANTS, measured_rows
 from workflow_rl.reporting.benchmark_report import benchmark_figure, benchmark_table
 from workflow_rl.reporting.harness import machine_name
 from workflow_rl.runs.config import TrainConfig
 
-_WAYS = {name: args for guest in guests.values() for name, args in guest.measured.items()}
-# The arguments in which the ways differ: --simulator gives them, not the guest's own options.
-_VARIED = {"stock_simulator", *(name for args in _WAYS.values() for name in args)}
-
 _OPTIONS: list[click.Parameter] = [
     click.Option(["--n-envs"], type=EPISODES, multiple=True, default=(8, 100),
                  metavar="N", help="Environments; may be given again.  [default: 8 and 100]"),
     *env_options(plain_option),
-    click.Option(["--simulator", "simulators"], type=click.Choice(list(_WAYS)), multiple=True,
-                 help="stock is csle-cyborg as published, cyborg is csle-cyborg sped up; may be "
-                      "given again.  [default: both]"),
-    *(option for option in guest_options() if option.name not in _VARIED),
     click.Option(["--modes", "names"], type=click.Choice(VARIANTS), multiple=True,
                  default=("sync", "sync-packed", "async", "async-training"),
                  help="sync has one env a worker, sync-packed one worker a core; -training are "
@@ -60,7 +55,31 @@ _OPTIONS: list[click.Parameter] = [
 ]  # fmt: skip
 
 
-@click.command(params=_OPTIONS, cls=ClearCommand)
+def _ways(env_id: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return the arguments to measure an environment with, by the name of each way."""
+    return guests[env_id].measured if env_id in guests else {}
+
+
+def _varied(env_id: str) -> set[str]:
+    """Return the arguments in which the ways differ, and the flags that stand for them."""
+    names = {name for args in _ways(env_id).values() for name in args}
+    flags = guests[env_id].flags if env_id in guests else {}
+    return names | {flag for flag, meant in flags.items() if names & meant.keys()}
+
+
+def _further(look: Look) -> list[click.Option]:
+    env_id = named_env(look)
+    own = [one for one in guest_options(env_id) if one.name not in _varied(env_id)]
+    if not _ways(env_id):
+        return own
+    ways = click.Option(
+        ["--simulator", "simulators"], type=click.Choice(list(_ways(env_id))), multiple=True,
+        help="A way to play the environment; may be given again.  [default: all]",
+    )  # fmt: skip
+    return [*under("Environment", ways), *own]
+
+
+@click.command(params=_OPTIONS, cls=OpenCommand, further=_further)
 def benchmark(**options: Any) -> None:
     """Measure synchronous and asynchronous collection against the machine's ceiling.
 
@@ -72,7 +91,7 @@ def benchmark(**options: Any) -> None:
     require_outputs(options)
     with errors_in_one_line():
         chosen = chosen_env(options)
-        simulators = _simulators(chosen, options["simulators"])
+        simulators = _simulators(chosen, options.get("simulators", ()))
         warn_if_results_vary(TrainConfig("async", **chosen))
         own = ("n_envs", "names", "rounds", "seconds", "episodes", "seed", "quiet")
         rows = measured_rows(chosen["env"], simulators, **{name: options[name] for name in own})
@@ -81,7 +100,7 @@ def benchmark(**options: Any) -> None:
     environment = make_environment(chosen["env"], next(iter(simulators.values())))
     click.echo(
         f"Medians of {options['rounds']} rounds on {machine_name()}: "
-        f"{described(environment, without=_VARIED)}."
+        f"{described(environment, without=_varied(chosen['env']))}."
     )
     for line in written:
         click.echo(line)
@@ -89,18 +108,6 @@ def benchmark(**options: Any) -> None:
 
 def _simulators(chosen: Mapping[str, Any], names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     """Return the env_args to measure the chosen environment with, by the name of each way."""
-    guest = guests.get(chosen["env"])
-    if guest is not None and guest.measured:
-        names = names or list(guest.measured)
-        for name in set(names) - set(guest.measured):
-            raise click.BadParameter(
-                f"{name} is not measured on {guest.env_id}: {', '.join(guest.measured)} is",
-                param_hint="--simulator",
-            )
-        return {name: {**chosen["env_args"], **guest.measured[name]} for name in names}
-    if names:
-        raise click.BadParameter(
-            f"{names[0]} is not measured on {chosen['env']}: leave it out",
-            param_hint="--simulator",
-        )
+    if ways := _ways(chosen["env"]):
+        return {name: {**chosen["env_args"], **ways[name]} for name in names or ways}
     return {make_environment(chosen["env"], chosen["env_args"]).label: chosen["env_args"]}

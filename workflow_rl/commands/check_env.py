@@ -10,8 +10,9 @@ import click
 from workflow_rl.collection import trial
 from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import EPISODES, SECONDS, EnvArg
-from workflow_rl.environments.environment import InvalidEnvironmentError, guests
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.examination import examine
+from workflow_rl.environments.guests import guests
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from workflow_rl.cage2.registration import register_envs
+from workflow_rl.environments.gymnasium_ids import register_envs
 from workflow_rl.errors import UserError
 from workflow_rl.printable import PrintableFormatter
 from workflow_rl.printable import printable as printable
@@ -122,15 +122,16 @@ class ClearCommand(click.Command):
 
 
 class GroupedCommand(ClearCommand):
-    """A command whose --help lists its options heading by heading."""
+    """A command whose --help lists its options heading by heading, the most used ones first."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        headings: dict[str, list[tuple[str, str]]] = {}
+        headings: dict[str, list[tuple[str, str]]] = {"Most used": []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and isinstance(parameter, click.Option):
                 heading = getattr(parameter, "heading", "Other")
                 headings.setdefault(heading, []).append(record)
         for heading, records in headings.items():
-            with formatter.section(heading):
-                formatter.write_dl(records)
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)

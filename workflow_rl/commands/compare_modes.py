@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.guest_options import chosen_env, guest_options
+from workflow_rl.commands.named import named_env
+from workflow_rl.commands.open_command import Look, OpenCommand
 from workflow_rl.commands.options import (
     COUNT,
     EPISODES,
@@ -28,7 +29,8 @@ from workflow_rl.commands.outputs import (
     write_outputs,
 )
 from workflow_rl.commands.train import warn_if_results_vary
-from workflow_rl.environments.environment import described, guests
+from workflow_rl.environments.environment import described
+from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import require_writable_folder
 from workflow_rl.reporting.compare_modes import (
     DEFAULT_MODES,
@@ -52,10 +54,11 @@ from workflow_rl.runs.config import TrainConfig, usable_cores
 from workflow_rl.runs.machine import environment
 
 
-def _fast_guest_options() -> list[click.Option]:
-    """Return the guests' options. By default, the simulators are those that make many runs fast."""
-    fastest = {name: value for guest in guests.values() for name, value in guest.fastest.items()}
-    options = guest_options()
+def _further(look: Look) -> list[click.Option]:
+    """Return the environment's options. By default, the simulator is the fastest."""
+    env_id = named_env(look)
+    fastest = guests[env_id].fastest if env_id in guests else {}
+    options = guest_options(env_id)
     for option in options:
         if option.name in fastest:
             option.show_default = str(fastest[option.name])
@@ -94,7 +97,6 @@ _OPTIONS: list[click.Parameter] = [
                  metavar="X",
                  help=f"Return that the mean of {RETURN_WINDOW} episodes has to reach."),
     *env_options(plain_option),
-    *_fast_guest_options(),
     click.Option(["--run-root"], type=PATH, metavar="FOLDER",
                  help="Keep all run folders here.  [default: they are deleted]"),
     *output_options("Write the tables, every seed's figures included.",
@@ -102,7 +104,7 @@ _OPTIONS: list[click.Parameter] = [
 ]  # fmt: skip
 
 
-@click.command("compare-modes", params=_OPTIONS, cls=ClearCommand)
+@click.command("compare-modes", params=_OPTIONS, cls=OpenCommand, further=_further)
 def compare_modes(**options: Any) -> None:
     """Train in each mode on the same budget of episodes, and compare speed and learning.
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
 
 import click
 
-from workflow_rl.cage2 import installation as cage2
-from workflow_rl.cage4 import installation as cage4
 from workflow_rl.commands.clear import ClearCommand
-from workflow_rl.portable import NATIVE, is_native
+from workflow_rl.environments.guests import guests
 from workflow_rl.runs import installation
 from workflow_rl.runs.installation import Finding, findings_of
 
@@ -24,7 +21,8 @@ def doctor() -> None:
     """
     wrong = 0
     machine = installation.versions, installation.machine, installation.memory
-    for check in (*machine, cage2.simulators, cage4.simulators, weights):
+    of_guests = [check for guest in guests.values() for check in guest.findings()]
+    for check in (*machine, *of_guests):
         for finding in findings_of(check):
             wrong += bool(finding.fix)
             _show(finding)
@@ -32,20 +30,6 @@ def doctor() -> None:
         click.echo(f"Wrong: {wrong}.")
         raise SystemExit(1)
     click.echo("All is well.")
-
-
-def weights() -> Iterator[Finding]:
-    """Compare the reference run's weights with those of this machine."""
-    from workflow_rl.commands.verify import config_of, differing, replayed
-    from workflow_rl.runs.machine import machine
-    from workflow_rl.runs.run_record import read_record
-
-    record = read_record(cage2.REFERENCE)
-    differences = ", ".join(differing(record.machines[0], machine()))
-    fix = f"look at what differs from where they were made: {differences}"
-    if is_native():
-        fix = f"unset {NATIVE}: with it, weights are this processor's own"
-    yield from cage2.weights(config_of(record), record.weights, replayed, fix)
 
 
 def _show(finding: Finding) -> None:

@@ -11,11 +11,13 @@ import click
 
 from workflow_rl.commands.guest_options import (
     given_settings,
-    joined_options,
+    name_of,
     place_options,
     require_agent,
     scripted_agents,
 )
+from workflow_rl.commands.named import env_of_agent
+from workflow_rl.commands.open_command import Look, OpenCommand
 from workflow_rl.commands.options import (
     EPISODES,
     PATH,
@@ -23,7 +25,6 @@ from workflow_rl.commands.options import (
     SECONDS,
     SEED,
     TRUST,
-    GroupedCommand,
     OutputFile,
     given_options,
     plain_option,
@@ -32,12 +33,8 @@ from workflow_rl.commands.options import (
     under,
 )
 from workflow_rl.commands.outputs import errors_in_one_line
-from workflow_rl.environments.environment import (
-    Environment,
-    InvalidEnvironmentError,
-    default_env,
-    guests,
-)
+from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.guests import default_env, guests
 from workflow_rl.output_files import (
     NOT_OURS,
     read_text,
@@ -49,8 +46,7 @@ from workflow_rl.output_files import (
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Actor
-    from workflow_rl.agents.settings import Settings
-    from workflow_rl.environments.guest import Guest, Scores, Scoring
+    from workflow_rl.environments.guest import Scores, Scoring
     from workflow_rl.runs.config import TrainConfig
 
 MOST_OF_SCORES = 2**28
@@ -77,9 +73,16 @@ def _option(*names: str, **settings: Any) -> click.Option:
     return plain_option(name, is_flag=bool(pair), **settings)
 
 
-def _options_of(guest: Guest) -> list[click.Option]:
-    scoring = guest.scoring()
-    return [] if scoring is None else setting_options(scoring.settings, _option)
+def _further(look: Look) -> list[click.Option]:
+    """Return the options of the environment that the agent was trained on."""
+    agents = (env_of_agent(Path(word)) for word in look.words)
+    env_id = next(filter(None, agents), None) or look.values.get("env", default_env())
+    guest = guests.get(env_id)
+    scoring = None if guest is None else guest.scoring()
+    if guest is None or scoring is None:
+        return []
+    own = setting_options(scoring.settings, _option)
+    return [*under(f"Agents for {name_of(guest)}", *own), *place_options(guest)]
 
 
 _OPTIONS: list[click.Parameter] = [
@@ -121,12 +124,10 @@ _OPTIONS: list[click.Parameter] = [
                      show_default=True, metavar="X",
                      help="Seconds within which a worker must have played an episode."),
     ),
-    *joined_options(_options_of, "Agents for {}"),
-    *place_options(),
 ]  # fmt: skip
 
 
-@click.command(cls=GroupedCommand, params=_OPTIONS)
+@click.command(cls=OpenCommand, params=_OPTIONS, further=_further)
 def evaluate(**options: Any) -> None:
     """Score an agent on the environment that it was trained on.
 
@@ -152,7 +153,8 @@ def evaluate(**options: Any) -> None:
             param_hint="--env",
         )
     scoring = scoring_of(env_id)
-    settings = _settings(scoring, env_id, options)
+    also = ["agent"] if options.get("agent") else []
+    settings = given_settings(scoring.settings, options, also)
     if player is None:
         if options["stochastic"]:
             raise click.UsageError(
@@ -203,9 +205,11 @@ def _trained_source(options: dict[str, Any]) -> Path | None:
         source, options["agent"] = None, str(source)
     if source is not None:
         require_agent(source, options["env"], "RUN_OR_CHECKPOINT")
-    for guest in guests.values():
-        if source is not None and (made := guest.made_agent(source)) is not None:
-            source, options["env"], options["agent"] = None, guest.env_id, made
+    env_id = None if source is None else env_of_agent(source)
+    if source is not None and env_id is not None and env_id in guests:
+        made = guests[env_id].made_agent(source)
+        if made is not None:
+            source, options["env"], options["agent"] = None, env_id, made
     if options["which"] is not None and not (source and source.is_dir()):
         raise click.UsageError(f"--which {options['which']} goes with a run folder: give one")
     if (source is None) == (options.get("agent") is None):
@@ -254,13 +258,6 @@ def _load(source: Path, options: Mapping[str, Any]) -> Player:
         path, greedy=greedy, trust=options["trust"], worker_timeout=timeout, plays=True
     )
     return Player(str(path), "greedy" if greedy else "sampled", actor, environment, digest)
-
-
-def _settings(scoring: Scoring, env_id: str, options: Mapping[str, Any]) -> Settings:
-    """Return the settings that the command line asks for. Raise click.UsageError."""
-    every = [one.settings for guest in guests.values() if (one := guest.scoring()) is not None]
-    also = ["agent"] if options.get("agent") else []
-    return given_settings(scoring.settings, every, env_id, options, also)
 
 
 def _write(path: Path, scores: Scores, scoring: Scoring, player: Player) -> str:

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.guest_options import scripted_agents
+from workflow_rl.commands.named import env_of_agent
+from workflow_rl.commands.open_command import Look, OpenCommand
 from workflow_rl.commands.options import PATH, TRUST
 from workflow_rl.environments.environment import (
     Environment,
     InvalidEnvironmentError,
-    guests,
     make_environment,
 )
+from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import require_writable
 from workflow_rl.runs.export import FORMATS, ExportError, export_policy
 
@@ -26,23 +27,32 @@ if TYPE_CHECKING:
 _ENDINGS = {"npz": (".npz",), "onnx": (".onnx", ""), "torchscript": (".pt", ".pth", ".ts", "")}
 
 
-@click.command(cls=ClearCommand)
+def _further(look: Look) -> list[click.Option]:
+    """Return the option --format, with the formats of the agent's environment: of any, before an
+    agent is named."""
+    found = {env_of_agent(Path(word)) for word in look.words} & guests.keys() or set(guests)
+    formats = [name for env_id in guests if env_id in found for name in guests[env_id].exports()]
+    return [
+        click.Option(
+            ["--format", "format_"],
+            required=True,
+            type=click.Choice(list(dict.fromkeys([*FORMATS, *formats]))),
+            help="onnx and torchscript: the network alone, from observations to logits or means, "
+            "and log deviations; for sac and mbpo the means are not squashed yet. npz: the policy "
+            "as plain arrays, for this package. Others: a folder for the agent's challenge, which "
+            "needs NumPy alone.",
+        )
+    ]
+
+
+@click.command(cls=OpenCommand, further=_further)
 @click.argument("agent", type=PATH)
-@click.option(
-    "--format",
-    "format_",
-    required=True,
-    type=click.Choice([*FORMATS, *(name for one in guests.values() for name in one.exports())]),
-    help="onnx and torchscript: the network alone, from observations to logits or means, and log "
-    "deviations; for sac and mbpo the means are not squashed yet. npz: the policy as plain arrays, "
-    "for this package. cage2, cage4: a folder for the challenge, which needs NumPy alone.",
-)
 @click.option(
     "--output",
     type=PATH,
     required=True,
     metavar="PATH",
-    help="The file to write, or for cage2 and cage4 the folder, which must be new or empty. A name "
+    help="The file to write, or for a challenge the folder, which must be new or empty. A name "
     "that ends in .zip makes a zip of the folder.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")

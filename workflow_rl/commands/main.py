@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.plug_ins import plug_ins
 from workflow_rl.suggestions import question, word_meant
 from workflow_rl.version import __version__
 
@@ -18,10 +19,6 @@ MODULES = {
     "train-async": "workflow_rl.async_train_workflow_rl",
     "train-population": "workflow_rl.commands.train_population",
     "tune": "workflow_rl.commands.tune",
-    "train-champion": "workflow_rl.commands.train_champion",
-    "train-workflow": "workflow_rl.commands.train_workflow",
-    "search-workflow": "workflow_rl.commands.search_workflow",
-    "improve": "workflow_rl.commands.improve",
     "evaluate": "workflow_rl.commands.evaluate",
     "replay": "workflow_rl.commands.replay",
     "export": "workflow_rl.commands.export",
@@ -31,42 +28,54 @@ MODULES = {
     "benchmark": "workflow_rl.commands.benchmark",
     "compare-modes": "workflow_rl.commands.compare_modes",
     "parity": "workflow_rl.commands.parity",
+    "train-champion": "workflow_rl.commands.train_champion",
     "plot": "workflow_rl.commands.plot",
     "report": "workflow_rl.commands.report",
 }
+
+
+def modules() -> dict[str, str]:
+    """Return the module of each command, by name: of the general ones, and of those that guests
+    and other packages bring by the entry point `workflow_rl.commands`."""
+    brought = {name: point.module for name, point in plug_ins("commands").items()}
+    return {**MODULES, **{name: of for name, of in brought.items() if name not in MODULES}}
 
 
 class LazyGroup(ClearCommand, click.Group):
     """Imports a command's module when it is asked for: matplotlib alone takes half a second."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(MODULES)
+        return list(modules())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in MODULES:
+        if cmd_name not in modules():
             return None
-        module = importlib.import_module(MODULES[cmd_name])
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        command: click.Command
+        if cmd_name in MODULES:
+            module = importlib.import_module(MODULES[cmd_name])
+            command = getattr(module, cmd_name.replace("-", "_"))
+        else:
+            command = plug_ins("commands")[cmd_name].load()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Click's, with whole sentences, which are read from the modules without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _summary(name)) for name in MODULES])
+            formatter.write_dl([(name, _summary(name)) for name in modules()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Click's, with what somebody may have meant."""
         name = args[0]
-        if name not in MODULES and not name.startswith("-"):
-            meant = question(word_meant(name, MODULES))
+        if name not in modules() and not name.startswith("-"):
+            meant = question(word_meant(name, modules()))
             raise click.UsageError(f"No such command '{name}'.{meant}", ctx)
         return super().resolve_command(ctx, args)
 
 
 def _summary(name: str) -> str:
-    spec = importlib.util.find_spec(MODULES[name])
+    spec = importlib.util.find_spec(modules()[name])
     assert spec is not None
     assert spec.origin is not None
     functions = {

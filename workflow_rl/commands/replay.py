@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.commands.clear import GroupedCommand
-from workflow_rl.commands.guest_options import given_settings, joined_options, require_agent
+from workflow_rl.commands.guest_options import given_settings, name_of, require_agent
+from workflow_rl.commands.named import env_of_agent
+from workflow_rl.commands.open_command import Look, OpenCommand
 from workflow_rl.commands.options import (
     PATH,
     SEED,
@@ -20,27 +21,32 @@ from workflow_rl.commands.options import (
     setting_options,
     under,
 )
-from workflow_rl.environments.environment import default_env, guests
+from workflow_rl.environments.guests import default_env, guests
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.reporting.pages import uncollected
 
 if TYPE_CHECKING:
-    from workflow_rl.environments.guest import Guest, Replays
-
-_SHOWN = [env_id for env_id, guest in guests.items() if guest.replays() is not None]
+    from workflow_rl.environments.guest import Replays
 
 
-def _options_of(guest: Guest) -> list[click.Option]:
-    replays = guest.replays()
-    return [] if replays is None else setting_options(replays.settings, plain_option)
+def _further(look: Look) -> list[click.Option]:
+    """Return what can be chosen of an episode of the environment that the agent was trained on."""
+    agents = (env_of_agent(Path(word)) for word in look.words)
+    env_id = next(filter(None, agents), None) or look.values.get("env", default_env())
+    replays = guests[env_id].replays() if env_id in guests else None
+    if replays is None:
+        return []
+    own = setting_options(replays.settings, plain_option)
+    return under(f"The episode, {name_of(guests[env_id])}", *own)
 
 
 _OPTIONS: list[click.Parameter] = [
     click.Argument(["agent"], type=PATH),
     *under(
         "Who plays",
-        click.Option(["--env"], type=click.Choice(_SHOWN), metavar="ID", default=default_env(),
-                     show_default=True, help="Environment of an agent that comes by its name."),
+        click.Option(["--env"], type=click.Choice(list(guests)), metavar="ID",
+                     default=default_env(), show_default=True,
+                     help="Environment of an agent that comes by its name."),
         click.Option(["--against", "other"], type=PATH, metavar="AGENT",
                      help="Show how another agent plays the same episode."),
         click.Option(["--which"], type=click.Choice(["best", "latest"]),
@@ -57,7 +63,6 @@ _OPTIONS: list[click.Parameter] = [
                      metavar="N", help="Number of the episode in the evaluation, from 0 on "
                                        "(CAGE-2: among those with this red agent and length)."),
     ),
-    *joined_options(_options_of, "The episode, {}"),
     *under(
         "What is written",
         click.Option(["--output"], type=OutputFile(".html"), default=Path("replay.html"),
@@ -66,7 +71,7 @@ _OPTIONS: list[click.Parameter] = [
 ]  # fmt: skip
 
 
-@click.command(params=_OPTIONS, cls=GroupedCommand)
+@click.command(params=_OPTIONS, cls=OpenCommand, further=_further)
 def replay(
     agent: Path,
     env: str,
@@ -90,21 +95,18 @@ def replay(
     if which is not None and not agent.is_dir():
         raise click.UsageError(f"--which {which} goes with a run folder: give one")
     require_writable(output, "--output")
-    every = {name: one for name in guests if (one := guests[name].replays()) is not None}
     with uncollected():
-        env = _env_of(agent, which, env, trust)
-        settings = given_settings(
-            every[env].settings, [one.settings for one in every.values()], env, options
-        )
+        env, replays = _replays_for(agent, which, env, trust)
+        settings = given_settings(replays.settings, options)
         for name, hint in ((agent, "AGENT"), (other, "--against")):
             if name is not None:
                 require_agent(name, env, hint)
-        players = [_loaded(every[env], agent, which, stochastic, "AGENT")]
+        players = [_loaded(replays, agent, which, stochastic, "AGENT")]
         if other is not None:
             accept_agent(other, trust, "--against")
-            players.append(_loaded(every[env], other, None, stochastic, "--against"))
+            players.append(_loaded(replays, other, None, stochastic, "--against"))
         try:
-            shown = every[env].replay(players, settings, seed, episode)
+            shown = replays.replay(players, settings, seed, episode)
         except RuntimeError as error:
             raise click.UsageError(f"--episode {episode} cannot be played: {error}") from None
         write_text(output, shown.page)
@@ -113,26 +115,28 @@ def replay(
         raise SystemExit(1)
 
 
-def _env_of(agent: Path, which: str | None, named: str, trust: bool) -> str:
-    """Return the environment that the agent was trained on, or else the one that is named."""
-    if not agent.exists():
-        return named
-    for env_id, guest in guests.items():
-        if guest.made_agent(agent) is not None:
-            return env_id
-    from workflow_rl.runs.saved_agent import load_saved
+def _replays_for(agent: Path, which: str | None, named: str, trust: bool) -> tuple[str, Replays]:
+    """Return the environment that the agent was trained on, or else the one that is named, and how
+    its episodes are shown. Raise click.BadParameter if they are not."""
+    env_id = env_of_agent(agent) or named
+    is_made = env_id in guests and guests[env_id].made_agent(agent) is not None
+    if agent.exists() and not is_made:
+        from workflow_rl.runs.saved_agent import load_saved
 
-    try:
-        env_id = load_saved(agent, which, trust=trust).environment.env_id
-    except ValueError as error:  # CheckpointError: importing it would import torch.
-        raise click.BadParameter(str(error), param_hint="AGENT") from None
-    if env_id not in _SHOWN and not given_options() & {"env"}:
+        try:
+            env_id = load_saved(agent, which, trust=trust).environment.env_id
+        except ValueError as error:  # CheckpointError: importing it would import torch.
+            raise click.BadParameter(str(error), param_hint="AGENT") from None
+        if env_id not in guests and "env" in given_options():
+            env_id = named  # An environment that plays a guest's.
+    replays = guests[env_id].replays() if env_id in guests else None
+    if replays is None:
         raise click.BadParameter(
-            f"{agent} was trained on {env_id}, and pages show CAGE-2 and CAGE-4 alone: "
-            "`evaluate --video` films an environment of Gymnasium's",
+            f"{agent} was trained on {env_id}, of which there are no pages: `evaluate --video` "
+            "films an environment of Gymnasium's",
             param_hint="AGENT",
         )
-    return env_id if env_id in _SHOWN else named
+    return env_id, replays
 
 
 def _loaded(replays: Replays, agent: Path, which: str | None, stochastic: bool, hint: str) -> Any:

@@ -9,52 +9,54 @@ from pathlib import Path
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
-from workflow_rl.commands.guest_options import name_of
-from workflow_rl.commands.options import COUNT, EPISODES, PATH, SEED
-from workflow_rl.environments.environment import default_env, guests
+from workflow_rl.commands.open_command import Look, OpenCommand
+from workflow_rl.commands.options import COUNT, EPISODES, PATH, SEED, plain_option
+from workflow_rl.environments.guests import default_env, guests
 from workflow_rl.output_files import write_text
 
 AGENT_FILE, CARD_FILE = "champion.npz", "card.json"
-
-
-def _default(part: str) -> str:
-    """Return in words what `train-champion` spends by default on a part: see ChampionBudget."""
-    spent = {name_of(one): getattr(one.champion, part) for one in guests.values() if one.champion}
-    return "  [default: " + "; ".join(f"{name}: {n}" for name, n in spent.items()) + "]"
 
 
 _OPTIONS: list[click.Parameter] = [
     click.Option(["--run-dir"], type=PATH, required=True, metavar="FOLDER",
                  help="Folder of the run. It is new or empty, or the one in which this command "
                       "was stopped before; then the command goes on."),
-    click.Option(["--env"], type=click.Choice([n for n, one in guests.items() if one.champion]),
-                 default=default_env(), show_default=True, metavar="ID",
+    click.Option(["--env"], type=click.Choice(list(guests)), default=default_env(),
+                 show_default=True, metavar="ID",
                  help="Environment of the agent."),
     click.Option(["--seed"], type=SEED, default=0, show_default=True, metavar="N",
                  help="The same seed gives the same agent."),
-    click.Option(["--total-episodes"], type=COUNT, metavar="N",
-                 help="Episodes of training (CAGE-4: of whole updates, 200 each)."
-                      + _default("training")),
-    click.Option(["--selection-episodes"], type=click.IntRange(32, 1_000_000), metavar="N",
-                 help="Episodes (CAGE-2: against each attacker) that compare the last candidates."
-                      + _default("selection")),
-    click.Option(["--episodes"], type=EPISODES, metavar="N",
-                 help="Episodes (CAGE-2: in each cell) of the final score." + _default("score")),
     click.Option(["--quiet"], is_flag=True, help="No progress bars."),
 ]  # fmt: skip
 
 
-@click.command(params=_OPTIONS, cls=ClearCommand)
+def _further(look: Look) -> list[click.Option]:
+    """Return the options that say what the environment's recipe spends."""
+    guest = guests.get(look.values.get("env", default_env()))
+    budget = None if guest is None else guest.champion
+    if budget is None:
+        return []
+    return [
+        plain_option("--total-episodes", type=COUNT, default=budget.training,
+                     help="Episodes of training."),
+        plain_option("--selection-episodes", type=click.IntRange(32, 1_000_000),
+                     default=budget.selection,
+                     help="Episodes, against each attacker, that compare the last candidates."),
+        plain_option("--episodes", type=EPISODES, default=budget.score,
+                     help="Episodes of the final score, in each cell."),
+    ]  # fmt: skip
+
+
+@click.command(params=_OPTIONS, cls=OpenCommand, further=_further)
 def train_champion(
     run_dir: Path,
     env: str,
     seed: int,
-    total_episodes: int | None,
-    selection_episodes: int | None,
-    episodes: int | None,
     quiet: bool,
+    total_episodes: int = 0,
+    selection_episodes: int = 0,
+    episodes: int = 0,
 ) -> None:
     """Train the strongest agent for a challenge, choose it among its candidates, and score it.
 
@@ -69,11 +71,8 @@ def train_champion(
     from workflow_rl.runs.loop import stopped_by_signals
 
     guest = guests[env]
-    budget = guest.champion
-    assert budget is not None
-    total_episodes = total_episodes or budget.training
-    selection_episodes = selection_episodes or budget.selection
-    episodes = episodes or budget.score
+    if guest.champion is None:
+        raise click.BadParameter(f"there is no recipe for {env}", param_hint="--env")
     which = [] if env == default_env() else ["--env", env]
     words = f"--seed {seed} --total-episodes {total_episodes} "
     words += f"--selection-episodes {selection_episodes} --episodes {episodes}"

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from workflow_rl.commands.options import (
-    GroupedCommand,
     Option,
     Range,
     setting_options,
     spelled,
 )
 from workflow_rl.commands.train import run_command
-from workflow_rl.commands.training_options import training_options
+from workflow_rl.commands.training_options import training_command
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, ExchangeConfig
 
@@ -36,11 +33,7 @@ def _population_options(option: Option) -> list[Any]:
     return [ranges, *setting_options(ExchangeConfig, option, others, shown)]
 
 
-@click.command(
-    "train-population",
-    cls=GroupedCommand,
-    params=training_options({"Population": _population_options}, n_policies=8),
-)
+@training_command("train-population", {"Population": _population_options}, n_policies=8)
 def train_population(**options: Any) -> None:
     """Train policies that differ in their settings and learn from each other's success.
 

@@ -1,16 +1,17 @@
-"""The trainers' options in all."""
+"""The options of training commands."""
 
 from __future__ import annotations
 
-import functools
-import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import click
 
 from workflow_rl.agents.algorithm import find
+from workflow_rl.agents.settings import ConfigError
 from workflow_rl.commands.guest_options import guest_options
+from workflow_rl.commands.named import named_algorithm, named_env
+from workflow_rl.commands.open_command import Look, OpenCommand
 from workflow_rl.commands.options import (
     ALGORITHMS,
     PATH,
@@ -25,11 +26,12 @@ from workflow_rl.commands.options import (
     under,
 )
 from workflow_rl.environments.environment import SETTINGS
+from workflow_rl.environments.guests import guests
 from workflow_rl.runs.config import TrainConfig
 
 RESUME_RUN_DIR = "the folder --run-dir names"
 _MOST_USED = (
-    *("preset", "env", "red_agent", "simulator", "n_envs", "total_episodes", "total_steps"),
+    *("preset", "env", "n_envs", "total_episodes", "total_steps"),
     *("seed", "run_dir", "resume", "final_evaluation"),
 )
 _OVERLAP = (
@@ -82,45 +84,56 @@ def _run_options(option: Option) -> list[Any]:
     ]  # fmt: skip
 
 
-def _algorithm_options(name: str, option: Option) -> list[Any]:
-    """Return options for the settings that no algorithm before this one has."""
-    earlier = list(ALGORITHMS)[: list(ALGORITHMS).index(name)]
-    known = {field for one in earlier for field in find(one).settings.model_fields}
-    fields = {n: f for n, f in find(name).settings.model_fields.items() if n not in known}
-    shown = {
-        n: f"CAGE-2: {_in_words(f.default)}; other environments: {_in_words(SETTINGS[n])}"
-        for n, f in fields.items()
-        if n in SETTINGS
-    }
-    return setting_options(find(name).settings, option, fields, shown)
+def _algorithm_options(name: str, env_id: str, taken: Collection[str]) -> list[click.Option]:
+    """Return options for the settings of an algorithm. Nothing is imported that only a file names.
+
+    taken: names of other options. `--setting` gives settings of these names.
+    """
+    try:
+        settings = find(name).settings
+    except ConfigError:
+        return []
+    names = [field for field in settings.model_fields if field not in taken]
+    shown = {} if env_id in guests else {n: _in_words(SETTINGS[n]) for n in names if n in SETTINGS}
+    heading = ALGORITHMS.get(name, name)
+    return under(heading, *setting_options(settings, plain_option, names, shown))
 
 
 def _in_words(default: Any) -> str:
     return {True: "on", False: "off"}[default] if isinstance(default, bool) else str(default)
 
 
-def training_options(
-    more: Mapping[str, Callable[[Option], list[Any]]] = {}, **defaults: Any
-) -> list[click.Parameter]:
-    """Return all options of a trainer, under their headings.
+def training_command(
+    name: str,
+    more: Mapping[str, Callable[[Option], list[Any]]] = {},
+    **defaults: Any,
+) -> Callable[[Callable[..., None]], click.Command]:
+    """Return what makes a training command of a function.
+
+    Its options are those of every run, of the environment and of the algorithm.
 
     more: further options by their headings. defaults: of some options by their fields.
     """
     groups: dict[str, Callable[[Option], list[Any]]] = {"Environment": env_options}
     groups |= {"The run": _run_options, **more}
     groups["Workers"] = lambda option: setting_options(TrainConfig, option, _WORKERS)
-    groups["PPO"] = functools.partial(_algorithm_options, "ppo")
     groups["Collecting while learning"] = lambda option: setting_options(
         TrainConfig, option, _OVERLAP
     )
-    for name in list(ALGORITHMS)[1:]:
-        groups[ALGORITHMS[name]] = functools.partial(_algorithm_options, name)
-    environment, *others = (
-        options(_grouped(heading, defaults)) for heading, options in groups.items()
-    )
-    made = [*environment, *guest_options(), *itertools.chain(*others)]
-    first = [one for name in _MOST_USED for one in made if one.name == name]
-    return [*under("Most used", *first), *(one for one in made if one not in first)]
+    made = [
+        option
+        for heading, options in groups.items()
+        for option in options(_grouped(heading, defaults))
+    ]
+    taken = {option.name for option in made}
+
+    def further(look: Look) -> list[click.Option]:
+        env_id = named_env(look)
+        own = guest_options(env_id)
+        others = taken | {option.name for option in own}
+        return [*own, *_algorithm_options(named_algorithm(look), env_id, others)]
+
+    return click.command(name, cls=OpenCommand, params=made, further=further)
 
 
 def _grouped(heading: str, defaults: Mapping[str, Any]) -> Option:
@@ -128,6 +141,8 @@ def _grouped(heading: str, defaults: Mapping[str, Any]) -> Option:
         name = names[0].partition("/")[0].lstrip("-").replace("-", "_")
         if name in defaults:
             settings["default"] = defaults[name]
-        return under(heading, plain_option(*names, **settings))[0]
+        return under(
+            "Most used" if name in _MOST_USED else heading, plain_option(*names, **settings)
+        )[0]
 
     return option

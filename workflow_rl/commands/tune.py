@@ -16,7 +16,6 @@ from workflow_rl.commands.options import (
     COUNT,
     MOST_POLICIES,
     POSITIVE,
-    GroupedCommand,
     Option,
     Range,
     given_options,
@@ -24,7 +23,7 @@ from workflow_rl.commands.options import (
     spelled,
     spelling,
 )
-from workflow_rl.commands.training_options import training_options
+from workflow_rl.commands.training_options import training_command
 from workflow_rl.output_files import NOT_OURS, read_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, require_range
@@ -72,9 +71,7 @@ def _search_options(option: Option) -> list[Any]:
     ]  # fmt: skip
 
 
-@click.command(
-    "tune", cls=GroupedCommand, params=training_options({"Search": _search_options}, n_policies=2)
-)
+@training_command("tune", {"Search": _search_options}, n_policies=2)
 def tune(**options: Any) -> None:
     """Search for the settings with which PPO learns an environment best.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from workflow_rl.cage2.registration import register_envs
+from workflow_rl.environments.gymnasium_ids import register_envs
 
 MOST_POLICIES = 1000
 

@@ -1,7 +1,7 @@
-"""What a run needs of an environment, and the registry that finds one by name.
+"""What a run needs of an environment, and the function that finds one by name.
 
-A guest, such as CAGE-2, registers itself. Any other name is an id of Gymnasium's, or "module:name"
-of a class or function that makes the environment: see `gymnasium_env`.
+A name is a guest's, see `guests`, or an id of Gymnasium's, or "module:name" of a class or function
+that makes the environment: see `gymnasium_env`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces as Spaces
 from workflow_rl.environments.env_batch import EnvBatch
-from workflow_rl.environments.guest import Guest
+from workflow_rl.environments.guests import guests
 
 if TYPE_CHECKING:
     from workflow_rl.agents.settings import Settings
+    from workflow_rl.environments.guest import Guest
 
 ENV = "env"
 """The `argument` of errors for which no single argument is to blame."""
@@ -101,20 +102,6 @@ class Environment(Protocol):
         the raw environment."""
 
 
-guests: dict[str, Guest] = {}
-"""The guests by their ids. The first to be registered is the default environment."""
-
-
-def register(guest: Guest) -> None:
-    """Make a guest known by its id."""
-    guests[guest.env_id] = guest
-
-
-def default_env() -> str:
-    """Return the id of the environment that is trained on unless another one is named."""
-    return next(iter(guests))
-
-
 def make_environment(
     env_id: str, args: Mapping[str, Any], named_by_file: bool = False, masks: bool = True
 ) -> Environment:
@@ -130,7 +117,7 @@ def make_environment(
     Raises:
         InvalidEnvironmentError: an argument is wrong.
     """
-    if isinstance(env_id, str) and env_id in guests:
+    if env_id in guests:
         guest = guests[env_id].make(_checked(guests[env_id], args))
         if not masks and guest.spaces().masked:
             raise InvalidEnvironmentError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
@@ -169,12 +169,19 @@ class Guest:
     """An environment that a package brings, and what the trainers should know of it.
 
     A subclass sets `env_id`, defines `arguments` and `make`, and overrides what else it has. A hook
-    imports inside the method whatever is heavy: every worker imports the module of the guest. A
-    guest is made known with `environment.register`.
+    imports inside the method whatever is heavy. A package makes its guest known by the entry point
+    `workflow_rl.guests`, whose name is `env_id`. The entry points `workflow_rl.presets` and
+    `workflow_rl.released` name the guest's class for each name of `presets` and `released`.
     """
 
     env_id: ClassVar[str]
     """The name of the environment, as `--env` has it."""
+
+    title: ClassVar[str] = ""
+    """What headings call the environment; "": `env_id`."""
+
+    most_used: ClassVar[Sequence[str]] = ()
+    """The arguments that --help lists first."""
 
     single: ClassVar[str] = ""
     """What `check-env` makes instead of the id: another id of Gymnasium's, or module:name."""
@@ -263,6 +270,16 @@ class Guest:
 
     played_by: ClassVar[Mapping[str, str]] = NOTHING
     """By format of `exports`: the command that plays what was written, at `{output}`."""
+
+    def parity(self) -> Any:
+        """Return the click command that compares simulators of this environment, for `parity`.
+        None if there is nothing to compare."""
+        return None
+
+    def findings(self) -> Iterable[Callable[[], Iterable[Any]]]:
+        """Return the checks of this environment's installation, for `doctor`: see
+        `runs.installation.findings_of`."""
+        return ()
 
     def report_sections(self, runs: Sequence[Any], folder: Path) -> Sequence[Any] | None:
         """Return the sections (title, HTML) of a report about runs on this environment.

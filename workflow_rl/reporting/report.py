@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from workflow_rl.environments.environment import guests
+from workflow_rl.environments.guests import guests
 from workflow_rl.reporting import report_sections
 from workflow_rl.reporting.pages import escaped, filled, source
 from workflow_rl.reporting.report_run import Run, read_run

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.environments.environment import guests
+from workflow_rl.environments.guests import guests
 from workflow_rl.runs.checkpoint import CheckpointError
 from workflow_rl.runs.config import TrainConfig
 

@@ -13,7 +13,8 @@ from workflow_rl.agents import algorithm
 from workflow_rl.agents.settings import ConfigError as ConfigError
 from workflow_rl.agents.settings import Count, CountOrNone, OneOf, Settings
 from workflow_rl.collection.cluster import NONE, host_and_port, is_address
-from workflow_rl.environments.environment import Environment, default_env, guests
+from workflow_rl.environments.environment import Environment
+from workflow_rl.environments.guests import default_env, guests
 from workflow_rl.runs.machine import usable_cores as usable_cores
 from workflow_rl.runs.presets import KNOWN
 from workflow_rl.runs.saved_config import (
@@ -131,12 +132,10 @@ class TrainConfig(Settings):
     )
     preset: Annotated[str, OneOf(KNOWN)] | None = Field(
         None,
-        description="Take the defaults of a recipe or of a known system. Recipes: cage2-quick "
-        "trains one agent against all red agents in about a minute (docs/tutorial.md), "
-        "cage4-quick trains a team (docs/how-to/cage4.md), workflow-quick trains an agent that is "
-        "told an order (docs/how-to/workflows.md), sac-control learns continuous actions, such as "
-        "MuJoCo's, from few real steps (docs/explanations/mbpo.md). All others are known systems "
-        "(docs/explanations/modes.md). Settings that you give replace the preset's.",
+        description="Take the defaults of a recipe or of a known system. Recipes end in quick, for "
+        "an environment of the package (docs/tutorial.md), or in control, for continuous actions "
+        "(docs/explanations/mbpo.md). All others are known systems (docs/explanations/modes.md). "
+        "Settings that you give replace the preset's.",
     )
     seed: CountOrNone = Field(
         0,

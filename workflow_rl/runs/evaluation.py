@@ -22,9 +22,10 @@ from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.failures import Fault, UnplayableError
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.rollout import what_is_not_finite
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError, guests
+from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.guest import Scoring
+from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import copy_file
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.config import usable_cores

@@ -14,8 +14,9 @@ from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameter
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.agents.policies.team_file import save_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
-from workflow_rl.environments.environment import Environment, guests
+from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.guest import Exported
+from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import replacing
 
 

@@ -19,8 +19,8 @@ from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.rollout import Collector, NotFiniteError, what_is_not_finite
 from workflow_rl.collection.schedule import Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
-from workflow_rl.environments.environment import guests
 from workflow_rl.environments.episode import SeedStream, episode_spec
+from workflow_rl.environments.guests import guests
 from workflow_rl.printable import shortened
 from workflow_rl.runs.batches import make_schedule
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState

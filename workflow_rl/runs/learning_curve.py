@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from workflow_rl.environments.environment import guests
+from workflow_rl.environments.guests import guests
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.drawing import as_drawn, draw_known, save_png
 from workflow_rl.runs.folder import NotWrittenError

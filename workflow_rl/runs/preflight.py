@@ -7,7 +7,8 @@ import math
 
 from workflow_rl import portable
 from workflow_rl.agents import algorithm
-from workflow_rl.environments.environment import InvalidEnvironmentError, guests
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.guests import guests
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.spec import STEPS_PER_UPDATE, off_policy_args

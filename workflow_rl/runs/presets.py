@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from workflow_rl.environments.environment import guests
+from workflow_rl.environments.guests import guests
+from workflow_rl.plug_ins import plug_ins
 
 MODEL: dict[str, Any] = {
     "gradient_steps": 0.66,
@@ -104,24 +105,20 @@ RECIPES: dict[str, dict[str, Any]] = {
 
 
 class _Known(Mapping[str, Mapping[str, Any]]):
-    """PRESETS, RECIPES and the presets of all guests. A guest may register later."""
-
-    def _all(self) -> dict[str, Mapping[str, Any]]:
-        own = {
-            name: {"env": guest.env_id, **preset}
-            for guest in guests.values()
-            for name, preset in guest.presets.items()
-        }
-        return {**PRESETS, **RECIPES, **own}
+    """PRESETS, RECIPES and the presets of guests. Asking for a guest's imports the guest."""
 
     def __getitem__(self, name: str) -> Mapping[str, Any]:
-        return self._all()[name]
+        general = {**PRESETS, **RECIPES}
+        guest = None if name in general else guests.bringing("presets", name)
+        if guest is None:
+            return general[name]
+        return {"env": guest.env_id, **guest.presets[name]}
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
+        return iter(dict.fromkeys([*PRESETS, *RECIPES, *plug_ins("presets")]))
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(list(iter(self)))
 
 
 KNOWN = _Known()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from workflow_rl.environments.environment import guests
+from workflow_rl.environments.guests import guests
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
 from workflow_rl.runs.config import TrainConfig

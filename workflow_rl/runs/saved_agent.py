@@ -29,11 +29,12 @@ from workflow_rl.environments.environment import (
     ENV,
     Environment,
     InvalidEnvironmentError,
-    guests,
     make_environment,
 )
 from workflow_rl.environments.flat_env import flattener, unflattener
+from workflow_rl.environments.guests import guests
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.plug_ins import plug_ins
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -101,9 +102,9 @@ class SavedAgent(NamedTuple):
 def saved_path(source: Path, which: str | None = None) -> Path:
     """The file of a run folder (see `checkpoint_path`), of a released agent's name, or itself."""
     if not source.exists():
-        for guest in guests.values():
-            if str(source) in guest.released:
-                return guest.released[str(source)]
+        guest = guests.bringing("released", str(source))
+        if guest is not None:
+            return guest.released[str(source)]
     return checkpoint_path(source, which)
 
 
@@ -116,7 +117,7 @@ def load_saved(
     """
     path = saved_path(source, which)
     if not source.exists() and path == source:
-        names = [name for guest in guests.values() for name in guest.released]
+        names = list(plug_ins("released"))
         raise CheckpointError(
             f"there is no checkpoint at {path}, nor a released agent of this name: there is "
             f"{', '.join(names)}.{question(word_meant(str(source), names))}"

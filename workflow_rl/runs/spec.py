@@ -12,9 +12,9 @@ from workflow_rl.collection.cluster import LOCAL, NONE
 from workflow_rl.environments.environment import (
     Environment,
     InvalidEnvironmentError,
-    guests,
     make_environment,
 )
+from workflow_rl.environments.guests import guests
 from workflow_rl.runs import machine
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.saved_config import UnknownSettings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
 import sys
@@ -17,13 +16,13 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.utils.env_match import check_environments_match
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
-from workflow_rl.cage2 import registration
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
+from workflow_rl.cage2.guest import ENV_ID
 from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.environments.gymnasium_ids import register_envs
 
 REPOSITORY = Path(__file__).parents[3]
-ENV_ID = registration.ENV_ID
 
 
 def run(program: str) -> None:
@@ -91,7 +90,7 @@ with LocalPool(make_envs, 1, 2, preload=environment.preload) as pool:
     assert {"torch", "click", "pydantic", "numba"} & loaded == set()
 
 
-@pytest.mark.parametrize("module", ["workflow_rl", "workflow_rl.cage2.registration"])
+@pytest.mark.parametrize("module", ["workflow_rl", "workflow_rl.cage2.guest"])
 def test_an_id_with_the_module_needs_no_import(module: str) -> None:
     run(f"""
 import gymnasium
@@ -105,7 +104,7 @@ def test_registering_twice_changes_nothing() -> None:
     spec = gymnasium.spec(ENV_ID)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        importlib.reload(registration)
+        register_envs()
     assert gymnasium.spec(ENV_ID) is spec
     assert (spec.namespace, spec.name, spec.version) == ("workflow_rl", "CAGE2", 0)
 

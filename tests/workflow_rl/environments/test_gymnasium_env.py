@@ -23,7 +23,7 @@ from workflow_rl.agents.policies.distributions import (
     MultiCategorical,
 )
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from workflow_rl.cage2.registration import ENV_ID
+from workflow_rl.cage2.guest import ENV_ID
 from workflow_rl.collection.env_positions import first_positions, player_at
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.environment import (

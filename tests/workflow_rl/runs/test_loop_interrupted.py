@@ -30,7 +30,7 @@ from tests.workflow_rl.runs.cyborg_runs import (
 )
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.registration import Cage2Guest
+from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import SerialEnvs

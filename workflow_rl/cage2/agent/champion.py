@@ -11,7 +11,7 @@ from typing import Any
 from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.cage2.agent.card import evaluation_of
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.registration import Cage2Guest
+from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.cage2.scoring.selection import Candidate, choose
 from workflow_rl.environments.guest import Chosen

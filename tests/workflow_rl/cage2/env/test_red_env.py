@@ -11,7 +11,7 @@ import pytest
 from csle_cyborg.agents.simple_agents.sleep_agent import SleepAgent
 from gymnasium.utils.env_checker import check_env
 
-from workflow_rl import Cage2RedEnv
+from workflow_rl.cage2 import Cage2RedEnv
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.red_env import FACTS_OF_A_HOST
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTION_NAMES, SUBNETS

@@ -162,7 +162,7 @@ def test_a_trained_team_plays_as_evaluate_plays_it(tmp_path: Path) -> None:
 def test_errors_are_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
-    from workflow_rl.cage2.registration import Cage2Guest
+    from workflow_rl.cage2.guest import Cage2Guest
 
     monkeypatch.chdir(tmp_path)
     champion = str(Cage2Guest.released["champion"])

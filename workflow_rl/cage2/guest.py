@@ -1,19 +1,11 @@
-"""Registers CAGE-2: with Gymnasium, and as the guest that is the default of the trainers.
-
-After `import workflow_rl`, which calls `register_envs`, `gymnasium.make("workflow_rl/CAGE2-v0")`
-makes a `Cage2Env`, and `gymnasium.make_vec` a `CompiledVectorEnv`. Without that import,
-`"workflow_rl:workflow_rl/CAGE2-v0"` names both the module and the environment. Every worker imports
-this module: no simulator is imported before an environment is made.
-"""
+"""CAGE-2 as a guest: what it brings. No simulator is imported before an environment is made."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from workflow_rl.cage2.cyborg.imports import let_csle_cyborg_load
-from workflow_rl.environments.environment import Environment, register
 from workflow_rl.environments.guest import (
     ChampionBudget,
     ChampionRecipe,
@@ -25,6 +17,7 @@ from workflow_rl.environments.guest import (
 
 if TYPE_CHECKING:
     from workflow_rl.agents.settings import Settings
+    from workflow_rl.environments.environment import Environment
 
 ENV_ID = "workflow_rl/CAGE2-v0"
 LONG_RUN = 200_000
@@ -35,6 +28,8 @@ class Cage2Guest(Guest):
     """CAGE Challenge 2."""
 
     env_id = ENV_ID
+    title = "CAGE-2"
+    most_used = ("red_agent", "simulator")
     flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
     presets: ClassVar = {
         # The champion's recipe, see `agent.champion`, with a smaller network and a fifth of its
@@ -120,6 +115,16 @@ class Cage2Guest(Guest):
 
         return Recipe()
 
+    def parity(self) -> Any:
+        from workflow_rl.cage2.commands.parity import parity
+
+        return parity
+
+    def findings(self) -> Iterable[Callable[[], Iterable[Any]]]:
+        from workflow_rl.cage2 import installation
+
+        return (installation.simulators, installation.weights)
+
     def replays(self) -> Replays:
         from workflow_rl.cage2.scoring.replays import Cage2Replays
 
@@ -136,19 +141,3 @@ class Cage2Guest(Guest):
         from workflow_rl.cage2.scoring.report import sections
 
         return sections(runs, folder)
-
-
-def register_envs() -> None:
-    """Register ENV_ID with Gymnasium, unless it is registered."""
-    import gymnasium
-
-    if ENV_ID not in gymnasium.registry:
-        gymnasium.register(
-            ENV_ID,
-            entry_point="workflow_rl.cage2.env.cage2_env:Cage2Env",
-            vector_entry_point="workflow_rl.cage2.env.vector_env:CompiledVectorEnv",
-        )
-
-
-register(Cage2Guest())
-let_csle_cyborg_load()

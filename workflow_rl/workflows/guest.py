@@ -1,16 +1,16 @@
-"""Registers CAGE-2 with orders as a guest. Every worker imports this module."""
+"""CAGE-2 with orders as a guest: what it brings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from workflow_rl.cage2.registration import Cage2Guest
-from workflow_rl.environments.environment import Environment, register
+from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.environments.guest import NOTHING, Export
 
 if TYPE_CHECKING:
     from workflow_rl.agents.settings import Settings
+    from workflow_rl.environments.environment import Environment
 
 ENV_ID = "workflow_rl/OrderedCAGE2-v0"
 
@@ -19,6 +19,7 @@ class OrderedCage2Guest(Cage2Guest):
     """CAGE Challenge 2 with an agent that is told in which order to fix groups of hosts."""
 
     env_id = ENV_ID
+    title = "CAGE-2 workflows"
     # The orders make what an agent meets more varied.
     presets: ClassVar = {"workflow-quick": Cage2Guest.presets["cage2-quick"]}
     measured: ClassVar = {}
@@ -40,10 +41,13 @@ class OrderedCage2Guest(Cage2Guest):
         is_priced = args["obedience"] == "penalty" and args["penalty"]
         return NOTHING if is_priced else super().known_returns(args)
 
+    def parity(self) -> None:
+        return None  # The simulators are CAGE-2's.
+
+    def findings(self) -> tuple[()]:
+        return ()
+
     def exports(self) -> Mapping[str, Export]:
         from workflow_rl.workflows.submission.export import write_submission
 
         return {"cage2": write_submission}
-
-
-register(OrderedCage2Guest())

@@ -1,13 +1,12 @@
-"""Registers CAGE-4 as a guest of the trainers. Every worker imports this module."""
+"""CAGE-4 as a guest: what it brings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
-from workflow_rl.environments.environment import Environment, register
 from workflow_rl.environments.guest import (
     ChampionBudget,
     ChampionRecipe,
@@ -19,6 +18,7 @@ from workflow_rl.environments.guest import (
 
 if TYPE_CHECKING:
     from workflow_rl.agents.settings import Settings
+    from workflow_rl.environments.environment import Environment
 
 ENV_ID = "workflow_rl/CAGE4-v0"
 
@@ -27,6 +27,8 @@ class Cage4Guest(Guest):
     """CAGE Challenge 4."""
 
     env_id = ENV_ID
+    title = "CAGE-4"
+    most_used = ("red_agent", "simulator")
     single = "workflow_rl.cage4:parallel_env"
     places: ClassVar = {"cyborg4": (VARIABLE, "A checkout of the official CybORG 4.")}
     flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
@@ -99,6 +101,16 @@ class Cage4Guest(Guest):
 
         return TeamPlayer(make_scripted_team(str(agent))) if str(agent) in TeamNames() else None
 
+    def parity(self) -> Any:
+        from workflow_rl.cage4.commands.parity import parity
+
+        return parity
+
+    def findings(self) -> Iterable[Callable[[], Iterable[Any]]]:
+        from workflow_rl.cage4 import installation
+
+        return (installation.simulators,)
+
     def replays(self) -> Replays:
         from workflow_rl.cage4.scoring.replays import Cage4Replays
 
@@ -113,6 +125,3 @@ class Cage4Guest(Guest):
         "cage4": "PYTHONPATH=. python CybORG/Evaluation/evaluation.py {output} results, "
         "in CybORG 4's checkout"
     }
-
-
-register(Cage4Guest())

@@ -1,0 +1,97 @@
+"""CAGE-2's part of the command `parity`: CybORG beside the compiled simulator."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from tqdm import tqdm
+
+from workflow_rl.cage2 import parity as cage2
+from workflow_rl.cage2.agent.scripted import ScriptedAgent
+from workflow_rl.cage2.env.arguments import MOST
+from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.commands.options import PATH, TRUST, accept_agent, plain_option
+from workflow_rl.commands.parity import shared_options
+from workflow_rl.runs.config import usable_cores
+
+CHECKPOINT = "checkpoint"
+BLUES = (*cage2.BLUE_AGENTS, *cage2.HOARDERS, CHECKPOINT)
+_OPTIONS = [
+    *shared_options(RED_AGENTS, BLUES, f"all but {', '.join(cage2.HOARDERS)}; checkpoint if "
+                                       "--checkpoint is given"),
+    plain_option("--checkpoint", type=PATH, show_default=False,
+                 help="Run folder or checkpoint of --blue checkpoint, whose policy samples."),
+    plain_option("--trust", is_flag=True, help=TRUST),
+    plain_option("--max-steps", type=click.IntRange(1, MOST), default=100,
+                 help="Length of an episode in steps."),
+    plain_option("--network-episodes", type=click.IntRange(0, 1_000_000), default=0,
+                 help="In the first N episodes of each pair, also compare the simulated "
+                      "networks at every step: sessions by host and privilege, processes, ports, "
+                      "what Red knows, and the random numbers drawn. This is ten times as slow."),
+    plain_option("--stock-simulator", is_flag=True,
+                 help="Compare with csle-cyborg without the speed-ups, which is slower."),
+]  # fmt: skip
+
+
+@click.command(params=_OPTIONS)
+def parity(**options: Any) -> None:
+    """Compare CybORG and the compiled simulator of CAGE-2."""
+    checkpoint: Path | None = options["checkpoint"]
+    blues = options["blues"] or cage2.BLUE_AGENTS + (CHECKPOINT,) * (checkpoint is not None)
+    if checkpoint is not None and CHECKPOINT not in blues:
+        raise click.UsageError("--checkpoint goes with --blue checkpoint")
+    if checkpoint is not None:
+        accept_agent(checkpoint, options["trust"], "--checkpoint")
+    agents = {blue: _chosen_agent(blue, checkpoint) for blue in blues}
+    max_steps, n_episodes = options["max_steps"], options["episodes"]
+    n_networks = min(options["network_episodes"], n_episodes)
+    seeds = range(options["seed"], options["seed"] + n_episodes)
+    red_agents = tuple(dict.fromkeys(options["red_agents"])) or RED_AGENTS
+    shares = list(cage2.shares_of(red_agents, agents, seeds, n_networks))
+    simulator = "cyborg-stock" if options["stock_simulator"] else "cyborg"
+    n_workers = min(options["n_workers"] or usable_cores(), len(shares))
+    start = time.perf_counter()
+    first: dict[tuple[str, str], cage2.Difference | None] = {}
+    n_played = n_networks_played = 0
+    results = cage2.first_differences(shares, simulator, max_steps, n_workers)
+    n_asked = sum(len(share.seeds) for share in shares)
+    with tqdm(total=n_asked, unit="ep", disable=options["quiet"] or None) as progress_bar:
+        for share, difference in zip(shares, results, strict=True):
+            pair = share.red_agent, share.blue
+            first[pair] = first.get(pair) or difference
+            played = _n_played(share, difference)
+            n_played += played
+            n_networks_played += played * share.networks
+            progress_bar.update(len(share.seeds))
+            if share.seeds[-1] == seeds[-1]:
+                result = first[pair] or (
+                    f"{share.red_agent}, blue {share.blue}: {n_episodes} episodes, networks "
+                    f"compared in {n_networks}: no difference"
+                )
+                progress_bar.write(str(result))
+    n_different = sum(difference is not None for difference in first.values())
+    click.echo(
+        f"{n_played} episodes of {max_steps} steps from seed {seeds[0]}, networks compared in "
+        f"{n_networks_played}: {n_different} of {len(first)} pairs of agents differ "
+        f"({time.perf_counter() - start:.1f} s)"
+    )
+    if n_different:
+        raise SystemExit(1)
+
+
+def _n_played(share: cage2.Share, difference: cage2.Difference | None) -> int:
+    return len(share.seeds) if difference is None else difference.seed - share.seeds[0] + 1
+
+
+def _chosen_agent(blue: str, checkpoint: Path | None) -> ScriptedAgent:
+    if blue != CHECKPOINT:
+        return cage2.make_blue_agent(blue)
+    if checkpoint is None:
+        raise click.UsageError("--blue checkpoint: give a run folder or file by --checkpoint")
+    from workflow_rl.cage2.scoring.players import load_actor
+    from workflow_rl.runs.checkpoint import checkpoint_path
+
+    return cage2.PolicyAgent(load_actor(checkpoint_path(checkpoint), greedy=False))

@@ -1,0 +1,1 @@
+"""Commands that this guest alone has."""

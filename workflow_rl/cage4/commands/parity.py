@@ -1,0 +1,66 @@
+"""CAGE-4's part of the command `parity`: the official CybORG beside the compiled simulator."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import click
+from tqdm import tqdm
+
+from workflow_rl.cage4 import parity as cage4
+from workflow_rl.cage4.agent.scripted import TEAMS
+from workflow_rl.cage4.cyborg.checkout import CheckoutError, checkout
+from workflow_rl.cage4.cyborg.simulators import LEAST_STEPS
+from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS
+from workflow_rl.commands.options import PATH, plain_option
+from workflow_rl.commands.parity import shared_options
+from workflow_rl.output_files import require_writable
+from workflow_rl.runs.config import usable_cores
+
+_OPTIONS = [
+    *shared_options(RED_AGENTS, tuple(TEAMS), "all"),
+    plain_option("--max-steps", type=click.IntRange(LEAST_STEPS, MAX_STEPS), default=MAX_STEPS,
+                 help="Length of an episode in steps."),
+    plain_option("--state-every", type=click.IntRange(1), default=10,
+                 help="Number of steps between comparisons of the whole simulated networks."),
+    plain_option("--record", type=PATH, metavar="FILE", default=Path("cage4-parity.jsonl"),
+                 help="File of results. A command that was stopped continues from it."),
+    plain_option("--stock-simulator", is_flag=True,
+                 help="Compare CybORG as published with the sped-up one."),
+]  # fmt: skip
+
+
+@click.command(params=_OPTIONS)
+def parity(**options: Any) -> None:
+    """Compare two simulators of CAGE-4."""
+    try:
+        checkout()
+    except CheckoutError as error:
+        raise click.UsageError(str(error)) from None
+    max_steps = options["max_steps"]
+    require_writable(options["record"], "--record")
+    names = ("cyborg-stock", "cyborg") if options["stock_simulator"] else ("cyborg", "compiled")
+    blues, reds = options["blues"] or tuple(TEAMS), options["red_agents"] or RED_AGENTS
+    # The first episode of every pair comes before the second of any.
+    rounds = itertools.product(range(options["episodes"]), itertools.product(blues, reds))
+    seeds = itertools.count(options["seed"])
+    pairs = [cage4.Pair(blue, red, next(seeds), max_steps) for _, (blue, red) in rounds]
+    played = cage4.comparisons(
+        pairs,
+        names,
+        options["record"],
+        max_steps,
+        options["state_every"],
+        options["n_workers"] or usable_cores(),
+    )
+    results = []
+    quiet = options["quiet"] or None
+    for result in tqdm(played, total=len(pairs), unit="ep", disable=quiet):
+        results.append(result)
+        if result.difference:
+            tqdm.write(result.difference)
+    click.echo("\n".join(cage4.summary(results, names)))
+    if any(result.difference for result in results):
+        raise SystemExit(1)

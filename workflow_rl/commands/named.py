@@ -1,0 +1,91 @@
+"""What a command line names without being read as a whole: an environment, an algorithm.
+
+Files are read as data here: nothing is imported or called that only a file names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from workflow_rl.commands.open_command import Look
+from workflow_rl.commands.options import given_options
+from workflow_rl.environments.guests import default_env, guests
+from workflow_rl.output_files import NOT_OURS, read_text
+from workflow_rl.runs.presets import preset_named
+
+MOST_OF_FILE = 2**24
+_CONFIGS = ("config.json", "population.json", "tune.json")
+
+
+def look_at(options: Mapping[str, Any]) -> Look:
+    """Return what a look at the present command line has found. options: of the command."""
+    return Look({name: options[name] for name in given_options() & options.keys()})
+
+
+def named_env(look: Look) -> str:
+    """Return the environment of a training's command line: the option's, the resumed run's, the
+    preset's, or else the default."""
+    return str(_named("env", look) or default_env())
+
+
+def named_algorithm(look: Look) -> str:
+    """Return the algorithm of a training's command line, as `named_env` does."""
+    return str(_named("algorithm", look) or "ppo")
+
+
+def _named(field: str, look: Look) -> Any:
+    values = look.values
+    preset = preset_named(values.get("preset"))
+    return values.get(field) or config_in(_resumed(values)).get(field) or preset.get(field)
+
+
+def _resumed(values: Mapping[str, str]) -> Path | None:
+    if "resume" not in values:
+        return None
+    path = Path(values["resume"])
+    return path if path.is_dir() or "run_dir" not in values else Path(values["run_dir"])
+
+
+def config_in(folder: Path | None) -> Mapping[str, Any]:
+    """Return the config in a folder of a run, of several policies or of a search, as it stands
+    there; nothing if there is none that can be read."""
+    if folder is None:
+        return {}
+    for name in _CONFIGS:
+        try:
+            content = json.loads(read_text(folder / name, MOST_OF_FILE))
+            config = content.get("config") or content.get("configs", [content])[0]
+        except NOT_OURS:
+            continue
+        if isinstance(config, dict):
+            return config
+    return {}
+
+
+def env_of_agent(agent: Path) -> str | None:
+    """Return the environment of an agent, which is a released agent's name or a path; None if
+    nothing tells."""
+    if not agent.exists():
+        guest = guests.bringing("released", str(agent))
+        return None if guest is None else guest.env_id
+    env = config_in(agent).get("env") if agent.is_dir() else _env_in(agent)
+    if isinstance(env, str):
+        return env
+    made = (env_id for env_id in guests if guests[env_id].made_agent(agent) is not None)
+    return next(made, None)
+
+
+def _env_in(file: Path) -> Any:
+    try:
+        if file.suffix == ".npz":
+            from workflow_rl.agents.policies.team_file import load_policy_or_team
+
+            return load_policy_or_team(file)[1]["env"]
+        from workflow_rl.runs.checkpoint import load_checkpoint  # It imports torch.
+
+        return load_checkpoint(file).config["env"]
+    except NOT_OURS:
+        return None

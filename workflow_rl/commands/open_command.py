@@ -1,0 +1,77 @@
+"""A command whose further options follow from what its command line names, such as --env."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from workflow_rl.commands.clear import GroupedCommand
+from workflow_rl.commands.options import ALGORITHMS
+from workflow_rl.environments.guests import guests
+
+_FURTHER = "workflow_rl.further_options"
+
+
+class Look:
+    """What a first look at a command line finds, before it is known which options there are.
+
+    values: text of the general options. words: all that may be an argument.
+    """
+
+    def __init__(self, values: Mapping[str, Any] = {}, words: Sequence[str] = ()) -> None:
+        self.values = {n: str(one) for n, one in values.items() if isinstance(one, str | Path)}
+        self.words = [word for word in words if not word.startswith("-")]
+
+
+Further = Callable[[Look], Sequence[click.Option]]
+"""Returns options. Raises nothing for a command line that makes no sense."""
+
+
+class OpenCommand(GroupedCommand):
+    """A command with general options, `params`, and with those that `further` returns."""
+
+    def __init__(self, *arguments: Any, further: Further, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.further = further
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        if _FURTHER not in ctx.meta:
+            ctx.meta[_FURTHER] = self.further(Look())
+        return [*super().get_params(ctx), *ctx.meta[_FURTHER]]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        look = self._look(ctx, args)
+        ctx.meta[_FURTHER] = self.further(look)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            owners = self._owners(error.option_name, look)
+            if not owners:
+                raise
+            having = f"{error.option_name} is an option of {' and '.join(owners)}"
+            raise click.UsageError(f"{having}: it does not go with this one", ctx) from None
+
+    def _look(self, ctx: click.Context, args: Sequence[str]) -> Look:
+        ctx.meta[_FURTHER] = ()
+        parser = self.make_parser(ctx)
+        parser.ignore_unknown_options = True
+        try:
+            values, words, _ = parser.parse_args(list(args))
+        except click.UsageError:
+            return Look()  # The same error comes again when all options are known.
+        found = {name: one[-1] if isinstance(one, list) else one for name, one in values.items()}
+        arguments = [param.name for param in self.params if isinstance(param, click.Argument)]
+        return Look(found, [*words, *(str(found[n]) for n in arguments if found.get(n))])
+
+    def _owners(self, option: str, look: Look) -> list[str]:
+        """Return the environments and algorithms that have an option, as options."""
+        others = [("env", env_id) for env_id in guests]
+        others += [("algorithm", name) for name in ALGORITHMS]
+        return [
+            f"--{kind} {name}"
+            for kind, name in others
+            if any(option in one.opts for one in self.further(Look({**look.values, kind: name})))
+        ]

@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.command_options import options_of
 from tests.pages import (
     DOCS,
     PAGES,
@@ -28,7 +29,7 @@ from tests.pages import (
     links,
     name_of,
 )
-from workflow_rl.commands.main import MODULES, main
+from workflow_rl.commands.main import main, modules
 
 
 def code_in_text() -> list[tuple[Path, str]]:
@@ -44,11 +45,25 @@ def command_of(words: list[str]) -> tuple[click.Command, list[str]] | None:
     elif words[0] == "python" and words[1].startswith("scripts/"):
         module = importlib.import_module(words[1].removesuffix(".py").replace("/", "."))
         return module.main, words[2:]
-    if not words or words[0].partition("-")[0] not in {name.partition("-")[0] for name in MODULES}:
+    if not words or words[0].partition("-")[0] not in {
+        name.partition("-")[0] for name in modules()
+    }:
         return None
     _, command, arguments = main.resolve_command(click.Context(main), words)
     assert command is not None
     return command, arguments
+
+
+def understand(command: click.Command, arguments: list[str]) -> None:
+    """Parse a command line. The run that it names need not be there: its options tell of what
+    environment it is."""
+    try:
+        command.make_context("it", list(arguments))
+    except click.UsageError as error:
+        found = re.search(r"it is an option of --env ([^\s,]+)", error.format_message())
+        if found is None:
+            raise
+        command.make_context("it", ["--env", found[1], *arguments])
 
 
 def test_commands_are_understood() -> None:
@@ -66,7 +81,7 @@ def test_commands_are_understood() -> None:
             found = command_of(words)
             if found is not None:
                 command, arguments = found
-                command.make_context("it", arguments)
+                understand(command, arguments)
                 understood.add(span)
         except click.MissingParameter:
             pass  # It is a part of one.
@@ -79,11 +94,11 @@ def test_commands_are_understood() -> None:
 
 def test_options_in_the_text_exist() -> None:
     context = click.Context(main)
-    commands = [main.get_command(context, name) for name in MODULES]
+    commands = [main.get_command(context, name) for name in modules()]
     named = {
         name
         for command in commands
-        for parameter in command.params
+        for parameter in options_of(command)
         for name in (*parameter.opts, *parameter.secondary_opts)
     } | {"--help"}
     scripts = "".join(path.read_text() for path in (ROOT / "scripts").glob("*.py"))

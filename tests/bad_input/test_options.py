@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable
@@ -13,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bad_input.refusals import TINY, assert_refused, cases, junk, words
-from workflow_rl.commands.main import MODULES, main
+from tests.command_options import command_named
+from workflow_rl.commands.main import modules
 from workflow_rl.commands.options import UsablePath
 
 # What each command needs besides. None of them would do much, if the mistake passed.
@@ -41,13 +43,17 @@ NEEDED = {
 
 
 def test_every_command_is_tried() -> None:
-    assert NEEDED.keys() == MODULES.keys()
+    assert NEEDED.keys() == modules().keys()
 
 
 def options_of(name: str) -> list[click.Option]:
-    command = main.get_command(click.Context(main), name)
-    assert command is not None
-    return [one for one in command.params if isinstance(one, click.Option)]
+    """Those that go with what the command of NEEDED names."""
+    command = command_named(name)
+    context = click.Context(command, info_name=name)
+    with contextlib.suppress(click.UsageError):
+        command.parse_args(context, list(NEEDED[name]))
+    options = [one for one in command.get_params(context) if isinstance(one, click.Option)]
+    return [one for one in options if one.name != "help"]
 
 
 def is_number(kind: Callable[[str], float], text: str) -> bool:
@@ -94,7 +100,7 @@ def test_options(data: st.DataObject, run: Path) -> None:
     if not Path("loop").is_symlink():
         Path("loop").symlink_to("loop")
         os.mkfifo("pipe")
-    name = data.draw(st.sampled_from(list(MODULES)))
+    name = data.draw(st.sampled_from(list(modules())))
     options = options_of(name) or [click.Option(["--any"])]
     option = data.draw(st.sampled_from(options))
     value = bad_value(data.draw, option)

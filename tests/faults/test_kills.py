@@ -25,7 +25,7 @@ import pytest
 from tests.faults.checks import assert_whole
 from tests.faults.main_process import ROOT, of_session
 from tests.processes import survivors
-from tests.workflow_rl.commands.test_search_workflow import agent
+from tests.workflow_rl.workflows.test_search_workflow_command import agent
 
 KILLS = int(os.environ.get("KILLS", "14"))
 IN_ONE_FOLDER = 3

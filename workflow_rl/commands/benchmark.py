@@ -9,7 +9,7 @@ import click
 
 from workflow_rl.commands.guest_options import chosen_env, guest_options
 from workflow_rl.commands.named import named_env
-from workflow_rl.commands.open_command import Look, OpenCommand
+from workflow_rl.commands.open_command import Look, Named, OpenCommand
 from workflow_rl.commands.options import (
     EPISODES,
     SEED,
@@ -67,19 +67,19 @@ def _varied(env_id: str) -> set[str]:
     return names | {flag for flag, meant in flags.items() if names & meant.keys()}
 
 
-def _further(look: Look) -> list[click.Option]:
+def _named(look: Look) -> Named:
     env_id = named_env(look)
     own = [one for one in guest_options(env_id) if one.name not in _varied(env_id)]
     if not _ways(env_id):
-        return own
+        return Named(env_id, own)
     ways = click.Option(
         ["--simulator", "simulators"], type=click.Choice(list(_ways(env_id))), multiple=True,
         help="A way to play the environment; may be given again.  [default: all]",
     )  # fmt: skip
-    return [*under("Environment", ways), *own]
+    return Named(env_id, [*under("Environment", ways), *own])
 
 
-@click.command(params=_OPTIONS, cls=OpenCommand, further=_further)
+@click.command(params=_OPTIONS, cls=OpenCommand, named=_named)
 def benchmark(**options: Any) -> None:
     """Measure synchronous and asynchronous collection against the machine's ceiling.
 

@@ -106,8 +106,10 @@ class ClearCommand(click.Command):
         with safe_output(), _stops_come_again():
             return super().main(*arguments, **extra)
 
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        return ["--help", "-h"]
+
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
-        extra.setdefault("help_option_names", ["--help", "-h"])
         with one_line():
             return super().make_context(*arguments, **extra)
 

@@ -12,7 +12,7 @@ import click
 
 from workflow_rl.commands.guest_options import chosen_env, guest_options
 from workflow_rl.commands.named import named_env
-from workflow_rl.commands.open_command import Look, OpenCommand
+from workflow_rl.commands.open_command import Look, Named, OpenCommand
 from workflow_rl.commands.options import (
     COUNT,
     EPISODES,
@@ -54,7 +54,7 @@ from workflow_rl.runs.config import TrainConfig, usable_cores
 from workflow_rl.runs.machine import environment
 
 
-def _further(look: Look) -> list[click.Option]:
+def _named(look: Look) -> Named:
     """Return the environment's options. By default, the simulator is the fastest."""
     env_id = named_env(look)
     fastest = guests[env_id].fastest if env_id in guests else {}
@@ -62,7 +62,7 @@ def _further(look: Look) -> list[click.Option]:
     for option in options:
         if option.name in fastest:
             option.show_default = str(fastest[option.name])
-    return options
+    return Named(env_id, options)
 
 
 def _chosen_env(options: dict[str, Any]) -> dict[str, Any]:
@@ -104,7 +104,7 @@ _OPTIONS: list[click.Parameter] = [
 ]  # fmt: skip
 
 
-@click.command("compare-modes", params=_OPTIONS, cls=OpenCommand, further=_further)
+@click.command("compare-modes", params=_OPTIONS, cls=OpenCommand, named=_named)
 def compare_modes(**options: Any) -> None:
     """Train in each mode on the same budget of episodes, and compare speed and learning.
 

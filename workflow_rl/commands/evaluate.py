@@ -17,7 +17,7 @@ from workflow_rl.commands.guest_options import (
     scripted_agents,
 )
 from workflow_rl.commands.named import env_of_agent
-from workflow_rl.commands.open_command import Look, OpenCommand
+from workflow_rl.commands.open_command import Look, Named, OpenCommand
 from workflow_rl.commands.options import (
     EPISODES,
     PATH,
@@ -73,16 +73,16 @@ def _option(*names: str, **settings: Any) -> click.Option:
     return plain_option(name, is_flag=bool(pair), **settings)
 
 
-def _further(look: Look) -> list[click.Option]:
+def _named(look: Look) -> Named:
     """Return the options of the environment that the agent was trained on."""
     agents = (env_of_agent(Path(word)) for word in look.words)
     env_id = next(filter(None, agents), None) or look.values.get("env", default_env())
     guest = guests.get(env_id)
     scoring = None if guest is None else guest.scoring()
     if guest is None or scoring is None:
-        return []
+        return Named(env_id, [])
     own = setting_options(scoring.settings, _option)
-    return [*under(f"Agents for {name_of(guest)}", *own), *place_options(guest)]
+    return Named(env_id, [*under(f"Agents for {name_of(guest)}", *own), *place_options(guest)])
 
 
 _OPTIONS: list[click.Parameter] = [
@@ -127,7 +127,7 @@ _OPTIONS: list[click.Parameter] = [
 ]  # fmt: skip
 
 
-@click.command(cls=OpenCommand, params=_OPTIONS, further=_further)
+@click.command(cls=OpenCommand, params=_OPTIONS, named=_named)
 def evaluate(**options: Any) -> None:
     """Score an agent on the environment that it was trained on.
 

@@ -10,7 +10,7 @@ import click
 
 from workflow_rl.commands.guest_options import scripted_agents
 from workflow_rl.commands.named import env_of_agent
-from workflow_rl.commands.open_command import Look, OpenCommand
+from workflow_rl.commands.open_command import Look, Named, OpenCommand
 from workflow_rl.commands.options import PATH, TRUST
 from workflow_rl.environments.environment import (
     Environment,
@@ -27,25 +27,24 @@ if TYPE_CHECKING:
 _ENDINGS = {"npz": (".npz",), "onnx": (".onnx", ""), "torchscript": (".pt", ".pth", ".ts", "")}
 
 
-def _further(look: Look) -> list[click.Option]:
+def _named(look: Look) -> Named:
     """Return the option --format, with the formats of the agent's environment: of any, before an
     agent is named."""
     found = {env_of_agent(Path(word)) for word in look.words} & guests.keys() or set(guests)
     formats = [name for env_id in guests if env_id in found for name in guests[env_id].exports()]
-    return [
-        click.Option(
-            ["--format", "format_"],
-            required=True,
-            type=click.Choice(list(dict.fromkeys([*FORMATS, *formats]))),
-            help="onnx and torchscript: the network alone, from observations to logits or means, "
-            "and log deviations; for sac and mbpo the means are not squashed yet. npz: the policy "
-            "as plain arrays, for this package. Others: a folder for the agent's challenge, which "
-            "needs NumPy alone.",
-        )
-    ]
+    option = click.Option(
+        ["--format", "format_"],
+        required=True,
+        type=click.Choice(list(dict.fromkeys([*FORMATS, *formats]))),
+        help="onnx and torchscript: the network alone, from observations to logits or means, and "
+        "log deviations; for sac and mbpo the means are not squashed yet. npz: the policy as plain "
+        "arrays, for this package. Others: a folder for the agent's challenge, which needs NumPy "
+        "alone.",
+    )
+    return Named("this agent", [option])
 
 
-@click.command(cls=OpenCommand, further=_further)
+@click.command(cls=OpenCommand, named=_named)
 @click.argument("agent", type=PATH)
 @click.option(
     "--output",

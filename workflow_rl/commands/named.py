@@ -6,6 +6,7 @@ Files are read as data here: nothing is imported or called that only a file name
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,8 @@ def _named(field: str, look: Look) -> Any:
 def _resumed(values: Mapping[str, str]) -> Path | None:
     if "resume" not in values:
         return None
-    path = Path(values["resume"])
-    return path if path.is_dir() or "run_dir" not in values else Path(values["run_dir"])
+    is_named = os.path.isdir(values["resume"]) or "run_dir" not in values
+    return Path(values["resume"] if is_named else values["run_dir"])
 
 
 def config_in(folder: Path | None) -> Mapping[str, Any]:
@@ -68,10 +69,10 @@ def config_in(folder: Path | None) -> Mapping[str, Any]:
 def env_of_agent(agent: Path) -> str | None:
     """Return the environment of an agent, which is a released agent's name or a path; None if
     nothing tells."""
-    if not agent.exists():
+    if not os.path.exists(agent):
         guest = guests.bringing("released", str(agent))
         return None if guest is None else guest.env_id
-    env = config_in(agent).get("env") if agent.is_dir() else _env_in(agent)
+    env = config_in(agent).get("env") if os.path.isdir(agent) else _env_in(agent)
     if isinstance(env, str):
         return env
     made = (env_id for env_id in guests if guests[env_id].made_agent(agent) is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -26,33 +26,42 @@ class Look:
         self.words = [word for word in words if not word.startswith("-")]
 
 
-Further = Callable[[Look], Sequence[click.Option]]
-"""Returns options. Raises nothing for a command line that makes no sense."""
+class Named(NamedTuple):
+    """What a command line names, and the options that go with it. subject: in words."""
+
+    subject: str
+    options: Sequence[click.Option]
 
 
 class OpenCommand(GroupedCommand):
-    """A command with general options, `params`, and with those that `further` returns."""
+    """A command with general options, `params`, and with those of what its command line names.
 
-    def __init__(self, *arguments: Any, further: Further, **settings: Any) -> None:
+    named: raises nothing for a command line that makes no sense.
+    """
+
+    def __init__(self, *arguments: Any, named: Callable[[Look], Named], **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self.further = further
+        self.named = named
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         if _FURTHER not in ctx.meta:
-            ctx.meta[_FURTHER] = self.further(Look())
+            ctx.meta[_FURTHER] = self.named(Look()).options
         return [*super().get_params(ctx), *ctx.meta[_FURTHER]]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         look = self._look(ctx, args)
-        ctx.meta[_FURTHER] = self.further(look)
+        subject, ctx.meta[_FURTHER] = self.named(look)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             owners = self._owners(error.option_name, look)
             if not owners:
                 raise
-            having = f"{error.option_name} is an option of {' and '.join(owners)}"
-            raise click.UsageError(f"{having}: it does not go with this one", ctx) from None
+            raise click.UsageError(
+                f"{error.option_name} does not apply to {subject}: it is an option of "
+                f"{', '.join(owners)}",
+                ctx,
+            ) from None
 
     def _look(self, ctx: click.Context, args: Sequence[str]) -> Look:
         ctx.meta[_FURTHER] = ()
@@ -68,10 +77,11 @@ class OpenCommand(GroupedCommand):
 
     def _owners(self, option: str, look: Look) -> list[str]:
         """Return the environments and algorithms that have an option, as options."""
-        others = [("env", env_id) for env_id in guests]
-        others += [("algorithm", name) for name in ALGORITHMS]
+        names = {"env": guests, "algorithm": ALGORITHMS}
         return [
             f"--{kind} {name}"
-            for kind, name in others
-            if any(option in one.opts for one in self.further(Look({**look.values, kind: name})))
+            for kind in names.keys() & {param.name for param in self.params}
+            for name in names[kind]
+            for other in self.named(Look({**look.values, kind: name})).options
+            if option in other.opts
         ]

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from workflow_rl.commands.guest_options import place_options
-from workflow_rl.commands.open_command import Look, OpenCommand
+from workflow_rl.commands.open_command import Look, Named, OpenCommand
 from workflow_rl.commands.options import EPISODES, PROCESSES, SEED, plain_option
 from workflow_rl.environments.guests import default_env, guests
 
@@ -32,11 +32,12 @@ def shared_options(red_agents: Sequence[str], blues: Sequence[str], all_of: str)
     ]  # fmt: skip
 
 
-def _further(look: Look) -> list[click.Option]:
-    guest = guests.get(look.values.get("env", default_env()))
+def _named(look: Look) -> Named:
+    env_id = look.values.get("env", default_env())
+    guest = guests.get(env_id)
     if guest is None or (compared := guest.parity()) is None:
-        return []
-    return [*compared.params, *place_options(guest)]
+        return Named(env_id, [])
+    return Named(env_id, [*compared.params, *place_options(guest)])
 
 
 @click.command(
@@ -45,7 +46,7 @@ def _further(look: Look) -> list[click.Option]:
                      help="The challenge.")
     ],
     cls=OpenCommand,
-    further=_further,
+    named=_named,
 )  # fmt: skip
 def parity(env: str, **options: Any) -> None:
     """Play the same episodes in CybORG and in the compiled simulator, and compare every step.

@@ -9,7 +9,7 @@ import click
 
 from workflow_rl.commands.guest_options import given_settings, name_of, require_agent
 from workflow_rl.commands.named import env_of_agent
-from workflow_rl.commands.open_command import Look, OpenCommand
+from workflow_rl.commands.open_command import Look, Named, OpenCommand
 from workflow_rl.commands.options import (
     PATH,
     SEED,
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from workflow_rl.environments.guest import Replays
 
 
-def _further(look: Look) -> list[click.Option]:
+def _named(look: Look) -> Named:
     """Return what can be chosen of an episode of the environment that the agent was trained on."""
     agents = (env_of_agent(Path(word)) for word in look.words)
     env_id = next(filter(None, agents), None) or look.values.get("env", default_env())
     replays = guests[env_id].replays() if env_id in guests else None
     if replays is None:
-        return []
+        return Named(env_id, [])
     own = setting_options(replays.settings, plain_option)
-    return under(f"The episode, {name_of(guests[env_id])}", *own)
+    return Named(env_id, under(f"The episode, {name_of(guests[env_id])}", *own))
 
 
 _OPTIONS: list[click.Parameter] = [
@@ -71,7 +71,7 @@ _OPTIONS: list[click.Parameter] = [
 ]  # fmt: skip
 
 
-@click.command(params=_OPTIONS, cls=OpenCommand, further=_further)
+@click.command(params=_OPTIONS, cls=OpenCommand, named=_named)
 def replay(
     agent: Path,
     env: str,

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
-from workflow_rl.commands.open_command import Look, OpenCommand
+from workflow_rl.commands.open_command import Look, Named, OpenCommand
 from workflow_rl.commands.options import COUNT, EPISODES, PATH, SEED, plain_option
 from workflow_rl.environments.guests import default_env, guests
 from workflow_rl.output_files import write_text
@@ -31,13 +31,14 @@ _OPTIONS: list[click.Parameter] = [
 ]  # fmt: skip
 
 
-def _further(look: Look) -> list[click.Option]:
+def _named(look: Look) -> Named:
     """Return the options that say what the environment's recipe spends."""
-    guest = guests.get(look.values.get("env", default_env()))
+    env_id = look.values.get("env", default_env())
+    guest = guests.get(env_id)
     budget = None if guest is None else guest.champion
     if budget is None:
-        return []
-    return [
+        return Named(env_id, [])
+    options = [
         plain_option("--total-episodes", type=COUNT, default=budget.training,
                      help="Episodes of training."),
         plain_option("--selection-episodes", type=click.IntRange(32, 1_000_000),
@@ -46,9 +47,10 @@ def _further(look: Look) -> list[click.Option]:
         plain_option("--episodes", type=EPISODES, default=budget.score,
                      help="Episodes of the final score, in each cell."),
     ]  # fmt: skip
+    return Named(env_id, options)
 
 
-@click.command(params=_OPTIONS, cls=OpenCommand, further=_further)
+@click.command(params=_OPTIONS, cls=OpenCommand, named=_named)
 def train_champion(
     run_dir: Path,
     env: str,

@@ -11,7 +11,7 @@ from workflow_rl.agents.algorithm import find
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.commands.guest_options import guest_options
 from workflow_rl.commands.named import named_algorithm, named_env
-from workflow_rl.commands.open_command import Look, OpenCommand
+from workflow_rl.commands.open_command import Look, Named, OpenCommand
 from workflow_rl.commands.options import (
     ALGORITHMS,
     PATH,
@@ -25,6 +25,7 @@ from workflow_rl.commands.options import (
     setting_options,
     under,
 )
+from workflow_rl.commands.types import AlgorithmName
 from workflow_rl.environments.environment import SETTINGS
 from workflow_rl.environments.guests import guests
 from workflow_rl.runs.config import TrainConfig
@@ -84,15 +85,18 @@ def _run_options(option: Option) -> list[Any]:
     ]  # fmt: skip
 
 
-def _algorithm_options(name: str, env_id: str, taken: Collection[str]) -> list[click.Option]:
+def _algorithm_options(look: Look, env_id: str, taken: Collection[str]) -> list[click.Option]:
     """Return options for the settings of an algorithm. Nothing is imported that only a file names.
 
     taken: names of other options. `--setting` gives settings of these names.
     """
+    name = named_algorithm(look)
     try:
+        if name == look.values.get("algorithm"):
+            AlgorithmName().convert(name, None, None)
         settings = find(name).settings
-    except ConfigError:
-        return []
+    except (ConfigError, click.UsageError):
+        return []  # It is refused when all options are read.
     names = [field for field in settings.model_fields if field not in taken]
     shown = {} if env_id in guests else {n: _in_words(SETTINGS[n]) for n in names if n in SETTINGS}
     heading = ALGORITHMS.get(name, name)
@@ -127,13 +131,14 @@ def training_command(
     ]
     taken = {option.name for option in made}
 
-    def further(look: Look) -> list[click.Option]:
+    def named(look: Look) -> Named:
         env_id = named_env(look)
         own = guest_options(env_id)
         others = taken | {option.name for option in own}
-        return [*own, *_algorithm_options(named_algorithm(look), env_id, others)]
+        options = [*own, *_algorithm_options(look, env_id, others)]
+        return Named(f"{env_id} and {named_algorithm(look)}", options)
 
-    return click.command(name, cls=OpenCommand, params=made, further=further)
+    return click.command(name, cls=OpenCommand, params=made, named=named)
 
 
 def _grouped(heading: str, defaults: Mapping[str, Any]) -> Option:

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from workflow_rl.cage2 import installation as cage2
-from workflow_rl.commands.doctor import weights
 from workflow_rl.commands.main import main
 from workflow_rl.portable import NATIVE
 from workflow_rl.runs import installation
@@ -61,7 +60,7 @@ def test_other_weights(monkeypatch, tmp_path):
     record["machines"][0]["torch"] = "1.0"
     (tmp_path / "reference.json").write_text(json.dumps(record))
     monkeypatch.setattr(cage2, "REFERENCE", tmp_path / "reference.json")
-    for finding in findings(weights):
+    for finding in findings(cage2.weights):
         assert "after update 3" in finding.text
         assert "torch" in finding.fix
 
@@ -82,7 +81,7 @@ def test_what_is_wrong_ends_with_exit_code_1(monkeypatch):
     for name in ("versions", "machine"):
         monkeypatch.setattr(installation, name, lambda: [])
     monkeypatch.setattr(cage2, "simulators", lambda: [])
-    monkeypatch.setattr("workflow_rl.commands.doctor.weights", lambda: [])
+    monkeypatch.setattr(cage2, "weights", lambda: [])
     result = CliRunner().invoke(main, ["doctor"])
     assert result.exit_code == 1
     assert "memory       WRONG" in result.output

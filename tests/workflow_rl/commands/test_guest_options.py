@@ -40,11 +40,17 @@ def test_a_preset_names_its_environment() -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ([*CAGE4, "--red-agent", "B_lineAgent"], "Invalid value for --red-agent: 'B_lineAgent'"),
+        ([*CAGE4, "--red-agent", "B_lineAgent"], "'B_lineAgent' is not one of 'FiniteStateRed"),
         ([*CAGE4, "--stock-simulator"], "Invalid value for --simulator: CybORG 4 is needed"),
-        (["--red-agent", "DiscoveryFSRed"], "Invalid value for --red-agent: 'DiscoveryFSRed'"),
-        ([*CAGE4, "--opening", "Sleep"], "--opening: it is an option of workflow_rl/CAGE2-v0"),
-        (["--env", "CartPole-v1", "--max-steps", "9"], "workflow_rl/CAGE2-v0 and workflow_rl/CAG"),
+        (["--red-agent", "DiscoveryFSRed"], "'DiscoveryFSRed' is not one of 'B_lineAgent'"),
+        (
+            [*CAGE4, "--opening", "Sleep"],
+            "--opening does not apply to workflow_rl/CAGE4-v0 and",
+        ),
+        (
+            ["--env", "CartPole-v1", "--max-steps", "9"],
+            "--env workflow_rl/CAGE2-v0, --env w",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(
@@ -79,7 +85,7 @@ def test_scripted_teams_are_scored_by_the_challenges_evaluation(tmp_path: Path) 
 def test_a_team_of_another_challenge_is_refused() -> None:
     result = invoke("evaluate", "--agent", "react-remove", *CAGE4)
     assert result.exit_code == 2
-    assert "'react-remove' is not one of sleep, random" in result.output
+    assert "'react-remove' is not one of 'sleep', 'random'" in result.output
 
 
 def test_check_env_makes_a_team() -> None:

@@ -29,9 +29,9 @@ def test_episodes_are_compared_and_remembered(checkout: Path, tmp_path: Path) ->
 
 def test_what_belongs_to_the_other_challenge_is_refused(checkout: Path) -> None:
     result = invoke(*CAGE4, "--network-episodes", "2")
-    assert "--network-episodes is not an option for workflow_rl/CAGE4-v0" in result.output
+    assert "--network-episodes does not apply to workflow_rl/CAGE4-v0" in result.output
     result = invoke(*CAGE4, "--red-agent", "B_lineAgent")
-    assert "B_lineAgent is none of workflow_rl/CAGE4-v0's" in result.output
+    assert "'B_lineAgent' is not one of 'FiniteStateRedAgent'" in result.output
     assert result.exit_code == 2
 
 

@@ -87,14 +87,29 @@ def test_help_lists_every_config_field_under_a_heading(command):
     result = invoke(command, "-h")
     assert result.exit_code == 0
     assert invoke(command, "--help").output == result.output
-    for heading in ("Environment:", "CAGE-4:", "Workers:", "The run:", "PPO:"):
+    for heading in ("Most used:", "Environment:", "CAGE-2:", "Workers:", "The run:", "PPO:"):
         assert f"\n{heading}\n" in result.output
-    values = TrainConfig("sync", algorithm="mbpo").to_dict()
-    settings = [*PPOConfig.model_fields, *MBPOConfig.model_fields]
-    for name in [*(values.keys() - {"mode", "settings"}), *settings]:
+    assert "CAGE-4:" not in result.output
+    assert "--gradient-steps" not in result.output
+    config = TrainConfig("sync", algorithm="mbpo")
+    shown = invoke(command, "--algorithm", "mbpo", "--help").output
+    for name in [*(config.to_dict().keys() - {"mode", "settings"}), *MBPOConfig.model_fields]:
         # An option that may be given again has its name in the singular.
         option = "network_arg" if name == "network_args" else name
-        assert "--" + option.replace("_", "-") in result.output
+        assert "--" + option.replace("_", "-") in shown
+    for name in PPOConfig.model_fields.keys() - {"network_args"}:
+        assert "--" + name.replace("_", "-") in result.output
+
+
+@pytest.mark.parametrize("command", ["train-async", "tune", "train-population"])
+def test_help_shows_what_applies_to_the_environment(command):
+    shown = invoke(command, "--env", "CartPole-v1", "--help").output
+    assert "--red-agent" not in shown
+    assert "--learning-rate" in shown
+    cage4 = invoke(command, "--preset", "cage4-quick", "--help").output
+    assert "\nCAGE-4:\n" in cage4
+    assert "FiniteStateRedAgent" in cage4
+    assert "B_lineAgent" not in cage4
 
 
 @pytest.mark.parametrize("script", ["async_train_workflow_rl.py", "parallel_train_workflow_rl.py"])

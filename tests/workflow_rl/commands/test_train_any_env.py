@@ -32,7 +32,7 @@ from workflow_rl.runs.folder import read_config
         ([*CART_POLE, "--env-arg", "=3"], ["--env-arg", "key=value"]),
         ([*CART_POLE, "--red-agent", "B_lineAgent"], ["--red-agent", "CAGE2", "CartPole-v1"]),
         ([*CART_POLE, "--simulator", "compiled"], ["--simulator", "CAGE2", "CartPole-v1"]),
-        ([*CART_POLE, "--max-steps", "9"], ["--max-steps", "CAGE2", "--env-arg"]),
+        ([*CART_POLE, "--max-steps", "9"], ["--max-steps", "CAGE2", "CartPole-v1"]),
         (["--max-steps", "9", "--env-arg", "max_steps=8"], ["--env-arg max_steps", "twice"]),
         (
             [*CART_POLE, "--total-steps", "9", "--total-episodes", "9"],

@@ -16,9 +16,9 @@ from workflow_rl.cage2.agent import improve as improving
 from workflow_rl.cage2.agent import rollouts
 from workflow_rl.cage2.agent.improve import N_PLACES, State, better_choice, learned, meet
 from workflow_rl.cage2.agent.rollouts import Believed, choices_of
+from workflow_rl.cage2.commands.improve import improve
 from workflow_rl.cage2.compiled.blue_belief import N_SHOWN
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.commands.improve import improve
 from workflow_rl.runs.saved_agent import load_saved
 
 OPENING = ("Sleep", "DecoyApache User2")

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from workflow_rl.commands.search_workflow import search_workflow
 
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.environments.environment import make_environment
+from workflow_rl.workflows.commands.search_workflow import search_workflow
 from workflow_rl.workflows.guest import ENV_ID
 from workflow_rl.workflows.trained import Trained
 

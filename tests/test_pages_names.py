@@ -29,7 +29,7 @@ from tests.pages import (
     links,
     name_of,
 )
-from workflow_rl.commands.main import main, modules
+from workflow_rl.commands.main import main, places
 
 
 def code_in_text() -> list[tuple[Path, str]]:
@@ -45,9 +45,7 @@ def command_of(words: list[str]) -> tuple[click.Command, list[str]] | None:
     elif words[0] == "python" and words[1].startswith("scripts/"):
         module = importlib.import_module(words[1].removesuffix(".py").replace("/", "."))
         return module.main, words[2:]
-    if not words or words[0].partition("-")[0] not in {
-        name.partition("-")[0] for name in modules()
-    }:
+    if not words or words[0].partition("-")[0] not in {name.partition("-")[0] for name in places()}:
         return None
     _, command, arguments = main.resolve_command(click.Context(main), words)
     assert command is not None
@@ -94,7 +92,7 @@ def test_commands_are_understood() -> None:
 
 def test_options_in_the_text_exist() -> None:
     context = click.Context(main)
-    commands = [main.get_command(context, name) for name in modules()]
+    commands = [main.get_command(context, name) for name in places()]
     named = {
         name
         for command in commands

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.bad_input.refusals import TINY, assert_refused, cases, junk, words
 from tests.command_options import command_named
-from workflow_rl.commands.main import modules
+from workflow_rl.commands.main import places
 from workflow_rl.commands.options import UsablePath
 
 # What each command needs besides. None of them would do much, if the mistake passed.
@@ -43,7 +43,7 @@ NEEDED = {
 
 
 def test_every_command_is_tried() -> None:
-    assert NEEDED.keys() == modules().keys()
+    assert NEEDED.keys() == places().keys()
 
 
 def options_of(name: str) -> list[click.Option]:
@@ -100,7 +100,7 @@ def test_options(data: st.DataObject, run: Path) -> None:
     if not Path("loop").is_symlink():
         Path("loop").symlink_to("loop")
         os.mkfifo("pipe")
-    name = data.draw(st.sampled_from(list(modules())))
+    name = data.draw(st.sampled_from(list(places())))
     options = options_of(name) or [click.Option(["--any"])]
     option = data.draw(st.sampled_from(options))
     value = bad_value(data.draw, option)

@@ -33,7 +33,7 @@ from tests.strangers.folders import (
     poison,
 )
 from tests.strangers.watch import CANARY, watched
-from workflow_rl.commands.main import main, modules
+from workflow_rl.commands.main import main, places
 
 NAMES = [
     f"{CANARY}:make",
@@ -122,7 +122,7 @@ READS_NOTHING = {"check-env", "doctor", "benchmark", "compare-modes"}
 
 
 def test_every_command_that_reads_runs_is_tried() -> None:
-    assert {arguments[0] for arguments in READING.values()} | READS_NOTHING == modules().keys()
+    assert {arguments[0] for arguments in READING.values()} | READS_NOTHING == places().keys()
 
 
 def test_the_watch_hears(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from tests.command_options import options_of
 from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.commands.main import MODULES, main, modules
+from workflow_rl.commands.main import MODULES, main, places
 from workflow_rl.suggestions import ELSEWHERE, option_meant, word_meant
 
 OPTIONS = {name for option in options_of(train_async) for name in option.opts}
@@ -58,7 +58,7 @@ def test_a_model_of_stable_baselines3_is_called_one(tmp_path):
 def test_the_list_of_commands_has_whole_sentences():
     shown = CliRunner().invoke(main, ["--help"]).output.partition("Commands:")[2]
     assert "..." not in shown
-    assert shown.count(".\n") == len(modules())
+    assert shown.count(".\n") == len(places())
 
 
 @pytest.mark.parametrize("arguments", [["evaluate"], ["evaluate", "{run}"]])

@@ -34,48 +34,46 @@ MODULES = {
 }
 
 
-def modules() -> dict[str, str]:
-    """Return the module of each command, by name: of the general ones, and of those that guests
-    and other packages bring by the entry point `workflow_rl.commands`."""
-    brought = {name: point.module for name, point in plug_ins("commands").items()}
-    return {**MODULES, **{name: of for name, of in brought.items() if name not in MODULES}}
+def places() -> dict[str, tuple[str, str]]:
+    """Return the module and the function of each command, by name: of the general ones, and of
+    those that guests and other packages bring by the entry point `workflow_rl.commands`."""
+    brought = {name: (point.module, point.attr) for name, point in plug_ins("commands").items()}
+    own = {name: (module, name.replace("-", "_")) for name, module in MODULES.items()}
+    return {**own, **{name: place for name, place in brought.items() if name not in own}}
 
 
 class LazyGroup(ClearCommand, click.Group):
     """Imports a command's module when it is asked for: matplotlib alone takes half a second."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(modules())
+        return list(places())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in modules():
+        if cmd_name not in places():
             return None
-        command: click.Command
-        if cmd_name in MODULES:
-            module = importlib.import_module(MODULES[cmd_name])
-            command = getattr(module, cmd_name.replace("-", "_"))
-        else:
-            command = plug_ins("commands")[cmd_name].load()
+        module, function = places()[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), function)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Click's, with whole sentences, which are read from the modules without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _summary(name)) for name in modules()])
+            formatter.write_dl([(name, _summary(name)) for name in places()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Click's, with what somebody may have meant."""
         name = args[0]
-        if name not in modules() and not name.startswith("-"):
-            meant = question(word_meant(name, modules()))
+        if name not in places() and not name.startswith("-"):
+            meant = question(word_meant(name, places()))
             raise click.UsageError(f"No such command '{name}'.{meant}", ctx)
         return super().resolve_command(ctx, args)
 
 
 def _summary(name: str) -> str:
-    spec = importlib.util.find_spec(modules()[name])
+    module, function = places()[name]
+    spec = importlib.util.find_spec(module)
     assert spec is not None
     assert spec.origin is not None
     functions = {
@@ -83,7 +81,7 @@ def _summary(name: str) -> str:
         for node in ast.parse(Path(spec.origin).read_bytes()).body
         if isinstance(node, ast.FunctionDef)
     }
-    description = ast.get_docstring(functions[name.replace("-", "_")]) or ""
+    description = ast.get_docstring(functions[function]) or ""
     return click.Command(name, help=description).get_short_help_str(limit=200)
 
 

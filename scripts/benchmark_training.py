@@ -33,7 +33,8 @@ import cloudpickle
 
 from workflow_rl.agents.policies.numpy_policy import Policy
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.collection.cluster import LOCAL, NONE, connected
+from workflow_rl.cluster.cluster import connected
+from workflow_rl.collection.cluster_address import LOCAL, NONE
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Reply
 from workflow_rl.collection.player import play_episodes

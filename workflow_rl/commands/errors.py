@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from workflow_rl.agents.settings import ConfigError
-from workflow_rl.collection.cluster import ClusterError
+from workflow_rl.collection.cluster_address import ClusterError
 from workflow_rl.commands.asked import typed
 from workflow_rl.commands.clear import printable
 from workflow_rl.commands.options import option_words, spelling

@@ -219,7 +219,7 @@ def _trained_source(options: dict[str, Any]) -> Path | None:
 
 def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet: bool) -> None:
     """Score the agent of a run that has just ended: print what counts most, write all scores."""
-    from workflow_rl.collection.cluster import NONE
+    from workflow_rl.collection.cluster_address import NONE
     from workflow_rl.runs.evaluation import scoring_of
 
     json_path = run_path / "evaluation.json"

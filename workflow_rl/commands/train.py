@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from workflow_rl.collection.cluster import is_address
+from workflow_rl.collection.cluster_address import is_address
 from workflow_rl.collection.local_pool import ensure_fork_server
 from workflow_rl.commands.asked import asked_anew, new_config, path_to_resume
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors

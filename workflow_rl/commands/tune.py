@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.collection.cluster import require_cluster
 from workflow_rl.commands.asked import asked_anew, new_config, path_to_resume
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.options import (
@@ -116,6 +115,7 @@ def tune(**options: Any) -> None:
 
 def _new_search(options: dict[str, Any]) -> Search:
     """Return a new search, whose folder has been made unless this is a dry run."""
+    from workflow_rl.runs.execute import require_cluster
     from workflow_rl.runs.folder import begin_folder, make_run_folder
     from workflow_rl.runs.make_agent import usable_device
     from workflow_rl.runs.plan import require_shareable, require_variable
@@ -126,7 +126,7 @@ def _new_search(options: dict[str, Any]) -> Search:
     require_shareable(config)
     warn_if_results_vary(config)
     usable_device(config)
-    require_cluster(config.cluster)
+    require_cluster(config)
     ranges = dict(options["ranges"]) or RANGES
     _require_ranges(config, ranges)
     path = options["run_dir"]
@@ -146,6 +146,7 @@ def _new_search(options: dict[str, Any]) -> Search:
 
 def _search_to_resume(options: dict[str, Any]) -> Search:
     """Return the search to go on with."""
+    from workflow_rl.runs.execute import require_cluster
     from workflow_rl.runs.make_agent import usable_device
     from workflow_rl.runs.search import Search
 
@@ -158,7 +159,7 @@ def _search_to_resume(options: dict[str, Any]) -> Search:
         )
     config = resumed_config(config, {name: asked_anew(options)[name] for name in others})
     usable_device(config)
-    require_cluster(config.cluster)
+    require_cluster(config)
     return Search(config, ranges, n_policies, n_finalists, path, options["quiet"])
 
 

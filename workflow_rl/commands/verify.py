@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.collection.cluster import NONE
+from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import PATH, TRUST, printable
 from workflow_rl.runs.config import ConfigError, TrainConfig

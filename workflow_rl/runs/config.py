@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr, field_validator
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.settings import ConfigError as ConfigError
 from workflow_rl.agents.settings import Count, CountOrNone, OneOf, Settings
-from workflow_rl.collection.cluster import NONE, host_and_port, is_address
+from workflow_rl.collection.cluster_address import NONE, host_and_port, is_address
 from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.guests import default_env, guests
 from workflow_rl.runs.machine import usable_cores as usable_cores

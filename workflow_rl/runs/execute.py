@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.collection.cluster import require_cluster
+from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.worker import require_no_worker
@@ -60,8 +60,16 @@ def ready(plan: Plan | TrainConfig) -> Plan:
     config = plan.configs[0]
     plan = plan.changed(device=usable_device(config))
     warn_if_results_vary(config)
-    require_cluster(config.cluster)
+    require_cluster(config)
     return plan
+
+
+def require_cluster(config: TrainConfig) -> None:
+    """Raise ClusterError if Ray or the cluster is missing. Takes a few seconds."""
+    if config.cluster != NONE:
+        from workflow_rl.cluster.cluster import require_answer
+
+        require_answer(config.cluster)
 
 
 @contextlib.contextmanager

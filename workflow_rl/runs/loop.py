@@ -17,12 +17,11 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.cluster import NONE
+from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.failures import STOP_SIGNALS, StopRequested
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.pool import AnyPool
-from workflow_rl.collection.ray_pool import RayPool
 from workflow_rl.collection.rollout import Collector
 from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.collection.trace import Trace
@@ -62,6 +61,8 @@ def make_pool(config: TrainConfig, trace: Trace | None = None) -> AnyPool:
     }
     if config.cluster == NONE:
         return LocalPool(**common, preload=environment.preload)
+    from workflow_rl.cluster.ray_pool import RayPool
+
     return RayPool(**common, address=config.cluster)
 
 

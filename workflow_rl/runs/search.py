@@ -23,7 +23,7 @@ from optuna.trial import FrozenTrial, TrialState
 from tqdm import tqdm
 
 from workflow_rl.agents.algorithm import DivergedError
-from workflow_rl.collection.cluster import connected
+from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.collection.rollout import NotFiniteError
 from workflow_rl.output_files import NOT_OURS, replacing, write_text
 from workflow_rl.runs.config import TrainConfig
@@ -164,7 +164,7 @@ class Search:
         """
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         try:
-            with connected(self.config.cluster, self.config.n_workers):
+            with _connected(self.config):
                 self._run_trials(study, n_trials, deadline)
                 n_seeds = self._seeds_affordable(study, deadline - time.monotonic())
                 for finalist in tqdm(
@@ -328,6 +328,15 @@ class Search:
             if trial.duration is not None
         ]
         return max(seconds, default=0.0) / self.n_policies
+
+
+def _connected(config: TrainConfig) -> contextlib.AbstractContextManager[None]:
+    """Let all trials share one connection to a cluster."""
+    if config.cluster == NONE:
+        return contextlib.nullcontext()
+    from workflow_rl.cluster.cluster import connected
+
+    return connected(config.cluster, config.n_workers)
 
 
 def ranked(study: optuna.Study) -> list[FrozenTrial]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.settings import ConfigError, Settings
-from workflow_rl.collection.cluster import LOCAL, NONE
+from workflow_rl.collection.cluster_address import LOCAL, NONE
 from workflow_rl.environments.environment import (
     Environment,
     InvalidEnvironmentError,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow_rl.agents.modules import place_of
-from workflow_rl.collection.cluster import is_address
+from workflow_rl.collection.cluster_address import is_address
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.output_files import private_folder, write_text

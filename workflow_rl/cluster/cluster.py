@@ -1,4 +1,4 @@
-"""A Ray cluster that is started or joined, and left again. Ray is imported only for a cluster."""
+"""A Ray cluster that is started or joined, and left again."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from workflow_rl.collection.cluster_address import (
+    AUTO,
+    LOCAL,
+    ClusterError,
+    host_and_port,
+)
+
 if TYPE_CHECKING:
     import subprocess
 
-NONE, LOCAL, AUTO = "none", "local", "auto"
 CONNECT_SECONDS = 5.0
 LEAVE_SECONDS = 10.0
 LOOPBACK = "127.0.0.1"
@@ -37,28 +43,11 @@ _log = logging.getLogger(__name__)
 _WITNESS = "import sys; sys.stdin.read(); sys.exit(sys.argv[1])"
 
 
-class ClusterError(ValueError):
-    """The cluster does not exist or cannot be used. The message is one line."""
-
-
-def host_and_port(address: str) -> tuple[str, int]:
-    """Split an address "host:port". Raises ValueError."""
-    host, _, port = address.rpartition(":")
-    if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"{address!r} is neither none, local, auto nor host:port")
-    return host, int(port)
-
-
-def is_address(cluster: str) -> bool:
-    """Return whether a value of --cluster is a machine's address."""
-    return cluster not in (NONE, LOCAL, AUTO)
-
-
-def require_cluster(address: str) -> None:
+def require_answer(address: str) -> None:
     """Raise ClusterError if Ray or the cluster is missing. Takes a few seconds."""
     if address == AUTO:
         Cluster(AUTO, 0).leave()  # Only Ray knows where to look.
-    elif address != NONE:
+    else:
         _require_answer(address)
 
 
@@ -142,12 +131,11 @@ def connected(address: str, n_workers: int) -> Iterator[None]:
 
     Raises ClusterError.
     """
-    cluster = None if address == NONE else Cluster(address, n_workers)
+    cluster = Cluster(address, n_workers)
     try:
         yield
     finally:
-        if cluster is not None:
-            cluster.leave()
+        cluster.leave()
 
 
 def _witness(address: str) -> subprocess.Popen[bytes]:

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from tests.any_envs import PuzzleEnv
+from workflow_rl.cluster.ray_worker import Host, RayWorker
 from workflow_rl.collection.messages import Command, Reply, Request
-from workflow_rl.collection.ray_worker import Host, RayWorker
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.flat_env import FlatEnv

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from workflow_rl.collection import cluster
-from workflow_rl.collection.cluster import ClusterError, host_and_port, require_cluster
+from workflow_rl.cluster import cluster
+from workflow_rl.cluster.cluster import require_answer
+from workflow_rl.collection.cluster_address import ClusterError, host_and_port
 from workflow_rl.commands.main import main
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.loop import make_pool
@@ -75,7 +76,7 @@ def test_where_no_cluster_is_it_is_one_line_soon() -> None:
     assert f"no cluster answers at {address} (Connection refused)" in line
     assert time.monotonic() - start < 10
     with pytest.raises(ClusterError, match="no cluster answers at no-such-host"):
-        require_cluster("no-such-host.invalid:6379")
+        require_answer("no-such-host.invalid:6379")
 
 
 @pytest.mark.parametrize("command", ["train-async", "train-population", "tune --trials 1"])
@@ -103,7 +104,7 @@ def test_nothing_imports_ray_before_a_run_starts(monkeypatch: pytest.MonkeyPatch
 def test_a_process_that_ends_without_leaving_its_cluster_is_spoken_for() -> None:
     code = """
 import os
-from workflow_rl.collection.cluster import _witness
+from workflow_rl.cluster.cluster import _witness
 _witness("10.0.0.1:6379")
 os._exit(1)
 """

@@ -11,9 +11,9 @@ import pytest
 
 from tests.nodes import Nodes, running
 from tests.tiny_envs import SleepyEnv
-from workflow_rl.collection import ray_pool
+from workflow_rl.cluster import ray_pool
+from workflow_rl.cluster.ray_pool import RayPool
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.ray_pool import RayPool
 from workflow_rl.environments.env_batch import SerialEnvs
 
 pytest.importorskip("ray")

@@ -7,13 +7,13 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from workflow_rl.cluster.ray_worker import Host, clock_offset
 from workflow_rl.collection.failures import RemoteTraceback, WorkerError
 from workflow_rl.collection.messages import Command, Failure, Reply, Request
 from workflow_rl.collection.pool import CLOSE_SECONDS, WorkerConnection
-from workflow_rl.collection.ray_worker import Host, clock_offset
 
 if TYPE_CHECKING:
-    from workflow_rl.collection.ray_pool import RayPool
+    from workflow_rl.cluster.ray_pool import RayPool
 
 START_SECONDS = 120.0
 """How long a process may take to start, while no other process starts."""

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from workflow_rl import portable
-from workflow_rl.collection.cluster import LOCAL, Cluster, ClusterError
+from workflow_rl.cluster.cluster import Cluster
+from workflow_rl.cluster.ray_connection import RayActor, RayConnection, WorkerMoved
+from workflow_rl.cluster.ray_worker import Host, RayWorker, software
+from workflow_rl.collection.cluster_address import LOCAL, ClusterError
 from workflow_rl.collection.failures import WorkerError
 from workflow_rl.collection.pool import CLOSE_SECONDS, POLL_SECONDS, Pool, worker_variables
-from workflow_rl.collection.ray_connection import RayActor, RayConnection, WorkerMoved
-from workflow_rl.collection.ray_worker import Host, RayWorker, software
 
 PATIENCE_SECONDS = 10.0
 """How long a worker waits for a core of its own before it shares one."""

@@ -21,14 +21,15 @@ from tests.processes import descendants, survivors
 from tests.tiny_envs import CountingEnv, RaisingEnv, SleepyEnv
 from workflow_rl import portable
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.collection import ray_pool
+from workflow_rl.cluster import ray_pool
+from workflow_rl.cluster.cluster import Cluster
+from workflow_rl.cluster.ray_pool import RayPool, node_variables
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.cluster import Cluster, ClusterError
+from workflow_rl.collection.cluster_address import ClusterError
 from workflow_rl.collection.env_positions import first_positions, player_at
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.pool import MAX_RAISES
-from workflow_rl.collection.ray_pool import RayPool, node_variables
 from workflow_rl.collection.rollout import Rollout
 from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.collection.trace import Trace, unpacked

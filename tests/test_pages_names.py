@@ -6,6 +6,7 @@ name.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import re
 import shlex
@@ -56,7 +57,8 @@ def understand(command: click.Command, arguments: list[str]) -> None:
     """Parse a command line. The run that it names need not be there: its options tell of what
     environment it is."""
     try:
-        command.make_context("it", list(arguments))
+        with contextlib.suppress(click.exceptions.Exit):  # --help
+            command.make_context("it", list(arguments))
     except click.UsageError as error:
         found = re.search(r"it is an option of --env ([^\s,]+)", error.format_message())
         if found is None:
@@ -84,7 +86,7 @@ def test_commands_are_understood() -> None:
         except click.MissingParameter:
             pass  # It is a part of one.
         except click.UsageError as error:
-            if "No module named 'my_" in error.format_message():
+            if re.search("No module named .my_|.intruders-quick.", error.format_message()):
                 continue  # A file that the reader writes.
             pytest.fail(f"{name_of(page)}: `{span}`: {error.format_message()}")
     assert len(understood) > 60
@@ -98,7 +100,7 @@ def test_options_in_the_text_exist() -> None:
         for command in commands
         for parameter in options_of(command)
         for name in (*parameter.opts, *parameter.secondary_opts)
-    } | {"--help"}
+    } | {"--help", "--hosts"}  # The latter is of examples/own_guest.
     scripts = "".join(path.read_text() for path in (ROOT / "scripts").glob("*.py"))
     scripts += (ROOT / "workflow_rl/cage2/scoring/submission/files/evaluation.py").read_text()
     for page, span in code_in_text():

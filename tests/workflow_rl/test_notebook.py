@@ -15,7 +15,7 @@ from workflow_rl.runs.folder import RunDirError
 
 
 def test_lazy_names_are_completed_and_there() -> None:
-    lazy = {"train", "evaluate", "load_agent", "learning_curves", "TrainConfig", "Cage2RedEnv"}
+    lazy = {"train", "evaluate", "load_agent", "learning_curves", "TrainConfig"}
     assert lazy <= set(dir(workflow_rl))
     assert all(getattr(workflow_rl, name) for name in lazy)
 

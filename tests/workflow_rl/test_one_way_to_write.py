@@ -47,7 +47,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("workflow_rl/cage4/scoring/submission/export.py", "write_text"): FRESH,
     ("workflow_rl/collection/local_pool.py", "open"): "the null device",
     ("workflow_rl/commands/compare_modes.py", "TemporaryDirectory"): FRESH,
-    ("workflow_rl.workflows.commands.search_workflow.py", "mkdir"): NEW,
+    ("workflow_rl/workflows/commands/search_workflow.py", "mkdir"): NEW,
     ("workflow_rl/commands/verify.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/reporting/benchmark.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/runs/acting.py", "mkdir"): FRESH,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,9 +29,10 @@ _ENDINGS = {"npz": (".npz",), "onnx": (".onnx", ""), "torchscript": (".pt", ".pt
 
 
 def _named(look: Look) -> Named:
-    """Return the option --format, with the formats of the agent's environment: of any, before an
-    agent is named."""
-    found = {env_of_agent(Path(word)) for word in look.words} & guests.keys() or set(guests)
+    """Return the option --format, with the formats of the agent's environment; of any environment
+    for a name, which several can have."""
+    files = [Path(word) for word in look.words if os.path.exists(word)]
+    found = {env_of_agent(file) for file in files} & guests.keys() or set(guests)
     formats = [name for env_id in guests if env_id in found for name in guests[env_id].exports()]
     option = click.Option(
         ["--format", "format_"],

@@ -25,6 +25,8 @@ SEEDS = tuple(episode_spec(0, number).env_seed for number in range(3))
 MUCH_WAITING = 0.8
 """From this share on, more processes than cores collect faster. On a busy machine every environment
 waits a little."""
+MANY_STEPS = 1000
+"""Most episodes end sooner."""
 
 
 class Line(NamedTuple):
@@ -45,7 +47,16 @@ def examine(environment: GymnasiumEnvironment, steps: int, seconds: float, tell:
     if not (_is_fine_when_played(environment, steps, seconds, tell) and are_fine):
         return
     try:
-        tell(Line(f"speed         {_speed(environment)}"))
+        speed, unended = _speed(environment)
+        tell(Line(f"speed         {speed}"))
+        if unended >= MANY_STEPS:
+            tell(
+                Line(
+                    f"episodes      warn: none ended within {unended:,} random steps. A worker "
+                    "returns an episode at its end: limit its steps (gymnasium's TimeLimit), or "
+                    "train with --num-steps-per-env"
+                )
+            )
     except BaseException as error:
         tell(Line(f"episodes      fail: {in_one_line(error)}", is_problem=True))
 
@@ -61,7 +72,7 @@ class _FiniteEnv(CheckedEnv):
         """Step, and look at the reward."""
         obs, reward, *others = super().step(action)
         if not np.isfinite(reward):
-            raise _NotFiniteError(f"the reward of step {self._steps} is {reward}")
+            raise _NotFiniteError(f"the reward of step {self._steps - 1} is {reward}")
         return obs, reward, *others  # type: ignore[return-value]
 
     def _flat(self, obs: Any) -> Any:
@@ -140,8 +151,10 @@ def _is_fine_when_played(
     return True
 
 
-def _speed(environment: GymnasiumEnvironment) -> str:
-    """Play at random for half a second. Return the speed, and what helps where steps wait."""
+def _speed(environment: GymnasiumEnvironment) -> tuple[str, int]:
+    """Play at random for half a second. Return the speed, with what helps where steps wait, and
+    the number of steps if no episode ended in them, else 0."""
+    has_ended = False
     n_steps, wall, cpu = 0, time.perf_counter(), time.process_time()
     with closing(environment.make_env()) as env:
         ended = True
@@ -150,9 +163,11 @@ def _speed(environment: GymnasiumEnvironment) -> str:
                 mask = mask_in(*env.reset(seed=SEEDS[n_steps % len(SEEDS)]))
             obs, _, terminated, truncated, info = env.step(sampled(env.action_space, mask))
             ended, mask, n_steps = terminated or truncated, mask_in(obs, info), n_steps + 1
+            has_ended = has_ended or ended
     waits = 1 - (time.process_time() - cpu) / seconds
     speed = f"{n_steps / seconds:,.0f} steps/s, resets included, of one environment"
     if waits < MUCH_WAITING:
-        return speed
+        return speed, 0 if has_ended else n_steps
     advice = "train with --n-workers 8 --n-envs 8, or more"
-    return f"{speed}; {waits:.0%} of the time this process waits: {advice}"
+    waiting = f"{speed}; {waits:.0%} of the time this process waits: {advice}"
+    return waiting, 0 if has_ended else n_steps

@@ -28,6 +28,7 @@ from workflow_rl.errors import UserError
 from workflow_rl.output_files import replacing
 from workflow_rl.runs.begun_batches import begun_batch, to_plain
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.handed_in import LIST
 from workflow_rl.runs.intervals import Mean, by_kind, mean_of
 from workflow_rl.runs.memory import Part, parts_of
 from workflow_rl.runs.saved_config import (
@@ -251,6 +252,10 @@ def _readable(path: Path) -> bytes:
     other members than Python's.
     """
     try:
+        if zipfile.is_zipfile(path) and LIST in zipfile.ZipFile(path).namelist():
+            raise CheckpointError(
+                f"{path} is a folder for a challenge, packed: unpack it, and give the policy in it"
+            )
         archive = read_archive(path)
         with zipfile.ZipFile(io.BytesIO(archive)) as members:
             names = members.namelist()
@@ -361,6 +366,12 @@ def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
         return run_or_checkpoint
     best, latest = run_or_checkpoint / "best.pt", run_or_checkpoint / "checkpoint.pt"
     if not best.exists() and not latest.exists():
+        if (run_or_checkpoint / LIST).exists():
+            policies = [str(path) for path in sorted(run_or_checkpoint.glob("*.npz"))]
+            raise CheckpointError(
+                f"{run_or_checkpoint} is a folder for a challenge: give the policy in it, "
+                f"{' or '.join(policies)}"
+            )
         runs = sorted(str(path.parent) for path in run_or_checkpoint.glob("*/checkpoint.pt"))
         if runs:
             raise CheckpointError(

@@ -8,6 +8,7 @@ import dataclasses
 import fcntl
 import fnmatch
 import json
+import logging
 import math
 import os
 import sys
@@ -49,6 +50,7 @@ from workflow_rl.runs.trust import remember, remember_classes
 
 NEEDED = frozenset(("update", "episodes", "wall_seconds", "return_mean"))
 """Columns without which nothing can be drawn nor gone on with."""
+_log = logging.getLogger(__name__)
 MOST_OF_CONFIG, MOST_OF_METRICS, MOST_OF_ID = 2**20, 2**30, 100
 """Bytes; a larger file is not one of ours."""
 
@@ -95,7 +97,10 @@ def begin_folder(path: Path, name: str, text: str) -> None:
         path.mkdir(parents=True, exist_ok=True)
         remove_unfinished(path)
         if any(path.iterdir()):
-            raise RunDirError(f"{path} is not empty: choose another folder, or go on with --resume")
+            raise RunDirError(
+                f"{path} is not empty: choose another folder, or go on with --resume (in Python "
+                "resume=True)"
+            )
         write_text(path / name, text)
     except OSError as error:
         raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
@@ -135,6 +140,10 @@ class RunDir:
             logged = 0 if resumed is None else resumed.training.logged_updates
             rows = [] if resumed is None else read_metrics(path)
             rows = [row for row in rows if row["update"] <= logged]
+            last = int(rows[-1]["update"]) if rows else 0
+            if last < logged:
+                lost = f"{last + 1} to {logged}"
+                _log.warning("%s has lost the rows of updates %s", path / "metrics.csv", lost)
             # The user's own algorithm may have other columns now. Those that were stay.
             self._write_metrics(
                 rows, list(dict.fromkeys([*(rows[0] if rows else ()), *columns(config)]))
@@ -187,7 +196,7 @@ class RunDir:
         begun = {name for pattern in _BEGINNING for name in fnmatch.filter(names, pattern)}
         has_rows = "metrics.csv" in names and bool(read_metrics(self.path))
         if names and (RUN_FILE not in names or names > begun or has_rows or is_finished(self.path)):
-            how = "or go on with --resume"
+            how = "or go on with --resume (in Python resume=True)"
             if RUN_FILE in names and "checkpoint.pt" not in names:
                 how = "for the run in it has no checkpoint.pt to go on from"
             raise RunDirError(f"{self.path} is not empty: choose another folder, {how}")
@@ -352,6 +361,8 @@ def read_summary(path: Path) -> dict[str, Any]:
         best, skipped = summary.get("best_score"), summary.get("skipped_episodes", [])
         require_numbers(summary["wall_seconds"], 0 if best is None else best, *skipped)
         return {**summary, "skipped_episodes": list(skipped)}
+    except KeyError as error:
+        raise RunDirError(f"{path / 'summary.json'} cannot be read: it has no {error}") from None
     except NOT_OURS as error:
         raise RunDirError(f"{path / 'summary.json'} cannot be read: {error}") from None
 

@@ -253,6 +253,8 @@ class Agent:
                 raise ValueError("this agent takes no order")
             self.policy.ask(order=order)
         obs = self._flatten(observation)
+        if not np.isfinite(obs).all():
+            raise ObservationError(f"the observation holds {obs[~np.isfinite(obs)][0]}")
         if self._read_mask is not None:
             mask = mask_in(observation, {MASK: action_mask})
             if mask is None:

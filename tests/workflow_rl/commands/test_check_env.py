@@ -93,7 +93,7 @@ def test_an_environment_that_raises_is_told_by_file_and_line() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("AlwaysSpoiltEnv", "numbers       fail: the reward of step 3 is nan"),
+        ("AlwaysSpoiltEnv", "numbers       fail: the reward of step 2 is nan"),
         ("ShowsNoNumberEnv", "numbers       fail: the observation of step 2 holds inf"),
     ],
 )
@@ -121,3 +121,18 @@ def test_an_environment_that_shows_what_its_space_does_not_hold() -> None:
 )
 def test_what_cannot_be_checked(arguments: list[str], parts: list[str]) -> None:
     refused(invoke("check-env", *arguments), *parts)
+
+
+class EndlessEnv(TargetEnv):
+    """No episode ends."""
+
+    def step(self, action: Any) -> Any:
+        obs, reward, *_ = super().step(action)
+        return obs, reward, False, False, {}
+
+
+def test_episodes_that_do_not_end_are_told() -> None:
+    result = invoke("check-env", f"{__name__}:EndlessEnv", "--steps", "5")
+    assert "episodes      warn: none ended within" in result.output
+    assert "--num-steps-per-env" in result.output
+    assert "none ended" not in invoke("check-env", "CartPole-v1", "--steps", "5").output

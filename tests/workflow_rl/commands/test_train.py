@@ -104,7 +104,7 @@ def test_help_lists_every_config_field_under_a_heading(command):
 @pytest.mark.parametrize("command", ["train-async", "tune", "train-population"])
 def test_help_shows_what_applies_to_the_environment(command):
     shown = invoke(command, "--env", "CartPole-v1", "--help").output
-    assert "--red-agent" not in shown
+    assert "  --red-agent" not in shown
     assert "--learning-rate" in shown
     cage4 = invoke(command, "--preset", "cage4-quick", "--help").output
     assert "\nCAGE-4:\n" in cage4

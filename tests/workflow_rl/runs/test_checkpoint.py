@@ -1,6 +1,7 @@
 import dataclasses
 import os
 import pickle
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from workflow_rl.runs.checkpoint import (
     save_checkpoint,
 )
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.handed_in import LIST
 
 
 def a_checkpoint() -> Checkpoint:
@@ -210,3 +212,15 @@ def test_a_pipe_is_no_archive(tmp_path):
     os.mkfifo(tmp_path / "agent.npz")
     with pytest.raises(ValueError, match="no file"):
         read_archive(tmp_path / "agent.npz")
+
+
+def test_a_folder_for_a_challenge_is_called_one(tmp_path):
+    folder, packed = tmp_path / "submission", tmp_path / "submission.zip"
+    folder.mkdir()
+    for name in (LIST, "policy.npz"):
+        (folder / name).touch()
+    shutil.make_archive(str(folder), "zip", folder)
+    with pytest.raises(CheckpointError, match="a folder for a challenge, packed"):
+        load_checkpoint(packed)
+    with pytest.raises(CheckpointError, match=r"give the policy in it, .*policy\.npz"):
+        checkpoint_path(folder)

@@ -222,7 +222,7 @@ def test_importing_and_playing_loads_neither_torch_nor_stable_baselines3(tmp_pat
     (tmp_path / "stable_baselines3.py").write_text("PPO = 'the real one'\n")
     program = """
 import sys
-import workflow_rl
+import workflow_rl.cage2
 import csle_cyborg.agents  # As a user's red agent does.
 assert not {"torch", "stable_baselines3"} & set(sys.modules), "csle-cyborg loaded too much"
 from workflow_rl.cage2.env.cage2_env import Cage2Env

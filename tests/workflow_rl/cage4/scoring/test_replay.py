@@ -154,9 +154,9 @@ def test_a_trained_team_plays_as_evaluate_plays_it(tmp_path: Path) -> None:
         (["nobody"], "there is no checkpoint at nobody"),
         (["rules", "--against", "nobody"], "for --against: there is no checkpoint at nobody"),
         (["rules", "--against", "CHAMPION"], "was trained on workflow_rl/CAGE2-v0, not on CAGE-4"),
-        (["rules", "--red-agent", "B_lineAgent"], "for --red-agent: "),
-        (["rules", "--max-steps", "2"], "for --max-steps: "),
-        (["CHAMPION", "--red-agent", "DiscoveryFSRed"], "for --red-agent: "),
+        (["rules", "--red-agent", "B_lineAgent"], "for '--red-agent': "),
+        (["rules", "--max-steps", "2"], "for '--max-steps': "),
+        (["CHAMPION", "--red-agent", "DiscoveryFSRed"], "for '--red-agent': "),
     ],
 )
 def test_errors_are_one_line(

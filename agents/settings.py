@@ -47,6 +47,10 @@ class OneOf:
         raise ValueError(f"{value!r} is not one of {len(self.names)} known names{meant}")
 
 
+class ForTeams:
+    """Marks a setting that means nothing where one agent plays alone."""
+
+
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
 CountOrNone = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
 Positive = Annotated[float, Field(gt=0)]

@@ -97,7 +97,7 @@ def main() -> None:
         click.echo(f"{name}: {sum(found.values())} lines in {len(found)} files; apart: {apart}")
     command = [sys.executable, "-m", "workflow_rl", "train-async", "--env", "CartPole-v1", "--help"]
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    n_options = sum(line.lstrip().startswith("-") for line in shown.splitlines())
+    n_options = sum(line.startswith(("  -", "  --")) for line in shown.splitlines())
     click.echo(f"options of train-async --env CartPole-v1 --help: {n_options}")
     general = sum(lines for name, lines in python.items() if not name.startswith(APART))
     click.echo(f"general code: {general} lines")

@@ -12,6 +12,7 @@ from workflow_rl.agents.settings import (
     ConfigError,
     Count,
     CountOrNone,
+    ForTeams,
     NotNegative,
     Positive,
     Share,
@@ -101,13 +102,13 @@ class PPOConfig(NetworkSettings):
         description="Let the actor and the critic share their hidden layers. By default each has "
         "its own.",
     )
-    policy_of: str = Field(
+    policy_of: Annotated[str, ForTeams()] = Field(
         default="",
         description="For a team of agents: which policy acts for which agent, such as "
         "blue_agent_4=headquarters,*=zone. By default agents of the same spaces share a policy.",
     )
 
-    critic: Literal["own", "central"] = Field(
+    critic: Annotated[Literal["own", "central"], ForTeams()] = Field(
         default="own",
         description="For a team of agents: what the critics see. own: what the agent sees. "
         "central: the environment's state too, or what all agents see if it declares none.",

@@ -18,11 +18,13 @@ _FURTHER = "workflow_rl.further_options"
 class Look:
     """What a first look at a command line finds, before it is known which options there are.
 
-    values: text of the general options. words: all that may be an argument.
+    values: text of the general options. further: names of other options. words: all that may be
+    an argument.
     """
 
     def __init__(self, values: Mapping[str, Any] = {}, words: Sequence[str] = ()) -> None:
         self.values = {n: str(one) for n, one in values.items() if isinstance(one, str | Path)}
+        self.further = {word.partition("=")[0] for word in words if word.startswith("-")}
         self.words = [word for word in words if not word.startswith("-")]
 
 

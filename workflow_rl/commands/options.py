@@ -58,6 +58,9 @@ _SPELLED = {
     "settings": "--setting",
 }
 _OWN: dict[str, dict[str, Any]] = {
+    # For measurements alone: see docs/explanations/mbpo.md.
+    "slow_worker_ms": {"hidden": True},
+    "slow_worker_share": {"hidden": True},
     "env": {"metavar": "ID"},
     "cluster": {"metavar": "ADDRESS"},
     "algorithm": {"type": AlgorithmName(), "metavar": "NAME"},

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import click
+from pydantic.fields import FieldInfo
 
 from workflow_rl.agents.algorithm import find
-from workflow_rl.agents.settings import ConfigError
+from workflow_rl.agents.settings import ConfigError, ForTeams
 from workflow_rl.commands.guest_options import guest_options
 from workflow_rl.commands.named import named_algorithm, named_env
 from workflow_rl.commands.open_command import Look, Named, OpenCommand
@@ -52,9 +53,6 @@ def _run_options(option: Option) -> list[Any]:
     return [
         *of("total_episodes", "total_steps", "episodes_per_update"),
         *of("min_episodes_per_update", "action_mask", "algorithm"),
-        option("--setting", type=EnvArg(), multiple=True, metavar="NAME=VALUE",
-               show_default="none",
-               help="Setting of the algorithm, such as epochs=4; may be given again."),
         *of("seed"),
         option("--run-dir", type=PATH,
                show_default="runs/<time>-<mode>-<red agent or environment>",
@@ -97,10 +95,22 @@ def _algorithm_options(look: Look, env_id: str, taken: Collection[str]) -> list[
         settings = find(name).settings
     except (ConfigError, click.UsageError):
         return []  # It is refused when all options are read.
-    names = [field for field in settings.model_fields if field not in taken]
+    fields = settings.model_fields
+    names = [name for name in fields if name not in taken and _applies(fields[name], env_id)]
     shown = {} if env_id in guests else {n: _in_words(SETTINGS[n]) for n in names if n in SETTINGS}
     heading = ALGORITHMS.get(name, name)
-    return under(heading, *setting_options(settings, plain_option, names, shown))
+    made = setting_options(settings, plain_option, names, shown)
+    for option in made:
+        # The default network takes no arguments.
+        if option.name == "network_args" and "--network" not in look.further:
+            option.hidden = True
+    return under(heading, *made)
+
+
+def _applies(field: FieldInfo, env_id: str) -> bool:
+    """Return whether a setting can mean something. What Gymnasium makes by its id is no team."""
+    may_be_a_team = guests[env_id].is_team if env_id in guests else ":" in env_id
+    return may_be_a_team or not any(isinstance(mark, ForTeams) for mark in field.metadata)
 
 
 def _in_words(default: Any) -> str:
@@ -135,8 +145,14 @@ def training_command(
         env_id = named_env(look)
         own = guest_options(env_id)
         others = taken | {option.name for option in own}
-        options = [*own, *_algorithm_options(look, env_id, others)]
-        return Named(f"{env_id} and {named_algorithm(look)}", options)
+        algorithm = named_algorithm(look)
+        setting = plain_option(
+            "--setting", type=EnvArg(), multiple=True, metavar="NAME=VALUE", show_default="none",
+            hidden=algorithm in ALGORITHMS,  # It has an option for each setting.
+            help="Setting of the algorithm, such as epochs=4; may be given again.",
+        )  # fmt: skip
+        options = [*own, *under("The run", setting), *_algorithm_options(look, env_id, others)]
+        return Named(f"{env_id} and {algorithm}", options)
 
     return click.command(name, cls=OpenCommand, params=made, named=named)
 

@@ -183,6 +183,9 @@ class Guest:
     most_used: ClassVar[Sequence[str]] = ()
     """The arguments that --help lists first."""
 
+    is_team: ClassVar[bool] = False
+    """Whether several agents play."""
+
     single: ClassVar[str] = ""
     """What `check-env` makes instead of the id: another id of Gymnasium's, or module:name."""
 

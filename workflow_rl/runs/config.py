@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping
+from enum import Enum, auto
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, PrivateAttr, field_validator
@@ -27,8 +28,19 @@ from workflow_rl.runs.saved_config import (
 from workflow_rl.runs.spec import environment_of, resolve
 
 Mode: TypeAlias = Literal["sync", "async"]
-FREE: dict[str, Any] = {"resume": "free"}
-"""A resumed run may be given this field anew: it changes no weights, but for the device."""
+
+
+class Resume(Enum):
+    """What a resumed run may change. A field without one of these stays as it was.
+
+    FREE: anything, for the field changes no weights, but for the device. FREE_WITH_EPISODES:
+    anything, if rollouts are of complete episodes. LATER: a larger number.
+    """
+
+    FREE = auto()
+    FREE_WITH_EPISODES = auto()
+    LATER = auto()
+
 
 # A greater number has never been meant: it would fill the memory, or start processes without end.
 Envs = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -46,21 +58,18 @@ class TrainConfig(Settings):
     """
 
     mode: Mode = Field(description="Trainer: sync or async.")
-    n_envs: Envs = Field(
+    n_envs: Annotated[Envs, Resume.FREE_WITH_EPISODES] = Field(
         8,
-        json_schema_extra={"resume": "free with episodes"},
         description="Number of environments. The synchronous trainer steps them together. The "
         "asynchronous trainer hands out this number of episodes to the workers at a time.",
     )
-    n_workers: Workers = Field(  # type: ignore[assignment]
+    n_workers: Annotated[Workers, Resume.FREE] = Field(  # type: ignore[assignment]
         None,
-        json_schema_extra=FREE,
         description="Worker processes. By default the synchronous trainer has a worker for each "
         "env, and the asynchronous trainer and the compiled simulator one for each core.",
     )
-    envs_per_worker: Envs = Field(  # type: ignore[assignment]
+    envs_per_worker: Annotated[Envs, Resume.FREE] = Field(  # type: ignore[assignment]
         None,
-        json_schema_extra=FREE,
         description="Environments that a worker owns. By default n_envs / n_workers.",
     )
     env: str = Field(
@@ -74,14 +83,12 @@ class TrainConfig(Settings):
         description="Rule out the actions that the environment says are impossible, if it offers "
         "a mask in info or in a Dict observation.",
     )
-    total_episodes: Count | None = Field(
+    total_episodes: Annotated[Count | None, Resume.LATER] = Field(
         None,
-        json_schema_extra={"resume": "later"},
         description="Number of episodes of the whole run. The default for CAGE-2 is 3000.",
     )
-    total_steps: Count | None = Field(
+    total_steps: Annotated[Count | None, Resume.LATER] = Field(
         None,
-        json_schema_extra={"resume": "later"},
         description="Number of env steps of the whole run, instead of episodes. The default for "
         "other environments is 100000.",
     )
@@ -142,9 +149,8 @@ class TrainConfig(Settings):
         description="Seed of all random numbers. The same seed gives the same weights, whatever "
         "the number of workers.",
     )
-    device: Literal["auto", "cpu", "cuda"] = Field(
+    device: Annotated[Literal["auto", "cpu", "cuda"], Resume.FREE] = Field(
         "cpu",
-        json_schema_extra=FREE,
         description="Where the agent learns. auto is cuda if there is a GPU. Only the CPU promises "
         "equal weights.",
     )
@@ -153,12 +159,11 @@ class TrainConfig(Settings):
         description="CPU threads that the agent learns with, half of them for the actor and half "
         "for the critic. 1, 2 and 3 threads give the same results; more threads round differently.",
     )
-    checkpoint_every: Count = Field(
-        10, json_schema_extra=FREE, description="Number of updates between checkpoints."
+    checkpoint_every: Annotated[Count, Resume.FREE] = Field(
+        10, description="Number of updates between checkpoints."
     )
-    keep_every: CountOrNone = Field(
+    keep_every: Annotated[CountOrNone, Resume.FREE] = Field(
         0,
-        json_schema_extra=FREE,
         description="Number of updates between checkpoints that are kept, in the folder kept, as "
         "candidates for the best agent. 0 keeps none.",
     )
@@ -170,32 +175,27 @@ class TrainConfig(Settings):
     eval_episodes: Episodes = Field(
         20, description="Number of episodes of each evaluation in the run."
     )
-    worker_timeout: Seconds = Field(
+    worker_timeout: Annotated[Seconds, Resume.FREE] = Field(
         60.0,
-        json_schema_extra=FREE,
         description="Replace a worker that does not answer within this number of seconds.",
     )
-    max_worker_failures: CountOrNone = Field(
+    max_worker_failures: Annotated[CountOrNone, Resume.FREE] = Field(
         10,
-        json_schema_extra=FREE,
         description="Maximum number of workers that fail and are replaced. After one more failure "
         "the run stops. An episode that always raises is left out, and counts as one failure.",
     )
-    cluster: str = Field(
+    cluster: Annotated[str, Resume.FREE] = Field(
         NONE,
-        json_schema_extra=FREE,
         description="Ray cluster of the workers: local starts one on this machine, auto and "
         "host:port join one that runs, none uses none. See docs/how-to/cluster.md.",
     )
-    slow_worker_ms: Annotated[float, Field(ge=0, le=1_000_000)] = Field(
+    slow_worker_ms: Annotated[float, Field(ge=0, le=1_000_000), Resume.FREE] = Field(
         0.0,
-        json_schema_extra=FREE,
         description="Add this number of milliseconds to each step of the slow workers, to see the "
         "effect of stragglers. The results stay the same.",
     )
-    slow_worker_share: Annotated[float, Field(gt=0, le=1)] = Field(
+    slow_worker_share: Annotated[float, Field(gt=0, le=1), Resume.FREE] = Field(
         0.1,
-        json_schema_extra=FREE,
         description="Share of the workers that are slow, rounded up.",
     )
     algorithm: str = Field(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.config import ConfigError, Resume, TrainConfig
 
 OF_WORKERS = ("n_envs", "n_workers", "envs_per_worker")
 """Fields of which the others follow from one that is given."""
@@ -17,7 +17,9 @@ def free_on_resume(config: TrainConfig) -> frozenset[str]:
 
     `n_envs` is one of them where rollouts are of complete episodes: unrolls depend on it.
     """
-    free = {"free"} if config.num_steps_per_env is not None else {"free", "free with episodes"}
+    free = {Resume.FREE}
+    if config.num_steps_per_env is None:
+        free.add(Resume.FREE_WITH_EPISODES)
     return frozenset(name for name in TrainConfig.model_fields if _kind_of(name) in free)
 
 
@@ -62,10 +64,10 @@ def resumed_config(before: TrainConfig, asked: Mapping[str, Any]) -> TrainConfig
 
 
 def _is_later(name: str, value: Any, was: Any) -> bool:
-    return _kind_of(name) == "later" and None not in (value, was) and bool(value >= was)
+    return _kind_of(name) is Resume.LATER and None not in (value, was) and bool(value >= was)
 
 
-def _kind_of(name: str) -> Any:
+def _kind_of(name: str) -> Resume | None:
     field = TrainConfig.model_fields.get(name)
-    extra = field and field.json_schema_extra
-    return extra.get("resume") if isinstance(extra, dict) else None
+    found = () if field is None else field.metadata
+    return next((kind for kind in found if isinstance(kind, Resume)), None)

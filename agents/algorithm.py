@@ -13,12 +13,12 @@ from workflow_rl.agents.policies.distributions import Distribution
 from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.agents.spaces import Spaces
+from workflow_rl.plug_ins import plug_ins
 
 if TYPE_CHECKING:
     from workflow_rl.agents.replay import Transitions
     from workflow_rl.agents.trajectory import Trajectory
 
-ENTRY_POINTS = "workflow_rl.algorithms"
 """Installed packages register their algorithms in this group of entry points."""
 
 
@@ -197,31 +197,21 @@ class Algorithm(Protocol):
 _registered: dict[str, Algorithm] = {}
 
 
-@functools.cache
-def _of_this_package() -> dict[str, Algorithm]:
-    from workflow_rl.agents.mbpo.algorithm import MBPO
-    from workflow_rl.agents.ppo.algorithm import PPO
-    from workflow_rl.agents.sac.algorithm import SAC
-
-    return {one.name: one for one in (PPO(), SAC(), MBPO())}
-
-
-def _installed(**names: str) -> Iterable[Any]:
-    from importlib.metadata import entry_points  # It takes a while to import.
-
-    own: Iterable[Any] = entry_points(group=ENTRY_POINTS, **names)  # type: ignore[call-overload]
-    return own
-
-
 def register(algorithm: Algorithm) -> None:
     """Make an algorithm known by its name."""
     _registered[algorithm.name] = algorithm
 
 
+@functools.cache
+def _installed(name: str) -> Algorithm:
+    found = plug_ins("algorithms")[name].load()
+    algorithm: Algorithm = found() if isinstance(found, type) else found
+    return algorithm
+
+
 def names() -> list[str]:
     """Return the names that `find` knows: this package's, registered and installed ones."""
-    installed = (one.name for one in _installed())
-    return list(dict.fromkeys([*_of_this_package(), *_registered, *installed]))
+    return list(dict.fromkeys([*plug_ins("algorithms"), *_registered]))
 
 
 def find(name: str) -> Algorithm:
@@ -229,12 +219,10 @@ def find(name: str) -> Algorithm:
 
     Raises ConfigError if there is none.
     """
-    known = _of_this_package() | _registered
-    if name in known:
-        return known[name]
-    for installed in _installed(name=name):
-        algorithm: Algorithm = installed.load()
-        return algorithm
+    if name in _registered:
+        return _registered[name]
+    if name in plug_ins("algorithms"):
+        return _installed(name)
     hint = ": name it with --algorithm to import it" if ":" in name else ""
     raise ConfigError("algorithm", f"{name!r} is not one of {', '.join(names())}{hint}")
 

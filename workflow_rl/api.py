@@ -162,7 +162,7 @@ def learning_curves(*runs: PathLike) -> Figure:
     Raises:
         RunDirError: a folder is no run's.
     """
-    from workflow_rl.runs.population_figure import figure_of_folder  # It loads matplotlib.
+    from workflow_rl.reporting.population_figure import figure_of_folder  # It loads matplotlib.
 
     paths = [Path(run) for run in runs]
     if len(paths) == 1 and is_population(paths[0]):

@@ -23,6 +23,7 @@ from workflow_rl.agents.saved import require_distribution
 from workflow_rl.agents.settings import ConfigError, Count, Settings
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.plug_ins import plug_ins
 
 SPACES = Spaces(2, Categorical(2))
 
@@ -190,12 +191,13 @@ def test_what_there_is_not_is_named(name: str) -> None:
 
 def test_an_installed_package_brings_one(monkeypatch: pytest.MonkeyPatch) -> None:
     point = importlib.metadata.EntryPoint(
-        "theirs", f"{__name__}:REINFORCE", algorithms.ENTRY_POINTS
+        "theirs", f"{__name__}:REINFORCE", "workflow_rl.algorithms"
     )
-
-    def points(group: str, name: str = "theirs") -> Any:
-        return [point] if (group, name) == (algorithms.ENTRY_POINTS, "theirs") else []
-
-    monkeypatch.setattr(importlib.metadata, "entry_points", points)
-    assert algorithms.names() == ["ppo", "sac", "mbpo", "theirs"]
-    assert algorithms.find("theirs").name == "reinforce"
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
+    plug_ins.cache_clear()
+    try:
+        assert algorithms.names()[:4] == ["ppo", "sac", "mbpo", "theirs"]
+        assert algorithms.find("theirs").name == "reinforce"
+    finally:
+        monkeypatch.undo()
+        plug_ins.cache_clear()

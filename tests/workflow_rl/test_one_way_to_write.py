@@ -63,7 +63,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("workflow_rl/runs/folder.py", "unlink"): REMOVES,
     ("workflow_rl/runs/memory.py", "unlink"): REMOVES,
     ("workflow_rl/runs/population_dir.py", "unlink"): REMOVES,
-    ("workflow_rl/runs/search.py", "create_study"): "`study_database` refuses links before",
+    ("workflow_rl/studies/search.py", "create_study"): "`study_database` refuses links before",
     ("workflow_rl/runs/trust.py", "mkdir"): "the user's own folder",
     ("workflow_rl/streams.py", "open"): "the null device",
 }

@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from workflow_rl.agents.settings import ConfigError
+from workflow_rl.agents.algorithm import find
+from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection.cluster_address import ClusterError
 from workflow_rl.commands.asked import typed
 from workflow_rl.commands.clear import printable
@@ -76,12 +77,19 @@ def usage_errors(options: dict[str, Any]) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        message = option_words(error.message)
+        message = option_words(error.message, _settings(options))
         raise click.BadParameter(message, param_hint=typed(error, options)) from None
     except ClusterError as error:
         raise click.BadParameter(str(error), param_hint="--cluster") from None
     except InvalidEnvironmentError as error:
         raise click.BadParameter(str(error), param_hint=spelling(error.argument)) from None
+
+
+def _settings(options: dict[str, Any]) -> type[Settings]:
+    try:
+        return find(options.get("algorithm") or "ppo").settings
+    except ConfigError:
+        return Settings
 
 
 def _batch_in(path: Path) -> Path | None:

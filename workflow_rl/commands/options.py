@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import click
 from pydantic.fields import FieldInfo
 
-from workflow_rl.agents.algorithm import find
 from workflow_rl.agents.settings import LARGEST_COUNT, OneOf, Settings
 from workflow_rl.commands.clear import ClearCommand as ClearCommand
 from workflow_rl.commands.clear import GroupedCommand as GroupedCommand
@@ -84,19 +82,15 @@ def spelling(field_name: str) -> str:
     return _SPELLED.get(field_name) or "--" + field_name.replace("_", "-")
 
 
-def option_words(text: str) -> str:
-    """Return a description or message of a config with the options' names for its fields'."""
+def option_words(text: str, settings: type[Settings]) -> str:
+    """Return a description or message of a run's config, or of settings, with the options' names
+    for the fields'."""
+    names = TrainConfig.model_fields.keys() | settings.model_fields.keys()
     return re.sub(
         r"\b[a-z]+(_[a-z]+)+\b(?!\()",
-        lambda word: spelling(word[0]) if word[0] in _known_names() else word[0],
+        lambda word: spelling(word[0]) if word[0] in names else word[0],
         text,
     )
-
-
-@functools.cache
-def _known_names() -> set[str]:
-    names = set(TrainConfig.model_fields)
-    return names.union(*(find(name).settings.model_fields for name in ALGORITHMS))
 
 
 def setting_options(
@@ -120,7 +114,7 @@ def setting_options(
             default = None if required else field.get_default(call_default_factory=True)
             given = {
                 "default": default,
-                "help": option_words(field.description or ""),
+                "help": option_words(field.description or "", settings),
                 **_kind(field.annotation, field.metadata),
                 **_OWN.get(name, {}),
             }

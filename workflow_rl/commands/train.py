@@ -22,6 +22,7 @@ from workflow_rl.runs.resume import flat
 
 if TYPE_CHECKING:
     from workflow_rl.runs.exchange import ExchangeConfig
+    from workflow_rl.runs.execute import MeetingsOf
     from workflow_rl.runs.plan import Plan
 
 ExchangeOf: TypeAlias = "Callable[[TrainConfig], ExchangeConfig]"
@@ -46,7 +47,6 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         from workflow_rl.runs.execute import execute, ready, run_folder
         from workflow_rl.runs.loop import stopped_by_signals
         from workflow_rl.runs.plan import new_plan
-        from workflow_rl.runs.saved_agent import accept_classes, saved_path
 
         if config is not None:
             plan = new_plan(config, options["n_policies"], exchange)
@@ -55,6 +55,8 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
             plan = _plan_to_resume(mode, resume, options, exchange_of is not None)
         init_from = None
         if options["init_from"] is not None:
+            from workflow_rl.runs.saved_agent import accept_classes, saved_path
+
             init_from = load_checkpoint(saved_path(options["init_from"]))
             accept_classes(init_from, options["init_from"], options["trust"])
             own_policy(init_from, options["init_from"])  # Raises what is wrong with the weights.
@@ -74,12 +76,12 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
             outcome = execute(
                 plan,
                 path,
+                meetings_of=_meetings_of(plan),
                 init_from=init_from,
                 quiet=options["quiet"],
                 trace=options["trace"],
                 watch=stopped_by_signals,
             )
-    from workflow_rl.commands.evaluate import score_finished_run
     from workflow_rl.commands.train_report import report
 
     is_scored_next = options["final_evaluation"] > 0 and outcome.summaries[outcome.best]["finished"]
@@ -87,6 +89,8 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
     # This may fail: the runs are complete without it.
     for learner, summary in zip(outcome.learners, outcome.summaries, strict=True):
         if options["final_evaluation"] and summary["finished"]:
+            from workflow_rl.commands.evaluate import score_finished_run
+
             score_finished_run(learner.path, config, options["final_evaluation"], options["quiet"])
     if options["trace"] is not None:
         click.echo(f"draw the trace:  {own_command('plot', '--timeline', options['trace'])}")
@@ -136,13 +140,21 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
 
 def _require_outputs(config: TrainConfig, options: dict[str, Any]) -> None:
     """Raise what would otherwise show only after the training."""
-    from workflow_rl.runs.evaluation import scoring_of
-
     if options["final_evaluation"]:
+        from workflow_rl.runs.evaluation import scoring_of
+
         scoring_of(config.env).settings_for(config.env_args)
     if options["trace"] is not None and options["trace"].parent != options["run_dir"]:
         require_writable_folder(options["trace"].parent, "--trace")
         require_writable(options["trace"], "--trace")
+
+
+def _meetings_of(plan: Plan) -> MeetingsOf | None:
+    if plan.exchange is None:
+        return None
+    from workflow_rl.studies.population import Population
+
+    return Population
 
 
 def _again(plan: Plan, path: Path) -> str:

@@ -13,8 +13,6 @@ from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome
 from workflow_rl.runs.learning_curve import known_returns, only_warned
-from workflow_rl.runs.population_dir import read_population
-from workflow_rl.runs.population_figure import draw_population
 from workflow_rl.runs.progress import described_returns, judged
 
 
@@ -96,6 +94,9 @@ def _times(config: TrainConfig, state: TrainingState) -> PrettyTable:
 
 
 def _report_several(outcome: Outcome) -> None:
+    from workflow_rl.reporting.population_figure import draw_population
+    from workflow_rl.runs.population_dir import read_population
+
     path, summaries = outcome.path, outcome.summaries
     record = read_population(path)
     names = sorted((record.exchange or {}).get("ranges", {}))

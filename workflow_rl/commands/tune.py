@@ -33,7 +33,7 @@ from workflow_rl.runs.trust import trusted_config
 if TYPE_CHECKING:
     import optuna
 
-    from workflow_rl.runs.search import Search
+    from workflow_rl.studies.search import Search
 
 TUNABLE = (*VARIABLE, "epochs", "minibatch_size")
 RANGES: dict[str, tuple[float, float]] = {
@@ -119,7 +119,7 @@ def _new_search(options: dict[str, Any]) -> Search:
     from workflow_rl.runs.folder import begin_folder, make_run_folder
     from workflow_rl.runs.make_agent import usable_device
     from workflow_rl.runs.plan import require_shareable, require_variable
-    from workflow_rl.runs.search import Search
+    from workflow_rl.studies.search import Search
 
     config = new_config("async", options)
     require_variable(config)
@@ -148,7 +148,7 @@ def _search_to_resume(options: dict[str, Any]) -> Search:
     """Return the search to go on with."""
     from workflow_rl.runs.execute import require_cluster
     from workflow_rl.runs.make_agent import usable_device
-    from workflow_rl.runs.search import Search
+    from workflow_rl.studies.search import Search
 
     path = path_to_resume(options)
     config, ranges, n_policies, n_finalists = _read(path, options["trust"])
@@ -215,7 +215,7 @@ def _report(search: Search, study: optuna.Study) -> None:
     from optuna.trial import TrialState
 
     from workflow_rl.reporting.harness import text_table
-    from workflow_rl.runs.search import draw, ranked, score, write_best
+    from workflow_rl.studies.search import draw, ranked, score, write_best
 
     trials = study.get_trials(deepcopy=False)
     complete = ranked(study)

@@ -39,7 +39,6 @@ from workflow_rl.environments.batched_env import (
     BatchedEnvs,
     OneOfBatch,
 )
-from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.env_batch import Env, EnvBatch, ObservationError, SerialEnvs
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError, Spaces
 from workflow_rl.environments.environment import SETTINGS as SETTINGS
@@ -215,6 +214,8 @@ class GymnasiumEnvironment:
 
     def check(self, tell: Tell = lambda: None) -> str | None:
         """Make an env and try it: see Environment. tell: takes signs of life."""
+        from workflow_rl.environments.determinism import first_difference  # Workers alone need it.
+
         self.spaces()
         try:
             return first_difference(

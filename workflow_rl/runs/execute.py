@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.collection.failures import StopRequested
@@ -21,17 +21,14 @@ from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.loop import Meetings, Watch, train_together
 from workflow_rl.runs.make_agent import usable_device
 from workflow_rl.runs.plan import Plan, new_plan
-from workflow_rl.runs.population import Population
-from workflow_rl.runs.population_dir import (
-    PopulationRecord,
-    begin_population,
-    finish_population,
-    interrupt_population,
-    unfinish_population,
-)
 from workflow_rl.runs.preflight import warn_if_results_vary
 
-MeetingsOf = Callable[[Sequence[Learner]], Meetings]
+if TYPE_CHECKING:
+    # What several policies need is imported for them alone.
+    from workflow_rl.runs.population_dir import PopulationRecord
+
+MeetingsOf = Callable[[Path, "PopulationRecord | None", Sequence[Learner]], Meetings]
+"""Makes the meetings of learners that learn from each other, in a folder with this record."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +108,7 @@ def execute(
         trace: file for a record of what the workers and the learners do when.
         choose: have the environment choose the best agent of each run, if it knows how.
         watch: see `loop.train_together`.
-        meetings_of: makes the learners' meetings, instead of the plan's exchange.
+        meetings_of: makes the learners' meetings, if they have any.
 
     Raises:
         CheckpointError: a checkpoint does not fit.
@@ -125,9 +122,7 @@ def execute(
         )
     ]
     record = _record_of(plan, path)
-    meetings = None if meetings_of is None else meetings_of(learners)
-    if meetings is None and record is not None and record.exchange is not None:
-        meetings = Population(path, record, learners)
+    meetings = None if meetings_of is None else meetings_of(path, record, learners)
 
     @contextlib.contextmanager
     def watched(pool: AnyPool) -> Iterator[None]:
@@ -151,6 +146,8 @@ def execute(
     )
     best = best_of(summaries)
     if record is not None:
+        from workflow_rl.runs.population_dir import finish_population
+
         finish_population(path, summaries, best)
     return Outcome(path, learners, summaries, best, chosen)
 
@@ -172,6 +169,8 @@ def _record_of(plan: Plan, path: Path) -> PopulationRecord | None:
     """Return what the folder says of several policies, written if they begin."""
     if len(plan.configs) == 1 or plan.record is not None:
         return plan.record
+    from workflow_rl.runs.population_dir import PopulationRecord, begin_population
+
     exchange = None if plan.exchange is None else plan.exchange.to_dict()
     record = PopulationRecord([config.to_dict() for config in plan.configs], exchange)
     begin_population(path, record)
@@ -184,6 +183,8 @@ def _kept(path: Path, several: bool) -> Iterator[None]:
     if not several:
         yield
         return
+    from workflow_rl.runs.population_dir import interrupt_population, unfinish_population
+
     unfinish_population(path)
     try:
         yield

@@ -6,21 +6,19 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workflow_rl.environments.guests import guests
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.exchange import VARIABLE, ExchangeConfig, drawn
 from workflow_rl.runs.folder import RunDirError, is_finished
-from workflow_rl.runs.population_dir import (
-    PopulationRecord,
-    is_population,
-    policy_folder,
-    read_population,
-)
 from workflow_rl.runs.resume import require_same_run, resumed_config
 from workflow_rl.runs.trust import trusted_config
+
+if TYPE_CHECKING:
+    # What several policies need is imported for them alone.
+    from workflow_rl.runs.exchange import ExchangeConfig
+    from workflow_rl.runs.population_dir import PopulationRecord
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,8 @@ class Plan:
         """Return where the policies of a run in `path` are kept."""
         if len(self.configs) == 1 and self.record is None:
             return [path]
+        from workflow_rl.runs.population_dir import policy_folder
+
         return [policy_folder(path, number) for number in range(len(self.configs))]
 
     def changed(self, **changes: Any) -> Plan:
@@ -60,6 +60,8 @@ def new_plan(
         require_shareable(config)
     configs = [config.changed(seed=config.seed + number) for number in range(n_policies)]
     if exchange is not None:
+        from workflow_rl.runs.exchange import drawn
+
         require_variable(config)
         configs = [
             one.changed(settings=one.settings.changed(**drawn(exchange.ranges, one.seed)))
@@ -70,6 +72,8 @@ def new_plan(
 
 def require_variable(config: TrainConfig) -> None:
     """Raise ConfigError if the algorithm lacks settings that searches and populations vary."""
+    from workflow_rl.runs.exchange import VARIABLE
+
     missing = [name for name in VARIABLE if name not in type(config.settings).model_fields]
     if missing:
         raise ConfigError(
@@ -115,6 +119,9 @@ def resumed_plan(
         CheckpointError, RunDirError: the run cannot be resumed.
         ConfigError: what is asked for would make it another run.
     """
+    from workflow_rl.runs.exchange import ExchangeConfig
+    from workflow_rl.runs.population_dir import is_population, policy_folder, read_population
+
     if not is_population(path):
         require_no_member(path)
         checkpoint = load_checkpoint(path / "checkpoint.pt")
@@ -186,6 +193,8 @@ def _own_names(config: TrainConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def require_no_member(path: Path) -> None:
     """Refuse to resume one member: a population is resumed as a whole. Raises RunDirError."""
+    from workflow_rl.runs.population_dir import is_population, read_population
+
     population = path.resolve().parent
     if is_population(population) and read_population(population).exchange is not None:
         raise RunDirError(

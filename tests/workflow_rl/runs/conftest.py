@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflow_rl.runs import any_env_runs, cyborg_runs, population_runs
+from tests.workflow_rl.runs import any_env_runs, cyborg_runs
 
 
 @pytest.fixture(scope="session")
@@ -29,14 +29,4 @@ def cyborg_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The finished run of `cyborg_runs`."""
     path = tmp_path_factory.mktemp("cyborg") / "run"
     cyborg_runs.run(path, cyborg_runs.config_of(n_workers=2))
-    return path
-
-
-@pytest.fixture(scope="session")
-def population(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished population whose members met."""
-    path = tmp_path_factory.mktemp("population") / "run"
-    exchange = population_runs.EXCHANGE
-    configs = population_runs.configs_of(population_runs.N_POLICIES, exchange)
-    population_runs.run(path, configs, exchange)
     return path

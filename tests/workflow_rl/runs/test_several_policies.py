@@ -9,7 +9,7 @@ import pytest
 
 from tests import tiny_runs
 from tests.tiny_runs import same_weights
-from tests.workflow_rl.runs.population_runs import configs_of, run, slow
+from tests.workflow_rl.studies.population_runs import configs_of, run, slow
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import Learner

@@ -27,8 +27,11 @@ class Population(Meetings):
     on: a run that is killed on the way finds what is left to do.
     """
 
-    def __init__(self, path: Path, record: PopulationRecord, learners: Sequence[Learner]) -> None:
+    def __init__(
+        self, path: Path, record: PopulationRecord | None, learners: Sequence[Learner]
+    ) -> None:
         """Raises RunDirError if the members' checkpoints are not of this record."""
+        assert record is not None
         assert record.exchange is not None
         self._path = path
         self._record = record

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.tiny_runs import config_of, on_counting_envs
-from tests.workflow_rl.runs.search_runs import COMPLETE, PRUNED, RANGES, replay, search_in
+from tests.workflow_rl.studies.search_runs import COMPLETE, PRUNED, RANGES, replay, search_in
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.cage2.scenario2 import RED_AGENTS
@@ -20,8 +20,8 @@ from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.folder import read_config
 
 optuna = pytest.importorskip("optuna")
-from workflow_rl.runs import search  # noqa: E402 (it needs Optuna)
-from workflow_rl.runs.search import REPORTS, Search, described, score_of  # noqa: E402
+from workflow_rl.studies import search  # noqa: E402 (it needs Optuna)
+from workflow_rl.studies.search import REPORTS, Search, described, score_of  # noqa: E402
 
 
 def test_it_begins_with_the_configs_own_settings(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.tiny_runs import same_weights
-from tests.workflow_rl.runs.population_runs import (
+from tests.workflow_rl.studies.population_runs import (
     CART_POLE,
     EXCHANGE,
     N_POLICIES,

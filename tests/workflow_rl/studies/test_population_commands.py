@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.workflow_rl.runs.population_runs import CART_POLE
+from tests.workflow_rl.studies.population_runs import CART_POLE
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.commands.train_population import train_population
 from workflow_rl.runs.folder import RunDirError, read_metrics
@@ -152,7 +152,7 @@ def test_stopped_after_its_last_update_it_is_finished_by_resuming(trained, tmp_p
 
     resume = ["--resume", str(path), "--quiet"]
     with monkeypatch.context() as patch:
-        patch.setattr("workflow_rl.runs.execute.finish_population", full)
+        patch.setattr("workflow_rl.runs.population_dir.finish_population", full)
         result = CliRunner().invoke(train_population, [*resume, "--total-steps", "1200"])
         assert result.exit_code == 2
     assert CliRunner().invoke(train_population, resume).exit_code == 0

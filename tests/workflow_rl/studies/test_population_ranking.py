@@ -7,13 +7,13 @@ from collections import deque
 
 from tests.any_envs import SeedEnv
 from tests.tiny_runs import config_of
-from tests.workflow_rl.runs.population_runs import EXCHANGE, N_POLICIES, configs_of, run
+from tests.workflow_rl.studies.population_runs import EXCHANGE, N_POLICIES, configs_of, run
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import Learner
-from workflow_rl.runs.population import Population
 from workflow_rl.runs.population_dir import read_population, run_folders
+from workflow_rl.studies.population import Population
 
 BY_EVALUATION = EXCHANGE.changed(rank_by="evaluation")
 

@@ -6,7 +6,6 @@ Akiba et al. 2019, "Optuna: a next-generation hyperparameter optimization framew
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import math
 import sys
@@ -35,7 +34,7 @@ from workflow_rl.runs.learning_curve import only_warned
 from workflow_rl.runs.loop import Meetings, stopped_by_signals
 from workflow_rl.runs.plan import Plan
 from workflow_rl.runs.population_dir import PopulationRecord, begin_population
-from workflow_rl.runs.study_database import require_own_database, url_of
+from workflow_rl.studies.study_database import require_own_database, url_of
 
 STUDY_FILE = "study.db"
 REPORTS = 10
@@ -253,7 +252,9 @@ class Search:
             path,
             choose=False,
             watch=stopped_by_signals,
-            meetings_of=None if trial is None else functools.partial(Reports, trial),
+            meetings_of=None
+            if trial is None
+            else lambda path, record, learners: Reports(trial, learners),
         )
         return [
             _return_of(learner) if summary["finished"] else -math.inf

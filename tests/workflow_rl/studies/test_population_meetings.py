@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.faults.checks import assert_same_history
-from tests.workflow_rl.runs.population_runs import (
+from tests.workflow_rl.studies.population_runs import (
     EXCHANGE,
     N_POLICIES,
     configs_of,
@@ -20,8 +20,8 @@ from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import NotWrittenError, read_config, read_metrics
 from workflow_rl.runs.learner import Learner
-from workflow_rl.runs.population import Population
 from workflow_rl.runs.population_dir import PopulationRecord, read_population, run_folders
+from workflow_rl.studies.population import Population
 
 
 class Killed(BaseException):

@@ -14,7 +14,6 @@ from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import ExchangeConfig, drawn
 from workflow_rl.runs.learner import Learner
-from workflow_rl.runs.population import Population
 from workflow_rl.runs.population_dir import (
     POPULATION_FILE,
     PopulationRecord,
@@ -23,6 +22,7 @@ from workflow_rl.runs.population_dir import (
     read_population,
     run_folders,
 )
+from workflow_rl.studies.population import Population
 
 N_POLICIES = 4
 EXCHANGE = ExchangeConfig(

@@ -10,7 +10,7 @@ import pytest
 from tests.tiny_runs import config_of
 
 optuna = pytest.importorskip("optuna")
-from workflow_rl.runs.search import Search  # noqa: E402
+from workflow_rl.studies.search import Search  # noqa: E402
 
 RANGES = {"learning_rate": (1e-5, 1e-1), "discount": (0.9, 0.999), "epochs": (1, 5)}
 COMPLETE, PRUNED = optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED

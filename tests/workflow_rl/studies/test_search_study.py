@@ -8,12 +8,12 @@ import struct
 
 import pytest
 
-from tests.workflow_rl.runs.search_runs import search_in
+from tests.workflow_rl.studies.search_runs import search_in
 from workflow_rl.runs.folder import NotWrittenError, RunDirError
 
 optuna = pytest.importorskip("optuna")
-from workflow_rl.runs import search  # noqa: E402
-from workflow_rl.runs.search import Search  # noqa: E402
+from workflow_rl.studies import search  # noqa: E402
+from workflow_rl.studies.search import Search  # noqa: E402
 
 
 @pytest.mark.parametrize("name", ["study.db", "study.db-journal", "study.db-wal"])

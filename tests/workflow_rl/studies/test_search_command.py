@@ -11,12 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 from tests.tiny_runs import config_of
-from tests.workflow_rl.runs.search_runs import COMPLETE
+from tests.workflow_rl.studies.search_runs import COMPLETE
 from workflow_rl.commands.tune import TUNE_FILE, tune
 from workflow_rl.runs.folder import read_config
 
 optuna = pytest.importorskip("optuna")
-from workflow_rl.runs.search import Search  # noqa: E402
+from workflow_rl.studies.search import Search  # noqa: E402
 
 
 def test_what_cannot_go_on_is_one_line():

@@ -1,0 +1,1 @@
+"""Studies of many runs: searches for settings, and populations."""

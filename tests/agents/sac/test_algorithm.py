@@ -47,6 +47,13 @@ def test_what_it_cannot_learn(spaces: Spaces, settings: Any, field: str, says: s
     assert error.value.field_name == field
 
 
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_an_entropy_may_be_any_share_of_the_greatest(share: float) -> None:
+    spaces = Spaces(3, Categorical(3))
+    settings = SACConfig(target_entropy=share)
+    assert find("sac").distribution(spaces, settings) == spaces.distribution
+
+
 def test_an_environments_defaults_hold_but_for_some_of_its_own() -> None:
     environment = {"learning_rate": 1.0, "discount": 0.5, "clip_range": 3.0, "total_steps": 7}
     settings: Any = find("sac").settings_for(environment, {"batch_size": 8})

@@ -93,3 +93,7 @@ def test_the_reference_was_made_with_nothing_of_its_own():
     assert record["machines"][0]["departures"] == []
     assert os.sep not in record["config"]["env"].removeprefix("workflow_rl/")
     assert Path(cage2.REFERENCE).parent.name == "released"
+
+
+def test_a_gigabyte_of_memory_is_needed():
+    assert installation.LEAST_MEMORY == 1024**3

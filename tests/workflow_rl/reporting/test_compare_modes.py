@@ -70,6 +70,14 @@ def a_run(rows: list[dict[str, float]], seed: int = 0, **summary: float) -> Run:
     )
 
 
+def test_a_run_in_which_no_episode_has_ended_has_the_worst_return():
+    runs = {
+        mode: [a_run(metrics((100, -20.0)), return_mean_last_300=None)]
+        for mode in ("async", "lag-1")
+    }
+    assert [row["return_mean_last_300"] for row in make_rows(runs, -60.0)] == [None, None]
+
+
 def test_modes_are_the_trainers_settings():
     sync, async_ = mode_config("sync", n_envs=4), mode_config("async", n_envs=4)
     assert (sync.mode, sync.async_rl) == ("sync", False)

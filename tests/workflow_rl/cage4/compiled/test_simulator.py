@@ -133,6 +133,7 @@ def test_a_first_episode_without_a_seed_differs_each_time() -> None:
     [
         ([0, 0, 0, 82, 0], "agent 3 has those from 0 to 81"),
         ([0, 0, 0, 0, 242], "agent 4 has those from 0 to 241"),
+        ([0, 83, 0, 0, 0], "agent 1 has those from 0 to 81"),
         ([-1, 0, 0, 0, 0], "agent 0 has those from 0 to 81"),
         ([0.5, 0, 0, 0, 0], "integers are needed, not float64"),
     ],

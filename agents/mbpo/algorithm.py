@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from workflow_rl.agents.algorithm import Agent
 from workflow_rl.agents.mbpo.config import MBPOConfig
-from workflow_rl.agents.sac.algorithm import SAC, SACMetrics
+from workflow_rl.agents.mbpo.metrics import MBPOMetrics
+from workflow_rl.agents.sac.algorithm import SAC
 from workflow_rl.agents.settings import Settings
 from workflow_rl.agents.spaces import Spaces
-
-
-@dataclass(frozen=True)
-class MBPOMetrics(SACMetrics):
-    """What one update did: see `SACMetrics`.
-
-    imagined_steps: in the whole run so far. rollout_length: of this update's imagined rollouts.
-    model_*: see `dynamics.Fit`; NaN if no model was fitted.
-    """
-
-    imagined_steps: int
-    rollout_length: int
-    model_obs_loss: float
-    model_reward_error: float
-    model_spread: float
-    model_epochs: float
 
 
 class MBPO(SAC):

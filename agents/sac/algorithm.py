@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import fields
 
 from workflow_rl.agents.algorithm import Agent, Algorithm
 from workflow_rl.agents.policies.distributions import Categorical, Distribution, SquashedGaussian
 from workflow_rl.agents.sac.config import SACConfig
+from workflow_rl.agents.sac.metrics import SACMetrics
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.agents.spaces import Spaces
-
-
-@dataclass(frozen=True)
-class SACMetrics:
-    """What one update did.
-
-    The policy's loss, its entropy in nats and the temperature are means over the gradient steps of
-    the policy, the critics' loss over all gradient steps: NaN if there were none. policy_lag_*: of
-    the rollout's steps. stale_fraction: always 0. real_steps: in the whole run so far.
-    """
-
-    policy_loss: float
-    value_loss: float
-    entropy: float
-    temperature: float
-    learning_rate: float
-    policy_lag_min: int
-    policy_lag_mean: float
-    policy_lag_max: int
-    stale_fraction: float
-    gradient_steps: int
-    real_steps: int
-
-    def _asdict(self) -> dict[str, Any]:
-        return dict(vars(self))
 
 
 class SAC(Algorithm):

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from workflow_rl.cage2.presets import QUICK
+from workflow_rl.cage2.scenario2 import ENV_ID
 from workflow_rl.environments.guest import (
     ChampionBudget,
     ChampionRecipe,
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from workflow_rl.agents.settings import Settings
     from workflow_rl.environments.environment import Environment
 
-ENV_ID = "workflow_rl/CAGE2-v0"
 LONG_RUN = 200_000
 """Env steps, about a minute of CybORG."""
 
@@ -31,41 +32,7 @@ class Cage2Guest(Guest):
     title = "CAGE-2"
     most_used = ("red_agent", "simulator")
     flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
-    presets: ClassVar = {
-        # The champion's recipe, see `agent.champion`, with a smaller network and a fifth of its
-        # episodes.
-        "cage2-quick": {
-            "env_args": {
-                # The belief is all that Blue can know; the action set leaves out actions that do
-                # nothing.
-                "simulator": "compiled",
-                "observation": "belief",
-                "actions": "by-host",
-                # One agent plays against all red agents, and is never told which one attacks.
-                "red_agent": "attackers",
-                # Decoys can keep Red off no host in User but User2, and only if they are there
-                # before Red scans the host.
-                "opening": ("DecoyFemitter User2", "DecoyTomcat User2", "DecoyApache User2"),
-            },
-            "n_envs": 200,
-            "episodes_per_update": 200,
-            "total_episodes": 16_000,
-            "async_rl": True,
-            "settings": {
-                "hidden_sizes": (64, 64),
-                "minibatches_of": "observations",
-                "minibatch_size": 5000,
-                "epochs": 4,
-                "learning_rate": 2e-3,
-                # What matters shows within some 30 steps; a lambda of 0.95 gives up hosts that pay
-                # off later.
-                "discount": 0.97,
-                "gae_lambda": 0.97,
-                "entropy_coef": 0.01,
-                "entropy_coef_final": 0.0,
-            },
-        }
-    }
+    presets: ClassVar = {"cage2-quick": QUICK}
     # The table of 52 bits shows neither Blue's decoys nor what Red has found out.
     off_policy: ClassVar = {"observation": "belief", "actions": "by-host"}
     measured: ClassVar = {

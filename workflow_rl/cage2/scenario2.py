@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+ENV_ID = "workflow_rl/CAGE2-v0"
 RED_AGENTS = ("B_lineAgent", "RedMeanderAgent", "SleepAgent")
 HORIZONS = (30, 50, 100)
 

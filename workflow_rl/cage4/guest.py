@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
+from workflow_rl.cage4.interface import ENV_ID
 from workflow_rl.environments.guest import (
     ChampionBudget,
     ChampionRecipe,
@@ -19,8 +20,6 @@ from workflow_rl.environments.guest import (
 if TYPE_CHECKING:
     from workflow_rl.agents.settings import Settings
     from workflow_rl.environments.environment import Environment
-
-ENV_ID = "workflow_rl/CAGE4-v0"
 
 
 class Cage4Guest(Guest):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+ENV_ID = "workflow_rl/CAGE4-v0"
 COMMIT = "8c3c50ca54b176c2de199847944e8dcc035497e3"
 SIMULATORS = ("compiled", "cyborg", "cyborg-stock")
 AGENTS = tuple(f"blue_agent_{i}" for i in range(5))

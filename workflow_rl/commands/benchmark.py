@@ -25,7 +25,8 @@ from workflow_rl.commands.outputs import (
     write_outputs,
 )
 from workflow_rl.commands.train import warn_if_results_vary
-from workflow_rl.environments.environment import described, make_environment
+from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.environment import described
 from workflow_rl.environments.guests import guests
 from workflow_rl.reporting.benchmark import VARIANTS, measured_rows
 from workflow_rl.reporting.benchmark_report import benchmark_figure, benchmark_table

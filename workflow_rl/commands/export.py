@@ -13,11 +13,8 @@ from workflow_rl.commands.guest_options import scripted_agents
 from workflow_rl.commands.named import env_of_agent
 from workflow_rl.commands.open_command import Look, Named, OpenCommand
 from workflow_rl.commands.options import PATH, TRUST
-from workflow_rl.environments.environment import (
-    Environment,
-    InvalidEnvironmentError,
-    make_environment,
-)
+from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import require_writable
 from workflow_rl.runs.export import FORMATS, ExportError, export_policy

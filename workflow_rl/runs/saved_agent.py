@@ -24,13 +24,9 @@ from workflow_rl.environments.action_mask import (
     without_mask,
     without_privileged,
 )
+from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.env_batch import ObservationError
-from workflow_rl.environments.environment import (
-    ENV,
-    Environment,
-    InvalidEnvironmentError,
-    make_environment,
-)
+from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import flattener, unflattener
 from workflow_rl.environments.guests import guests
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment

@@ -9,11 +9,8 @@ from typing import Any
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection.cluster_address import LOCAL, NONE
-from workflow_rl.environments.environment import (
-    Environment,
-    InvalidEnvironmentError,
-    make_environment,
-)
+from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guests import guests
 from workflow_rl.runs import machine
 from workflow_rl.runs.presets import preset_named

@@ -11,8 +11,8 @@ from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.environment import Spaces
+from workflow_rl.workflows import ENV_ID
 from workflow_rl.workflows.cage2_rules import UNIT_TYPES, HostRules
-from workflow_rl.workflows.guest import ENV_ID
 from workflow_rl.workflows.order import Order
 from workflow_rl.workflows.ordered_batch import OrderedEnvs
 from workflow_rl.workflows.rules import MASK, OrderedActor, n_order_bits

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.environments.guest import NOTHING, Export
+from workflow_rl.workflows import ENV_ID
 
 if TYPE_CHECKING:
     from workflow_rl.agents.settings import Settings
     from workflow_rl.environments.environment import Environment
-
-ENV_ID = "workflow_rl/OrderedCAGE2-v0"
 
 
 class OrderedCage2Guest(Cage2Guest):

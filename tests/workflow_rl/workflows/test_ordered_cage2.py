@@ -15,7 +15,8 @@ from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.collection.player import play_episodes
-from workflow_rl.environments.environment import InvalidEnvironmentError, make_environment
+from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.order import classes

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.policy_file import save_policy
-from workflow_rl.environments.environment import make_environment
+from workflow_rl.environments.by_name import make_environment
+from workflow_rl.workflows import ENV_ID
 from workflow_rl.workflows.commands.search_workflow import search_workflow
-from workflow_rl.workflows.guest import ENV_ID
 from workflow_rl.workflows.trained import Trained
 
 HOSTS = ("User1", "User2", "User3", "User4", "Op_Host0", "Op_Host1", "Op_Host2", "Op_Server0")

@@ -11,7 +11,7 @@ from typing import Any
 from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.cage2.agent.card import evaluation_of
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.guest import Cage2Guest
+from workflow_rl.cage2.presets import QUICK
 from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.cage2.scoring.selection import Candidate, choose
 from workflow_rl.environments.guest import Chosen
@@ -20,7 +20,6 @@ from workflow_rl.runs import checkpoint, execute, export, folder, loop, plan, re
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.machine import environment
 
-QUICK: Mapping[str, Any] = Cage2Guest.presets["cage2-quick"]
 ENV_ARGS: dict[str, Any] = QUICK["env_args"]
 PPO: dict[str, Any] = {**QUICK["settings"], "hidden_sizes": (128, 128)}
 RUN: dict[str, Any] = {

@@ -17,7 +17,7 @@ from workflow_rl.cage2.agent.views import ViewingActor
 from workflow_rl.cage2.env.arguments import MIXTURES
 from workflow_rl.cage2.env.entities import hosts_as_entities
 from workflow_rl.cage2.env.viewed_envs import ViewedEnvs, view_size
-from workflow_rl.cage2.guest import ENV_ID
+from workflow_rl.cage2.scenario2 import ENV_ID
 from workflow_rl.environments.env_batch import EnvBatch, SerialEnvs
 from workflow_rl.environments.environment import InvalidEnvironmentError, Spaces
 from workflow_rl.environments.episode import EpisodeSpec

@@ -14,8 +14,7 @@ from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, TeamRows, layout_o
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs
-from workflow_rl.cage4.guest import ENV_ID
-from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS
+from workflow_rl.cage4.interface import ENV_ID, MAX_STEPS, RED_AGENTS
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.environment import InvalidEnvironmentError, Spaces
 from workflow_rl.environments.episode import episode_spec

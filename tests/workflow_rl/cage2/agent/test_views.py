@@ -19,12 +19,12 @@ from workflow_rl.cage2.agent.action_sets import useful_actions
 from workflow_rl.cage2.agent.views import ViewingActor
 from workflow_rl.cage2.env.arguments import MIXTURES
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.guest import ENV_ID
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HOSTS
 from workflow_rl.cage2.scoring.players import load_actor
 from workflow_rl.cage2.scoring.protocol import evaluate_actor
 from workflow_rl.collection.player import play_episodes
-from workflow_rl.environments.environment import InvalidEnvironmentError, make_environment
+from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.runs.checkpoint import CheckpointError
 

@@ -9,9 +9,9 @@ from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.guest import ENV_ID
-from workflow_rl.cage2.scenario2 import ACTION_NAMES
-from workflow_rl.environments.environment import InvalidEnvironmentError, make_environment
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID
+from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 
 OPENING = ("DecoyTomcat User2",)

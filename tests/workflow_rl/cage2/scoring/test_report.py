@@ -17,8 +17,7 @@ from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from tests.workflow_rl.reporting.test_report import make_run, page_of, section
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.cage2.guest import ENV_ID
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, RED_AGENTS
 from workflow_rl.cage2.scoring import report
 from workflow_rl.cage2.scoring.leaderboard import TOP_SCORES
 from workflow_rl.cage2.scoring.players import load_actor

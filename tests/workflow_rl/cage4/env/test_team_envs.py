@@ -22,8 +22,9 @@ from workflow_rl.cage4.env.team_envs import SerialNetworks, TeamEnvs
 from workflow_rl.cage4.interface import N_ACTIONS
 from workflow_rl.cage4.scenario4 import ACTIONS
 from workflow_rl.collection.player import play_episode
+from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.env_batch import EnvBatch, EpisodeError
-from workflow_rl.environments.environment import InvalidEnvironmentError, make_environment
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 
 RESTORE = 33

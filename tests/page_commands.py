@@ -31,6 +31,8 @@ def pip(command: str, *arguments: str) -> None:
             assert (ROOT / next(words)).is_file()
         elif own := re.fullmatch(r"\.(?:\[(.*)\])?", word):
             assert set((own[1] or "").split(",")) <= {"", *optional}, word
+        elif (ROOT / word / "pyproject.toml").is_file():
+            continue
         elif word not in {"-e", "--require-hashes"}:
             wanted = Requirement(word)
             if wanted.name in ranges:

@@ -111,3 +111,14 @@ def test_an_exception_whose_text_raises() -> None:
     result = invoke("check-env", f"{__name__}:WithoutText")
     assert result.exit_code == 1
     assert "fail: WithoutTextError: " in result.output
+
+
+def test_the_settings_of_an_own_algorithm_are_options() -> None:
+    shown = invoke(
+        "train-async", *CART_POLE, "--algorithm", "examples.own_algorithm:REINFORCE", "-h"
+    )
+    assert "--passes" in shown.output
+    assert "--gae-lambda" not in shown.output
+    given = ("--passes", "2", "--dry-run")
+    command = ["train-async", *CART_POLE, "--algorithm", "examples.own_algorithm:REINFORCE"]
+    assert "passes: 2" in invoke(*command, *given).output

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +189,8 @@ def cluster(rounds: int, scale: float) -> None:
         ("sync", "cyborg", 8, 24),
         ("sync", "compiled", 100, 400),
     )
-    with connected(POOLS["on Ray"], most):
+    address = POOLS["on Ray"]
+    with nullcontext() if address == NONE else connected(address, most):
         for mode, simulator, n_envs, episodes in compared:
             make = functools.partial(
                 TrainConfig, mode, n_envs, n_workers=2, env_args={"simulator": simulator}

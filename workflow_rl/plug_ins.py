@@ -21,25 +21,29 @@ _PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 @functools.cache
 def plug_ins(group: str) -> Mapping[str, EntryPoint]:
     """Return the entry points of a group by name: this package's first, in their order."""
-    from importlib.metadata import entry_points  # It takes a while to import.
+    from importlib.metadata import EntryPoint, entry_points  # They take a while to import.
 
-    own = _of_checkout(f"workflow_rl.{group}")
+    declared = _of_checkout()
+    value_of = {} if declared is None else declared.get(f"workflow_rl.{group}", {})
+    own = {n: EntryPoint(n, value, f"workflow_rl.{group}") for n, value in value_of.items()}
     others = {}
     for point in entry_points(group=f"workflow_rl.{group}"):
         if point.dist is None or point.dist.name != PACKAGE:
             others[point.name] = point
-        elif not _PYPROJECT.exists():
+        elif declared is None:
             own[point.name] = point
     return own | {name: point for name, point in others.items() if name not in own}
 
 
-def _of_checkout(group: str) -> dict[str, EntryPoint]:
-    """Return what the checkout itself declares: it may be newer than its installation, or have
-    none."""
-    if not _PYPROJECT.exists():
-        return {}
+@functools.cache
+def _of_checkout() -> Mapping[str, Mapping[str, str]] | None:
+    """Return the entry points that the checkout declares, by group: it may be newer than its
+    installation, or have none. None if this is no checkout."""
     import tomllib
-    from importlib.metadata import EntryPoint
 
-    declared = tomllib.loads(_PYPROJECT.read_text())["project"]["entry-points"]
-    return {name: EntryPoint(name, value, group) for name, value in declared.get(group, {}).items()}
+    try:
+        project = tomllib.loads(_PYPROJECT.read_text())["project"]
+        declared: Mapping[str, Mapping[str, str]] = project["entry-points"]
+        return declared if project["name"] == PACKAGE else None
+    except (OSError, ValueError, LookupError, TypeError):
+        return None  # Somebody else's file may lie beside an installed package.

@@ -57,8 +57,15 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of an algorithm that are on the command line."""
-    own = find(named_algorithm(look_at(options))).settings.model_fields.keys()
-    names = given_options() & own - TrainConfig.model_fields.keys()
+    look = look_at(options)
+    try:
+        own = {*find(named_algorithm(look)).settings.model_fields}
+    except ConfigError:  # Only a file names the algorithm. Whoever reads the file says so.
+        own = set()
+    env = named_env(look)
+    of_guest = {*guests[env].arguments().model_fields} if env in guests else set()
+    taken = {option.name for option in click.get_current_context().command.params}
+    names = given_options() & own - taken - of_guest
     given = {name: options[name] for name in names}
     if twice := given.keys() & dict(options["setting"]).keys():
         raise click.UsageError(f"--setting {min(twice)} is given twice")

@@ -21,7 +21,7 @@ def doctor() -> None:
     """
     wrong = 0
     machine = installation.versions, installation.machine, installation.memory
-    of_guests = [check for guest in guests.values() for check in guest.findings()]
+    of_guests = [check for guest in guests.importable() for check in guest.findings()]
     for check in (*machine, *of_guests):
         for finding in findings_of(check):
             wrong += bool(finding.fix)

@@ -16,7 +16,7 @@ from workflow_rl.commands.guest_options import (
     require_agent,
     scripted_agents,
 )
-from workflow_rl.commands.named import env_of_agent
+from workflow_rl.commands.named import env_of_agent, env_of_agents
 from workflow_rl.commands.open_command import Look, Named, OpenCommand
 from workflow_rl.commands.options import (
     EPISODES,
@@ -75,8 +75,7 @@ def _option(*names: str, **settings: Any) -> click.Option:
 
 def _named(look: Look) -> Named:
     """Return the options of the environment that the agent was trained on."""
-    agents = (env_of_agent(Path(word)) for word in look.words)
-    env_id = next(filter(None, agents), None) or look.values.get("env", default_env())
+    env_id = env_of_agents(look)
     guest = guests.get(env_id)
     scoring = None if guest is None else guest.scoring()
     if guest is None or scoring is None:

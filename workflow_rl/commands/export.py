@@ -29,8 +29,9 @@ def _named(look: Look) -> Named:
     """Return the option --format, with the formats of the agent's environment; of any environment
     for a name, which several can have."""
     files = [Path(word) for word in look.words if os.path.exists(word)]
-    found = {env_of_agent(file) for file in files} & guests.keys() or set(guests)
-    formats = [name for env_id in guests if env_id in found for name in guests[env_id].exports()]
+    found = {env_of_agent(file) for file in files}
+    owners = [guests[env_id] for env_id in guests if env_id in found] or guests.importable()
+    formats = [name for guest in owners for name in guest.exports()]
     option = click.Option(
         ["--format", "format_"],
         required=True,
@@ -96,7 +97,8 @@ def export(
 
 def _scripted(agent: Path, format_: str) -> tuple[str, Environment] | None:
     """Return a scripted agent and its environment, if the name is one's that has the format."""
-    for env_id, guest in guests.items():
+    for guest in guests.importable():
+        env_id = guest.env_id
         is_its = format_ in guest.exports() and str(agent) in scripted_agents(env_id)
         if is_its and not agent.exists():
             return str(agent), make_environment(env_id, {})

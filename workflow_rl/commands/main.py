@@ -73,16 +73,19 @@ class LazyGroup(ClearCommand, click.Group):
 
 def _summary(name: str) -> str:
     module, function = places()[name]
-    spec = importlib.util.find_spec(module)
-    assert spec is not None
-    assert spec.origin is not None
+    try:
+        spec = importlib.util.find_spec(module)
+    except ImportError:
+        spec = None
+    if spec is None or spec.origin is None:
+        return ""  # Another package's command is broken. Others are not.
     functions = {
         node.name: node
         for node in ast.parse(Path(spec.origin).read_bytes()).body
         if isinstance(node, ast.FunctionDef)
     }
-    description = ast.get_docstring(functions[function]) or ""
-    return click.Command(name, help=description).get_short_help_str(limit=200)
+    description = ast.get_docstring(functions[function]) if function in functions else ""
+    return click.Command(name, help=description or "").get_short_help_str(limit=200)
 
 
 @click.group(cls=LazyGroup)

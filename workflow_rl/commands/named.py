@@ -46,8 +46,18 @@ def _named(field: str, look: Look) -> Any:
 def _resumed(values: Mapping[str, str]) -> Path | None:
     if "resume" not in values:
         return None
-    is_named = os.path.isdir(values["resume"]) or "run_dir" not in values
-    return Path(values["resume"] if is_named else values["run_dir"])
+    folders = (values["resume"], values.get("run_dir", ""))
+    return next((Path(folder) for folder in folders if os.path.isdir(folder)), None)
+
+
+def env_of_agents(look: Look) -> str:
+    """Return the environment of the agent that a command line names: the one that the agent was
+    trained on, the one of --env, the one that an agent of this name is for, or the default."""
+    paths = [Path(word) for word in look.words]
+    of_files = (env_of_agent(path) for path in paths if os.path.exists(path))
+    if found := next(filter(None, of_files), None) or look.values.get("env"):
+        return found
+    return next(filter(None, map(env_of_agent, paths)), None) or default_env()
 
 
 def config_in(folder: Path | None) -> Mapping[str, Any]:
@@ -72,10 +82,11 @@ def env_of_agent(agent: Path) -> str | None:
     if not os.path.exists(agent):
         guest = guests.bringing("released", str(agent))
         return None if guest is None else guest.env_id
-    env = config_in(agent).get("env") if os.path.isdir(agent) else _env_in(agent)
+    env = config_in(agent).get("env") if os.path.isdir(agent) else None
+    env = env or _env_in(agent)
     if isinstance(env, str):
         return env
-    made = (env_id for env_id in guests if guests[env_id].made_agent(agent) is not None)
+    made = (one.env_id for one in guests.importable() if one.made_agent(agent) is not None)
     return next(made, None)
 
 
@@ -85,8 +96,8 @@ def _env_in(file: Path) -> Any:
             from workflow_rl.agents.policies.team_file import load_policy_or_team
 
             return load_policy_or_team(file)[1]["env"]
-        from workflow_rl.runs.checkpoint import load_checkpoint  # It imports torch.
+        from workflow_rl.runs.checkpoint import checkpoint_path, load_checkpoint  # With torch.
 
-        return load_checkpoint(file).config["env"]
+        return load_checkpoint(checkpoint_path(file)).config["env"]
     except NOT_OURS:
         return None

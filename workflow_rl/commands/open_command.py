@@ -18,12 +18,16 @@ _FURTHER = "workflow_rl.further_options"
 class Look:
     """What a first look at a command line finds, before it is known which options there are.
 
-    values: text of the general options. further: names of other options. words: all that may be
-    an argument.
+    values: text of the general options, "" for one without its value. further: names of other
+    options. words: all that may be an argument, the likeliest first.
     """
 
     def __init__(self, values: Mapping[str, Any] = {}, words: Sequence[str] = ()) -> None:
-        self.values = {n: str(one) for n, one in values.items() if isinstance(one, str | Path)}
+        self.values = {
+            name: str(value) if isinstance(value, str | Path) else ""
+            for name, value in values.items()
+            if value is not None and not isinstance(value, bool | int | float | list | tuple)
+        }
         self.further = {word.partition("=")[0] for word in words if word.startswith("-")}
         self.words = [word for word in words if not word.startswith("-")]
 
@@ -75,14 +79,17 @@ class OpenCommand(GroupedCommand):
             return Look()  # The same error comes again when all options are known.
         found = {name: one[-1] if isinstance(one, list) else one for name, one in values.items()}
         arguments = [param.name for param in self.params if isinstance(param, click.Argument)]
-        return Look(found, [*words, *(str(found[n]) for n in arguments if found.get(n))])
+        first = [found.pop(name) for name in arguments if name in found]
+        return Look(found, [*(word for word in first if isinstance(word, str)), *words])
 
     def _owners(self, option: str, look: Look) -> list[str]:
         """Return the environments and algorithms that have an option, as options."""
-        names = {"env": guests, "algorithm": ALGORITHMS}
+        names = {"env": [guest.env_id for guest in guests.importable()], "algorithm": ALGORITHMS}
+        general = {param.name for param in self.params}
         return [
             f"--{kind} {name}"
-            for kind in names.keys() & {param.name for param in self.params}
+            for kind in names
+            if kind in general
             for name in names[kind]
             for other in self.named(Look({**look.values, kind: name})).options
             if option in other.opts

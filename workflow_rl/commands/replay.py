@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.commands.guest_options import given_settings, name_of, require_agent
-from workflow_rl.commands.named import env_of_agent
+from workflow_rl.commands.named import env_of_agent, env_of_agents
 from workflow_rl.commands.open_command import Look, Named, OpenCommand
 from workflow_rl.commands.options import (
     PATH,
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 def _named(look: Look) -> Named:
     """Return what can be chosen of an episode of the environment that the agent was trained on."""
-    agents = (env_of_agent(Path(word)) for word in look.words)
-    env_id = next(filter(None, agents), None) or look.values.get("env", default_env())
+    env_id = env_of_agents(look)
     replays = guests[env_id].replays() if env_id in guests else None
     if replays is None:
         return Named(env_id, [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib.metadata import EntryPoint
 
 from workflow_rl.environments.guest import Guest
@@ -26,9 +27,10 @@ class Guests(Mapping[str, Guest]):
     def __getitem__(self, env_id: str) -> Guest:
         if env_id not in self._imported:
             point = plug_ins("guests")[env_id]
-            self._imported[env_id] = guest = _imported(point)()
+            guest = _imported(point)()
             if guest.env_id != env_id:
                 raise GuestError(f"the guest {env_id} ({point.value}) calls itself {guest.env_id}")
+            self._imported[env_id] = guest
         return self._imported[env_id]
 
     def __contains__(self, env_id: object) -> bool:
@@ -39,6 +41,12 @@ class Guests(Mapping[str, Guest]):
 
     def __len__(self) -> int:
         return len(plug_ins("guests"))
+
+    def importable(self) -> Iterator[Guest]:
+        """Yield all guests but those that cannot be imported."""
+        for env_id in self:
+            with suppress(GuestError):
+                yield self[env_id]
 
     def bringing(self, group: str, name: str) -> Guest | None:
         """Return the guest that brings something of this name: a preset if the group is "presets",

@@ -10,6 +10,7 @@ import re
 import zipfile
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ from workflow_rl.version import __version__
 FORMAT = 2
 _PARTS = ("format", "config", "agent", "training", "policies", "run_id", "memory")
 # All that a checkpoint's pickle names. torch takes more for safe, such as a bytearray of any size.
+MOST_OF_SUBMISSION = 2**28
 _NAMES = re.compile(r"torch \w+Storage|torch\._utils _rebuild_tensor_v2|collections OrderedDict")
 _NAMING = ("GLOBAL", "INST", "STACK_GLOBAL")
 RECENT_EPISODES = 300
@@ -252,10 +254,6 @@ def _readable(path: Path) -> bytes:
     other members than Python's.
     """
     try:
-        if zipfile.is_zipfile(path) and LIST in zipfile.ZipFile(path).namelist():
-            raise CheckpointError(
-                f"{path} is a folder for a challenge, packed: unpack it, and give the policy in it"
-            )
         archive = read_archive(path)
         with zipfile.ZipFile(io.BytesIO(archive)) as members:
             names = members.namelist()
@@ -277,8 +275,20 @@ def _readable(path: Path) -> bytes:
     except CheckpointError:
         raise
     except (ValueError, zipfile.BadZipFile) as error:
+        if _is_packed_for_a_challenge(path):
+            raise CheckpointError(
+                f"{path} is a folder for a challenge, packed: unpack it, and give the policy in it"
+            ) from None
         raise CheckpointError(f"{path} is damaged, or not a checkpoint: {error}") from None
     raise CheckpointError(f"{path} is damaged, or not a checkpoint")
+
+
+def _is_packed_for_a_challenge(path: Path) -> bool:
+    if not path.is_file() or path.stat().st_size > MOST_OF_SUBMISSION:
+        return False
+    with suppress(ValueError, OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as packed:
+        return LIST in packed.namelist()
+    return False
 
 
 def _require_checkpoint(path: Path, names: list[str]) -> None:

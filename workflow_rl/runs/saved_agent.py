@@ -287,8 +287,9 @@ def load_agent(
     source = Path(path)
     if isinstance(env, str) and env not in guests:
         raise InvalidEnvironmentError(ENV, f"{env!r}: choose one of {', '.join(guests)}")
-    for env_id in (env,) if isinstance(env, str) else guests if source.exists() else ():
-        if (player := guests[env_id].player(source)) is not None:
+    asked = [guests[env]] if isinstance(env, str) else []
+    for guest in asked or (guests.importable() if source.exists() else ()):
+        if (player := guest.player(source)) is not None:
             return cast(Team, player)
     policy, environment = load_player(source, None, greedy, env if callable(env) else None, trust)
     if isinstance(policy, TeamPolicy):

@@ -37,6 +37,10 @@ def resolve(given: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str,
     values["env_args"] = {**off_policy_args(values["algorithm"], values["env"], asked), **asked}
     environment = environment_of(values)
     values["env_args"] = dict(environment.args)
+    if values["env"] in guests and (both := constants.keys() & environment.args.keys()):
+        raise ConfigError(
+            "env", f"{values['env']} calls its argument {min(both)} as a run calls its own field"
+        )
     values["settings"] = _settings(
         values["algorithm"], environment, preset.get("settings", {}), given.get("settings")
     )

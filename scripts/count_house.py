@@ -1,4 +1,4 @@
-"""Count what the house weighs: what a run imports, what help shows, lines, and names.
+"""Count how large the package is: what a run imports, the options that --help shows, lines, names.
 
 python scripts/count_house.py
 """

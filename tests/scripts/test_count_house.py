@@ -1,4 +1,4 @@
-"""What the house is said to weigh."""
+"""The names and lines that `count_house.py` counts."""
 
 from __future__ import annotations
 

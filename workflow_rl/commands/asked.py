@@ -60,7 +60,7 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
     look = look_at(options)
     try:
         own = {*find(named_algorithm(look)).settings.model_fields}
-    except ConfigError:  # Only a file names the algorithm. Whoever reads the file says so.
+    except ConfigError:  # Only the resumed run names the algorithm: `resumed_plan` decides.
         own = set()
     env = named_env(look)
     of_guest = {*guests[env].arguments().model_fields} if env in guests else set()

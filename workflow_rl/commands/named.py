@@ -27,8 +27,8 @@ def look_at(options: Mapping[str, Any]) -> Look:
 
 
 def named_env(look: Look) -> str:
-    """Return the environment of a training's command line: the option's, the resumed run's, the
-    preset's, or else the default."""
+    """Return the environment of a training's command line: that of --env, of the resumed run, of
+    the preset, or else the default."""
     return str(_named("env", look) or default_env())
 
 
@@ -51,8 +51,11 @@ def _resumed(values: Mapping[str, str]) -> Path | None:
 
 
 def env_of_agents(look: Look) -> str:
-    """Return the environment of the agent that a command line names: the one that the agent was
-    trained on, the one of --env, the one that an agent of this name is for, or the default."""
+    """Return the environment for the agent that a command line names.
+
+    The environment that an existing file was trained on comes first, then --env, then the
+    environment that a released agent of this name is for, then the default.
+    """
     paths = [Path(word) for word in look.words]
     of_files = (env_of_agent(path) for path in paths if os.path.exists(path))
     if found := next(filter(None, of_files), None) or look.values.get("env"):

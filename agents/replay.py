@@ -38,7 +38,7 @@ class Transitions(NamedTuple):
         return len(self.reward)
 
 
-def joined(parts: Sequence[Transitions]) -> Transitions:
+def joined_transitions(parts: Sequence[Transitions]) -> Transitions:
     """Return the steps of all parts, one part after another."""
     return Transitions._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
@@ -51,7 +51,7 @@ def transitions_of(trajectories: Sequence[Trajectory]) -> Transitions:
         terminated[-1] = one.terminated
         next_obs = np.concatenate([one.obs[1:], one.last_obs[None]])
         parts.append(Transitions(one.obs, one.action, one.reward, next_obs, terminated))
-    return joined(parts)
+    return joined_transitions(parts)
 
 
 class ReplayBuffer:

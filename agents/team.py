@@ -195,7 +195,7 @@ def split(
             )
 
 
-def layout_of(values: Mapping[str, Any]) -> TeamLayout:
+def team_layout(values: Mapping[str, Any]) -> TeamLayout:
     """Return the layout that `to_plain` gave. Raises TypeError for what is none."""
     plain: dict[str, Any] = {n: tuple(v) if type(v) is list else v for n, v in values.items()}
     layout = TeamLayout(**plain)

@@ -34,7 +34,7 @@ from workflow_rl.reporting.harness import in_turns, machine_name, spread, text_t
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.drawing import save_png
 from workflow_rl.runs.folder import is_finished, read_config, read_metrics
-from workflow_rl.runs.loop import train
+from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.presets import PRESETS
 from workflow_rl.runs.returns import Metrics
 
@@ -135,7 +135,7 @@ def trained(config: TrainConfig, path: Path, last_update: int | None, seed: int)
             shutil.rmtree(path)
     if not path.exists():
         config.environment.check()  # Compiles what its workers would each compile.
-        train(config, path, quiet=True, last_update=last_update)
+        train_policy(config, path, quiet=True, last_update=last_update)
     return read_metrics(path)
 
 

@@ -26,7 +26,7 @@ from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.reporting.harness import text_table
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.folder import read_config
-from workflow_rl.runs.learner import load_agent, make_agent
+from workflow_rl.runs.learner import make_agent, restored_agent
 from workflow_rl.runs.trust import trusted_config
 
 
@@ -39,7 +39,7 @@ def main(run: Path, episodes: int, steps: int, seed: int) -> None:
     config = trusted_config(read_config(run))
     agent, file = make_agent(config), run / "checkpoint.pt"
     try:
-        load_agent(agent, load_checkpoint(file), file)
+        restored_agent(agent, load_checkpoint(file), file)
     except CheckpointError as error:
         raise click.ClickException(str(error)) from None
     if not isinstance(agent, MBPOAgent) or agent.dynamics is None:

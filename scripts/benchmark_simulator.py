@@ -21,7 +21,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.simulator_speed import POLICIES, cores, make_rows, make_variants, measure
+from workflow_rl.cage2.simulator_speed import (
+    POLICIES,
+    cores,
+    measured_speeds,
+    speed_rows,
+    speed_variants,
+)
 from workflow_rl.cage2.simulator_speed_report import best_batches, speed_figure, speed_table
 from workflow_rl.commands.outputs import output_options, require_outputs, write_outputs
 from workflow_rl.reporting.harness import machine_name
@@ -49,9 +55,9 @@ def main(**options: Any) -> None:
     rows: list[dict[str, Any]] = []
     for red_agent in dict.fromkeys(options["red_agents"]):
         counts = cores(("one", "all"))
-        variants = make_variants(red_agent, options["compiled_envs"], POLICIES, counts)
+        variants = speed_variants(red_agent, options["compiled_envs"], POLICIES, counts)
         try:
-            rows += make_rows(variants, measure(variants, rounds, seconds, seed=0))
+            rows += speed_rows(variants, measured_speeds(variants, rounds, seconds, seed=0))
         except (BrokenProcessPool, MemoryError):
             raise click.ClickException(
                 f"--compiled-envs {max(options['compiled_envs'])}: a worker process died; "

@@ -44,7 +44,7 @@ from workflow_rl.reporting.harness import in_turns, machine_name, spread, text_t
 from workflow_rl.runs.batches import episode_specs
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import Learner, make_agent
-from workflow_rl.runs.loop import make_collector, make_pool, train, train_together
+from workflow_rl.runs.loop import make_collector, make_pool, train_policy, train_together
 
 COMPILED = {"simulator": "compiled"}
 POOLS = {"behind pipes": NONE, "on Ray": LOCAL}
@@ -67,7 +67,7 @@ def measure(title: str, turns: dict[str, Turn], rounds: int, unit: str = "episod
 def trained(config: TrainConfig) -> dict[str, Any]:
     """Return the summary of a whole training run."""
     with tempfile.TemporaryDirectory() as folder:
-        return train(config, Path(folder), quiet=True)
+        return train_policy(config, Path(folder), quiet=True)
 
 
 def policy_of(config: TrainConfig) -> Policy:

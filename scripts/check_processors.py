@@ -58,8 +58,8 @@ main()
 CHAMPION = """
 import sys
 from pathlib import Path
-from workflow_rl.cage4.champion.recipe import Recipe
-Recipe().train(Path(sys.argv[1]), 11, 12, True, episodes_per_update=4, copy_epochs=1)
+from workflow_rl.cage4.champion.recipe import Cage4Recipe
+Cage4Recipe().train(Path(sys.argv[1]), 11, 12, True, episodes_per_update=4, copy_epochs=1)
 """
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from workflow_rl.runs.intervals import over_agents
 from workflow_rl.workflows.ladder import FixCounts, obeyed
 from workflow_rl.workflows.order import Order, Workflow
-from workflow_rl.workflows.scoring import play
+from workflow_rl.workflows.scoring import play_orders
 from workflow_rl.workflows.search import METHODS, Pull
 from workflow_rl.workflows.trained import Trained
 
@@ -116,7 +116,7 @@ def placebo(runs: list[Path], episodes: int, trust: bool) -> None:
     trained, totals = Trained.load(runs, trust), []
     for what, is_placebo in (("told", False), ("told another", True)):
         played = [
-            play(
+            play_orders(
                 actor, trained.environment, trained.rules, None, range(episodes), placebo=is_placebo
             )
             for actor in trained.actors

@@ -16,11 +16,11 @@ from workflow_rl.runs.drawing import save_png
 from workflow_rl.runs.intervals import Mean, over_agents
 from workflow_rl.workflows.ladder import FixCounts, Obeyed, obeyed
 from workflow_rl.workflows.rules import MASK
-from workflow_rl.workflows.scoring import Played, play
+from workflow_rl.workflows.scoring import OrderEpisodes, play_orders
 from workflow_rl.workflows.trained import Trained
 
 
-def measured(played: list[Played]) -> tuple[Mean, Obeyed]:
+def measured(played: list[OrderEpisodes]) -> tuple[Mean, Obeyed]:
     """Return the total, and how the order was kept, of agents that differ in their seed."""
     total = over_agents(np.array([one.totals for one in played]))
     return total, obeyed(FixCounts(*np.transpose([one.fixes.over(0) for one in played])))
@@ -61,12 +61,12 @@ def draw(path: Path, rows: dict[str, tuple[Mean, Obeyed]]) -> None:
 @click.option("--episodes", default=1000, type=click.IntRange(1))
 @click.option("--output", default=Path("obedience.png"), type=click.Path(path_type=Path))
 def main(runs: tuple[Path, ...], episodes: int, output: Path) -> None:
-    by_price: dict[float, list[Played]] = {}
+    by_price: dict[float, list[OrderEpisodes]] = {}
     for run in runs:
         trained = Trained.load([run])
         args, (actor,) = trained.environment.args, trained.actors
         price = np.inf if args["obedience"] == MASK else args["penalty"]
-        played = play(actor, trained.environment, trained.rules, None, range(episodes))
+        played = play_orders(actor, trained.environment, trained.rules, None, range(episodes))
         by_price.setdefault(price, []).append(played)
     rows = {}
     for price in sorted(by_price):

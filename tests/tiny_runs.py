@@ -104,7 +104,7 @@ def run(
     if (path / "checkpoint.pt").exists():
         resumed = load_checkpoint(path / "checkpoint.pt")
     with on_counting_envs(make_envs or make_counting_envs):
-        return loop.train(
+        return loop.train_policy(
             config,
             path,
             resumed,
@@ -149,7 +149,7 @@ def remembering_agent(path: Path) -> Any:
     checkpoint = load_checkpoint(path / "checkpoint.pt")
     agent = learner.make_agent(trusted_config(TrainConfig.from_dict(checkpoint.config)))
     assert isinstance(agent, SACAgent)
-    learner.load_agent(agent, checkpoint, path)
+    learner.restored_agent(agent, checkpoint, path)
     learner.load_memory(agent, checkpoint, path)
     return agent
 

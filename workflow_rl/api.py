@@ -24,7 +24,7 @@ from workflow_rl.runs.config import TrainConfig as TrainConfig
 from workflow_rl.runs.evaluation import Evaluation, evaluate_policy
 from workflow_rl.runs.execute import execute, ready, run_folder
 from workflow_rl.runs.folder import distinct_names, read_config, read_metrics
-from workflow_rl.runs.learning_curve import known_returns, learning_curve_figure
+from workflow_rl.runs.learning_curve import learning_curve_figure, returns_of_known_agents
 from workflow_rl.runs.plan import Plan, require_no_member
 from workflow_rl.runs.population_dir import is_population, run_folders
 from workflow_rl.runs.resume import flat, require_same_run
@@ -173,7 +173,7 @@ def learning_curves(*runs: PathLike) -> Figure:
     metrics = with_returns({name: read_metrics(folder) for name, folder in folder_of.items()})
     names = list(metrics)
     configs = [read_config(folder_of[name]) for name in names]
-    first, *others = map(known_returns, configs)
+    first, *others = map(returns_of_known_agents, configs)
     about = [
         {**flat(config), "init_from": begins_with_another(folder_of[name])}
         for name, config in zip(names, configs, strict=True)

@@ -14,7 +14,7 @@ from workflow_rl.agents.mbpo.dynamics import Dynamics, Fit
 from workflow_rl.agents.mbpo.metrics import MBPOMetrics
 from workflow_rl.agents.policies.distributions import Distribution
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
-from workflow_rl.agents.replay import Transitions, joined
+from workflow_rl.agents.replay import Transitions, joined_transitions
 from workflow_rl.agents.sac.agent import SACAgent
 from workflow_rl.agents.saved import saved_number
 from workflow_rl.agents.trajectory import Trajectory
@@ -76,8 +76,8 @@ class MBPOAgent(SACAgent):
             obs = steps.next_obs[~ended]
             if not len(obs):
                 break
-        self.imagined = [*self.imagined, joined(parts)][-config.imagined_updates :]
-        self._imagined = joined(self.imagined)
+        self.imagined = [*self.imagined, joined_transitions(parts)][-config.imagined_updates :]
+        self._imagined = joined_transitions(self.imagined)
         self.on_modelling(False)
 
     def drawn(self, random: np.random.Generator) -> Transitions:
@@ -88,7 +88,7 @@ class MBPOAgent(SACAgent):
         n_imagined = round(config.imagined_share * config.batch_size)
         batch = real.at(random.integers(0, real.n_steps, config.batch_size - n_imagined))
         more = imagined.at(random.integers(0, imagined.n_steps, n_imagined))
-        return joined([batch, more])
+        return joined_transitions([batch, more])
 
     def state_dict(self) -> dict[str, Any]:
         counts = {"imagined_steps": self.imagined_steps, "modelled_steps": self.modelled_steps}

@@ -26,7 +26,7 @@ from workflow_rl.agents.policies.distributions import (
 from workflow_rl.agents.policies.networks import MLP
 from workflow_rl.agents.policies.recurrent import sigmoid
 from workflow_rl.agents.replay import Transitions
-from workflow_rl.agents.sac.stacked_mlp import Adam, StackedMLP, load
+from workflow_rl.agents.sac.stacked_mlp import Adam, StackedMLP, fill_array
 
 LOG_VARIANCE_LIMITS = (-10.0, 0.5)
 SMALLEST_SCALE = 1e-6
@@ -358,8 +358,8 @@ class Dynamics:
 
         Raises KeyError, TypeError, OverflowError or ValueError if it does not fit.
         """
-        load(self.next_obs.flat, state["next_obs"])
-        load(self.outcome.flat, state["outcome"])
+        fill_array(self.next_obs.flat, state["next_obs"])
+        fill_array(self.outcome.flat, state["outcome"])
         for optimizer, moments in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(moments)
         self.ends_seen = bool(state["ends_seen"])
@@ -367,7 +367,7 @@ class Dynamics:
         if not self.elites or not set(self.elites) <= set(range(self.config.model_members)):
             raise ValueError("its elites are none of its models")
         for ours, theirs in zip(self.scales, state["scales"], strict=True):
-            load(ours, theirs)
+            fill_array(ours, theirs)
 
 
 def nearest(numbers: FloatArray, dtype: np.dtype[Any]) -> NDArray[Any]:

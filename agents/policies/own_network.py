@@ -187,7 +187,7 @@ def kind_of(make: Callable[..., Any], name: str | None = None) -> str:
     return name
 
 
-def load(name: str) -> str:
+def load_network(name: str) -> str:
     """Return the name of a kind of network; import the class that "module:Name" names.
 
     Call this for names that the user has typed, never for those from a file. Raises ValueError.

@@ -16,7 +16,7 @@ from workflow_rl.agents.policies.policy_file import (
     unpacked,
 )
 from workflow_rl.agents.policies.team_policy import TeamParameters
-from workflow_rl.agents.team import layout_of
+from workflow_rl.agents.team import team_layout
 
 
 def save_team(file: Path | IO[bytes], team: TeamParameters, about: Mapping[str, Any]) -> None:
@@ -52,7 +52,7 @@ def _parsed(settings: dict[str, Any], arrays: dict[str, Any]) -> PolicyParameter
         members[name] = unpacked(member, own)
         n_arrays += len(own)
     policies = {name: tuple(of) for name, of in settings["policies"].items()}
-    team = TeamParameters(layout_of(settings["team"]), policies, members)
+    team = TeamParameters(team_layout(settings["team"]), policies, members)
     if n_arrays != len(arrays) or not team.fits():
         raise MisfitError("its members are of another team")
     return team

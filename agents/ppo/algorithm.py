@@ -16,7 +16,7 @@ from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoment
 from workflow_rl.agents.saved import learner_state, saved_policy
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.agents.spaces import Spaces
-from workflow_rl.agents.team import PolicyMap, TeamLayout, layout_of, policy_map
+from workflow_rl.agents.team import PolicyMap, TeamLayout, policy_map, team_layout
 
 if TYPE_CHECKING:
     from workflow_rl.agents.ppo.agent import PPOAgent
@@ -108,7 +108,7 @@ class PPO(Algorithm):
         """See Algorithm."""
         assert isinstance(settings, PPOConfig)
         if "team" in state:
-            layout = layout_of(state["team"])
+            layout = team_layout(state["team"])
             policies = _policies(settings, layout)
             states = {name: learner_state(state, name) for name in policies}
             members = {

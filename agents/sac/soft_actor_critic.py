@@ -26,7 +26,7 @@ from workflow_rl.agents.policies.distributions import (
 )
 from workflow_rl.agents.policies.networks import MLP
 from workflow_rl.agents.replay import Transitions
-from workflow_rl.agents.sac.stacked_mlp import Adam, StackedMLP, load
+from workflow_rl.agents.sac.stacked_mlp import Adam, StackedMLP, fill_array
 
 FIRST_TEMPERATURE = 0.1
 TEMPERATURE_LEARNING_RATE = 3e-3
@@ -235,7 +235,7 @@ def _sum_of_means(error: FloatArray) -> float:
     return float((error * error).mean(axis=1).sum())
 
 
-def kind_of(distribution: Distribution) -> ActionKind:
+def actions_kind(distribution: Distribution) -> ActionKind:
     """Return the kind of a distribution's actions. Raises ValueError for other distributions."""
     if isinstance(distribution, Categorical):
         return OfChoices(distribution)
@@ -275,7 +275,7 @@ class SoftActorCritic:
         self.discount = discount
         self.target_rate = target_rate
         self.target_entropy = target_entropy
-        self.kind = kind_of(network.distribution)
+        self.kind = actions_kind(network.distribution)
         actor, value = network.actor_network, network.critic_network
         assert isinstance(actor, MLP)
         assert isinstance(value, MLP)
@@ -371,9 +371,9 @@ class SoftActorCritic:
         """Continue from a `state_dict()`, with the network's present weights. Raises KeyError,
         TypeError or ValueError if it does not fit."""
         self.read()
-        load(self.critics.flat, state["critics"])
-        load(self.targets.flat, state["targets"])
-        load(self.log_temperature, state["log_temperature"])
+        fill_array(self.critics.flat, state["critics"])
+        fill_array(self.targets.flat, state["targets"])
+        fill_array(self.log_temperature, state["log_temperature"])
         if abs(self.log_temperature[0]) > LARGEST_LOG_TEMPERATURE:
             raise ValueError("its temperature is out of range")
         for name, optimizer in self.optimizers.items():

@@ -241,14 +241,14 @@ class Adam:
         if type(n_steps) is not int or not 0 <= n_steps < 2**53:
             raise ValueError(f"{n_steps} is no number of gradient steps")
         self.n_steps = n_steps
-        load(self.mean, state["mean"])
-        load(self.square, state["square"])
+        fill_array(self.mean, state["mean"])
+        fill_array(self.square, state["square"])
 
 
 BETAS = (0.9, 0.999)
 
 
-def load(array: FloatArray, saved: torch.Tensor) -> None:
+def fill_array(array: FloatArray, saved: torch.Tensor) -> None:
     """Fill an array from a tensor of its shape. Raises ValueError for other values."""
     if not isinstance(saved, torch.Tensor) or saved.dtype != torch.float32:
         raise ValueError("what it has learned was saved by another version")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflow_rl.agents.replay import ReplayBuffer, Transitions, joined, transitions_of
+from workflow_rl.agents.replay import ReplayBuffer, Transitions, joined_transitions, transitions_of
 from workflow_rl.agents.trajectory import Trajectory
 
 
@@ -104,4 +104,4 @@ def test_fewer_steps_than_there_have_been_are_refused(count: int) -> None:
 
 
 def test_joined() -> None:
-    assert joined([numbered(0, 2), numbered(5, 1)]).action.tolist() == [0, 1, 5]
+    assert joined_transitions([numbered(0, 2), numbered(5, 1)]).action.tolist() == [0, 1, 5]

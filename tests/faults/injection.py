@@ -15,7 +15,7 @@ from pathlib import Path
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.environments.env_batch import EnvBatchFactory, EpisodeError, Obs, Transitions
+from workflow_rl.environments.env_batch import EnvBatchFactory, EpisodeError, Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
@@ -85,7 +85,7 @@ class ObedientEnvs:
         self._obey("reset")
         return self._envs.reset(envs, specs)
 
-    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         self._obey("step")
         time.sleep(self._delay)
         return self._envs.step(envs, actions)
@@ -105,7 +105,7 @@ class UnplayableEpisode:
         self._specs.update(zip(envs, specs, strict=True))
         return self._envs.reset(envs, specs)
 
-    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         for spec in (self._specs[env] for env in envs):
             if spec.number == self._number:
                 raise EpisodeError(spec) from ArithmeticError("it cannot be played")

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from scripts.benchmark_model import main
 from tests import tiny_runs
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.loop import train
+from workflow_rl.runs.loop import train_policy
 
 MODEL = {"model_members": 2, "model_elites": 1, "model_hidden_sizes": (8,)}
 
@@ -21,7 +21,7 @@ def config_of(algorithm: str) -> TrainConfig:
 
 @pytest.mark.parametrize("algorithm", ["mbpo", "sac"])
 def test_a_runs_model(algorithm: str, tmp_path: Path) -> None:
-    train(config_of(algorithm), tmp_path / "run", quiet=True)
+    train_policy(config_of(algorithm), tmp_path / "run", quiet=True)
     arguments = [str(tmp_path / "run"), "--episodes", "2", "--steps", "3"]
     result = CliRunner().invoke(main, arguments)
     if algorithm == "sac":

@@ -29,7 +29,7 @@ def test_an_evaluation_is_a_short_text() -> None:
 def test_learning_curves_are_a_figure(tmp_path: Path) -> None:
     for seed in (0, 1):
         with on_counting_envs():
-            loop.train(config_of(seed=seed), tmp_path / f"seed-{seed}", quiet=True)
+            loop.train_policy(config_of(seed=seed), tmp_path / f"seed-{seed}", quiet=True)
     figure = workflow_rl.learning_curves(tmp_path / "seed-0", str(tmp_path / "seed-1"))
     assert isinstance(figure, Figure)
     labels = [line.get_label() for line in figure.axes[0].get_lines()]

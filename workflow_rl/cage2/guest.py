@@ -68,9 +68,9 @@ class Cage2Guest(Guest):
         return known_returns(args)
 
     def choose_best(self, run_path: Path, quiet: bool) -> str | None:
-        from workflow_rl.cage2.scoring.selection import choose_best
+        from workflow_rl.cage2.scoring.selection import choose_best_candidate
 
-        return choose_best(run_path, quiet)
+        return choose_best_candidate(run_path, quiet)
 
     def scoring(self) -> Scoring:
         from workflow_rl.cage2.scoring.scoring import Cage2Scoring
@@ -78,9 +78,9 @@ class Cage2Guest(Guest):
         return Cage2Scoring()
 
     def champion_recipe(self) -> ChampionRecipe:
-        from workflow_rl.cage2.agent.champion import Recipe
+        from workflow_rl.cage2.agent.champion import Cage2Recipe
 
-        return Recipe()
+        return Cage2Recipe()
 
     def parity(self) -> Any:
         from workflow_rl.cage2.commands.parity import parity

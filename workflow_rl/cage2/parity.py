@@ -191,7 +191,7 @@ def _facts(simulator: Simulator) -> dict[str, Any]:
     }
 
 
-class Share(NamedTuple):
+class WorkShare(NamedTuple):
     """Episodes of a pair of agents that one process plays in turn. networks: compare them too."""
 
     red_agent: str
@@ -203,7 +203,7 @@ class Share(NamedTuple):
 
 def shares_of(
     red_agents: Sequence[str], agents: dict[str, ScriptedAgent], seeds: range, n_networks: int
-) -> Iterator[Share]:
+) -> Iterator[WorkShare]:
     """Yield the shares pair by pair, in the order of the seeds.
 
     The networks are compared in the first `n_networks` episodes of each pair.
@@ -211,7 +211,7 @@ def shares_of(
     for red_agent, (blue, agent) in itertools.product(red_agents, agents.items()):
         for part, networks in ((seeds[:n_networks], True), (seeds[n_networks:], False)):
             for i in range(0, len(part), EPISODES_OF_A_SHARE):
-                yield Share(red_agent, blue, agent, part[i : i + EPISODES_OF_A_SHARE], networks)
+                yield WorkShare(red_agent, blue, agent, part[i : i + EPISODES_OF_A_SHARE], networks)
 
 
 @functools.cache
@@ -219,7 +219,7 @@ def _lock_step(simulator: str, max_steps: int) -> LockStep:
     return LockStep(simulator, max_steps)
 
 
-def _first_difference(share: Share, simulator: str, max_steps: int) -> Difference | None:
+def _first_difference(share: WorkShare, simulator: str, max_steps: int) -> Difference | None:
     lock_step = _lock_step(simulator, max_steps)
     lock_step.networks = share.networks
     for seed in share.seeds:
@@ -230,7 +230,7 @@ def _first_difference(share: Share, simulator: str, max_steps: int) -> Differenc
 
 
 def first_differences(
-    shares: Sequence[Share], simulator: str, max_steps: int, n_workers: int
+    shares: Sequence[WorkShare], simulator: str, max_steps: int, n_workers: int
 ) -> Iterator[Difference | None]:
     """Yield the first difference of each share, if any, in the order of the shares."""
     # The simulator is compiled once here, for all processes.

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.numpy_policy import FloatArray, NumpyPolicy, PolicyParameters
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.cage2.compiled.simulator import Simulator
+from workflow_rl.cage2.compiled.simulator import BatchedSimulator
 from workflow_rl.cage2.env.arguments import OBS_SIZE
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
@@ -38,7 +38,7 @@ MAX_STEPS = 100
 N_GROUPS = 10
 
 
-class Variant(NamedTuple):
+class SpeedVariant(NamedTuple):
     """What a row measures. simulator: a key of CYBORGS, or COMPILED. policy: one of POLICIES."""
 
     simulator: str
@@ -57,16 +57,16 @@ Play: TypeAlias = Callable[[float], float]
 """Plays on for the given seconds, and returns steps per second."""
 
 
-def make_variants(
+def speed_variants(
     red_agent: str, n_envs: Sequence[int], policies: Sequence[str], n_workers: Sequence[int]
-) -> list[Variant]:
+) -> list[SpeedVariant]:
     """Return CybORG's two variants, stock first, and every combination for the compiled simulator.
 
     No worker is without an env, and no combination occurs twice.
     """
-    cyborgs = [Variant(name, red_agent) for name in CYBORGS]
+    cyborgs = [SpeedVariant(name, red_agent) for name in CYBORGS]
     compiled = [
-        Variant(COMPILED, red_agent, policy, envs, min(workers, envs))
+        SpeedVariant(COMPILED, red_agent, policy, envs, min(workers, envs))
         for workers in n_workers
         for policy in policies
         for envs in n_envs
@@ -74,8 +74,8 @@ def make_variants(
     return list(dict.fromkeys(cyborgs + compiled))
 
 
-def measure(
-    variants: Sequence[Variant], rounds: int, seconds: float, seed: int
+def measured_speeds(
+    variants: Sequence[SpeedVariant], rounds: int, seconds: float, seed: int
 ) -> list[list[float]]:
     """Return each variant's steps per second, one a round. seconds: length of a turn.
 
@@ -107,7 +107,7 @@ def measure(
 
 
 def _take_turn(
-    workers: Sequence[ProcessPoolExecutor], variant: Variant, seconds: float, seed: int, _: int
+    workers: Sequence[ProcessPoolExecutor], variant: SpeedVariant, seconds: float, seed: int, _: int
 ) -> float:
     turns = [
         workers[i].submit(_play, variant, share, seconds, seed + i)
@@ -116,13 +116,13 @@ def _take_turn(
     return sum(turn.result() for turn in turns)
 
 
-def _play(variant: Variant, n_envs: int, seconds: float, seed: int) -> float:
+def _play(variant: SpeedVariant, n_envs: int, seconds: float, seed: int) -> float:
     """Take a turn, in a worker."""
     return _make_play(variant, n_envs, seed)(seconds)
 
 
 @functools.cache
-def _make_play(variant: Variant, n_envs: int, seed: int) -> Play:
+def _make_play(variant: SpeedVariant, n_envs: int, seed: int) -> Play:
     """Make what a worker keeps from turn to turn: envs in their episodes, and what acts in them."""
     if variant.simulator != COMPILED:
         env = Cage2Env(variant.red_agent, MAX_STEPS, CYBORGS[variant.simulator])
@@ -172,7 +172,7 @@ class StaggeredEnvs:
 
     def __init__(self, red_agent: str, n_envs: int, seed: int) -> None:
         self.n_envs = n_envs
-        self.simulator = Simulator(n_envs)
+        self.simulator = BatchedSimulator(n_envs)
         self._red_agent = RED_AGENTS.index(red_agent)
         self._random = np.random.default_rng(seed)
         groups = np.arange(n_envs) * N_GROUPS // n_envs
@@ -212,7 +212,7 @@ def random_actions(n_envs: int, seed: int) -> Iterator[NDArray[np.int64]]:
 
 
 def network_actions(
-    simulator: Simulator, policy: NumpyPolicy, seed: int
+    simulator: BatchedSimulator, policy: NumpyPolicy, seed: int
 ) -> Iterator[NDArray[np.int64]]:
     """Yield actions [N] for step after step, sampled for the step's observations."""
     randoms = [np.random.default_rng(seed)] * len(simulator.states)
@@ -235,15 +235,15 @@ def untrained_parameters(seed: int) -> PolicyParameters:
     return PolicyParameters(tuple(weights), biases, config.activation)
 
 
-def bytes_per_env(simulator: Simulator) -> int:
+def bytes_per_env(simulator: BatchedSimulator) -> int:
     """Return the size of what the simulator keeps for one env: a state and a row of every array."""
     arrays = [array for array in vars(simulator).values() if isinstance(array, np.ndarray)]
     # A view counts with the array that it shows.
     return sum(array.nbytes for array in arrays if array.base is None) // len(simulator.states)
 
 
-def make_rows(
-    variants: Sequence[Variant], rates: Sequence[Sequence[float]]
+def speed_rows(
+    variants: Sequence[SpeedVariant], rates: Sequence[Sequence[float]]
 ) -> list[dict[str, Any]]:
     """Return a row for each variant, as the JSON file has them: medians over the rounds.
 
@@ -258,7 +258,7 @@ def make_rows(
         best[_line(variant)] = max(best.get(_line(variant), rounds), rounds, key=statistics.median)
     made_with = environment() | {"numba": package_version("numba")}
     made_with["usable_cores"] = made_with.pop("cores")
-    size = bytes_per_env(Simulator(1))
+    size = bytes_per_env(BatchedSimulator(1))
     return [
         {
             "simulator": variant.simulator,
@@ -280,7 +280,7 @@ def make_rows(
     ]
 
 
-def _line(variant: Variant) -> tuple[str, str, bool]:
+def _line(variant: SpeedVariant) -> tuple[str, str, bool]:
     return variant.simulator, variant.policy, variant.n_workers > 1
 
 

@@ -85,9 +85,9 @@ class Cage4Guest(Guest):
         return Cage4Scoring()
 
     def champion_recipe(self) -> ChampionRecipe:
-        from workflow_rl.cage4.champion.recipe import Recipe
+        from workflow_rl.cage4.champion.recipe import Cage4Recipe
 
-        return Recipe()
+        return Cage4Recipe()
 
     def made_agent(self, path: Path) -> str | None:
         from workflow_rl.cage4.agent.champion import made_at

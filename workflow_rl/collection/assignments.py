@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.collection.env_positions import EnvPosition, advance, skip
+from workflow_rl.collection.env_positions import EnvPosition, advance_positions, skip
 from workflow_rl.collection.messages import Command, Request, Unroll
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -154,7 +154,7 @@ class UnrollAssignments:
 
     def answered(self, worker: int, trajectories: Sequence[Trajectory]) -> bool:
         """Advance the positions. Return whether the unroll came: it comes as a whole."""
-        advance(self.positions, trajectories)
+        advance_positions(self.positions, trajectories)
         return bool(trajectories)
 
     def lost(self, worker: int, unplayable: int | None = None) -> None:

@@ -61,7 +61,7 @@ def first_positions(
     return [first._replace(episode=first_episode + env) for env in range(n_envs)]
 
 
-def advance(positions: list[EnvPosition], trajectories: Iterable[Trajectory]) -> None:
+def advance_positions(positions: list[EnvPosition], trajectories: Iterable[Trajectory]) -> None:
     """Move the positions past these trajectories. Those of one env must come in order."""
     env_of = {position.episode: env for env, position in enumerate(positions)}
     for trajectory in trajectories:

@@ -13,7 +13,7 @@ from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.recorder import EpisodeRecorder
-from workflow_rl.environments.env_batch import EnvBatch, Obs, Transitions
+from workflow_rl.environments.env_batch import EnvBatch, Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
 NextSpec: TypeAlias = Callable[[int], EpisodeSpec | None]
@@ -109,7 +109,7 @@ class Player:
         returns = np.zeros(len(specs))
         ended = np.zeros(len(specs), bool)
         seen = [deque[Obs](maxlen=burn_in + 1) for _ in specs]
-        for rows, transitions in replay(self._envs.reset, self._envs.step, specs, actions):
+        for rows, transitions in replay_episodes(self._envs.reset, self._envs.step, specs, actions):
             if not len(obs):
                 obs = np.array(transitions.obs)
             obs[rows] = transitions.obs
@@ -131,12 +131,12 @@ class Player:
             )
 
 
-def replay(
+def replay_episodes(
     reset: Callable[[list[int], list[EpisodeSpec]], Obs],
-    step: Callable[[list[int], Actions], Transitions],
+    step: Callable[[list[int], Actions], StepAnswers],
     specs: Mapping[int, EpisodeSpec],
     actions: Mapping[int, Actions | list[Any]],
-) -> Iterator[tuple[list[int], Transitions]]:
+) -> Iterator[tuple[list[int], StepAnswers]]:
     """Play episodes again, side by side, as far as their actions go, or to their ends.
 
     reset, step: of an EnvBatch. specs, actions: by env, `M` in all.
@@ -159,7 +159,7 @@ def replay(
                 del left[row]
 
 
-def at_reset(obs: Obs) -> Transitions:
+def at_reset(obs: Obs) -> StepAnswers:
     """Return the transitions of a reset: obs [M, D], no rewards, no ends."""
     nothing = np.zeros(len(obs))
-    return Transitions(obs, nothing, nothing.astype(bool), nothing.astype(bool))
+    return StepAnswers(obs, nothing, nothing.astype(bool), nothing.astype(bool))

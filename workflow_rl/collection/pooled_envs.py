@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.collection.failures import WorkerError
 from workflow_rl.collection.messages import Command
-from workflow_rl.collection.player import replay
+from workflow_rl.collection.player import replay_episodes
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.trace import COLLECTOR, Activity
-from workflow_rl.environments.env_batch import Obs, Transitions
+from workflow_rl.environments.env_batch import Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
 # The multiplier of Knuth's MMIX. Any large odd number would do.
@@ -67,7 +67,7 @@ class PooledEnvs:
 
         return self._ask_all(envs, Command.RESET, payload_for).obs
 
-    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         """Step each of M envs once. actions: [M] or [M, K]."""
         row_of = {env: row for row, env in enumerate(envs)}
         for env, action in zip(envs, actions, strict=True):
@@ -91,7 +91,7 @@ class PooledEnvs:
 
     def _ask_all(
         self, envs: Sequence[int], command: Command, payload_for: Callable[[Sequence[int]], Any]
-    ) -> Transitions:
+    ) -> StepAnswers:
         """Ask every worker that has some of the envs, and wait for all answers: the barrier."""
         groups: dict[int, list[int]] = {}
         for env in envs:
@@ -104,7 +104,7 @@ class PooledEnvs:
                 self._pool.send(worker, command, payload_for(group))
             except WorkerError as error:
                 failed[worker] = error
-        answers: list[Transitions] = []
+        answers: list[StepAnswers] = []
         self._pool.trace.mark(COLLECTOR, Activity.WAITING)
         for worker, group in groups.items():
             if worker not in failed:
@@ -123,20 +123,20 @@ class PooledEnvs:
         # From the order of the workers to that of `envs`.
         row_of = {env: row for row, env in enumerate(itertools.chain(*groups.values()))}
         rows = [row_of[env] for env in envs]
-        transitions = Transitions._make(
+        transitions = StepAnswers._make(
             np.concatenate(part)[rows] for part in zip(*answers, strict=True)
         )
         self._n_answers[envs] += 1
         self._digests[envs] = digests_after(self._digests[envs], transitions)
         return transitions
 
-    def _receive(self, worker: int) -> Transitions:
+    def _receive(self, worker: int) -> StepAnswers:
         transitions, busy_seconds = self._pool.receive(worker)
         self.busy_seconds += busy_seconds
-        assert isinstance(transitions, Transitions)
+        assert isinstance(transitions, StepAnswers)
         return transitions
 
-    def _recover(self, worker: int, error: WorkerError, group: Sequence[int]) -> Transitions:
+    def _recover(self, worker: int, error: WorkerError, group: Sequence[int]) -> StepAnswers:
         """Replace a worker and bring back its envs. Return the last transitions of the group."""
         envs = [env for env in self._specs if env % self._pool.n_workers == worker]
         while True:
@@ -149,27 +149,27 @@ class PooledEnvs:
                 error = next_error
             else:
                 rows = [envs.index(env) for env in group]
-                return Transitions._make(column[rows] for column in last)
+                return StepAnswers._make(column[rows] for column in last)
 
-    def _replayed(self, worker: int, envs: Sequence[int]) -> Transitions:
+    def _replayed(self, worker: int, envs: Sequence[int]) -> StepAnswers:
         """Play a new worker's episodes again. Return the envs' last transitions.
 
         Every step has a deadline of its own, so that a sound worker is not taken for one that
         hangs, however long the episodes are.
         """
 
-        def ask(command: Command, asked: Sequence[int], what: Any) -> Transitions:
+        def ask(command: Command, asked: Sequence[int], what: Any) -> StepAnswers:
             self._pool.send(worker, command, (self._local(asked), what))
             return self._receive(worker)
 
-        steps = replay(
+        steps = replay_episodes(
             lambda *asked: ask(Command.RESET, *asked).obs,
             functools.partial(ask, Command.STEP),
             {env: self._specs[env] for env in envs},
             {env: self._actions[env] for env in envs},
         )
         digests = np.zeros(len(envs), np.uint64)
-        last: Transitions | None = None
+        last: StepAnswers | None = None
         for n_answers, (rows, transitions) in enumerate(steps):
             last = last or transitions
             for column, answer in zip(last, transitions, strict=True):
@@ -187,7 +187,7 @@ class PooledEnvs:
         return last
 
 
-def digests_after(digests: NDArray[np.uint64], answers: Transitions) -> NDArray[np.uint64]:
+def digests_after(digests: NDArray[np.uint64], answers: StepAnswers) -> NDArray[np.uint64]:
     """Add answers of M envs to the digests [M] of their earlier answers.
 
     Polynomials modulo 2**64 (Knuth 1998, section 6.4), for all envs at once.

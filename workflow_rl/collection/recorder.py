@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.environments.env_batch import Obs, Transitions
+from workflow_rl.environments.env_batch import Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
 BLOCK_STEPS = 128
@@ -83,7 +83,7 @@ class EpisodeRecorder:
         self,
         actions: Actions,
         log_probs: NDArray[np.float32],
-        transitions: Transitions,
+        transitions: StepAnswers,
         policy_version: int,
     ) -> list[Trajectory]:
         """Add a step of the envs that play, all arrays [M, ...].

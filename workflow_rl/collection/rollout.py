@@ -157,7 +157,7 @@ def in_order(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
     return sorted(trajectories, key=lambda t: (t.episode, t.steps_before))
 
 
-def joined(rollouts: Sequence[Rollout]) -> Rollout:
+def joined_rollouts(rollouts: Sequence[Rollout]) -> Rollout:
     """Join rollouts of the same workers, oldest first, into one."""
     return rollouts[-1]._replace(
         trajectories=in_order(t for rollout in rollouts for t in rollout.trajectories),

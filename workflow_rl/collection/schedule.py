@@ -19,7 +19,7 @@ from workflow_rl.collection.rollout import (
     Following,
     NothingPlayableError,
     Rollout,
-    joined,
+    joined_rollouts,
 )
 from workflow_rl.collection.trace import Activity
 from workflow_rl.environments.episode import EpisodeSpec
@@ -225,7 +225,7 @@ class FreeRunning(Schedule):
             held_seconds, self._held_seconds = self._held_seconds, 0.0
             queue_length = len(self._waiting)
             self._changed.notify_all()
-        return joined(dropped + taken)._replace(
+        return joined_rollouts(dropped + taken)._replace(
             queue_length=queue_length, held_seconds=held_seconds
         )
 
@@ -260,7 +260,9 @@ class FreeRunning(Schedule):
         with self._changed:
             while self._to_put:
                 if self._drop and len(self._waiting) == self._capacity:
-                    self._dropped = [joined([*self._dropped, self._waiting.popleft().dropped()])]
+                    self._dropped = [
+                        joined_rollouts([*self._dropped, self._waiting.popleft().dropped()])
+                    ]
                 if len(self._waiting) == self._capacity:
                     self._hold()
                 if len(self._waiting) == self._capacity:

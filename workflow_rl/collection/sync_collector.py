@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from workflow_rl.agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.collection.env_positions import EnvPosition, advance, player_at, skip
+from workflow_rl.collection.env_positions import EnvPosition, advance_positions, player_at, skip
 from workflow_rl.collection.player import Player, play_episodes
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.pooled_envs import PooledEnvs, UnplayableEpisode
@@ -60,7 +60,7 @@ class SyncCollector:
             self._player = None
 
         rollout = self._rollout(play, leave_out)
-        advance(self._positions, rollout.trajectories)
+        advance_positions(self._positions, rollout.trajectories)
         return rollout._replace(positions=tuple(self._positions))
 
     def _rollout(

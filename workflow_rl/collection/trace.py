@@ -51,7 +51,7 @@ class Activity(IntEnum):
     HELD = 14
 
 
-def unpacked(marked: int) -> tuple[int, Activity]:
+def unpacked_marks(marked: int) -> tuple[int, Activity]:
     """Return a mark's time, in nanoseconds of a clock that all processes share, and activity."""
     return marked >> ACTIVITY_BITS, Activity(marked & (1 << ACTIVITY_BITS) - 1)
 
@@ -126,7 +126,9 @@ class Trace:
         Times are in microseconds from the first mark.
         """
         rows = sorted(self._rows, key=_place)
-        start = min((unpacked(marks[0])[0] for marks in self._rows.values() if marks), default=0)
+        start = min(
+            (unpacked_marks(marks[0])[0] for marks in self._rows.values() if marks), default=0
+        )
         events = [_metadata("process_name", 1, {"name": "workflow_rl"})]
         for tid, row in enumerate(rows, 1):
             events.append(_metadata("thread_name", tid, {"name": row}))
@@ -153,7 +155,7 @@ def _metadata(name: str, tid: int, args: Mapping[str, Any]) -> str:
 
 def _events(marks: array[int], tid: int, start: int) -> Iterator[str]:
     for marked, following in pairwise(marks):
-        (begin, activity), (end, next_activity) = unpacked(marked), unpacked(following)
+        (begin, activity), (end, next_activity) = unpacked_marks(marked), unpacked_marks(following)
         # Nobody knows when the last activity of a dead process ended.
         if activity != Activity.IDLE and next_activity != Activity.STARTING:
             yield (

@@ -30,7 +30,9 @@ _steps_together: dict[str, bool] = {}
 _log = logging.getLogger(__name__)
 
 
-def learn(environment: Environment, timeout: float = TIMEOUT, plays: bool = False) -> str | None:
+def learn_facts(
+    environment: Environment, timeout: float = TIMEOUT, plays: bool = False
+) -> str | None:
     """Learn the spaces of a user's environment from a worker, unless they are known.
 
     timeout: seconds within which each call of the environment must return. plays: whether the
@@ -56,7 +58,7 @@ def learn(environment: Environment, timeout: float = TIMEOUT, plays: bool = Fals
 def check(environment: Environment, timeout: float = TIMEOUT) -> str | None:
     """Learn the spaces, and play: see `Environment.check`. Raises InvalidEnvironmentError."""
     if isinstance(environment, GymnasiumEnvironment):
-        return learn(environment, timeout, plays=True)
+        return learn_facts(environment, timeout, plays=True)
     return environment.check()
 
 

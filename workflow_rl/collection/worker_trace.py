@@ -13,7 +13,7 @@ from workflow_rl.collection.trace import ACTIVITY_BITS, Activity
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.distributions import Actions, Choice
     from workflow_rl.agents.policies.numpy_policy import Actor
-    from workflow_rl.environments.env_batch import EnvBatch, Obs, Transitions
+    from workflow_rl.environments.env_batch import EnvBatch, Obs, StepAnswers
     from workflow_rl.environments.episode import EpisodeSpec
 
 # Nanoseconds between messages with marks. At every step of a barrier they would cost several
@@ -76,7 +76,7 @@ class WorkerMarks:
 class TracedEnvs:
     """Envs that mark resetting and, while watched, stepping."""
 
-    step: Callable[..., Transitions]
+    step: Callable[..., StepAnswers]
 
     def __init__(self, envs: EnvBatch, marks: WorkerMarks) -> None:
         self.n_envs = envs.n_envs
@@ -94,7 +94,7 @@ class TracedEnvs:
         self._marks.turn_to(Activity.RESETTING)
         return self._envs.reset(envs, specs)
 
-    def _first_step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+    def _first_step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         self._marks.add(_STEPPING)
         if self._marks.actor is not None:
             self.step = self._envs.step

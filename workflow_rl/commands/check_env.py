@@ -49,7 +49,7 @@ def check_env(
     environment = GymnasiumEnvironment(made or env_id, dict(env_arg))
     has_problems = False
     try:
-        trial.learn(environment, worker_timeout)
+        trial.learn_facts(environment, worker_timeout)
         spaces = environment.spaces()
         team = spaces.team
         seen = (

@@ -36,11 +36,11 @@ from workflow_rl.reporting.compare_modes import (
     DEFAULT_MODES,
     ON_POLICY,
     REFERENCE,
-    Run,
+    ModeRun,
     alf_configs,
     make_alf_rows,
-    make_rows,
     mode_config,
+    mode_rows,
     train_all,
 )
 from workflow_rl.reporting.compare_modes_report import (
@@ -162,13 +162,13 @@ def _choose_target(options: dict[str, Any], names: Sequence[str]) -> None:
 
 
 def _report(
-    mode_runs: Mapping[str, Sequence[Run]],
-    runs: Mapping[str, Sequence[Run]],
+    mode_runs: Mapping[str, Sequence[ModeRun]],
+    runs: Mapping[str, Sequence[ModeRun]],
     ks: Sequence[int],
     config: TrainConfig,
     options: Mapping[str, Any],
 ) -> None:
-    rows = make_rows(mode_runs, options["target_return"])
+    rows = mode_rows(mode_runs, options["target_return"])
     alf_rows = make_alf_rows(runs, ks)
     budget = f"{config.total_episodes} episodes"
     if config.total_episodes is None:

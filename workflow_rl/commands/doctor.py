@@ -20,7 +20,7 @@ def doctor() -> None:
     command exits with 1 if something is wrong, and names the likeliest fix.
     """
     wrong = 0
-    machine = installation.versions, installation.machine, installation.memory
+    machine = installation.versions, installation.processor_and_cores, installation.memory
     of_guests = [check for guest in guests.importable() for check in guest.findings()]
     for check in (*machine, *of_guests):
         for finding in findings_of(check):

@@ -54,7 +54,7 @@ MOST_OF_SCORES = 2**28
 WORKER_TIMEOUT = 60.0
 
 
-class Player(NamedTuple):
+class Scored(NamedTuple):
     """Who is scored.
 
     actor, environment: None for an agent that the settings name. actions: how the agent chooses:
@@ -160,7 +160,7 @@ def evaluate(**options: Any) -> None:
                 f"--stochastic goes with a checkpoint, not with --agent {options['agent']}"
             )
         is_file = Path(options["agent"]).exists()
-        player = Player(options["agent"], "greedy" if is_file else "scripted")
+        player = Scored(options["agent"], "greedy" if is_file else "scripted")
     for name, value in [("video", options["video"]), *settings]:
         if isinstance(value, Path):
             require_writable_folder(value, spelling(name))
@@ -243,7 +243,7 @@ def _blamed(options: Collection[str] = ()) -> Callable[[str], str]:
     return lambda name: spelling(name) if name in options else "RUN_OR_CHECKPOINT"
 
 
-def _load(source: Path, options: Mapping[str, Any]) -> Player:
+def _load(source: Path, options: Mapping[str, Any]) -> Scored:
     """Return the agent of RUN_OR_CHECKPOINT. Raise CheckpointError or InvalidEnvironmentError."""
     from workflow_rl.agents.policies.archive import MOST_BYTES
     from workflow_rl.runs.saved_agent import load_player, saved_path
@@ -256,10 +256,10 @@ def _load(source: Path, options: Mapping[str, Any]) -> Player:
     actor, environment = load_player(
         path, greedy=greedy, trust=options["trust"], worker_timeout=timeout, plays=True
     )
-    return Player(str(path), "greedy" if greedy else "sampled", actor, environment, digest)
+    return Scored(str(path), "greedy" if greedy else "sampled", actor, environment, digest)
 
 
-def _write(path: Path, scores: Scores, scoring: Scoring, player: Player) -> str:
+def _write(path: Path, scores: Scores, scoring: Scoring, player: Scored) -> str:
     """Write the scores as JSON. Return a line that says so, and if they replace scores of more
     episodes."""
     from workflow_rl.runs.evaluation import AGENT_DIGEST

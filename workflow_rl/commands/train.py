@@ -82,10 +82,10 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
                 trace=options["trace"],
                 watch=stopped_by_signals,
             )
-    from workflow_rl.commands.train_report import report
+    from workflow_rl.commands.train_report import print_report
 
     is_scored_next = options["final_evaluation"] > 0 and outcome.summaries[outcome.best]["finished"]
-    report(outcome, is_scored_next)
+    print_report(outcome, is_scored_next)
     # This may fail: the runs are complete without it.
     for learner, summary in zip(outcome.learners, outcome.summaries, strict=True):
         if options["final_evaluation"] and summary["finished"]:

@@ -12,11 +12,11 @@ from workflow_rl.reporting.harness import text_table
 from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome
-from workflow_rl.runs.learning_curve import known_returns, only_warned
+from workflow_rl.runs.learning_curve import only_warned, returns_of_known_agents
 from workflow_rl.runs.progress import described_returns, judged
 
 
-def report(outcome: Outcome, is_scored_next: bool) -> None:
+def print_report(outcome: Outcome, is_scored_next: bool) -> None:
     """Print what became of a run, of one policy or of several, and what to do next.
 
     is_scored_next: whether the best agent's score follows.
@@ -57,7 +57,7 @@ def _say_how_good(config: TrainConfig, state: TrainingState, n_policies: int = 1
     words = judged(config, state, n_policies)
     if words is not None:
         click.echo(f"verdict:         {words}")
-    recipes = guests[config.env].presets if known_returns(config) else {}
+    recipes = guests[config.env].presets if returns_of_known_agents(config) else {}
     for name in recipes if config.preset not in recipes else ():
         click.echo(f"better agents:   {own_command('train-async', '--preset', name)}")
 

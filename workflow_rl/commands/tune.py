@@ -173,7 +173,7 @@ def _read(path: Path, trust: bool) -> tuple[TrainConfig, dict[str, tuple[float, 
         ranges = {str(n): (float(low), float(high)) for n, (low, high) in values["ranges"].items()}
         config = TrainConfig.from_dict(values["config"])
         config = trusted_config(config, trust, "cluster" in given_options())
-        trial.learn(config.environment, config.worker_timeout)
+        trial.learn_facts(config.environment, config.worker_timeout)
         n_policies, n_finalists = int(values["n_policies"]), int(values["finalists"])
         if not 1 <= n_policies <= MOST_POLICIES or n_finalists < 0:
             raise ValueError(f"n_policies {n_policies} and finalists {n_finalists} make no search")
@@ -215,7 +215,7 @@ def _report(search: Search, study: optuna.Study) -> None:
     from optuna.trial import TrialState
 
     from workflow_rl.reporting.harness import text_table
-    from workflow_rl.studies.search import draw, ranked, score, write_best
+    from workflow_rl.studies.search import draw, ranked, trial_score, write_best
 
     trials = study.get_trials(deepcopy=False)
     complete = ranked(study)
@@ -231,7 +231,7 @@ def _report(search: Search, study: optuna.Study) -> None:
         table.add_row(
             [
                 f"{'* ' if best is not None and trial.number == best.number else ''}{trial.number}",
-                f"{score(trial):.2f}",
+                f"{trial_score(trial):.2f}",
                 f"{np.mean(returns):.2f}" if returns else "",
                 len(returns) or "",
                 *(f"{value:.3g}" for value in search.settings(trial).values()),

@@ -154,11 +154,11 @@ class NetworkName(click.ParamType):
     name = "mlp|gru|lstm|frame-stack|module:Name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from workflow_rl.agents.policies.own_network import load
+        from workflow_rl.agents.policies.own_network import load_network
 
         _prepare_for(value)
         try:
-            return load(value)
+            return load_network(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 

@@ -105,12 +105,12 @@ def replayed(
 
     Raises ConfigError, CheckpointError, and what ends a training.
     """
-    from workflow_rl.runs.loop import train
+    from workflow_rl.runs.loop import train_policy
     from workflow_rl.runs.preflight import warn_if_results_vary
 
     warn_if_results_vary(config)
     with tempfile.TemporaryDirectory() as folder:
-        train(config, Path(folder), None, begin_with, quiet=quiet, last_update=n_updates)
+        train_policy(config, Path(folder), None, begin_with, quiet=quiet, last_update=n_updates)
         return read_record(Path(folder) / RECORD_FILE).weights
 
 

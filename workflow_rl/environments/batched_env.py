@@ -18,7 +18,7 @@ from workflow_rl.environments.env_batch import (
     EpisodeError,
     Obs,
     ObservationError,
-    Transitions,
+    StepAnswers,
     is_the_envs,
 )
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
@@ -134,7 +134,7 @@ class BatchedEnvs:
             obs = self._flat(_begun(self._envs, indices, seeds))
             return self._with_masks(obs, indices, np.zeros(len(envs), np.bool_))
 
-    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         """Step each of M envs once."""
         indices = np.array(envs, np.int64)
         with self._told(envs):
@@ -231,11 +231,11 @@ def _begun(envs: BatchedEnv, indices: Indices, seeds: Indices) -> NDArray[Any]:
     return _observed(envs, envs.reset(indices.copy(), seeds), len(indices))
 
 
-def _stepped(envs: BatchedEnv, indices: Indices, actions: NDArray[Any]) -> Transitions:
+def _stepped(envs: BatchedEnv, indices: Indices, actions: NDArray[Any]) -> StepAnswers:
     """Step, and return what comes back. Raise ObservationError if it breaks the contract."""
     obs, reward, terminated, truncated = envs.step(indices.copy(), actions)
     m = len(indices)
-    return Transitions(
+    return StepAnswers(
         _observed(envs, obs, m),
         _column("reward", reward, "biuf", m).astype(np.float64),
         _column("terminated", terminated, "b", m),

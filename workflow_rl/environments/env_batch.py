@@ -21,7 +21,7 @@ EnvFactory: TypeAlias = "Callable[[], Env]"
 Obs: TypeAlias = NDArray[Any]
 
 
-class Transitions(NamedTuple):
+class StepAnswers(NamedTuple):
     """The answers of M envs to a step: obs [M, D], reward float64 [M], terminated and truncated,
     bool [M]."""
 
@@ -60,7 +60,7 @@ class EnvBatch(Protocol):
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
         """Begin an episode in each of M envs. Return obs [M, D]."""
 
-    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         """Step each of M envs once. actions: [M] or [M, A], as a policy samples them."""
 
     def close(self) -> None:
@@ -100,13 +100,13 @@ class SerialEnvs:
             raise EpisodeError(spec) from error
         return obs
 
-    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         """Step each of M envs once."""
         # Every env takes a plain integer; not every env takes one of NumPy's.
         chosen = actions.tolist() if actions.ndim == 1 else actions
         answers = [self._step(env, action) for env, action in zip(envs, chosen, strict=True)]
         obs, reward, terminated, truncated, _ = zip(*answers, strict=True)
-        return Transitions(
+        return StepAnswers(
             np.array(obs),
             np.array(reward, np.float64),
             np.array(terminated, np.bool_),
@@ -138,7 +138,7 @@ class DelayedEnvs:
         self._envs = envs
         self._delay = delay
 
-    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         """Wait once, then step each of M envs."""
         time.sleep(self._delay)
         return self._envs.step(envs, actions)

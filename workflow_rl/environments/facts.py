@@ -29,11 +29,11 @@ class DeclaredTeam:
 
     def __init__(self, env: Any) -> None:
         self.possible_agents = list(env.possible_agents)
-        self._observed = {a: plain(env.observation_space(a)) for a in self.possible_agents}
-        self._actions = {a: plain(env.action_space(a)) for a in self.possible_agents}
+        self._observed = {a: plain_facts(env.observation_space(a)) for a in self.possible_agents}
+        self._actions = {a: plain_facts(env.action_space(a)) for a in self.possible_agents}
         self.shared_reward = bool(getattr(env, "shared_reward", False))
         state = getattr(env, "state_space", None)
-        self.state_space = None if state is None else plain(state)
+        self.state_space = None if state is None else plain_facts(state)
 
     def observation_space(self, agent: Any) -> spaces.Space[Any]:
         return self._observed[agent]
@@ -55,10 +55,10 @@ class Facts(NamedTuple):
 def facts_of(env: Env, own: Spaces) -> Facts:
     """Return the facts of an environment. own: its spaces, as agents see them."""
     team = DeclaredTeam(env.env) if isinstance(env, JointEnv) else None
-    return Facts(own, plain(env.observation_space), plain(env.action_space), team)
+    return Facts(own, plain_facts(env.observation_space), plain_facts(env.action_space), team)
 
 
-def plain(space: spaces.Space[Any]) -> spaces.Space[Any]:
+def plain_facts(space: spaces.Space[Any]) -> spaces.Space[Any]:
     """Return a space of Gymnasium's own class that equals one of a supported kind.
 
     Raises InvalidEnvironmentError for entries that are named by objects of the user's classes.
@@ -74,14 +74,14 @@ def plain(space: spaces.Space[Any]) -> spaces.Space[Any]:
         kind = np.dtype(space.dtype).type
         return spaces.MultiDiscrete(np.array(space.nvec), kind, start=np.array(space.start))
     if isinstance(space, spaces.Tuple):
-        return spaces.Tuple([plain(part) for part in space.spaces])
+        return spaces.Tuple([plain_facts(part) for part in space.spaces])
     assert isinstance(space, spaces.Dict)
     for name in space.spaces:
         if type(name).__module__ not in ("builtins", "numpy"):
             raise InvalidEnvironmentError(
                 ENV, f"its space has an entry named {name!r:.80}: name it by plain text"
             )
-    return spaces.Dict([(name, plain(part)) for name, part in space.spaces.items()])
+    return spaces.Dict([(name, plain_facts(part)) for name, part in space.spaces.items()])
 
 
 class Followed(gymnasium.Wrapper[Any, Any, Any, Any]):

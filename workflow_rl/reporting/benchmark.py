@@ -239,11 +239,11 @@ def _collect(config: TrainConfig, collector: Collector, policy: Actor, number: i
 
 def _train(config: TrainConfig, number: int) -> Rate:
     """Run a whole training, files and all. The run's clock leaves out the workers' start."""
-    from workflow_rl.runs.loop import train
+    from workflow_rl.runs.loop import train_policy
 
     config = config.changed(seed=config.seed + number)
     with tempfile.TemporaryDirectory() as folder:
-        summary = train(config, Path(folder), quiet=True)
+        summary = train_policy(config, Path(folder), quiet=True)
     return Rate(
         summary["episodes_per_second_run"],
         summary["env_steps"] / summary["wall_seconds"],

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 _LAG = re.compile(r"lag-([1-9]\d*)(-vtrace)?")
 
 
-class Run(NamedTuple):
+class ModeRun(NamedTuple):
     """A finished run. summary: the content of its summary.json."""
 
     metrics: Metrics
@@ -88,7 +88,7 @@ def train_all(
     n_seeds: int,
     folder: Path,
     quiet: bool = True,
-) -> dict[str, list[Run]]:
+) -> dict[str, list[ModeRun]]:
     """Train every config with seeds 0 to n_seeds - 1 in turns, and return its runs by its name.
 
     folder: where the runs are kept.
@@ -101,18 +101,18 @@ def train_all(
     return in_turns(turns, n_seeds, quiet)
 
 
-def _trained(name: str, config: TrainConfig, folder: Path, seed: int) -> Run:
-    from workflow_rl.runs.loop import train
+def _trained(name: str, config: TrainConfig, folder: Path, seed: int) -> ModeRun:
+    from workflow_rl.runs.loop import train_policy
 
     path = folder / f"{name}-seed-{seed}"
     config = config.changed(seed=seed)
-    summary = train(config, path, quiet=True)
+    summary = train_policy(config, path, quiet=True)
     if skipped := summary["skipped_episodes"]:
         _log.warning(
             "%d episodes of %s could not be played: its returns are of the others",
             *(len(skipped), path.name),
         )
-    return Run(read_metrics(path), summary)
+    return ModeRun(read_metrics(path), summary)
 
 
 def reached(
@@ -141,7 +141,7 @@ def seconds_per_update_and_eps(metrics: Metrics) -> tuple[float, float]:
     return statistics.mean(seconds), sum(unrolls) / sum(seconds)
 
 
-def make_rows(runs: Mapping[str, Sequence[Run]], target_return: float) -> list[dict[str, Any]]:
+def mode_rows(runs: Mapping[str, Sequence[ModeRun]], target_return: float) -> list[dict[str, Any]]:
     """Return a row for each mode, as the JSON file has them: medians over the seeds.
 
     A seed that does not reach the target counts as infinitely slow, and None stands for infinity.
@@ -157,7 +157,7 @@ def make_rows(runs: Mapping[str, Sequence[Run]], target_return: float) -> list[d
     return rows
 
 
-def _row(name: str, runs: Sequence[Run], target_return: float) -> dict[str, Any]:
+def _row(name: str, runs: Sequence[ModeRun], target_return: float) -> dict[str, Any]:
     def median_of(field: str) -> float:
         return statistics.median(run.summary[field] for run in runs)
 
@@ -204,7 +204,7 @@ def _finite(number: float) -> float | None:
 
 
 def make_alf_rows(
-    runs: Mapping[str, Sequence[Run]], envs_per_actor: Iterable[int]
+    runs: Mapping[str, Sequence[ModeRun]], envs_per_actor: Iterable[int]
 ) -> list[dict[str, Any]]:
     """Return a row of ALF's table for each K: medians over the seeds, ratios within each seed."""
     rows = []

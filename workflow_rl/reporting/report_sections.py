@@ -22,8 +22,8 @@ from workflow_rl.reporting.report_charts import (
 )
 from workflow_rl.reporting.report_run import SEED, Run
 from workflow_rl.reporting.timeline import COLOURS as COLOURS_OF_ACTIVITIES
-from workflow_rl.reporting.timeline import RunTrace, shares_of
-from workflow_rl.runs.returns import on_one_axis, return_columns, running_mean
+from workflow_rl.reporting.timeline import RunTrace, activity_shares
+from workflow_rl.runs.returns import columns_of_returns, on_one_axis, running_mean
 from workflow_rl.runs.seed_groups import groups_of
 
 RETURN_WINDOW = 100
@@ -104,15 +104,15 @@ def _curve(name: str, runs: Sequence[Run], column: str, returns: str) -> Curve |
 def _known_returns(runs: Sequence[Run]) -> Mapping[str, float]:
     """Return other agents' mean returns, if they are the same for all runs."""
     from workflow_rl.runs.folder import read_config
-    from workflow_rl.runs.learning_curve import known_returns
+    from workflow_rl.runs.learning_curve import returns_of_known_agents
 
-    first, *others = (known_returns(read_config(run.path)) for run in runs)
+    first, *others = (returns_of_known_agents(read_config(run.path)) for run in runs)
     return first if all(other == first for other in others) else {}
 
 
 def _return_columns(runs: Sequence[Run]) -> Mapping[str, str]:
     """Return the columns of further mean returns that all runs have, by what they are of."""
-    first, *others = (return_columns(run.metrics) for run in runs)
+    first, *others = (columns_of_returns(run.metrics) for run in runs)
     return {name: column for name, column in first.items() if all(name in one for one in others)}
 
 
@@ -256,7 +256,7 @@ def time_spent(runs: Sequence[Run], traces: Sequence[RunTrace]) -> Section:
 
 def _of_each_worker(trace: RunTrace) -> str:
     names = [name for name in trace.rows if name != COLLECTOR]
-    shares = [shares_of(trace.rows[name], np.array([0.0, trace.end]))[:, 0] for name in names]
+    shares = [activity_shares(trace.rows[name], np.array([0.0, trace.end]))[:, 0] for name in names]
     parts = {
         activity.name.lower(): [float(one[activity]) for one in shares]
         for activity in Activity

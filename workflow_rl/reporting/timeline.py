@@ -98,7 +98,7 @@ class RunTrace(NamedTuple):
         """Return the share of the workers' time in which they step, act or reset."""
         workers = [spans for row, spans in self.rows.items() if row not in (LEARNER, COLLECTOR)]
         edges = np.array([start, end])
-        shares = [shares_of(spans, edges)[list(BUSY)].sum() for spans in workers]
+        shares = [activity_shares(spans, edges)[list(BUSY)].sum() for spans in workers]
         return float(np.mean(shares or [math.nan]))
 
 
@@ -133,7 +133,7 @@ def read_trace(path: Path) -> RunTrace:
     return RunTrace(path, about, rows)
 
 
-def shares_of(spans: Spans, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+def activity_shares(spans: Spans, edges: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the share of each activity in the time between neighbouring edges.
 
     edges: seconds, [C + 1]. Returns [len(Activity), C].
@@ -244,7 +244,7 @@ def _draw(axes: Axes, trace: RunTrace, start: float, end: float) -> set[Activity
     palette = np.ones((len(Activity), 3))
     for activity, colour in COLOURS.items():
         palette[activity] = to_rgb(colour)
-    shares = np.stack([shares_of(spans, edges) for spans in trace.rows.values()])
+    shares = np.stack([activity_shares(spans, edges) for spans in trace.rows.values()])
     # A pixel with several activities gets the mixture of their colours.
     blank = 1 - shares.sum(axis=1, keepdims=True).transpose(0, 2, 1)
     image = np.clip(np.einsum("rac,ak->rck", shares, palette) + blank, 0, 1)

@@ -10,11 +10,11 @@ from workflow_rl.agents.policies.distributions import Categorical, Distribution
 from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.agents.saved import saved_flag, saved_further
-from workflow_rl.agents.team import layout_of
+from workflow_rl.agents.team import team_layout
 from workflow_rl.collection.schedule import BegunBatch, Share
 
 
-def to_plain(batch: BegunBatch) -> dict[str, Any]:
+def plain_batch(batch: BegunBatch) -> dict[str, Any]:
     """Return tensors and plain values."""
     return {
         **_plain_parameters(batch.policy.parameters),
@@ -57,7 +57,7 @@ def begun_batch(values: dict[str, Any], distribution: Distribution | None) -> Be
 
 def _parameters(values: dict[str, Any], distribution: Distribution | None) -> Parameters:
     if "team" in values:
-        layout = layout_of(values["team"])
+        layout = team_layout(values["team"])
         agents_of = {name: tuple(of) for name, of in values["agents_of"].items()}
         members = {
             name: _of_one_policy(one, Categorical(layout.n_actions[agents_of[name][0]]))

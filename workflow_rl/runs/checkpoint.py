@@ -27,7 +27,7 @@ from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection.schedule import BegunBatch
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import replacing
-from workflow_rl.runs.begun_batches import begun_batch, to_plain
+from workflow_rl.runs.begun_batches import begun_batch, plain_batch
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.handed_in import LIST
 from workflow_rl.runs.intervals import Mean, by_kind, mean_of
@@ -205,7 +205,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "config": checkpoint.config,
         "agent": checkpoint.agent,
         "training": checkpoint.training.to_dict(),
-        "policies": [to_plain(batch) for batch in checkpoint.begun],
+        "policies": [plain_batch(batch) for batch in checkpoint.begun],
         "run_id": checkpoint.run_id,
         "memory": None if checkpoint.memory is None else [list(one) for one in checkpoint.memory],
     }

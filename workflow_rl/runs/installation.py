@@ -60,7 +60,7 @@ def pinned_versions() -> dict[str, str]:
     return {match[1]: match[2] for match in matches if match}
 
 
-def machine() -> Iterator[Finding]:
+def processor_and_cores() -> Iterator[Finding]:
     """Check the processor and the kernels that libraries use, and count the cores."""
     from workflow_rl import portable
     from workflow_rl.runs.machine import machine, processor

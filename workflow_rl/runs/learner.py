@@ -28,7 +28,7 @@ from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE, NotWrittenError, RunDir, kept_name, read_metrics
 from workflow_rl.runs.intervals import by_kind, mean_of
 from workflow_rl.runs.learning_curve import only_warned, plot_learning_curve
-from workflow_rl.runs.make_agent import LATEST, begin_with, load_agent, load_memory
+from workflow_rl.runs.make_agent import LATEST, begin_with, load_memory, restored_agent
 from workflow_rl.runs.make_agent import make_agent as make_agent
 from workflow_rl.runs.metrics import Seconds, advance, row_of, summarise
 from workflow_rl.runs.run_record import N_UPDATES, weights_digest
@@ -70,7 +70,7 @@ class Learner:
         self.state = TrainingState()
         if resumed is not None:
             assert init_from is None
-            load_agent(self.agent, resumed, path / LATEST)
+            restored_agent(self.agent, resumed, path / LATEST)
             load_memory(self.agent, resumed, path)
             self.state = resumed.training
         elif init_from is not None:

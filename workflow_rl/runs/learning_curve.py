@@ -17,8 +17,8 @@ from workflow_rl.runs.intervals import mean_and_interval
 from workflow_rl.runs.returns import (
     RECENT_EPISODES,
     Metrics,
+    columns_of_returns,
     on_one_axis,
-    return_columns,
     running_mean,
 )
 
@@ -49,11 +49,11 @@ def only_warned(picture: str | Path) -> Iterator[None]:
 def plot_learning_curve(metrics: Metrics, path: Path, config: TrainConfig) -> None:
     """Draw the returns of the run whose folder `path` is in. Raises OSError."""
     name = path.absolute().parent.name
-    figure = learning_curve_figure({name: metrics}, known_returns(config))
+    figure = learning_curve_figure({name: metrics}, returns_of_known_agents(config))
     save_png(figure, path)
 
 
-def known_returns(config: TrainConfig) -> Mapping[str, float]:
+def returns_of_known_agents(config: TrainConfig) -> Mapping[str, float]:
     """Return the mean returns of other agents in a run's episodes, by name; of guests alone."""
     guest = guests.get(config.env)
     return NONE if guest is None else guest.known_returns(config.env_args)
@@ -80,7 +80,7 @@ def learning_curve_figure(
         lines = {name: ([runs[n] for n in group], "return_mean") for name, group in groups.items()}
     if len(runs) == 1:
         (metrics,) = runs.values()
-        own = return_columns(metrics)
+        own = columns_of_returns(metrics)
         if own:
             lines = {"all": ([metrics], "return_mean")}
         lines |= {name: ([metrics], column) for name, column in own.items()}

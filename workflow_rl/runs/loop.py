@@ -75,7 +75,7 @@ def make_collector(pool: AnyPool, config: TrainConfig) -> Collector:
     return AsyncCollector(pool, config.envs_per_worker)
 
 
-def train(
+def train_policy(
     config: TrainConfig,
     run_path: Path,
     resumed: Checkpoint | None = None,

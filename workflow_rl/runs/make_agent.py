@@ -35,7 +35,7 @@ def make_agent(config: TrainConfig) -> Agent:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     # Sums are split by torch's number of threads: part of what makes two runs equal.
     set_threads(config.learner_threads)
-    trial.learn(config.environment, config.worker_timeout)
+    trial.learn_facts(config.environment, config.worker_timeout)
     algorithm, spaces = find(config.algorithm), config.environment.spaces()
     _require_playable(config, spaces)
     device = usable_device(config)
@@ -73,7 +73,7 @@ def usable_device(config: TrainConfig) -> str:
     return config.device
 
 
-def load_agent(agent: Agent, checkpoint: Checkpoint, path: Path) -> None:
+def restored_agent(agent: Agent, checkpoint: Checkpoint, path: Path) -> None:
     """Give the agent a checkpoint's state. Raises CheckpointError, naming `path`."""
     try:
         agent.load_state_dict(checkpoint.agent)
@@ -99,7 +99,7 @@ def load_memory(agent: Agent, checkpoint: Checkpoint, run_path: Path) -> None:
             "kept are: a run cannot go on with it, but another can begin with it (--init-from)"
         )
     try:
-        memory.read(run_path / memory.FOLDER, checkpoint.memory, memories)
+        memory.read_parts(run_path / memory.FOLDER, checkpoint.memory, memories)
     except OSError as error:
         raise CheckpointError(
             f"{path} needs {error.filename}, which cannot be read: {error.strerror}"

@@ -127,7 +127,7 @@ def remove_others(folder: Path, parts: Sequence[Part]) -> None:
             file.unlink()
 
 
-def read(folder: Path, parts: Sequence[Part], memory: Mapping[str, Series]) -> None:
+def read_parts(folder: Path, parts: Sequence[Part], memory: Mapping[str, Series]) -> None:
     """Have an agent remember the steps of these files.
 
     Raises OSError and ValueError, which name the file if one is to blame.

@@ -10,7 +10,7 @@ from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import BEST_WINDOW, Learner
-from workflow_rl.runs.learning_curve import known_returns
+from workflow_rl.runs.learning_curve import returns_of_known_agents
 from workflow_rl.runs.returns import verdict
 
 BAR = (
@@ -77,7 +77,7 @@ def judged(config: TrainConfig, state: TrainingState, n_policies: int = 1) -> st
     n_policies: the run's policy is the best of so many, by these episodes. None if no agent is
     known whose episodes are like these, or too few episodes have ended.
     """
-    known = known_returns(config)
+    known = returns_of_known_agents(config)
     mean = state.recent_mean(config.environment.variants, RECENT_EPISODES, n_policies)
     comparable = known and guests[config.env].has_verdicts
     if not comparable or mean is None or math.isnan(mean.interval_95):

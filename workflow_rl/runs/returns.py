@@ -18,7 +18,7 @@ Metrics: TypeAlias = Sequence[Mapping[str, float]]
 """The rows of a run's metrics.csv."""
 
 
-def return_columns(metrics: Metrics) -> dict[str, str]:
+def columns_of_returns(metrics: Metrics) -> dict[str, str]:
     """Return the columns of further mean returns, by what they are of: a kind of episode, or an
     agent of a team. There are none for a single agent whose episodes are of one kind."""
     first = "return_mean_"

@@ -47,7 +47,7 @@ from workflow_rl.runs.trust import may_import, trusted
 from workflow_rl.suggestions import question, word_meant
 
 
-def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> Policy:
+def policy_at(path: str | os.PathLike[str], greedy: bool = True) -> Policy:
     """The actor of a checkpoint, or of a run folder's best. Raises CheckpointError."""
     file = checkpoint_path(Path(path))
     return policy_of(load_checkpoint(file), file, greedy)
@@ -181,13 +181,13 @@ def load_player(
     policy, environment = load_saved(source, which, greedy, trust)
     if env is not None:
         own = GymnasiumEnvironment(environment.env_id, environment.args, env, policy.masked)
-        trial.learn(own, worker_timeout, plays)
+        trial.learn_facts(own, worker_timeout, plays)
         return SavedAgent(_on_entities(policy, own, source), own)
     try:
         environment = trusted(environment, trust)
     except InvalidEnvironmentError as error:
         raise CheckpointError(f"{source}: {error}") from None
-    trial.learn(environment, worker_timeout, plays)
+    trial.learn_facts(environment, worker_timeout, plays)
     return SavedAgent(policy, environment)
 
 

@@ -104,7 +104,7 @@ def import_named(config: Mapping[str, Any]) -> None:
     """Import the classes of a config: the user trusts whoever made the file. Raises
     ConfigError."""
     accept(config)
-    loads = {"algorithm": algorithm.load, "network": own_network.load}
+    loads = {"algorithm": algorithm.load, "network": own_network.load_network}
     for what, name in classes_in(config).items():
         try:
             loads[what](name)

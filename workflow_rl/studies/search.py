@@ -203,7 +203,7 @@ class Search:
             frozen = study.tell(trial, state=TrialState.PRUNED)
         else:
             frozen = study.tell(trial, result)
-        self._say(described(frozen, settings))
+        self._say(described_trial(frozen, settings))
 
     def _say(self, line: str) -> None:
         if not self.quiet:
@@ -343,12 +343,12 @@ def _connected(config: TrainConfig) -> contextlib.AbstractContextManager[None]:
 def ranked(study: optuna.Study) -> list[FrozenTrial]:
     """Return the trials that came to their end, the best first."""
     complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    return sorted(complete, key=lambda trial: -score(trial))
+    return sorted(complete, key=lambda trial: -trial_score(trial))
 
 
-def described(trial: FrozenTrial, settings: Mapping[str, float]) -> str:
+def described_trial(trial: FrozenTrial, settings: Mapping[str, float]) -> str:
     """Return a line about a trial that is over."""
-    result = f"{score(trial):9.2f}"
+    result = f"{trial_score(trial):9.2f}"
     if trial.state is TrialState.PRUNED:
         share = max(trial.intermediate_values, default=0) / REPORTS
         result = f"given up at {share:.0%}" if share else "diverged"
@@ -361,7 +361,7 @@ def parameter(name: str) -> str:
     return f"1 - {name}" if name in SHARES else name
 
 
-def score(trial: FrozenTrial) -> float:
+def trial_score(trial: FrozenTrial) -> float:
     """Return the score of a complete trial."""
     return -math.inf if trial.value is None else trial.value
 

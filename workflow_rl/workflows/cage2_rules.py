@@ -28,7 +28,7 @@ SURE = 1
 
 
 class HostRules:
-    """The rules of a workflow on CAGE-2's belief: see `rules.Rules`.
+    """The rules of a workflow on CAGE-2's belief: see `rules.WorkflowRules`.
 
     A group needs fixing while Blue believes, with a probability above 0.5, that Red has a session
     on one of its hosts. Remove and Restore fix a host's group. workflow: see `order.parsed`.

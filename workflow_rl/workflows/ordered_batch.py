@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.environments.env_batch import EnvBatch, Obs, Transitions
+from workflow_rl.environments.env_batch import EnvBatch, Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.workflows.order import Order, ranks_of
-from workflow_rl.workflows.rules import Rules, fixes_made, order_of_episode, shown
+from workflow_rl.workflows.rules import WorkflowRules, fixes_made, order_of_episode, shown
 
 
 class OrderedEnvs:
@@ -22,7 +22,7 @@ class OrderedEnvs:
     def __init__(
         self,
         envs: EnvBatch,
-        rules: Rules,
+        rules: WorkflowRules,
         order: Order | None,
         obedience: str,
         penalty: float = 0.0,
@@ -46,7 +46,7 @@ class OrderedEnvs:
         self._ranks[envs] = ranks_of(orders)
         return self._shown(envs, obs)
 
-    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         """Step each of M envs once."""
         transitions = self._envs.step(envs, actions)
         if self._penalty:

@@ -55,7 +55,7 @@ def _ladder(ladder: Ladder) -> str:
     heading = ["Order, first to fix first", "Mean total", "Fixes while a group was due",
                "Of them in order", "Where several groups needed fixing"]  # fmt: skip
     return (
-        f"<p>{escaped(verdict(ladder))}</p>"
+        f"<p>{escaped(order_verdict(ladder))}</p>"
         + chart(figure, "Totals", "Totals of all orders; a table follows")
         + table(heading, rows, "Orders")
         + table(
@@ -66,7 +66,7 @@ def _ladder(ladder: Ladder) -> str:
     )
 
 
-def verdict(ladder: Ladder) -> str:
+def order_verdict(ladder: Ladder) -> str:
     """Return whether the order matters, in two sentences. Where it does not, the first of them
     says that it does in at most 5% of all cases."""
     if ladder.totals.shape[2] < LEAST_EPISODES:

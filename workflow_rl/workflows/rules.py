@@ -36,7 +36,7 @@ ORDER_STREAM = 2
 """Keeps the draws of orders apart from other uses of an episode's seed."""
 
 
-class Rules(Protocol):
+class WorkflowRules(Protocol):
     """How an environment's observations and actions concern the groups of a workflow.
 
     n_own: the size of the environment's own observations, D.
@@ -70,7 +70,7 @@ class Fixes(NamedTuple):
 
 
 def fixes_made(
-    rules: Rules, obs: NDArray[Any], ranks: Numbers, actions: Actions | Numbers
+    rules: WorkflowRules, obs: NDArray[Any], ranks: Numbers, actions: Actions | Numbers
 ) -> Fixes:
     """Return what actions [M] after observations [M, D] did under orders, as ranks [M, G]."""
     fixed = rules.fixes(obs)[np.arange(len(obs)), actions]
@@ -81,7 +81,7 @@ def fixes_made(
     return Fixes(made, ruled, ruled & (fixed == wanted), made & (needs.sum(axis=1) > 1))
 
 
-def shown(rules: Rules, obs: NDArray[Any], ranks: Numbers, obedience: str) -> NDArray[Any]:
+def shown(rules: WorkflowRules, obs: NDArray[Any], ranks: Numbers, obedience: str) -> NDArray[Any]:
     """Return ordered observations for observations [M, D] and orders, as ranks [M, G]."""
     parts = [obs, order_bits(rules, obs, ranks, obedience)]
     if obedience == MASK:
@@ -89,7 +89,7 @@ def shown(rules: Rules, obs: NDArray[Any], ranks: Numbers, obedience: str) -> ND
     return np.concatenate([part.astype(obs.dtype) for part in parts], axis=1)
 
 
-def order_bits(rules: Rules, obs: NDArray[Any], ranks: Numbers, obedience: str) -> Bools:
+def order_bits(rules: WorkflowRules, obs: NDArray[Any], ranks: Numbers, obedience: str) -> Bools:
     """Return what the policy is told of orders, bool [M, B]: the bits of precedence, and, where no
     mask keeps the order, which group is due."""
     bits = precedence(ranks) > 0
@@ -118,7 +118,9 @@ class OrderedActor:
     order: the order of all episodes. None: each episode's seed draws one. `ask` changes it.
     """
 
-    def __init__(self, actor: Actor, rules: Rules, order: Order | None, obedience: str) -> None:
+    def __init__(
+        self, actor: Actor, rules: WorkflowRules, order: Order | None, obedience: str
+    ) -> None:
         self.policy_version = actor.policy_version
         self._actor = actor
         self._rules = rules

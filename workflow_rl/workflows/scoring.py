@@ -31,7 +31,7 @@ from workflow_rl.workflows.order import NOBODY, Order, due, ranks_of
 from workflow_rl.workflows.rules import (
     MASK,
     PENALTY,
-    Rules,
+    WorkflowRules,
     fixes_made,
     order_bits,
     order_of_episode,
@@ -42,14 +42,14 @@ MOST_EPISODES = 1_000_000
 FloatArray = NDArray[np.float64]
 
 
-class Played(NamedTuple):
+class OrderEpisodes(NamedTuple):
     """Of E episodes of an order: their totals, float64 [E], and their fixes."""
 
     totals: FloatArray
     fixes: FixCounts
 
 
-def rules_of(environment: Environment) -> Rules:
+def rules_of(environment: Environment) -> WorkflowRules:
     """Return the rules of an environment. Raises InvalidEnvironmentError if it takes no order."""
     if isinstance(environment, OrderedCage2):
         return environment.rules
@@ -111,15 +111,15 @@ def told(environment: Environment, order: str) -> Environment:
     raise InvalidEnvironmentError("env", f"{environment.env_id} cannot be scored here")
 
 
-def play(
+def play_orders(
     actor: Actor,
     environment: Environment,
-    rules: Rules | None,
+    rules: WorkflowRules | None,
     order: Order | None,
     numbers: range,
     seed: int = 0,
     placebo: bool = False,
-) -> Played:
+) -> OrderEpisodes:
     """Play the episodes of these numbers in an order, and return what they came to.
 
     Args:
@@ -146,7 +146,7 @@ def play(
             obs, ranks = _parts(one.obs, rules)
             _, ruled, kept, decided = fixes_made(rules, obs, ranks, one.action)
             counts[:, place] += [one.sum() for one in (ruled, kept, decided, decided & kept)]
-    return Played(totals, FixCounts(np.ones(len(numbers), np.int64), *counts))
+    return OrderEpisodes(totals, FixCounts(np.ones(len(numbers), np.int64), *counts))
 
 
 def _games(
@@ -175,8 +175,13 @@ class Fix(NamedTuple):
     reasons: tuple[tuple[str, str], ...]
 
 
-def replayed(
-    actor: Actor, environment: Environment, rules: Rules, order: Order, number: int, seed: int = 0
+def played_again(
+    actor: Actor,
+    environment: Environment,
+    rules: WorkflowRules,
+    order: Order,
+    number: int,
+    seed: int = 0,
 ) -> list[tuple[str, float, list[Fix]]]:
     """Return the games of an episode: the variant, what it adds to the total, and the fixes."""
     environment = told(environment, rules.workflow.name_of(order))
@@ -219,7 +224,7 @@ def _total(played: Trajectory, environment: Environment) -> float:
     return float(sum(played.reward[:end].sum() for end in ends))
 
 
-def _parts(obs: NDArray[Any], rules: Rules) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _parts(obs: NDArray[Any], rules: WorkflowRules) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return what the environment itself showed in an episode, and the episode's order as ranks
     [T, G]."""
     n_groups, own = len(rules.workflow.groups), rules.n_own
@@ -232,7 +237,7 @@ def _parts(obs: NDArray[Any], rules: Rules) -> tuple[NDArray[Any], NDArray[np.in
 class _Mislabelled:
     """An actor that is told other orders than the environment keeps: its own seeds draw them."""
 
-    def __init__(self, actor: Actor, rules: Rules, masked: bool) -> None:
+    def __init__(self, actor: Actor, rules: WorkflowRules, masked: bool) -> None:
         self.policy_version = actor.policy_version
         self._actor = actor
         self._rules = rules
@@ -277,7 +282,7 @@ class RandomActor:
 
 
 def states_met(
-    environment: Environment, rules: Rules, variant: str, episodes: int, seed: int = 0
+    environment: Environment, rules: WorkflowRules, variant: str, episodes: int, seed: int = 0
 ) -> set[tuple[bool, ...]]:
     """Return the states of need that a random player meets in episodes of a variant: for each,
     which groups need fixing."""

@@ -16,12 +16,12 @@ from workflow_rl.environments.environment import ENV, Environment, InvalidEnviro
 from workflow_rl.runs.saved_agent import load_player
 from workflow_rl.workflows.ladder import FixCounts, Ladder
 from workflow_rl.workflows.order import Order, Workflow, classes
-from workflow_rl.workflows.rules import Rules
+from workflow_rl.workflows.rules import WorkflowRules
 from workflow_rl.workflows.scoring import (
     Fix,
     must_obey,
-    play,
-    replayed,
+    play_orders,
+    played_again,
     rules_of,
     states_met,
 )
@@ -43,7 +43,7 @@ class Trained:
     names: list[str]
     actors: list[Actor]
     environments: list[Environment]
-    rules: Rules | None
+    rules: WorkflowRules | None
 
     @classmethod
     def load(cls, runs: Sequence[Path], trust: bool = False) -> Trained:
@@ -93,7 +93,7 @@ class Trained:
         return self._rules.workflow
 
     @property
-    def _rules(self) -> Rules:
+    def _rules(self) -> WorkflowRules:
         return rules_of(self.environment) if self.rules is None else self.rules
 
     def ladder(
@@ -104,7 +104,7 @@ class Trained:
         rules, numbers = self._rules, range(episodes)
         told = [(actor, order) for actor in self.actors for order in orders]
         played = [
-            play(actor, self.environment, rules, order, numbers, seed)
+            play_orders(actor, self.environment, rules, order, numbers, seed)
             for actor, order in tqdm(told, unit="order", disable=quiet or None)
         ]
         shape = len(self.actors), len(orders)
@@ -114,7 +114,7 @@ class Trained:
         without = free_fixes = None
         if free is not None:
             played_free = [
-                play(actor, free.environment, free.rules, None, numbers, seed)
+                play_orders(actor, free.environment, free.rules, None, numbers, seed)
                 for actor in free.actors
             ]
             without = np.stack([one.totals for one in played_free])
@@ -135,14 +135,14 @@ class Trained:
         """Return each agent's total in each of the episodes of these numbers, [A, E]."""
         return np.stack(
             [
-                play(actor, self.environment, self._rules, order, numbers, seed).totals
+                play_orders(actor, self.environment, self._rules, order, numbers, seed).totals
                 for actor in self.actors
             ]
         )
 
     def replay(self, order: Order, seed: int = 0) -> list[tuple[str, float, list[Fix]]]:
         """Return the fixes of the first agent in the first episode."""
-        return replayed(self.actors[0], self.environment, self._rules, order, 0, seed)
+        return played_again(self.actors[0], self.environment, self._rules, order, 0, seed)
 
     def merged(self, seed: int = 0) -> list[str]:
         """Return a sentence for each variant, about the orders that a random player could not tell

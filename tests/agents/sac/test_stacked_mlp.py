@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from workflow_rl.agents.policies.networks import MLP
-from workflow_rl.agents.sac.stacked_mlp import Adam, StackedMLP, load
+from workflow_rl.agents.sac.stacked_mlp import Adam, StackedMLP, fill_array
 
 
 def network(activation: str = "relu") -> MLP:
@@ -121,4 +121,4 @@ def test_a_loaded_adam_goes_on_alike() -> None:
 
 def test_numbers_of_another_shape_are_refused() -> None:
     with pytest.raises(ValueError, match="numbers"):
-        load(np.zeros(3, np.float32), torch.zeros(4))
+        fill_array(np.zeros(3, np.float32), torch.zeros(4))

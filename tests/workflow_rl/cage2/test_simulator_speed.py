@@ -5,19 +5,19 @@ import numpy as np
 import pytest
 
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
-from workflow_rl.cage2.compiled.simulator import Simulator
+from workflow_rl.cage2.compiled.simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.state import STATE
 from workflow_rl.cage2.simulator_speed import (
     MAX_STEPS,
+    SpeedVariant,
     StaggeredEnvs,
-    Variant,
     bytes_per_env,
-    make_rows,
-    make_variants,
-    measure,
+    measured_speeds,
     network_actions,
     play_compiled,
     random_actions,
+    speed_rows,
+    speed_variants,
     untrained_parameters,
 )
 from workflow_rl.cage2.simulator_speed_report import speed_figure, speed_table
@@ -26,7 +26,7 @@ AGENT = "B_lineAgent"
 
 
 def test_no_worker_is_without_an_env_and_no_variant_is_there_twice():
-    variants = make_variants(AGENT, [1, 10, 10], ["random"], [1, 4])
+    variants = speed_variants(AGENT, [1, 10, 10], ["random"], [1, 4])
     assert [variant[0:1] + variant[3:] for variant in variants] == [
         ("stock", 1, 1),
         ("cyborg", 1, 1),
@@ -75,7 +75,7 @@ def test_random_actions_are_all_equally_likely(n_envs):
 
 
 def test_the_network_acts_on_what_is_seen_at_that_step():
-    simulator, policy = Simulator(4), NumpyPolicy(untrained_parameters(0))
+    simulator, policy = BatchedSimulator(4), NumpyPolicy(untrained_parameters(0))
     simulator.reset(np.arange(4), 0)
     random = np.random.default_rng(5)
     for actions in itertools.islice(network_actions(simulator, policy, seed=5), 20):
@@ -90,19 +90,19 @@ def test_the_network_prefers_no_action():
 
 
 def test_bytes_of_an_env_are_all_that_is_kept_for_it():
-    assert bytes_per_env(Simulator(3)) == STATE.itemsize + 52 + 8 + 5 + 1
+    assert bytes_per_env(BatchedSimulator(3)) == STATE.itemsize + 52 + 8 + 5 + 1
 
 
 def test_rows_have_medians_and_ratios_within_each_round():
     variants = [
-        Variant("stock", AGENT),
-        Variant("cyborg", AGENT),
-        Variant("compiled", AGENT, "random", 10, 1),
-        Variant("compiled", AGENT, "random", 100, 1),
-        Variant("compiled", AGENT, "random", 100, 2),
+        SpeedVariant("stock", AGENT),
+        SpeedVariant("cyborg", AGENT),
+        SpeedVariant("compiled", AGENT, "random", 10, 1),
+        SpeedVariant("compiled", AGENT, "random", 100, 1),
+        SpeedVariant("compiled", AGENT, "random", 100, 2),
     ]
     rates = [[1, 2, 4], [10, 20, 80], [100, 300, 200], [400, 600, 500], [50, 50, 50]]
-    rows = make_rows(variants, rates)
+    rows = speed_rows(variants, rates)
     assert [row["steps_per_second"] for row in rows] == [2, 20, 200, 500, 50]
     assert [row["ratio_to_stock"] for row in rows] == [1, 10, 100, 300, 25]
     # The last has two cores: it is its own best.
@@ -112,8 +112,8 @@ def test_rows_have_medians_and_ratios_within_each_round():
 
 
 def test_the_table_and_the_chart_show_every_row():
-    variants = make_variants(AGENT, [1, 10, 100], ["random", "network"], [1, 2])
-    rows = make_rows(variants, [[float(10 * 2**i)] for i in range(len(variants))])
+    variants = speed_variants(AGENT, [1, 10, 100], ["random", "network"], [1, 2])
+    rows = speed_rows(variants, [[float(10 * 2**i)] for i in range(len(variants))])
     shown = speed_table(rows).get_string()
     assert all(f" {row['steps_per_second']:,.0f} " in shown for row in rows)
     (axes,) = speed_figure(rows).axes
@@ -138,7 +138,7 @@ def test_the_table_and_the_chart_show_every_row():
 
 
 def test_measuring_gives_a_rate_a_round_and_two_workers_add_up():
-    variants = [Variant("compiled", AGENT, "random", 40, n_workers) for n_workers in (1, 2)]
-    one, two = measure(variants, rounds=2, seconds=0.05, seed=0)
+    variants = [SpeedVariant("compiled", AGENT, "random", 40, n_workers) for n_workers in (1, 2)]
+    one, two = measured_speeds(variants, rounds=2, seconds=0.05, seed=0)
     assert len(one) == len(two) == 2
     assert min(one + two) > 0

@@ -32,7 +32,7 @@ from workflow_rl.collection.messages import Command
 from workflow_rl.collection.pool import MAX_RAISES
 from workflow_rl.collection.rollout import Rollout
 from workflow_rl.collection.sync_collector import SyncCollector
-from workflow_rl.collection.trace import Trace, unpacked
+from workflow_rl.collection.trace import Trace, unpacked_marks
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 
@@ -300,7 +300,7 @@ def test_a_trace_tells_what_workers_do(policy, specs, tmp_path, block):
         AsyncCollector(pool, block).collect(policy, specs)
         ended = time.perf_counter_ns()
     for index in range(2):
-        times, activities = zip(*map(unpacked, trace._rows[f"worker-{index}"]), strict=True)
+        times, activities = zip(*map(unpacked_marks, trace._rows[f"worker-{index}"]), strict=True)
         names = {activity.name for activity in activities}
         assert {"STARTING", "RESETTING", "LOADING", "PLAYING", "SENDING", "WAITING"} <= names
         assert list(times) == sorted(times)

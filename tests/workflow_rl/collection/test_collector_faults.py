@@ -26,7 +26,7 @@ from workflow_rl.collection.player import play_episode
 from workflow_rl.collection.pool import MAX_RAISES, WorkerConnection
 from workflow_rl.collection.rollout import in_order
 from workflow_rl.collection.sync_collector import SyncCollector
-from workflow_rl.environments.env_batch import SerialEnvs, Transitions
+from workflow_rl.environments.env_batch import SerialEnvs, StepAnswers
 from workflow_rl.environments.episode import episode_spec
 
 
@@ -37,7 +37,7 @@ class KilledOnce(CompiledEnvs):
         super().__init__(25, n_envs)
         self._ticket, self._steps_to_go = ticket, at
 
-    def step(self, envs: Sequence[int], actions: np.ndarray) -> Transitions:
+    def step(self, envs: Sequence[int], actions: np.ndarray) -> StepAnswers:
         self._steps_to_go -= 1
         if self._steps_to_go == 0:
             with suppress(FileExistsError):

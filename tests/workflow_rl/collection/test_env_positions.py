@@ -19,7 +19,12 @@ from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.env_positions import EnvPosition, advance, first_positions, player_at
+from workflow_rl.collection.env_positions import (
+    EnvPosition,
+    advance_positions,
+    first_positions,
+    player_at,
+)
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.player import play_episode
 from workflow_rl.collection.rollout import in_order
@@ -116,7 +121,7 @@ def test_envs_brought_back_to_their_positions_go_on_as_if_nothing_had_happened(
     positions = first_positions(3, RED_AGENTS, n_envs, first_episode)
     expected = unrolls(SerialEnvs(CountingEnv, n_envs), policy, n_steps, before + 3, positions)
     for unroll in expected[:before]:
-        advance(positions, unroll)
+        advance_positions(positions, unroll)
     restored = player_at(SerialEnvs(CountingEnv, n_envs), positions)
     for version in range(before, before + 3):
         unroll = restored.unroll(copy_of(policy, version), n_steps)
@@ -127,11 +132,11 @@ def test_an_episode_that_ends_on_the_way_back_begins_again(policy):
     """An env whose episodes do not follow from their seeds is never stepped past an end."""
     positions = first_positions(3, RED_AGENTS, 2)
     long_envs = SerialEnvs(lambda: CountingEnv(10, 10), 2)
-    advance(positions, unrolls(long_envs, policy, 8, 1)[0])
+    advance_positions(positions, unrolls(long_envs, policy, 8, 1)[0])
     restored = player_at(SerialEnvs(lambda: CountingEnv(4, 4), 2), positions)
     for _ in range(3):
         pieces = restored.unroll(copy_of(policy), 3)
-        advance(positions, pieces)
+        advance_positions(positions, pieces)
         for piece in pieces:
             assert piece.steps_before + piece.length <= 4
     assert [position.episode for position in positions] == [4, 5]
@@ -148,9 +153,9 @@ def test_positions_follow_the_actions_and_move_on_by_their_stride(policy):
         (11, 2, None),
     ]
     (first, second) = unrolls(SerialEnvs(CountingEnv, 2), policy, 2, 2, positions)
-    advance(positions, first)
+    advance_positions(positions, first)
     assert [actions_of(position) for position in positions] == [t.action.tolist() for t in first]
-    advance(positions, second)
+    advance_positions(positions, second)
     for env, position in enumerate(positions):
         own = [t for t in second if t.episode % 2 == env]
         assert position.episode == (own[-1].episode + 2 if own[-1].ended else own[-1].episode)
@@ -165,7 +170,7 @@ def test_compiled_envs_unroll_what_cyborg_unrolls(policy):
     cyborg = unrolls(Cage2(max_steps=12).make_envs(3), policy, 5, 4, positions)
     for one, other in zip(compiled, cyborg, strict=True):
         assert_same_trajectories(one, other)
-        advance(positions, one)
+        advance_positions(positions, one)
     assert all(actions_of(position) for position in positions)
     restored = unrolls(CompiledEnvs(12, 3), policy, 5, 1, positions)
     from_cyborg = unrolls(Cage2(max_steps=12).make_envs(3), policy, 5, 1, positions)
@@ -193,7 +198,7 @@ def test_both_collectors_unroll_the_same_whatever_the_workers(mode, n_workers, p
         for version, unroll in enumerate(expected):
             rollout = collector.unroll(copy_of(policy, version))
             assert_same_trajectories(rollout.trajectories, unroll)
-            advance(positions, unroll)
+            advance_positions(positions, unroll)
             assert_same_positions(rollout.positions, positions)
 
 

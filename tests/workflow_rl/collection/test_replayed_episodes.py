@@ -20,7 +20,7 @@ from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.env_positions import first_positions
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.pooled_envs import PooledEnvs, digests_after
-from workflow_rl.environments.env_batch import SerialEnvs, Transitions
+from workflow_rl.environments.env_batch import SerialEnvs, StepAnswers
 from workflow_rl.environments.episode import episode_spec
 
 
@@ -120,7 +120,7 @@ def test_digests_tell_orders_apart():
             obs = np.zeros((1, 52), np.uint8)
             obs[0, 4 * host] = 1
             nothing = np.zeros(1)
-            answers = Transitions(obs, nothing, nothing.astype(bool), nothing.astype(bool))
+            answers = StepAnswers(obs, nothing, nothing.astype(bool), nothing.astype(bool))
             digests = digests_after(digests, answers)
         return int(digests[0])
 

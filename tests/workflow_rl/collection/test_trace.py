@@ -30,7 +30,7 @@ from workflow_rl.collection.worker_trace import WorkerMarks
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.loop import train
+from workflow_rl.runs.loop import train_policy
 
 BUSY = {"stepping", "acting", "playing", "resetting"}
 ROOT = Path(__file__).resolve().parents[3]
@@ -216,7 +216,7 @@ def test_a_traced_run_ends_with_the_same_weights(mode, settings, tmp_path):
     weights = []
     for path in (None, tmp_path / "trace.json"):
         run_path = tmp_path / f"run-{path is None}"
-        train(config, run_path, quiet=True, trace_path=path)
+        train_policy(config, run_path, quiet=True, trace_path=path)
         weights.append(load_checkpoint(run_path / "checkpoint.pt").agent["network"])
     plain, traced = weights
     assert all(torch.equal(plain[name], traced[name]) for name in plain)

@@ -24,7 +24,7 @@ from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.collection import trial
 from workflow_rl.commands.main import main
 from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.environments.facts import plain
+from workflow_rl.environments.facts import plain_facts
 from workflow_rl.environments.flat_env import flattener
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.runs import learner
@@ -105,7 +105,7 @@ def test_an_environment_may_ask_for_spaces_in_a_worker() -> None:
     class WithOpponent(Harmless):
         def __init__(self) -> None:
             opponent = GymnasiumEnvironment("CartPole-v1")
-            trial.learn(opponent)
+            trial.learn_facts(opponent)
             assert opponent.spaces().obs_dim == 4
 
     environment = GymnasiumEnvironment("opponent", {}, WithOpponent)
@@ -141,7 +141,7 @@ def test_the_deadline_that_was_asked_for_may_be_longer_than_that_of_a_start(
 ) -> None:
     monkeypatch.setattr(trial, "START_SECONDS", 1.5)
     environment = GymnasiumEnvironment("tests.any_envs:SuspendingEnv", {"seconds": 2.0})
-    trial.learn(environment, timeout=30)
+    trial.learn_facts(environment, timeout=30)
     assert environment.is_known
 
 
@@ -149,14 +149,14 @@ def test_a_pause_of_the_whole_run_is_not_counted_to_a_call() -> None:
     environment = GymnasiumEnvironment(
         "tests.any_envs:SuspendingEnv", {"seconds": 2.0, "pid": os.getpid()}
     )
-    trial.learn(environment, timeout=1.2)
+    trial.learn_facts(environment, timeout=1.2)
     assert environment.is_known
 
 
 def test_what_cannot_be_sent_to_a_worker_is_refused_in_a_line() -> None:
     held = GymnasiumEnvironment("held", {}, partial(TargetEnv, threading.Lock()))
     with pytest.raises(InvalidEnvironmentError, match="held cannot be sent to a worker"):
-        trial.learn(held)
+        trial.learn_facts(held)
 
 
 class OwnSpace(spaces.Discrete):
@@ -179,7 +179,7 @@ class OwnSpace(spaces.Discrete):
     ids=str,
 )
 def test_a_plain_space_flattens_alike(space: gymnasium.Space[Any], value: Any) -> None:
-    own = plain(space)
+    own = plain_facts(space)
     assert type(own).__module__.startswith("gymnasium.")
     assert own == space or isinstance(space, OwnSpace | spaces.Dict)
     assert flattener(own)(value).tobytes() == flattener(space)(value).tobytes()
@@ -212,7 +212,7 @@ class Naming(Harmless):
 
 def test_entries_are_named_by_plain_text() -> None:
     with pytest.raises(InvalidEnvironmentError, match=r"an entry named <Name.SEEN: 'seen'>"):
-        trial.learn(GymnasiumEnvironment("naming", {}, Naming))
+        trial.learn_facts(GymnasiumEnvironment("naming", {}, Naming))
 
 
 def test_what_cannot_be_sent_is_named() -> None:

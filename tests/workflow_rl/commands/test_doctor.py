@@ -40,13 +40,13 @@ def test_other_versions(monkeypatch):
 
 def test_kernels_of_its_own(monkeypatch):
     monkeypatch.setenv(NATIVE, "1")
-    finding = findings(installation.machine)[0]
+    finding = findings(installation.processor_and_cores)[0]
     assert f"unset {NATIVE}" in finding.fix
 
 
 def test_another_setting(monkeypatch):
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Zen")
-    assert "OPENBLAS_CORETYPE is 'Zen'" in findings(installation.machine)[0].fix
+    assert "OPENBLAS_CORETYPE is 'Zen'" in findings(installation.processor_and_cores)[0].fix
 
 
 def test_a_fast_path_that_is_none():

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from workflow_rl.cage2.env.arguments import MIXTURES
-from workflow_rl.commands.train_report import report
+from workflow_rl.commands.train_report import print_report
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome, best_of
-from workflow_rl.runs.learning_curve import known_returns
+from workflow_rl.runs.learning_curve import returns_of_known_agents
 from workflow_rl.runs.metrics import summarise
 from workflow_rl.runs.population_dir import PopulationRecord, begin_population
 
@@ -25,7 +25,9 @@ AS_GOOD = "about as good as champion"
 
 @functools.cache
 def champions_mean(red_agent: str) -> float:
-    return known_returns(TrainConfig("async", env_args={"red_agent": red_agent}))["champion"]
+    return returns_of_known_agents(TrainConfig("async", env_args={"red_agent": red_agent}))[
+        "champion"
+    ]
 
 
 def champion_state(random: np.random.Generator, red_agent: str) -> TrainingState:
@@ -49,7 +51,7 @@ def reported(
         for state in states
     ]
     learners: Any = [SimpleNamespace(config=config, state=state) for state in states]
-    report(Outcome(path, learners, summaries, best_of(summaries), None), is_scored_next=False)
+    print_report(Outcome(path, learners, summaries, best_of(summaries), None), is_scored_next=False)
     lines = (line.partition(":") for line in capsys.readouterr().out.splitlines())
     return {heading: text.strip() for heading, _, text in lines}
 

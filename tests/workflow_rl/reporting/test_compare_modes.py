@@ -15,11 +15,11 @@ from workflow_rl.reporting import compare_modes as compare_modes_module
 from workflow_rl.reporting.compare_modes import (
     DEFAULT_MODES,
     ON_POLICY,
-    Run,
+    ModeRun,
     alf_configs,
     make_alf_rows,
-    make_rows,
     mode_config,
+    mode_rows,
     reached,
     seconds_per_update_and_eps,
     train_all,
@@ -53,8 +53,8 @@ def metrics(*updates: tuple[int, float], seconds: float = 0.5) -> list[dict[str,
     return rows
 
 
-def a_run(rows: list[dict[str, float]], seed: int = 0, **summary: float) -> Run:
-    return Run(
+def a_run(rows: list[dict[str, float]], seed: int = 0, **summary: float) -> ModeRun:
+    return ModeRun(
         rows,
         {
             "seed": seed,
@@ -75,7 +75,7 @@ def test_a_run_in_which_no_episode_has_ended_has_the_worst_return():
         mode: [a_run(metrics((100, -20.0)), return_mean_last_300=None)]
         for mode in ("async", "lag-1")
     }
-    assert [row["return_mean_last_300"] for row in make_rows(runs, -60.0)] == [None, None]
+    assert [row["return_mean_last_300"] for row in mode_rows(runs, -60.0)] == [None, None]
 
 
 def test_modes_are_the_trainers_settings():
@@ -154,7 +154,7 @@ def test_row_of_hand_computed_runs():
             a_run(metrics(*updates[1], (100, -30.0)), 1, worker_utilisation_run=0.75),
         ],
     }
-    reference, row = make_rows(runs, -60.0)
+    reference, row = mode_rows(runs, -60.0)
     assert row["mode"] == "lag-1"
     assert row["n_seeds"] == row["seeds_at_target"] == 2
     assert row["episodes_to_target_by_seed"] == [200, 300]
@@ -180,7 +180,7 @@ def test_a_seed_that_does_not_reach_the_target_counts_as_infinitely_slow():
         "async": [a_run(good), a_run(bad), a_run(good)],
         "alf": [a_run(bad), a_run(good), a_run(bad)],
     }
-    most, few = make_rows(runs, -60.0)
+    most, few = mode_rows(runs, -60.0)
     assert (most["seeds_at_target"], most["episodes_to_target"]) == (2, 100)
     assert most["episodes_to_target_by_seed"] == [100, None, 100]
     assert (few["seeds_at_target"], few["episodes_to_target"]) == (1, None)
@@ -189,13 +189,13 @@ def test_a_seed_that_does_not_reach_the_target_counts_as_infinitely_slow():
 
 
 def test_without_async_there_is_no_ratio_to_it():
-    (row,) = make_rows({"sync": [a_run(metrics((100, -50.0)))]}, -60.0)
+    (row,) = mode_rows({"sync": [a_run(metrics((100, -50.0)))]}, -60.0)
     assert row["episodes_to_target"] == 100
     assert row["episodes_to_target_x_async"] is None
 
 
 def test_alf_rows_are_medians_and_their_ratios_within_a_seed():
-    def at_eps(*eps: float) -> list[Run]:
+    def at_eps(*eps: float) -> list[ModeRun]:
         return [a_run(metrics((4, 0.0), (4, 0.0), seconds=4 / number)) for number in eps]
 
     runs = {"alf-4-sync": at_eps(1.0, 2.0, 8.0), "alf-4-async": at_eps(4.0, 16.0, 8.0)}
@@ -218,7 +218,7 @@ def test_modes_take_turns_and_change_direction_every_seed(monkeypatch, tmp_path,
         order.append((config.seed, config.mode, path.name))
         return {"seed": config.seed, "skipped_episodes": [3, 4] if len(order) == 4 else []}
 
-    monkeypatch.setattr("workflow_rl.runs.loop.train", train)
+    monkeypatch.setattr("workflow_rl.runs.loop.train_policy", train)
     monkeypatch.setattr(compare_modes_module, "read_metrics", lambda path: [])
     configs = {name: mode_config(name) for name in ("sync", "async")}
     runs = train_all(configs, 2, tmp_path)

@@ -16,8 +16,8 @@ from workflow_rl.reporting.timeline import (
     COLOURS,
     Spans,
     TraceError,
+    activity_shares,
     read_trace,
-    shares_of,
     timeline_figure,
 )
 
@@ -55,7 +55,7 @@ def test_shares_of_the_time_between_two_moments():
         np.array([1.0, 3.0, 5.0]),
         np.array([Activity.STEPPING, Activity.WAITING, Activity.STEPPING]),
     )
-    shares = shares_of(spans, np.array([-1.0, 0.5, 2.5, 4.5, 8.5]))
+    shares = activity_shares(spans, np.array([-1.0, 0.5, 2.5, 4.5, 8.5]))
     # Of 1.5 s, 2 s, 2 s and 4 s.
     assert shares[Activity.STEPPING] == pytest.approx([0.5 / 1.5, 0.25, 0.25, 0.125])
     assert shares[Activity.WAITING] == pytest.approx([0, 0.75, 0.25, 0])

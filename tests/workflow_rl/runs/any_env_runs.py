@@ -74,7 +74,7 @@ def run(path: Path, config: TrainConfig, before: Before | None = None) -> dict[s
 
     checkpoint = path / "checkpoint.pt"
     resumed = load_checkpoint(checkpoint) if checkpoint.exists() else None
-    return loop.train(config, path, resumed, quiet=True, collector_of=collector_of)
+    return loop.train_policy(config, path, resumed, quiet=True, collector_of=collector_of)
 
 
 def stop_at(collection: int) -> Before:

@@ -14,7 +14,7 @@ from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.runs import loop
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.loop import make_collector, train
+from workflow_rl.runs.loop import make_collector, train_policy
 
 PPO = PPOConfig(hidden_sizes=(16,), minibatch_size=40, epochs=2)
 
@@ -28,7 +28,7 @@ def config_of(mode: str = "async", simulator: str = "cyborg", **changes: Any) ->
 
 
 def run(path: Path, config: TrainConfig, resumed: Checkpoint | None = None) -> dict[str, Any]:
-    return train(config, path, resumed, quiet=True)
+    return train_policy(config, path, resumed, quiet=True)
 
 
 def interfered_run(path: Path, config: TrainConfig, before: Any) -> dict[str, Any]:
@@ -38,7 +38,9 @@ def interfered_run(path: Path, config: TrainConfig, before: Any) -> dict[str, An
     def collector_of(pool: LocalPool, config: TrainConfig) -> Any:
         return Interfered(make_collector(pool, config), functools.partial(before, pool))
 
-    return train(config, path, quiet=True, watch=loop.stopped_by_signals, collector_of=collector_of)
+    return train_policy(
+        config, path, quiet=True, watch=loop.stopped_by_signals, collector_of=collector_of
+    )
 
 
 def weights(path: Path) -> dict[str, torch.Tensor]:

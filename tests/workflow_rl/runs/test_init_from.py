@@ -19,7 +19,7 @@ def test_a_run_begins_with_the_agent_of_another(undisturbed: Any, tmp_path: Path
     config = config_of(kind="unrolls", seed=8, total_steps=60)
     before = learner.make_agent(config)
     before.load_policy(other.agent)
-    loop.train(config, tmp_path / "run", init_from=other, quiet=True)
+    loop.train_policy(config, tmp_path / "run", init_from=other, quiet=True)
     after = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
     assert after.agent["policy_version"] == after.training.updates == 1
     # One small step from where the other ended: Adam's first is the learning rate, at most, each.
@@ -28,7 +28,7 @@ def test_a_run_begins_with_the_agent_of_another(undisturbed: Any, tmp_path: Path
         assert 0 < moved < 3 * PPO.learning_rate
     assert after.agent["obs_moments"]["count"] == other.agent["obs_moments"]["count"] + 60
     with pytest.raises(CheckpointError, match="does not fit"):
-        loop.train(config_of("Pendulum"), tmp_path / "other", init_from=other, quiet=True)
+        loop.train_policy(config_of("Pendulum"), tmp_path / "other", init_from=other, quiet=True)
     assert not (tmp_path / "other").exists()
 
 

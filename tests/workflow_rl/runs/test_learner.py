@@ -57,7 +57,7 @@ def test_without_a_score_an_extended_run_leaves_a_guest_the_best_of_before(tmp_p
         with on_counting_envs() as patch:
             patch.setattr(learner, "plot_learning_curve", lambda *_: None)
             config = config_of(total_episodes=total, n_workers=1)
-            loop.train(config, tmp_path, resumed, quiet=True)
+            loop.train_policy(config, tmp_path, resumed, quiet=True)
         best, resumed = (load_checkpoint(tmp_path / name) for name in ("best.pt", "checkpoint.pt"))
         assert best.training.episodes == 6
 
@@ -72,4 +72,4 @@ def _raising(error: Exception) -> Any:
 def _train(path: Path, draw: Any) -> None:
     with on_counting_envs() as patch:
         patch.setattr(learner, "plot_learning_curve", draw)
-        loop.train(config_of(total_episodes=6, n_workers=1), path, quiet=True)
+        loop.train_policy(config_of(total_episodes=6, n_workers=1), path, quiet=True)

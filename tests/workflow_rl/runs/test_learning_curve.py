@@ -9,9 +9,9 @@ from matplotlib.cbook import is_math_text
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.drawing import as_drawn
 from workflow_rl.runs.learning_curve import (
-    known_returns,
     learning_curve_figure,
     plot_learning_curve,
+    returns_of_known_agents,
     running_mean,
 )
 
@@ -104,14 +104,14 @@ def test_returns_that_span_little_are_drawn_in_proportion():
 
 def test_what_is_known_is_that_of_the_red_agent_and_the_length():
     def known(**args):
-        return known_returns(TrainConfig("async", env_args=args))
+        return returns_of_known_agents(TrainConfig("async", env_args=args))
 
     assert known()["champion"] == -12.41
     assert known(max_steps=30)["champion"] == -3.36
     assert known(red_agent="RedMeanderAgent")["react-restore"] == -197.1
     assert known(red_agent="mixed")["champion"] == pytest.approx((-12.41 - 15.07) / 3, abs=0.01)
     assert known(max_steps=40) == {}
-    assert not known_returns(TrainConfig("async", env="CartPole-v1"))
+    assert not returns_of_known_agents(TrainConfig("async", env="CartPole-v1"))
 
 
 NAMES = ["from_$5_to_$9", "$", r"\$x$", "_hidden", "\udcff", "a\nb", "100%", r"\frac"]

@@ -20,7 +20,7 @@ from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import METRICS, read_metrics
-from workflow_rl.runs.loop import train
+from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.run_record import read_record
 
 
@@ -108,7 +108,7 @@ def test_what_a_run_leaves(cyborg_run):
 def test_an_agent_that_lacks_its_network_is_no_beginning(tmp_path):
     lacking = Checkpoint({}, {}, TrainingState())
     with pytest.raises(CheckpointError, match=r"does not fit this run: it has no distribution$"):
-        train(config_of(), tmp_path / "run", init_from=lacking, quiet=True)
+        train_policy(config_of(), tmp_path / "run", init_from=lacking, quiet=True)
 
 
 def test_evaluation_during_training_does_not_change_it(cyborg_run, tmp_path):
@@ -131,7 +131,7 @@ def test_default_weights_do_not_depend_on_the_number_of_envs(mode, tmp_path):
             env_args={"simulator": "compiled", "max_steps": 5},
             total_episodes=48,
         )
-        train(config, tmp_path / str(n_envs), quiet=True)
+        train_policy(config, tmp_path / str(n_envs), quiet=True)
         weights[n_envs] = read_record(tmp_path / str(n_envs) / "machine.json").weights
     assert weights[8] == weights[24] == weights[100]
     assert len(weights[8]) == 3

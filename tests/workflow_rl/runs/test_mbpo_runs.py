@@ -30,9 +30,9 @@ from workflow_rl.runs.folder import (
     return_columns,
 )
 from workflow_rl.runs.learner import make_agent
-from workflow_rl.runs.loop import train
+from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.preflight import warn_if_results_vary
-from workflow_rl.runs.saved_agent import load_policy
+from workflow_rl.runs.saved_agent import policy_at
 
 FOR_EITHER = {"batch_size": 16, "gradient_steps": 0.2}
 MBPO = {
@@ -111,10 +111,10 @@ def test_only_the_latest_checkpoint_has_the_steps(tmp_path: Path) -> None:
     assert load_checkpoint(path / "checkpoint.pt").memory
     shutil.rmtree(path / "memory")
     for name in ("best.pt", "kept/000002.pt", "checkpoint.pt"):
-        assert load_policy(path / name).policy_version > 0
+        assert policy_at(path / name).policy_version > 0
     begun = tmp_path / "begun"
     with tiny_runs.on_counting_envs():
-        train(config, begun, init_from=load_checkpoint(path / "best.pt"), quiet=True)
+        train_policy(config, begun, init_from=load_checkpoint(path / "best.pt"), quiet=True)
     assert learned(begun) is not None
     further = config.changed(total_episodes=30)
     with pytest.raises(CheckpointError, match=r"checkpoint\.pt needs .*memory"):
@@ -251,7 +251,7 @@ def test_one_line_for_what_is_wrong(command: Any, arguments: list[str], says: st
 
 def test_the_trace_tells_learning_a_model_from_learning_to_act(tmp_path: Path) -> None:
     trace = tmp_path / "trace.json"
-    train(config_of(), tmp_path / "run", quiet=True, trace_path=trace)
+    train_policy(config_of(), tmp_path / "run", quiet=True, trace_path=trace)
     of_run = read_trace(trace)
     activities = of_run.rows[LEARNER].activity.tolist()
     models = sum(row["model_epochs"] > 0 for row in read_metrics(tmp_path / "run"))

@@ -58,7 +58,7 @@ def test_what_is_written_is_read(
         assert inodes(folder).keys() == {part.name for part in parts}
         assert all(part.end > agent.replay.oldest for part in parts if part.kind == "real")
         again.load_state_dict(agent.state_dict())
-        memory.read(folder, memory.parts_of([list(part) for part in parts]), again.memory())
+        memory.read_parts(folder, memory.parts_of([list(part) for part in parts]), again.memory())
         assert all_of(again) == all_of(agent)
         if resumed:
             agent, again = again, agent
@@ -105,11 +105,13 @@ def test_numbers_within_bounds_are_kept_too(tmp_path: Path) -> None:
     ]
     action = np.random.default_rng(0).uniform(-1, 1, (50, 2)).astype(np.float32)
     agents[0].replay.add(numbered(0, 50)._replace(action=action))
-    memory.read(tmp_path, memory.write(tmp_path, agents[0].memory(), []), agents[1].memory())
+    memory.read_parts(tmp_path, memory.write(tmp_path, agents[0].memory(), []), agents[1].memory())
     assert all_of(agents[0]) == all_of(agents[1])
     choices = an_agent()
     with pytest.raises(ValueError, match="another environment"):
-        memory.read(tmp_path, memory.write(tmp_path, agents[0].memory(), []), choices.memory())
+        memory.read_parts(
+            tmp_path, memory.write(tmp_path, agents[0].memory(), []), choices.memory()
+        )
 
 
 def test_saving_and_loading_copy_no_more_than_a_chunk(tmp_path: Path) -> None:
@@ -131,7 +133,7 @@ def test_saving_and_loading_copy_no_more_than_a_chunk(tmp_path: Path) -> None:
 
     of_writing, parts = peak(lambda: memory.write(tmp_path, agent.memory(), []))
     assert of_writing < 2.5 * memory.CHUNK_BYTES
-    of_reading, _ = peak(lambda: memory.read(tmp_path, parts, again.memory()))
+    of_reading, _ = peak(lambda: memory.read_parts(tmp_path, parts, again.memory()))
     assert of_reading < n_bytes + 2.5 * memory.CHUNK_BYTES
     assert agent.state_dict().keys() == again.state_dict().keys()
 
@@ -150,10 +152,10 @@ def test_it_is_what_is_loaded_that_needs_room(
     for has, enough in ((needed, True), (needed - 1, False)):
         monkeypatch.setattr(os, "sysconf", lambda name, has=has: {"SC_PAGE_SIZE": 1}.get(name, has))
         if enough:
-            memory.read(tmp_path, parts, agent.memory())
+            memory.read_parts(tmp_path, parts, agent.memory())
             continue
         with pytest.raises(ValueError, match=r" 0\.0 GB of memory, and this machine has 0\.0 GB"):
-            memory.read(tmp_path, parts, agent.memory())
+            memory.read_parts(tmp_path, parts, agent.memory())
 
 
 def test_agents_that_remember_nothing_need_no_files(tmp_path: Path) -> None:

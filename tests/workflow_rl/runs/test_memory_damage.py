@@ -132,7 +132,7 @@ def test_a_file_with_something_else_in_it(
         np.save(path, content, allow_pickle=True)
     part = part._replace(digest=hashlib.sha256(path.read_bytes()).hexdigest())
     with pytest.raises(ValueError, match=r"holds no steps|another environment"):
-        memory.read(tmp_path, [part], agent.memory())
+        memory.read_parts(tmp_path, [part], agent.memory())
     assert not (tmp_path / "ran").exists()
 
 
@@ -149,7 +149,7 @@ def test_files_that_are_not_all_there_is(tmp_path: Path) -> None:
     ]
     for some in (parts[1:], parts[::-1], parts[:3], [*parts, parts[-1]]):
         with pytest.raises(ValueError, match="not all of its agent's steps"):
-            memory.read(tmp_path / "memory", some, agent.memory())
+            memory.read_parts(tmp_path / "memory", some, agent.memory())
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_checkpoint_that_names_no_files(memory_of: Any, tmp_path: Path) -> Non
 def test_steps_that_the_agent_does_not_remember(tmp_path: Path) -> None:
     parts = memory.parts_of([["other", 0, 5, "0" * 64]])
     with pytest.raises(ValueError, match="other"):
-        memory.read(tmp_path, parts, an_agent().memory())
+        memory.read_parts(tmp_path, parts, an_agent().memory())
 
 
 def test_steps_of_no_bytes_are_none(tmp_path):
@@ -186,4 +186,4 @@ def test_steps_of_no_bytes_are_none(tmp_path):
     np.save(path, rows)
     part = memory.Part("real", 0, 5, hashlib.sha256(path.read_bytes()).hexdigest())
     with pytest.raises(ValueError, match="holds no steps"):
-        memory.read(tmp_path, [part], an_agent().memory())
+        memory.read_parts(tmp_path, [part], an_agent().memory())

@@ -20,7 +20,7 @@ from workflow_rl.collection.failures import StopRequested
 from workflow_rl.collection.rollout import NotFiniteError
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.make_agent import load_agent, make_agent
+from workflow_rl.runs.make_agent import make_agent, restored_agent
 
 SETTINGS = {"hidden_sizes": (8, 8), "minibatch_size": 50, "epochs": 1, "reward_scale": 1.0}
 KINDS: dict[str, dict[str, Any]] = {
@@ -180,4 +180,4 @@ def test_without_masks_the_policy_sees_none(tmp_path: Path) -> None:
     checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
     agent = make_agent(masked)
     with pytest.raises(CheckpointError, match="masks of actions"):
-        load_agent(agent, checkpoint, tmp_path / "run")
+        restored_agent(agent, checkpoint, tmp_path / "run")

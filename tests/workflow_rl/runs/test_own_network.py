@@ -42,7 +42,7 @@ from tests.tiny_teams import deadly
 from workflow_rl import api
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
-from workflow_rl.agents.policies.own_network import load
+from workflow_rl.agents.policies.own_network import load_network
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.collection import local_pool
@@ -293,7 +293,7 @@ def test_the_module_of_the_page_is_learned(tmp_path: Path) -> None:
 )
 def test_a_name_that_leads_nowhere(name: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        load(name)
+        load_network(name)
 
 
 def test_arguments_that_the_class_does_not_take() -> None:

@@ -33,7 +33,7 @@ class Terminal(io.StringIO):
 def shown(path: Path, stderr: io.StringIO, monkeypatch: Any, **changes: Any) -> str:
     monkeypatch.setattr(sys, "stderr", stderr)
     with on_counting_envs():
-        loop.train(config_of(**changes), path)
+        loop.train_policy(config_of(**changes), path)
     return stderr.getvalue()
 
 
@@ -84,13 +84,13 @@ def test_work_without_a_text_is_shown_lines_only_if_it_takes_long(monkeypatch, c
 
 def test_runs_that_end_at_an_update_show_how_many_are_done(tmp_path, capsys):
     with on_counting_envs():
-        loop.train(config_of(), tmp_path / "run", last_update=1)
+        loop.train_policy(config_of(), tmp_path / "run", last_update=1)
     assert capsys.readouterr().err.startswith("100% (1 of 1 updates): mean return")
 
 
 def test_a_quiet_run_says_nothing(tmp_path, monkeypatch, capsys):
     with on_counting_envs():
-        loop.train(config_of(), tmp_path / "run", quiet=True)
+        loop.train_policy(config_of(), tmp_path / "run", quiet=True)
     assert capsys.readouterr().err == ""
 
 
@@ -131,7 +131,7 @@ def test_evaluations_too_count_each_kind_as_often_as_it_is_drawn(tmp_path):
 def test_the_best_agent_is_chosen_by_means_over_kinds(tmp_path):
     config = config_of(total_episodes=100, episodes_per_update=100)
     with on_counting_envs():
-        loop.train(config, tmp_path / "run", quiet=True)
+        loop.train_policy(config, tmp_path / "run", quiet=True)
     (row,) = read_metrics(tmp_path / "run")
     means = [row[f"return_mean_{red_agent}"] for red_agent in RED_AGENTS]
     best = load_checkpoint(tmp_path / "run" / "best.pt").training.best_score

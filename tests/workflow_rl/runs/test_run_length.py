@@ -84,7 +84,7 @@ def test_an_extended_run_that_was_stopped_goes_on(tmp_path):
             raise StopRequested(2)
 
     with pytest.raises(StopRequested):
-        loop.train(
+        loop.train_policy(
             longer,
             path,
             load_checkpoint(path / "checkpoint.pt"),

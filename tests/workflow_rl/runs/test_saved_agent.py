@@ -8,7 +8,7 @@ import pytest
 
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.learner import load_agent, make_agent
+from workflow_rl.runs.learner import make_agent, restored_agent
 from workflow_rl.runs.saved_agent import critic_of, policy_of
 
 CONFIG = TrainConfig("sync", env="tests.any_envs:tests/Target-v0", ppo={"hidden_sizes": (4,)})
@@ -28,7 +28,7 @@ RETURNS = {"moments": {"count": 4, "mean": [0.0], "variance": [1.0]}, "open": []
 def test_statistics_are_loaded() -> None:
     saved = checkpoint(obs_moments=MOMENTS, return_scale=RETURNS)
     agent = make_agent(CONFIG)
-    load_agent(agent, saved, PATH)
+    restored_agent(agent, saved, PATH)
     assert agent.state_dict()["obs_moments"] == MOMENTS
     mean = policy_of(saved, PATH).parameters.obs_mean
     assert mean is not None
@@ -43,7 +43,7 @@ def test_odd_statistics_of_observations_are_refused_in_a_line(odd: Any) -> None:
     with pytest.raises(CheckpointError, match=r"checkpoint\.pt .* statistics") as playing:
         policy_of(saved, PATH)
     with pytest.raises(CheckpointError, match=r"checkpoint\.pt .* statistics") as resuming:
-        load_agent(make_agent(CONFIG), saved, PATH)
+        restored_agent(make_agent(CONFIG), saved, PATH)
     assert "\n" not in f"{playing.value}{resuming.value}"
 
 
@@ -54,7 +54,7 @@ def test_odd_numbers_of_updates_are_refused_in_a_line(odd: Any) -> None:
         policy_of(saved, PATH)
     for name in ("policy_version", "seed"):
         with pytest.raises(CheckpointError, match=rf"checkpoint\.pt .*its {name} is"):
-            load_agent(make_agent(CONFIG), checkpoint(**{name: odd}), PATH)
+            restored_agent(make_agent(CONFIG), checkpoint(**{name: odd}), PATH)
 
 
 @pytest.mark.parametrize("odd", [5, {"open": []}, {**RETURNS, "open": [[0, math.nan]]}])
@@ -63,6 +63,6 @@ def test_odd_statistics_of_returns_are_refused_in_a_line(odd: Any) -> None:
     with pytest.raises(CheckpointError, match=r"checkpoint\.pt cannot be used: ") as looking:
         critic_of(saved, PATH)
     with pytest.raises(CheckpointError, match=r"checkpoint\.pt does not fit") as resuming:
-        load_agent(make_agent(CONFIG), saved, PATH)
+        restored_agent(make_agent(CONFIG), saved, PATH)
     assert "another shape" not in str(resuming.value)
     assert "\n" not in f"{looking.value}{resuming.value}"

@@ -21,7 +21,7 @@ from workflow_rl.runs.folder import read_config
 
 optuna = pytest.importorskip("optuna")
 from workflow_rl.studies import search  # noqa: E402 (it needs Optuna)
-from workflow_rl.studies.search import REPORTS, Search, described, score_of  # noqa: E402
+from workflow_rl.studies.search import REPORTS, Search, described_trial, score_of  # noqa: E402
 
 
 def test_it_begins_with_the_configs_own_settings(tmp_path, monkeypatch):
@@ -254,7 +254,7 @@ def test_the_score_is_the_mean_over_the_policies():
 )
 def test_a_trial_in_a_line(values, result):
     trial = optuna.trial.create_trial(**values)
-    line = described(trial, {"learning_rate": 0.00123456})
+    line = described_trial(trial, {"learning_rate": 0.00123456})
     assert line.split() == ["trial", "-1", *result.split(), "learning-rate", "0.00123"]
 
 

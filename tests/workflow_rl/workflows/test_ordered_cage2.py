@@ -22,8 +22,8 @@ from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.order import classes
 from workflow_rl.workflows.scoring import (
     RandomActor,
-    play,
-    replayed,
+    play_orders,
+    played_again,
     rules_of,
     states_met,
     told,
@@ -44,8 +44,8 @@ def policy(environment: OrderedCage2) -> Any:
 
 
 def test_a_mask_lets_no_fix_pass_a_group_in_need() -> None:
-    masked = play(RandomActor(ENV), ENV, ENV.rules, ORDER, range(20))
-    free = play(RandomActor(FREE), FREE, FREE.rules, ORDER, range(20))
+    masked = play_orders(RandomActor(ENV), ENV, ENV.rules, ORDER, range(20))
+    free = play_orders(RandomActor(FREE), FREE, FREE.rules, ORDER, range(20))
     kept, random = masked.fixes.over(0), free.fixes.over(0)
     assert kept.adherence == kept.adherence_decided == 1
     assert kept.ruled > kept.decided > 200
@@ -60,7 +60,7 @@ def test_a_fix_that_breaks_the_order_costs_the_penalty_and_nothing_else() -> Non
         envs, actor = environment.make_envs(3), RandomActor(environment)
         played = [one for ended in play_episodes(envs, actor, specs) for one in ended]
         returns[penalty] = {one.episode: one.episode_return for one in played}
-    broken = play(RandomActor(FREE), FREE, FREE.rules, None, range(4))
+    broken = play_orders(RandomActor(FREE), FREE, FREE.rules, None, range(4))
     assert (broken.fixes.ruled > broken.fixes.kept).all()
     lost = [(returns[0][n] - returns[2][n]) / 2 for n in range(4)]
     assert lost == pytest.approx(np.round(lost))
@@ -105,7 +105,9 @@ def test_a_loaded_agent_is_told_an_order(tmp_path: Path) -> None:
 
 def test_a_placebo_is_held_to_the_order_but_told_another() -> None:
     actor = policy(ENV).actor(greedy=True)
-    told, placebo = (play(actor, ENV, ENV.rules, ORDER, range(5), placebo=p) for p in (False, True))
+    told, placebo = (
+        play_orders(actor, ENV, ENV.rules, ORDER, range(5), placebo=p) for p in (False, True)
+    )
     assert not np.array_equal(told.totals, placebo.totals)
     assert placebo.fixes.over(0).adherence == 1
 
@@ -113,8 +115,10 @@ def test_a_placebo_is_held_to_the_order_but_told_another() -> None:
 def test_what_a_placebo_is_told_does_not_depend_on_the_order() -> None:
     actor, rules = policy(FREE).actor(greedy=True), FREE.rules
     orders = ORDER, rules.workflow.orders()[0]
-    placebos = [play(actor, FREE, rules, one, range(5), placebo=True).totals for one in orders]
-    told = [play(actor, FREE, rules, one, range(5)).totals for one in orders]
+    placebos = [
+        play_orders(actor, FREE, rules, one, range(5), placebo=True).totals for one in orders
+    ]
+    told = [play_orders(actor, FREE, rules, one, range(5)).totals for one in orders]
     assert np.array_equal(*placebos)
     assert not np.array_equal(*told)
 
@@ -127,12 +131,12 @@ def test_an_agent_against_one_red_agent_is_scored_by_its_return() -> None:
     returns = {
         p.episode: p.episode_return for done in play_episodes(envs, actor, specs) for p in done
     }
-    totals = play(actor, one, one.rules, ORDER, range(2)).totals
+    totals = play_orders(actor, one, one.rules, ORDER, range(2)).totals
     assert totals.tolist() == [returns[0], returns[1]]
 
 
 def test_a_replay_says_who_was_due_and_why() -> None:
-    games = replayed(RandomActor(ENV), ENV, ENV.rules, ORDER, 0)
+    games = played_again(RandomActor(ENV), ENV, ENV.rules, ORDER, 0)
     fixes = [fix for _, _, its in games for fix in its]
     assert [variant for variant, _, _ in games][:2] == ["B_lineAgent", "RedMeanderAgent"]
     for fix in fixes:

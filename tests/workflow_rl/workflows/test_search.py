@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.workflows.ladder import FixCounts, Ladder
 from workflow_rl.workflows.order import Order, Workflow, precedence, ranks_of
-from workflow_rl.workflows.page import LEAST_EPISODES, verdict, workflow_page
+from workflow_rl.workflows.page import LEAST_EPISODES, order_verdict, workflow_page
 from workflow_rl.workflows.search import METHODS, OrderModel, Pull, candidates, swapped
 
 NAMES = tuple("abcde")
@@ -99,8 +99,8 @@ def test_a_ladder_tells_a_lead_from_luck() -> None:
     assert worth(real.orders[real.ranked[0]]) == max(map(worth, real.orders))
     assert real.lead.mean - real.lead.interval_95 > 3
     assert abs(luck.lead.mean) < luck.lead.interval_95 < 2
-    assert verdict(real).startswith("The order matters. ")
-    assert "do not show that the order matters" in verdict(luck)
+    assert order_verdict(real).startswith("The order matters. ")
+    assert "do not show that the order matters" in order_verdict(luck)
     best, median, worst, every = real.rows
     assert best.total.mean > median.total.mean > every.total.mean - 1 > worst.total.mean
     assert len(median.orders) == 2
@@ -129,7 +129,7 @@ def ladder_of_three(
 
 
 def test_a_pair_matters_where_the_median_order_is_as_good_as_the_best() -> None:
-    said = verdict(ladder_of_three([0, 0, -13], (1, 40), np.random.default_rng(0)))
+    said = order_verdict(ladder_of_three([0, 0, -13], (1, 40), np.random.default_rng(0)))
     assert said.startswith("The order matters. ")
     assert "a before c" in said
 
@@ -141,7 +141,7 @@ def test_where_no_order_is_better_the_verdict_is_rarely_that_the_order_matters(
 ) -> None:
     random, n = np.random.default_rng(0), 200
     ladders = (ladder_of_three([0, 0, 0], (n_agents, n_episodes), random) for _ in range(n))
-    assert sum(verdict(one).startswith("The order matters.") for one in ladders) <= 0.07 * n
+    assert sum(order_verdict(one).startswith("The order matters.") for one in ladders) <= 0.07 * n
 
 
 @pytest.mark.parametrize("n_episodes", [1, 2, 5])
@@ -149,7 +149,7 @@ def test_too_few_episodes_to_choose_in_some_and_judge_in_others_tell_nothing(
     n_episodes: int,
 ) -> None:
     ladder = ladder_of_three([0, 0, -13], (2, n_episodes), np.random.default_rng(0))
-    said = verdict(ladder)
+    said = order_verdict(ladder)
     assert "do not tell whether the order matters" in said
     assert "did not choose" not in said
     page = workflow_page("runs", ladder, [], [], ladder.orders[0])

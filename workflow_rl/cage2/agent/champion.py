@@ -13,7 +13,7 @@ from workflow_rl.cage2.agent.card import evaluation_of
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.presets import QUICK
 from workflow_rl.cage2.scoring.players import load_trained
-from workflow_rl.cage2.scoring.selection import Candidate, choose
+from workflow_rl.cage2.scoring.selection import Candidate, rank_candidates
 from workflow_rl.environments.guest import Chosen
 from workflow_rl.output_files import sha256_of
 from workflow_rl.runs import checkpoint, execute, export, folder, loop, plan, resume
@@ -92,7 +92,7 @@ def choose_champion(run_dir: Path, episodes: int, quiet: bool = True) -> list[Ca
     episodes: how many the last candidates play against each attacker. Raises CheckpointError.
     """
     rounds = [episodes // 16, episodes // 4, episodes]
-    candidates = choose(_candidates(run_dir), rounds, quiet, PLAYS_WITH)
+    candidates = rank_candidates(_candidates(run_dir), rounds, quiet, PLAYS_WITH)
     chosen = checkpoint.load_checkpoint(candidates[0].path)
     config = {**chosen.config, "actions": PLAYS_WITH}
     checkpoint.save_checkpoint(run_dir / "best.pt", dataclasses.replace(chosen, config=config))
@@ -109,7 +109,7 @@ def _candidates(run_dir: Path) -> list[Path]:
     return [*kept, last]
 
 
-class Recipe:
+class Cage2Recipe:
     """See `environments.guest.ChampionRecipe`."""
 
     def train(self, run_dir: Path, seed: int, total_episodes: int, quiet: bool) -> float:

@@ -227,7 +227,7 @@ def improved(
     return Improved(after, len(states), len(searched), len(found), gains)
 
 
-def judged(
+def compared(
     before: PolicyParameters, after: PolicyParameters, environment: Cage2, episodes: int, seed: int
 ) -> Judgement:
     """Compare two policies on `episodes` (at least 2) episodes against each attacker.

@@ -87,7 +87,7 @@ class Watched:
 
     def _see(self, shown: Bits) -> None:
         self.shown = shown
-        self.choices = choices_of(self._policy, shown)
+        self.choices = chosen_in(self._policy, shown)
 
 
 def load_searchable(path: Path) -> tuple[PolicyParameters, Cage2]:
@@ -109,7 +109,7 @@ def load_searchable(path: Path) -> tuple[PolicyParameters, Cage2]:
     return parameters, environment
 
 
-def choices_of(policy: PolicyParameters, shown: Bits) -> Actions:
+def chosen_in(policy: PolicyParameters, shown: Bits) -> Actions:
     """Return the likeliest choice `[N]` for each row of `[N, D]`, of an MLP that sees plain bits.
 
     Unlike an Actor's, a choice may depend on N where logits are nearly equal.
@@ -158,7 +158,7 @@ def imagined_rewards(
         taken = action_set.chosen(envs, choices)
         imagine_steps(truths, beliefs, hypotheses, rest, taken, uniform, rewards[t], shown)
         action_set.after(envs, taken)
-        choices = choices_of(policy, shown)
+        choices = chosen_in(policy, shown)
     return rewards.T.reshape(len(first), n_rollouts, n_steps)
 
 

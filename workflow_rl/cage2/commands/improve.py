@@ -49,7 +49,7 @@ def improve(
 
     Example: improve runs/champion improved.npz
     """
-    from workflow_rl.cage2.agent.improve import improved, judged
+    from workflow_rl.cage2.agent.improve import compared, improved
     from workflow_rl.cage2.agent.rollouts import load_searchable
     from workflow_rl.runs.checkpoint import CheckpointError
     from workflow_rl.runs.export import write_policy
@@ -68,7 +68,7 @@ def improve(
         )
     require_writable(output, "OUTPUT")
     found = improved(before, environment, episodes, steps, jobs, seed)
-    mean = judged(before, found.policy, environment, judges, seed)
+    mean = compared(before, found.policy, environment, judges, seed)
     judgement = (
         f"{mean.after:.2f}, before {mean.before:.2f}: "
         f"{mean.after - mean.before:+.2f} ± {mean.interval_95:.2f}, in {judges} episodes against "

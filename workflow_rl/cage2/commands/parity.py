@@ -82,7 +82,7 @@ def parity(**options: Any) -> None:
         raise SystemExit(1)
 
 
-def _n_played(share: cage2.Share, difference: cage2.Difference | None) -> int:
+def _n_played(share: cage2.WorkShare, difference: cage2.Difference | None) -> int:
     return len(share.seeds) if difference is None else difference.seed - share.seeds[0] + 1
 
 

@@ -38,11 +38,11 @@ def remove(s: Any, host: int) -> None:
     """`Remove` and `StopProcess`: stop all processes ever caught on the host, except root's."""
     for i in range(s.n_suspicious):
         if s.suspicious_host[i] == host:
-            stop_process(s, host, s.suspicious_pid[i])
+            kill_process(s, host, s.suspicious_pid[i])
 
 
 @compiled
-def stop_process(s: Any, host: int, pid: int) -> None:
+def kill_process(s: Any, host: int, pid: int) -> None:
     """`StopProcess.kill_process`, for a PID that was caught."""
     if host == tables.OT_HOST and pid == tables.OT_PID and s.ot_running:
         return

@@ -226,7 +226,7 @@ def after_red(h: Any, kind: int, target: int, outcome: int, decoys: int) -> None
         if tables.SHOWS_OT_SERVICE[target]:
             h.knows_ot_service = True
     elif outcome >= SHELL:
-        start_session(h, bit, outcome)
+        gain_session(h, bit, outcome)
     h.red_success = tables.FALSE if outcome == FAILED else tables.TRUE
     if h.red_agent == red_agents.MEANDER:
         red_agents.learn_as_meander(h)
@@ -236,7 +236,7 @@ def after_red(h: Any, kind: int, target: int, outcome: int, decoys: int) -> None
 
 
 @compiled
-def start_session(h: Any, bit: int, outcome: int) -> None:
+def gain_session(h: Any, bit: int, outcome: int) -> None:
     """Start a session of Red. Remove ends a shell that monitoring caught, unless it is root's."""
     had_others = h.sessions & ~h.removable & bit != 0
     h.sessions |= bit

@@ -18,7 +18,7 @@ from workflow_rl.cage2.compiled.state import NO_ERROR, SIZES, STATE, error_of, s
 from workflow_rl.cage2.cyborg.simulators import Facts
 from workflow_rl.cage2.env.arguments import SEED_LIMIT
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
-from workflow_rl.environments.env_batch import Transitions
+from workflow_rl.environments.env_batch import StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
 FACTS = ("blue_success", "red_action", "red_target", "red_success", "caught_host")
@@ -82,7 +82,7 @@ Snapshot: TypeAlias = tuple[NDArray[Any], ...]
 """What `Simulator.save` returns: the envs' bytes, what Blue sees, rewards and facts."""
 
 
-class Simulator:
+class BatchedSimulator:
     """N networks that step together. Copies and pickles go on as the original would.
 
     Args:
@@ -206,7 +206,7 @@ class CompiledSimulator:
     """One network behind the interface of `simulators.Simulator`, for episodes of `max_steps`."""
 
     def __init__(self, max_steps: int = SIZES[0]) -> None:
-        self._simulator = Simulator(1, max_steps)
+        self._simulator = BatchedSimulator(1, max_steps)
         self._chosen = np.ones(1, np.bool_)
         self._action = np.zeros(1, np.int64)
 
@@ -260,7 +260,7 @@ class CompiledEnvs:
     def __init__(self, max_steps: int, n_envs: int) -> None:
         self.n_envs = n_envs
         self._max_steps = max_steps
-        self._simulator = Simulator(n_envs, max_steps)
+        self._simulator = BatchedSimulator(n_envs, max_steps)
         self._steps_left = np.zeros(n_envs, np.int64)
 
     @property
@@ -278,7 +278,7 @@ class CompiledEnvs:
         self._steps_left[envs] = self._max_steps
         return self._simulator.obs[envs]
 
-    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         """Step each of M envs once."""
         chosen = self._chosen(envs)
         all_actions = np.zeros(self.n_envs, np.int64)
@@ -286,7 +286,7 @@ class CompiledEnvs:
         obs, rewards = self._simulator.step(all_actions, chosen)
         self._steps_left[envs] -= 1
         truncated = self._steps_left[envs] == 0
-        return Transitions(obs[envs], rewards[envs], np.zeros_like(truncated), truncated)
+        return StepAnswers(obs[envs], rewards[envs], np.zeros_like(truncated), truncated)
 
     def close(self) -> None:
         """Nothing is held."""

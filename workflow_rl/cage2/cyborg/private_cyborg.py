@@ -14,7 +14,7 @@ PACKAGE = "csle_cyborg"
 GLOBAL_GENERATOR = random.choice.__self__  # type: ignore[attr-defined]
 
 
-class Player(Protocol):
+class Drawer(Protocol):
     """One that draws from the copy's generator. random_state: the generator's at its last turn."""
 
     random_state: tuple[Any, ...]
@@ -31,7 +31,7 @@ class PrivateCyborg:
 
     def __init__(self) -> None:
         self.random = random.Random()
-        self._playing: Player | None = None
+        self._playing: Drawer | None = None
         published = _take_modules()
         try:
             for name in ("agents", "shared.action_space", "shared.actions", "simulator.state"):
@@ -57,7 +57,7 @@ class PrivateCyborg:
         """Return the value that `dumps` was given, in any process."""
         return loads(pickled, self.modules, self.random)
 
-    def let_play(self, player: Player) -> None:
+    def let_play(self, player: Drawer) -> None:
         """Continue this player's draws. This costs nothing while the player plays alone."""
         if self._playing is player:
             return
@@ -66,7 +66,7 @@ class PrivateCyborg:
         self.random.setstate(player.random_state)
         self._playing = player
 
-    def take_turn_again(self, player: Player) -> None:
+    def take_turn_again(self, player: Drawer) -> None:
         """Continue this player's draws after its state has been replaced."""
         if self._playing is player:
             self.random.setstate(player.random_state)

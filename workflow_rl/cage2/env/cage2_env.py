@@ -293,7 +293,7 @@ class Cage2Env(arguments.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         if self._steps_left == 0:
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
         from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
-        from workflow_rl.cage2.env.vector_env import Snapshot as VectorSnapshot
+        from workflow_rl.cage2.env.vector_env import VectorSnapshot as VectorSnapshot
 
         here = CompiledVectorEnv(1, self.red_agent, self.max_steps, obs_dtype=str(self._dtype))
         here.load_state(

@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
-from workflow_rl.cage2.compiled.simulator import CAUGHT, FACTS, Simulator, red_action_of
+from workflow_rl.cage2.compiled.simulator import CAUGHT, FACTS, BatchedSimulator, red_action_of
 from workflow_rl.cage2.compiled.simulator import Snapshot as Networks
 from workflow_rl.cage2.env import arguments
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
@@ -21,7 +21,7 @@ from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESS
 N_ACTIONS = len(ACTION_NAMES)
 
 
-class Snapshot(NamedTuple):
+class VectorSnapshot(NamedTuple):
     """What `CompiledVectorEnv.save_state` returns, for `load_state` alone."""
 
     max_steps: int
@@ -100,7 +100,7 @@ class CompiledVectorEnv(arguments.TellsItsLength, gymnasium.vector.VectorEnv[Any
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.red_agents = _one_for_each(red_agent, num_envs)
         self._dtype = self.single_observation_space.dtype
-        self._simulator = Simulator(num_envs, self.max_steps)
+        self._simulator = BatchedSimulator(num_envs, self.max_steps)
         self._envs = np.arange(num_envs)
         self._episode_red_agents = np.zeros(num_envs, np.int64)
         self._steps_left = np.zeros(num_envs, np.int64)
@@ -208,9 +208,9 @@ class CompiledVectorEnv(arguments.TellsItsLength, gymnasium.vector.VectorEnv[Any
         """Return the actions that can do any good now, `[N, 145]`: see `Cage2Env.action_masks`."""
         return masks_of(self._decoys)
 
-    def save_state(self) -> Snapshot:
+    def save_state(self) -> VectorSnapshot:
         """Return everything that determines the rest of the episodes, and the later seeds."""
-        return Snapshot(
+        return VectorSnapshot(
             self.max_steps,
             self._simulator.save(),
             tuple(array.copy() for array in self._episodes),
@@ -218,14 +218,14 @@ class CompiledVectorEnv(arguments.TellsItsLength, gymnasium.vector.VectorEnv[Any
             tuple(None if one is None else one.bit_generator.state for one in self._generators),
         )
 
-    def load_state(self, snapshot: Snapshot) -> None:
+    def load_state(self, snapshot: VectorSnapshot) -> None:
         """Go on from where envs like these were.
 
         Raises:
             ValueError: they were not as many, or had episodes of another length; nothing changes.
             TypeError: it is no snapshot of such envs.
         """
-        if not isinstance(snapshot, Snapshot):
+        if not isinstance(snapshot, VectorSnapshot):
             raise TypeError("a snapshot made by CompiledVectorEnv.save_state is needed")
         if snapshot.max_steps != self.max_steps:
             raise ValueError(

@@ -12,7 +12,7 @@ from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage2.agent.action_sets import Indices, make_action_set
 from workflow_rl.cage2.agent.views import TABLE_SIZE, Bits, View, make_view, plain
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
-from workflow_rl.environments.env_batch import EnvBatch, Transitions
+from workflow_rl.environments.env_batch import EnvBatch, StepAnswers
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -79,7 +79,7 @@ class ViewedEnvs:
             seen = transitions.obs
         return self._actions.with_masks(seen, envs)
 
-    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         """Step each of M envs once. actions: indices [M] into the action set.
 
         The first reward of an episode includes the rewards of the opening.
@@ -90,7 +90,7 @@ class ViewedEnvs:
         obs = self._actions.with_masks(transitions.obs, envs)
         return transitions._replace(obs=obs, reward=reward)
 
-    def _step(self, envs: Sequence[int], actions: Indices) -> Transitions:
+    def _step(self, envs: Sequence[int], actions: Indices) -> StepAnswers:
         transitions = self._envs.step(envs, actions)
         self._actions.after(envs, actions)
         return transitions._replace(obs=self.view.after(envs, actions, transitions.obs))

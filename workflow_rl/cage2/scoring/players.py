@@ -96,7 +96,7 @@ def _compile_beliefs(actor: Actor) -> None:
     actor.reset(0)
 
 
-class Blue(Protocol):
+class BluePlayer(Protocol):
     """An agent that tells how it decides."""
 
     name: str
@@ -197,7 +197,7 @@ class _WatchedPolicy:
         return self.policy.act(obs, envs)
 
 
-def load_blue(agent: Path, which: str | None = None, greedy: bool = True) -> Blue:
+def load_blue(agent: Path, which: str | None = None, greedy: bool = True) -> BluePlayer:
     """Return the agent of a run folder, checkpoint or policy file, or one that a name stands for.
 
     Names are those of released and of scripted agents. Raises CheckpointError.

@@ -19,7 +19,7 @@ from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.scoring.protocol import cell_spec
 
 if TYPE_CHECKING:
-    from workflow_rl.cage2.scoring.players import Blue
+    from workflow_rl.cage2.scoring.players import BluePlayer
 
 ACTIVITIES = {(0, 0): "nothing", (1, 0): "scan", (1, 1): "exploit"}
 BELIEFS = {(0, 0): "clean", (1, 0): "unknown", (0, 1): "user", (1, 1): "privileged"}
@@ -129,7 +129,7 @@ class Recording:
 
 
 def record_episode(
-    blue: Blue, red_agent: str, max_steps: int = 100, seed: int = 0, episode: int = 0
+    blue: BluePlayer, red_agent: str, max_steps: int = 100, seed: int = 0, episode: int = 0
 ) -> Recording:
     """Play episode number `episode` of the evaluation's cell.
 

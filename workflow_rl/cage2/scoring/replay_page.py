@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PAGES = "workflow_rl.cage2.scoring.pages"
 
 
-class Comparison(NamedTuple):
+class ReplayCheck(NamedTuple):
     """What comparing a recording with CybORG found. is_same: None if CybORG is not installed."""
 
     is_same: bool | None
@@ -39,7 +39,7 @@ class _Recorded:
         return next(self._left)
 
 
-def compare_with_cyborg(recording: Recording, networks: bool = True) -> Comparison:
+def compare_with_cyborg(recording: Recording, networks: bool = True) -> ReplayCheck:
     """Play the episode in CybORG too, if it is installed, and compare every step.
 
     Each step's observation, reward, actions and successes are compared. networks: compare the
@@ -50,16 +50,16 @@ def compare_with_cyborg(recording: Recording, networks: bool = True) -> Comparis
     try:
         lock_step = _lock_step(recording.max_steps)
     except ImportError as error:
-        return Comparison(None, f"Not held against CybORG, which is not installed ({error}).")
+        return ReplayCheck(None, f"Not held against CybORG, which is not installed ({error}).")
     lock_step.networks = networks
     red_agent = recording.red_agent
     spec = cell_spec(recording.seed, recording.max_steps, red_agent, recording.episode)
     difference = lock_step.play(_Recorded(recording), red_agent, spec.env_seed, recording.agent)
     version = simulator_version("cyborg")
     if difference is not None:
-        return Comparison(False, f"Differs from {version} in step {difference.step}.")
+        return ReplayCheck(False, f"Differs from {version} in step {difference.step}.")
     what = "the networks included" if networks else "in observation, reward, actions and successes"
-    return Comparison(True, f"Every step was held against {version} and is the same, {what}.")
+    return ReplayCheck(True, f"Every step was held against {version} and is the same, {what}.")
 
 
 @functools.cache
@@ -69,7 +69,7 @@ def _lock_step(max_steps: int) -> LockStep:
     return LockStep("cyborg", max_steps)
 
 
-def replay_page(recordings: Sequence[Recording], compared: Sequence[Comparison]) -> str:
+def replay_page(recordings: Sequence[Recording], compared: Sequence[ReplayCheck]) -> str:
     """Return the page of an episode, or of one episode as two agents play it."""
     first = recordings[0]
     agents = " and ".join(recording.agent for recording in recordings)

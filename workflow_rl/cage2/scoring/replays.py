@@ -10,7 +10,7 @@ from pydantic import Field
 
 from workflow_rl.agents.settings import OneOf, Settings
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scoring.players import Blue, load_blue
+from workflow_rl.cage2.scoring.players import BluePlayer, load_blue
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
 from workflow_rl.environments.guest import Replay
@@ -35,11 +35,13 @@ class Cage2Replays:
 
     settings = ReplaySettings
 
-    def load(self, agent: Path, which: str | None, greedy: bool) -> Blue:
+    def load(self, agent: Path, which: str | None, greedy: bool) -> BluePlayer:
         """Return the agent."""
         return load_blue(agent, which, greedy)
 
-    def replay(self, agents: Sequence[Blue], settings: Settings, seed: int, episode: int) -> Replay:
+    def replay(
+        self, agents: Sequence[BluePlayer], settings: Settings, seed: int, episode: int
+    ) -> Replay:
         """Play the episode, and compare each step with CybORG if that is installed."""
         assert isinstance(settings, ReplaySettings)
         red_agent, max_steps = settings.red_agent, settings.max_steps

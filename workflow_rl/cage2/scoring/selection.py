@@ -100,7 +100,7 @@ class Candidate(NamedTuple):
     score: Mean
 
 
-def choose(
+def rank_candidates(
     paths: Sequence[Path],
     rounds: Sequence[int] = (500, 2_000, 8_000),
     quiet: bool = True,
@@ -144,7 +144,7 @@ def _cage2(checkpoint: Checkpoint, path: Path) -> Cage2:
     return environment
 
 
-def choose_best(run_path: Path, quiet: bool = True) -> str | None:
+def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     """Make best.pt of a finished run the best of its candidates.
 
     Candidates are the agent that the training returns suggest, the last one, and those of the last
@@ -170,7 +170,7 @@ def choose_best(run_path: Path, quiet: bool = True) -> str | None:
     most = min(EPISODES_TO_CHOOSE, max(MINIMUM_TO_CHOOSE, last.training.episodes // 2))
     rounds = [most] if len(by_update) < 4 else [most // 4, most]
     # All play with the run's actions: best.pt of a champion's folder plays by a clock besides.
-    path = choose(list(by_update.values()), rounds, quiet, environment.actions)[0].path
+    path = rank_candidates(list(by_update.values()), rounds, quiet, environment.actions)[0].path
     best = load_checkpoint(path)
     # The best of several is partly lucky in the episodes that chose it.
     fresh = score(policy_of(best, path), environment, most, FRESH_SEED)

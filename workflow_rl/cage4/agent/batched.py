@@ -66,7 +66,7 @@ class Decisions(NamedTuple):
     n: NDArray[np.int64]
 
 
-def room_for(count: int, n_hosts: int) -> Decisions:
+def decision_room(count: int, n_hosts: int) -> Decisions:
     """Return room for `count` decisions."""
     return Decisions(
         np.zeros((count, n_hosts, N_FEATURES), np.float32),
@@ -154,7 +154,7 @@ def begin_all(memories: Any, masks: Any) -> None:
 
 
 @entry_point
-def seed(number: int) -> None:
+def seed_draws(number: int) -> None:
     """Seed the draws of `decide`."""
     np.random.seed(number)
 

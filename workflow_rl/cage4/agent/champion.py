@@ -101,7 +101,7 @@ class ChampionTeam:
         memory.begin(self._memory, np.concatenate(masks))
 
     def act(self, observations: Sequence[NDArray[np.int64]]) -> tuple[list[int], None]:
-        memory.read(self._memory, np.concatenate(observations).tolist())
+        memory.read_observations(self._memory, np.concatenate(observations).tolist())
         return [self._act(agent) for agent in range(memory.N_AGENTS)], None
 
     def _act(self, agent: int) -> int:

@@ -140,7 +140,7 @@ def begin(m: Any, mask: Any) -> None:
             m.may_be_first[zone, host] = m.exists[zone, host] and host >= N_SERVERS
 
 
-def read(m: Any, obs: Any) -> None:
+def read_observations(m: Any, obs: Any) -> None:
     """Read a step's observations, `[578]`: those of the five agents one after the other."""
     for agent in range(N_AGENTS):
         m.is_due[agent] = m.step % RHYTHM == 0

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
-from workflow_rl.cage4.agent.views import SLEEP, Bits, TeamRows
+from workflow_rl.cage4.agent.views import SLEEP, Bits, ViewRows
 from workflow_rl.cage4.interface import AGENTS
 from workflow_rl.cage4.scenario4 import ACTIONS
 
@@ -41,7 +41,7 @@ class PolicyTeam:
 
     def reset(self, masks: Sequence[Bits], seed: int) -> None:
         self._policy.reset(seed)
-        self._rows = TeamRows(1, *self._made_with)
+        self._rows = ViewRows(1, *self._made_with)
         self._masks: Bits | None = np.concatenate(masks)[None]
         self._busy = np.zeros((1, len(AGENTS)), np.int64)
         self._taken = SLEEP[None]

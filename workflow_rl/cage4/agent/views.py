@@ -235,7 +235,7 @@ def _part(belief: Belief, rows: list[int]) -> Belief:
 VIEWS: dict[str, type[View]] = {"flat": View, "belief": BeliefView}
 
 
-def layout_of(observation: str, own_rewards: bool = False, messages: str = "none") -> TeamLayout:
+def views_layout(observation: str, own_rewards: bool = False, messages: str = "none") -> TeamLayout:
     """Return where the parts of a row stand for a team with one of OBSERVATIONS.
 
     own_rewards: whether agents have rewards of their own, and critics may see the true state.
@@ -253,7 +253,7 @@ def layout_of(observation: str, own_rewards: bool = False, messages: str = "none
     )
 
 
-class TeamRows:
+class ViewRows:
     """Makes rows of `agents.team` of what N envs give, and plays what the policies decide.
 
     observation: one of OBSERVATIONS. actions: a key of ACTION_SETS. max_steps: the length of

@@ -35,14 +35,16 @@ class Episodes(NamedTuple):
     rooms: tuple[Decisions, Decisions]
 
 
-def play(weights: TeamWeights, seeds: Sequence[int], mode: int, kept: float = KEPT) -> Episodes:
+def play_seeds(
+    weights: TeamWeights, seeds: Sequence[int], mode: int, kept: float = KEPT
+) -> Episodes:
     """Play an episode of each seed.
 
     mode: one of batched.GREEDY, SAMPLED and TAUGHT. In the last, the team of rules plays.
     """
     n = len(seeds)
     simulator, teacher = BatchedSimulator(n), BatchedRuleTeam()
-    rooms = batched.room_for(450 * n, N_HOSTS), batched.room_for(250 * n, 3 * N_HOSTS)
+    rooms = batched.decision_room(450 * n, N_HOSTS), batched.decision_room(250 * n, 3 * N_HOSTS)
     seen = np.zeros((END + 1, n, N_AGENTS, N_SEEN), np.float32)
     rewards = np.zeros((END, n, N_AGENTS), np.float32)
     memories, actions = np.zeros(n, MEMORY), np.zeros((n, N_AGENTS), np.int64)
@@ -67,7 +69,7 @@ class BatchedChampionTeam:
 
     def __init__(self, weights: TeamWeights) -> None:
         self._weights = weights
-        self._rooms = batched.room_for(1, N_HOSTS), batched.room_for(1, 3 * N_HOSTS)
+        self._rooms = batched.decision_room(1, N_HOSTS), batched.decision_room(1, 3 * N_HOSTS)
 
     def reset(self, masks: NDArray[np.bool_]) -> None:
         """Begin N episodes. masks: bool `[N, 570]`."""

@@ -29,7 +29,9 @@ ADAM_STATE = ("step", "exp_avg", "exp_avg_sq")
 CRITIC_HIDDEN, N_INPUTS = 48, N_SEEN + N_CLOCK + 16
 
 
-def logits(w: dict[str, torch.Tensor], hosts: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
+def torch_logits(
+    w: dict[str, torch.Tensor], hosts: torch.Tensor, context: torch.Tensor
+) -> torch.Tensor:
     """`network.logits` of many decisions."""
     first = hosts @ w["host"] + (context @ w["host_context"] + w["host_bias"])[:, None]
     first = torch.relu(first) * hosts[..., :1]
@@ -52,7 +54,7 @@ def fresh_weights(draw: np.random.Generator) -> Weights:
     )
 
 
-class Learner:
+class NetworkLearner:
     """One network with its critic. which: the index of its group of agents."""
 
     def __init__(self, config: ChampionConfig, weights: Weights, which: int) -> None:
@@ -148,7 +150,7 @@ class Learner:
         for _ in range(self.config.copy_epochs):
             losses = []
             for part in torch.randperm(len(chosen)).split(self.config.copy_minibatch_size):
-                scores = logits(self.w, hosts[part], context[part]).masked_fill(
+                scores = torch_logits(self.w, hosts[part], context[part]).masked_fill(
                     ~options[part], -1e9
                 )
                 loss = torch.nn.functional.cross_entropy(scores, chosen[part], reduction="none")
@@ -186,7 +188,7 @@ class Learner:
         for _ in range(config.epochs):
             divergences = []
             for part in torch.randperm(len(chosen)).split(config.minibatch_size):
-                scores = logits(self.w, hosts[part], context[part])
+                scores = torch_logits(self.w, hosts[part], context[part])
                 log_probs = torch.log_softmax(scores.masked_fill(~options[part], -1e9), 1)
                 change = log_probs.gather(1, chosen[part, None])[:, 0] - before[part]
                 ratio, gain = change.exp(), advantages[part]

@@ -24,8 +24,8 @@ from workflow_rl.cage4.agent.champion import (
     save_weights,
 )
 from workflow_rl.cage4.champion.config import ChampionConfig
-from workflow_rl.cage4.champion.episodes import play, totals_of
-from workflow_rl.cage4.champion.learner import GROUPS, Learner, fresh_weights
+from workflow_rl.cage4.champion.episodes import play_seeds, totals_of
+from workflow_rl.cage4.champion.learner import GROUPS, NetworkLearner, fresh_weights
 from workflow_rl.cage4.scoring.leaderboard import PUBLISHED
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.environments.guest import Chosen
@@ -66,7 +66,9 @@ class Training:
         self.rows: list[list[float]] = []
         with _drawing(config.seed, 0):
             draw = np.random.default_rng(config.seed)
-            self.learners = [Learner(config, fresh_weights(draw), i) for i in range(len(GROUPS))]
+            self.learners = [
+                NetworkLearner(config, fresh_weights(draw), i) for i in range(len(GROUPS))
+            ]
 
     @property
     def updates(self) -> int:
@@ -86,7 +88,7 @@ class Training:
     def copy_the_rules(self) -> None:
         """Learn to do as the rules do, and the critics what that is worth."""
         with _drawing(self.config.seed, 1):
-            taught = play(self.weights, self._seeds("rules", 0), batched.TAUGHT)
+            taught = play_seeds(self.weights, self._seeds("rules", 0), batched.TAUGHT)
             for learner in self.learners:
                 learner.copy(taught)
                 for _ in range(CRITIC_FIRST):
@@ -96,7 +98,7 @@ class Training:
         """Play the episodes of an update, and learn from them."""
         start, done, config = time.perf_counter(), self.updates, self.config
         with _drawing(config.seed, 2 + done):
-            played = play(self.weights, self._seeds("training", done), batched.SAMPLED)
+            played = play_seeds(self.weights, self._seeds("training", done), batched.SAMPLED)
             told = [each.improve(played, 1 - done / config.updates) for each in self.learners]
         row = [done + 1, (done + 1) * config.episodes_per_update, float(played.totals.mean())]
         self.rows.append([*row, *told[0], *told[1], self.seconds + time.perf_counter() - start])
@@ -142,7 +144,7 @@ class Stop:
 def _drawing(seed: int, stage: int) -> Iterator[None]:
     """Seed all that is drawn in a stage of the training, so that it can be resumed between two."""
     number = int(np.random.SeedSequence([seed, stage]).generate_state(1)[0])
-    batched.seed(number)
+    batched.seed_draws(number)
     before = torch.get_num_threads()
     torch.set_num_threads(1)  # Sums depend on the number of threads.
     try:
@@ -153,7 +155,7 @@ def _drawing(seed: int, stage: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-class Recipe:
+class Cage4Recipe:
     """See `environments.guest.ChampionRecipe`."""
 
     def train(

@@ -53,7 +53,7 @@ def free_whole_list(s: Any, first: int) -> None:
 
 
 @compiled
-def joined(s: Any, first: int, cell: int) -> int:
+def append_cell(s: Any, first: int, cell: int) -> int:
     """Put a cell at the end of a short list. Returns the first cell."""
     if first == 0:
         return cell

@@ -68,7 +68,7 @@ def step_env(s: Any, actions: Any) -> None:
         return
     tick(s)
     sort_actions(s)
-    execute(s)
+    execute_actions(s)
     move_sessions(s)
     if s.error != NO_ERROR:
         return
@@ -149,7 +149,7 @@ def sort_actions(s: Any) -> None:
 
 
 @compiled
-def execute(s: Any) -> None:
+def execute_actions(s: Any) -> None:
     """Blocks first, then blue, green and red agents in order."""
     for agent in range(N_BLUE):
         if s.blue_done[agent] == BLOCK or s.blue_done[agent] == ALLOW:

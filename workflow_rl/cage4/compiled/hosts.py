@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from workflow_rl.cage4.compiled.cells import (
+    append_cell,
     free_list,
     free_whole_list,
-    joined,
     new_cell,
     without,
 )
@@ -127,7 +127,7 @@ def add_connection(
 ) -> None:
     """Add a connection to a process, after the one on which it listens."""
     cell = new_connection(s, local, local_port, remote, remote_port)
-    s.cells[process].first = joined(s, int64(s.cells[process].first), cell)
+    s.cells[process].first = append_cell(s, int64(s.cells[process].first), cell)
 
 
 @compiled
@@ -188,7 +188,7 @@ def add_file(s: Any, host: int, kind: int) -> None:
     """Add a file."""
     cell = new_cell(s)
     s.cells[cell].kind = kind
-    s.files[host] = joined(s, int64(s.files[host]), cell)
+    s.files[host] = append_cell(s, int64(s.files[host]), cell)
 
 
 @compiled

@@ -18,7 +18,7 @@ from workflow_rl.cage4.compiled.actions import (
     TRUE,
     WITHDRAW,
 )
-from workflow_rl.cage4.compiled.cells import free_whole_list, joined, new_cell
+from workflow_rl.cage4.compiled.cells import append_cell, free_whole_list, new_cell
 from workflow_rl.cage4.compiled.exploits import exploit
 from workflow_rl.cage4.compiled.generator import below, random
 from workflow_rl.cage4.compiled.hosts import (
@@ -131,7 +131,7 @@ def scan(s: Any, agent: int, host: int, rate: float) -> bool:
         if port != 0:
             cell = new_cell(s)
             s.cells[cell].local_port = port
-            ports = joined(s, ports, cell)
+            ports = append_cell(s, ports, cell)
             if draw <= rate or DECOY_APACHE <= kind <= DECOY_VSFTPD:
                 see_connection(s, host, host, port, source, draw_port(s, host))
         process = int64(s.cells[process].next)
@@ -150,7 +150,7 @@ def keep_scan(s: Any, agent: int, i: int, host: int, ports: int) -> None:
     if found == 0:
         found = new_cell(s)
         s.cells[found].local_host = host
-        s.sessions[agent, i].scans = joined(s, int64(s.sessions[agent, i].scans), found)
+        s.sessions[agent, i].scans = append_cell(s, int64(s.sessions[agent, i].scans), found)
     else:
         free_whole_list(s, int64(s.cells[found].first))
     s.cells[found].first = ports
@@ -275,9 +275,11 @@ def withdraw(s: Any, agent: int, host: int) -> bool:
             if session.host == host and is_parent == (parents == 1):
                 if is_parent and session.ident == 0:
                     continue
-                ending = joined(s, ending, ending_cell(s, int64(session.ident), int64(session.pid)))
+                ending = append_cell(
+                    s, ending, ending_cell(s, int64(session.ident), int64(session.pid))
+                )
     if own_host == host:
-        ending = joined(s, ending, ending_cell(s, own, own_pid))
+        ending = append_cell(s, ending, ending_cell(s, own, own_pid))
     if ending == 0:
         return False
     succeeded = True

@@ -25,7 +25,7 @@ from workflow_rl.cage4.compiled.actions import (
 from workflow_rl.cage4.compiled.generator import below, choice_by_weight, random
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import FIRST_SERVER, N_HOSTS, N_RED, N_ZONES, PLACE
-from workflow_rl.cage4.compiled.red_memory import remember
+from workflow_rl.cage4.compiled.red_memory import remember_hosts
 from workflow_rl.cage4.compiled.red_tables import (
     CUMULATED,
     DISCOVERY,
@@ -66,7 +66,7 @@ def choose_as_red(s: Any) -> None:
 def choose_by_state(s: Any, agent: int) -> int:
     """`FiniteStateRedAgent.get_action`. Returns the kind; sets target and session."""
     is_busy = s.seen_success[agent] == IN_PROGRESS
-    remember(s, agent)
+    remember_hosts(s, agent)
     s.red_steps[agent] += 1
     if is_busy or s.error != 0:
         return RED_SLEEP

@@ -64,7 +64,7 @@ def learn(s: Any, agent: int) -> None:
 
 
 @compiled
-def remember(s: Any, agent: int) -> None:
+def remember_hosts(s: Any, agent: int) -> None:
     """Bring the states of hosts up to date with the last step's observations."""
     if s.seen_success[agent] == TRUE and s.seen_kind[agent] <= WITHDRAW:
         change_states(s, agent)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage4.compiled.cells import free_list, free_whole_list, joined, new_cell, without
+from workflow_rl.cage4.compiled.cells import (
+    append_cell,
+    free_list,
+    free_whole_list,
+    new_cell,
+    without,
+)
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import NO_PARENT, ZONE
 from workflow_rl.cage4.compiled.state import TOO_MANY_SESSIONS
@@ -55,7 +61,7 @@ def add_child(s: Any, agent: int, i: int, ident: int) -> None:
         cell = int64(s.cells[cell].next)
     cell = new_cell(s)
     s.cells[cell].pid = ident
-    s.sessions[agent, i].children = joined(s, int64(s.sessions[agent, i].children), cell)
+    s.sessions[agent, i].children = append_cell(s, int64(s.sessions[agent, i].children), cell)
 
 
 @compiled
@@ -84,7 +90,7 @@ def join_host(s: Any, agent: int, ident: int, host: int, at_front: bool) -> None
         s.cells[cell].next = s.red_sessions[host]
         s.red_sessions[host] = cell
     else:
-        s.red_sessions[host] = joined(s, int64(s.red_sessions[host]), cell)
+        s.red_sessions[host] = append_cell(s, int64(s.red_sessions[host]), cell)
 
 
 @compiled

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from workflow_rl.cage4.compiled.actions import AGGRESSIVE_SCAN, EXPLOIT, STEALTH_SCAN, TRUE
-from workflow_rl.cage4.compiled.cells import free_list, free_whole_list, joined, new_cell
+from workflow_rl.cage4.compiled.cells import append_cell, free_list, free_whole_list, new_cell
 from workflow_rl.cage4.compiled.generator import below
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import ABSTRACT, N_RED, NO_PARENT, RED_OF_ZONE, ZONE
@@ -39,7 +39,7 @@ def move_sessions(s: Any) -> None:
                 cell = new_cell(s)
                 s.cells[cell].kind = agent
                 s.cells[cell].pid = s.sessions[agent, i].ident
-                first, last = joined(s, first, cell), cell
+                first, last = append_cell(s, first, cell), cell
     cell = first
     while cell != 0:
         move_session(s, int64(s.cells[cell].kind), int64(s.cells[cell].pid))

@@ -225,7 +225,7 @@ def observations_of(row: NDArray[np.int8]) -> tuple[NDArray[np.int64], ...]:
     return tuple(wide[end - size : end] for size, end in zip(OBS_SIZES, ends, strict=True))
 
 
-def masks_of(row: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], ...]:
+def masks_by_agent(row: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], ...]:
     """Return the five masks, bool `[82]` or `[242]`, from a row of masks."""
     return tuple(part.copy() for part in np.split(row, FIRST_ACTION[1:]))
 
@@ -250,7 +250,7 @@ class CompiledSimulator:
     def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
         """Begin an episode and return its five observations."""
         self._envs.reset([seed])
-        self._masks = masks_of(self._envs.masks[0])
+        self._masks = masks_by_agent(self._envs.masks[0])
         return observations_of(self._envs.obs[0])
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:

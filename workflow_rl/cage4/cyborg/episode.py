@@ -14,7 +14,7 @@ from workflow_rl.cage4.cyborg.reds import (
     forget_all,
     hide_foreign_zones,
     knows_parameters,
-    learn,
+    update_action_space,
 )
 from workflow_rl.cage4.interface import AGENTS
 
@@ -88,7 +88,7 @@ class Episode:
             obs = self.state.get_true_state(known)
             hide_foreign_zones(obs.data, self._cidrs[name])
             forget_all(interface.action_space, self.state)
-            learn(interface.action_space, obs.data, self._session_types)
+            update_action_space(interface.action_space, obs.data, self._session_types)
             self.observation[name] = self._observations([obs])
 
     @property
@@ -198,7 +198,7 @@ class Episode:
                 self.observation[name].append(obs)
         for name, interface in self._reds.items():
             for obs in self.observation[name].observations:
-                learn(interface.action_space, obs.data, self._session_types)
+                update_action_space(interface.action_space, obs.data, self._session_types)
 
     def _impact_reward(self, red: list[Any]) -> int:
         """Return the reward of `BlueRewardMachine` for Impacts.

@@ -21,7 +21,7 @@ def forget_all(space: Any, state: Any) -> None:
         space.ip_address[address] = False
 
 
-def learn(space: Any, data: dict[str, Any], session_types: tuple[Any, ...]) -> None:
+def update_action_space(space: Any, data: dict[str, Any], session_types: tuple[Any, ...]) -> None:
     """`ActionSpace.update` with an observation: know what the observation names."""
     for info in data.values():
         if not isinstance(info, dict):

@@ -12,7 +12,7 @@ from workflow_rl.cage4.cyborg.draws import Draws
 from workflow_rl.cage4.cyborg.episode import Episode
 from workflow_rl.cage4.cyborg.speedups import sped_up_cyborg
 from workflow_rl.cage4.cyborg.stock import busy_steps, simulation_error
-from workflow_rl.cage4.cyborg.true_state import true_state
+from workflow_rl.cage4.cyborg.true_state import cyborg_state
 from workflow_rl.cage4.cyborg.vectors import Vectors
 from workflow_rl.cage4.interface import StepResult
 
@@ -69,7 +69,7 @@ class SpedUpSimulator:
         return busy_steps(self._episode)
 
     def true_state(self) -> list[Any]:
-        return true_state(self._episode.as_controller())
+        return cyborg_state(self._episode.as_controller())
 
     def generator_state(self) -> tuple[int, int, int, int]:
         assert self._draws is not None

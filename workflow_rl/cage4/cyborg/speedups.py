@@ -41,7 +41,7 @@ def sped_up_cyborg() -> Cyborg:
     vars(cyborg[f"{agents}.BaseAgent"])["seeding"] = SimpleNamespace(np_random=lambda: (None, None))
     remote_action = cyborg[f"{ACTIONS}.Action"].RemoteAction
     remote_action.get_route = staticmethod(route_once(remote_action.get_route))
-    cyborg[f"{ACTIONS}.AbstractActions.Monitor"].Monitor.execute = monitor
+    cyborg[f"{ACTIONS}.AbstractActions.Monitor"].Monitor.execute = move_events
     cyborg[f"{ACTIONS}.AbstractActions.Analyse"].Analyse.execute = analyse
     session_check = cyborg[f"{ACTIONS}.ConcreteActions.RedSessionCheck"].RedSessionCheck
     session_check._all_red_sessions_observation = red_sessions_observation
@@ -96,7 +96,7 @@ def route_once(get_route: Callable[..., list[str]]) -> Callable[..., list[str]]:
     return known_route
 
 
-def monitor(action: Any, state: Any) -> None:
+def move_events(action: Any, state: Any) -> None:
     """`Monitor.execute`: move the events without copying and describing them.
 
     Nobody changes an event, and a blue agent's observation is read from the events themselves.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4.cyborg.private_cyborg import published_cyborg
-from workflow_rl.cage4.cyborg.true_state import generator_state, true_state
+from workflow_rl.cage4.cyborg.true_state import cyborg_state, generator_state
 from workflow_rl.cage4.interface import AGENTS, MESSAGE_BITS, SimulationError, StepResult
 
 
@@ -70,7 +70,7 @@ class StockSimulator:
         return busy_steps(self._controller)
 
     def true_state(self) -> list[Any]:
-        return true_state(self._controller)
+        return cyborg_state(self._controller)
 
     def generator_state(self) -> tuple[int, int, int, int]:
         return generator_state(self._controller.np_random.bit_generator.state)

@@ -39,23 +39,23 @@ _text = functools.cache(str)
 _AS_THEY_ARE = frozenset({str, int, float, bool, type(None)})
 
 
-def plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Return the value in str, int, float, bool, None and list."""
     kind = type(value)
     if kind in _AS_THEY_ARE:  # Nearly all values: a comparison spends most of its time here.
         return value
     if kind is list or kind is tuple:
-        return [each if type(each) in _AS_THEY_ARE else plain(each) for each in value]
+        return [each if type(each) in _AS_THEY_ARE else plain_value(each) for each in value]
     if kind is IPv4Address:
         return _text(value)
     if isinstance(value, dict):
-        return [[plain(key), plain(each)] for key, each in value.items()]
+        return [[plain_value(key), plain_value(each)] for key, each in value.items()]
     if isinstance(value, Enum):
         return value.value if isinstance(value, str) else value.name
     if isinstance(value, IPv4Network | str):
         return str(value)
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [plain_value(each) for each in value]
     if isinstance(value, np.generic):
         return value.item()
     for number in (int, float):
@@ -64,20 +64,22 @@ def plain(value: Any) -> Any:
     return kind.__name__
 
 
-def true_state(controller: Any) -> list[Any]:
+def cyborg_state(controller: Any) -> list[Any]:
     """Return the state of a CybORG `SimulationController`."""
     state = controller.state
     return [
         [_host(name, host) for name, host in state.hosts.items()],
         [
-            plain([agent, state.sessions_count[agent], [_session(*item) for item in owned.items()]])
+            plain_value(
+                [agent, state.sessions_count[agent], [_session(*item) for item in owned.items()]]
+            )
             for agent, owned in state.sessions.items()
         ],
         [
             _agent(name, interface, controller.actions_in_progress.get(name))
             for name, interface in controller.agent_interfaces.items()
         ],
-        plain(state.blocks),
+        plain_value(state.blocks),
         state.mission_phase,
         controller.step_count,
     ]
@@ -85,7 +87,7 @@ def true_state(controller: Any) -> list[Any]:
 
 def _host(name: str, host: Any) -> Any:
     events = host.events
-    return plain(
+    return plain_value(
         [
             name,
             [str(interface.ip_address) for interface in host.interfaces],
@@ -122,9 +124,9 @@ def _process(process: Any) -> list[Any]:
 
 def _connection(event: Any) -> Any:
     if isinstance(event, dict):
-        return plain(event)
+        return plain_value(event)
     addresses = [event.local_address, event.local_port, event.remote_address, event.remote_port]
-    return plain([*addresses, event.pid])
+    return plain_value([*addresses, event.pid])
 
 
 def _session(ident: int, session: Any) -> list[Any]:
@@ -146,7 +148,7 @@ def _session(ident: int, session: Any) -> list[Any]:
 
 def _agent(name: str, interface: Any, busy: Any) -> Any:
     space = interface.action_space if name.startswith("red") else None
-    return plain(
+    return plain_value(
         [
             name,
             interface.active,

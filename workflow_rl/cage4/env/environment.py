@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from workflow_rl.agents.policies.distributions import MultiCategorical
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, TeamRows, layout_of
+from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, ViewRows, views_layout
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs
@@ -80,7 +80,7 @@ class Cage4:
 
     def spaces(self) -> Spaces:
         """Return the spaces: those of a team, with masks."""
-        layout = layout_of(self.observation, self.own_rewards, self.messages)
+        layout = views_layout(self.observation, self.own_rewards, self.messages)
         actions = MultiCategorical(layout.n_actions)
         return Spaces(layout.obs_dim, actions, masked=True, team=layout)
 
@@ -130,7 +130,7 @@ class Cage4:
             made = (self.simulator, self.red_agent, self.max_steps)
             networks = SerialNetworks([make_simulator(*made) for _ in range(n_envs)])
         shown = self.observation, self.actions, self.max_steps, self.own_rewards, self.messages
-        return TeamEnvs(networks, TeamRows(n_envs, *shown))
+        return TeamEnvs(networks, ViewRows(n_envs, *shown))
 
     def __getstate__(self) -> dict[str, Any]:
         # The process that workers are forked from may have begun before the checkout was named.

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.cage4.agent.views import SLEEP, Bits, Joint, Shown, TeamRows, on_hosts
+from workflow_rl.cage4.agent.views import SLEEP, Bits, Joint, Shown, ViewRows, on_hosts
 from workflow_rl.cage4.interface import SimulationError, Simulator
-from workflow_rl.environments.env_batch import EpisodeError, Obs, Transitions
+from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
 Floats = NDArray[np.float32]
@@ -120,7 +120,7 @@ class SerialNetworks:
 class TeamEnvs:
     """CAGE-4 networks in rows of `agents.team`. An EnvBatch. rows: what the policies see."""
 
-    def __init__(self, networks: Networks, rows: TeamRows) -> None:
+    def __init__(self, networks: Networks, rows: ViewRows) -> None:
         self.n_envs = len(networks.obs)
         self._networks = networks
         self._rows = rows
@@ -136,7 +136,7 @@ class TeamEnvs:
             envs, networks.obs[envs], networks.masks[envs], networks.busy_steps[envs]
         )
 
-    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         """Step each of M envs once. actions: [M, 5], see `TeamRows.play`."""
         networks = self._networks
         taken = self._rows.play(envs, actions)
@@ -151,7 +151,7 @@ class TeamEnvs:
         ended = networks.dones[envs]
         rows = self._rows.after(envs, taken, networks.obs[envs], networks.busy_steps[envs], ended)
         reward = networks.rewards[envs].sum(axis=1).astype(np.float64)
-        return Transitions(rows, reward, np.zeros(len(envs), np.bool_), ended)
+        return StepAnswers(rows, reward, np.zeros(len(envs), np.bool_), ended)
 
     def _chosen(self, envs: Sequence[int]) -> Bits:
         chosen = np.zeros(self.n_envs, np.bool_)

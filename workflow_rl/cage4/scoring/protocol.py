@@ -57,7 +57,7 @@ class EvaluatedEpisode(NamedTuple):
         return sum(self.rewards)
 
 
-class Scores(NamedTuple):
+class TeamScores(NamedTuple):
     """The result of an evaluation. totals: the sum of the counted rewards of each episode."""
 
     simulator: str
@@ -132,7 +132,7 @@ class _Effects:
         return {agent: "Sleep" if busy[i] else self._taken[i] for i, agent in enumerate(AGENTS)}
 
 
-def evaluate(
+def play_protocol(
     team: ScriptedTeam,
     author: Author,
     simulator: str = "compiled",
@@ -142,7 +142,7 @@ def evaluate(
     red_agent: str = "FiniteStateRedAgent",
     steps: int = MAX_STEPS,
     quiet: bool = True,
-) -> Scores:
+) -> TeamScores:
     """Evaluate a team as the challenge does.
 
     Args:
@@ -167,7 +167,7 @@ def evaluate(
             totals.append(episode.total)
             if logs:
                 logs.add(episode)
-        scores = Scores(simulator, red_agent, seed, steps, totals)
+        scores = TeamScores(simulator, red_agent, seed, steps, totals)
         if logs:
             logs.finish(scores, author, start, datetime.now())
     return scores
@@ -201,7 +201,7 @@ class _Logs:
         )
         self._bodies["actions"].write(f"actions: {(actions,)}")
 
-    def finish(self, scores: Scores, author: Author, start: datetime, end: datetime) -> None:
+    def finish(self, scores: TeamScores, author: Author, start: datetime, end: datetime) -> None:
         """Write the files."""
         name, team, technique = author
         header = f"{VERSION}\nAuthor: {name}, Team: {team}, Technique: {technique}\n{scores}\n"

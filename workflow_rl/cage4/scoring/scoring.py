@@ -18,7 +18,7 @@ from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.env.settings import MOST_STEPS
 from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS, SIMULATORS
 from workflow_rl.cage4.scoring.leaderboard import KNOWN
-from workflow_rl.cage4.scoring.protocol import Author, Scores, evaluate
+from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 
 LEAST_EVALUATED = 3
@@ -67,7 +67,7 @@ class Cage4Scores(NamedTuple):
     """What a team scored. team: what tables call it."""
 
     team: str
-    scores: Scores
+    scores: TeamScores
 
     def lines(self, agent: str) -> list[str]:
         """Return the table beside the known scores, and what was played."""
@@ -166,7 +166,7 @@ class Cage4Scoring:
         else:
             team = policy_team(actor, environment, steps)
         author = Author(settings.author, settings.team, name if environment is None else "PPO")
-        scores = evaluate(
+        scores = play_protocol(
             team,
             author,
             settings.played_on,

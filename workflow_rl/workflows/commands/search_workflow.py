@@ -106,7 +106,7 @@ def _score_all(
 ) -> None:
     import numpy as np
 
-    from workflow_rl.workflows.page import verdict, workflow_page
+    from workflow_rl.workflows.page import order_verdict, workflow_page
 
     episodes, seed = options["episodes"], options["seed"]
     ladder = trained.ladder(episodes, seed, free, options["quiet"])
@@ -120,7 +120,7 @@ def _score_all(
     scores = _write(output, ladder.to_dict(), options)
     _show(ladder)
     page_line = f"page:  {output / 'workflow.html'}"
-    click.echo("\n".join([verdict(ladder), *merged, scores, page_line]))
+    click.echo("\n".join([order_verdict(ladder), *merged, scores, page_line]))
 
 
 def _show(ladder: Ladder) -> None:

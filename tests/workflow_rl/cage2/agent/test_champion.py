@@ -18,7 +18,7 @@ from workflow_rl.cage2.agent import champion
 from workflow_rl.cage2.agent.card import read_card
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scoring import selection
-from workflow_rl.cage2.scoring.selection import Candidate, choose, score
+from workflow_rl.cage2.scoring.selection import Candidate, rank_candidates, score
 from workflow_rl.commands.evaluate import evaluate
 from workflow_rl.commands.train_champion import train_champion
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
@@ -134,11 +134,11 @@ def test_a_score_sums_the_cells(monkeypatch: pytest.MonkeyPatch) -> None:
             return np.zeros((len(envs), 52), np.uint8)
 
         def step(self, envs: list[int], actions: np.ndarray) -> object:
-            from workflow_rl.environments.env_batch import Transitions
+            from workflow_rl.environments.env_batch import StepAnswers
 
             self.t += 1
             n, ends = len(envs), self.t == horizons[-1]
-            return Transitions(
+            return StepAnswers(
                 np.zeros((n, 52), np.uint8),
                 np.full(n, -1.0 if self.t > 30 else 0.0),
                 np.zeros(n, bool),
@@ -184,13 +184,13 @@ def test_better_agents_go_on_to_more_episodes(monkeypatch: pytest.MonkeyPatch) -
         "workflow_rl.runs.saved_agent.policy_of", lambda checkpoint, path: path.name
     )
     paths = [Path(f"-{n}") for n in range(7)]
-    ranked = choose(paths, rounds=(10, 20, 30))
+    ranked = rank_candidates(paths, rounds=(10, 20, 30))
     assert [candidate.path.name for candidate in ranked] == [path.name for path in paths]
     assert ranked[0] == Candidate(Path("-0"), 30, Mean(0.0, 0.1))
     assert [sum(n == episodes for _, n in played) for episodes in (10, 20, 30)] == [7, 3, 1]
     assert actions == {BELIEF.actions}
     actions.clear()
-    choose(paths, rounds=(10,), actions="by-host-timed")
+    rank_candidates(paths, rounds=(10,), actions="by-host-timed")
     assert actions == {"by-host-timed"}
 
 

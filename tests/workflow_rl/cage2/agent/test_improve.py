@@ -15,7 +15,7 @@ from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.cage2.agent import improve as improving
 from workflow_rl.cage2.agent import rollouts
 from workflow_rl.cage2.agent.improve import N_PLACES, State, better_choice, learned, meet
-from workflow_rl.cage2.agent.rollouts import Believed, choices_of
+from workflow_rl.cage2.agent.rollouts import Believed, chosen_in
 from workflow_rl.cage2.commands.improve import improve
 from workflow_rl.cage2.compiled.blue_belief import N_SHOWN
 from workflow_rl.cage2.env.environment import Cage2
@@ -45,11 +45,11 @@ def test_what_it_should_do_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(improving, "LEARNING_RATE", 1e-2)
     policy = random_policy(30)
     bits = np.random.default_rng(1).integers(0, 2, (60, 30)).astype(np.uint8)
-    choices = choices_of(policy, bits)
+    choices = chosen_in(policy, bits)
     choices[::10] = 7
     weights = np.linspace(0.01, 3, 60)
     after = learned(policy, bits, choices, weights)
-    assert (choices_of(after, bits) == choices).all()
+    assert (chosen_in(after, bits) == choices).all()
     monkeypatch.setattr(improving, "N_STEPS_OF_LEARNING", 10)
     one, again = (learned(policy, bits, choices, weights) for _ in range(2))
     for first, second in zip(one.weights + one.biases, again.weights + again.biases, strict=True):

@@ -14,7 +14,7 @@ from workflow_rl.cage2.agent.rollouts import (
     CELLS,
     Believed,
     Watched,
-    choices_of,
+    chosen_in,
     imagined_rewards,
 )
 from workflow_rl.cage2.agent.views import BeliefView
@@ -66,7 +66,7 @@ def test_choices_are_the_likeliest(policy: PolicyParameters) -> None:
     policy.weights[0][3, 9] = 2
     shown = np.zeros((2, N_SHOWN), np.uint8)
     shown[1, 3] = 1
-    assert choices_of(policy, shown).tolist() == [7, 9]
+    assert chosen_in(policy, shown).tolist() == [7, 9]
 
 
 def test_an_imagined_episode_begins_with_what_blue_sees_of_each_host(

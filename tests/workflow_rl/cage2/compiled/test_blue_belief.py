@@ -23,7 +23,7 @@ from workflow_rl.cage2.compiled.blue_belief import (
     conclude_steps,
 )
 from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS, reds_options
-from workflow_rl.cage2.compiled.simulator import Simulator
+from workflow_rl.cage2.compiled.simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS
 from workflow_rl.cage2.compiled.tables import N_DECOYS, N_HOSTS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
@@ -45,7 +45,7 @@ class Believing:
     """N envs of the compiled simulator, and what Blue concludes in each."""
 
     def __init__(self, n_envs: int, red_agent: int, seed: int = 0) -> None:
-        self.simulator = Simulator(n_envs)
+        self.simulator = BatchedSimulator(n_envs)
         obs = self.simulator.reset(np.arange(n_envs) + seed, red_agent).copy()
         self.beliefs = np.zeros(n_envs, BELIEF)
         self.hypotheses = np.zeros((n_envs, N_HYPOTHESES), HYPOTHESIS)

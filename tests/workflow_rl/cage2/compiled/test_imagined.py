@@ -9,7 +9,7 @@ from tests.workflow_rl.cage2.compiled.doors import door
 from workflow_rl.cage2.compiled.blue_belief import BELIEF, N_HYPOTHESES, N_SHOWN, begin_beliefs
 from workflow_rl.cage2.compiled.imagined import REST, drawn_bit, imagine_steps
 from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS
-from workflow_rl.cage2.compiled.simulator import Simulator
+from workflow_rl.cage2.compiled.simulator import BatchedSimulator
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.cage2.scoring.selection import ATTACKERS
 
@@ -50,7 +50,7 @@ def imagined(red_agent: int, actions: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def simulated(red_agent: int, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The same of the simulator."""
-    simulator = Simulator(N)
+    simulator = BatchedSimulator(N)
     simulator.reset(np.arange(N), red_agent)
     rewards, bits = np.empty(actions.shape), []
     for t, taken in enumerate(actions):

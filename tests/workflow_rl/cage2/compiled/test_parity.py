@@ -20,7 +20,7 @@ from workflow_rl.cage2.parity import (
     BLUE_AGENTS,
     HOARDERS,
     LockStep,
-    Share,
+    WorkShare,
     first_differences,
     make_blue_agent,
     shares_of,
@@ -315,7 +315,7 @@ def test_more_workers_report_the_same() -> None:
 
 def test_differences_in_other_processes_are_reported() -> None:
     agents = {"faulty": InjectsFaults()}
-    shares: Sequence[Share] = list(shares_of(["SleepAgent"], agents, range(49, 53), 4))
+    shares: Sequence[WorkShare] = list(shares_of(["SleepAgent"], agents, range(49, 53), 4))
     shares = [share._replace(seeds=share.seeds[i : i + 2]) for share in shares for i in (0, 2)]
     first, second = first_differences(shares, "cyborg", 3, 2)
     assert first is None

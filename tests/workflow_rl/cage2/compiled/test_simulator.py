@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from workflow_rl import jit
-from workflow_rl.cage2.compiled.simulator import Simulator, reset_envs
+from workflow_rl.cage2.compiled.simulator import BatchedSimulator, reset_envs
 from workflow_rl.cage2.compiled.state import MAX_PORTS, SIZES, STATE, state_for
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 from workflow_rl.cage2.simulator_speed import bytes_per_env
@@ -18,26 +18,26 @@ from workflow_rl.cage2.simulator_speed import bytes_per_env
 SLEEP = 0
 
 
-def play(simulator: Simulator, action: int, n_steps: int) -> None:
+def play(simulator: BatchedSimulator, action: int, n_steps: int) -> None:
     for _ in range(n_steps):
         simulator.step(action)
 
 
 def test_an_env_fits_into_eight_kilobytes() -> None:
     """All that is kept for it: the state, and its rows of the simulator's arrays."""
-    assert bytes_per_env(Simulator(5)) < 8000
-    assert STATE.itemsize < bytes_per_env(Simulator(5))
+    assert bytes_per_env(BatchedSimulator(5)) < 8000
+    assert STATE.itemsize < bytes_per_env(BatchedSimulator(5))
 
 
 def test_envs_do_not_disturb_each_other() -> None:
     n_envs, n_steps = 12, 60
     seeds, red_agents = np.arange(n_envs) + 40, np.arange(n_envs) % 3
     actions = np.random.default_rng(1).integers(len(ACTION_NAMES), size=(n_steps, n_envs))
-    together = Simulator(n_envs)
+    together = BatchedSimulator(n_envs)
     together.reset(seeds, red_agents)
     shown = [(obs.copy(), rewards.copy()) for obs, rewards in map(together.step, actions)]
     for i in range(n_envs):
-        alone = Simulator(1)
+        alone = BatchedSimulator(1)
         alone.reset(seeds[i], red_agents[i])
         for (obs, rewards), action in zip(shown, actions[:, i], strict=True):
             own_obs, own_rewards = alone.step(action)
@@ -47,7 +47,7 @@ def test_envs_do_not_disturb_each_other() -> None:
 
 
 def test_only_chosen_envs_are_reset() -> None:
-    simulator = Simulator(3)
+    simulator = BatchedSimulator(3)
     simulator.reset([1, 2, 3], 0)
     play(simulator, SLEEP, 20)
     before = simulator.states.copy(), simulator.obs.copy()
@@ -60,12 +60,12 @@ def test_only_chosen_envs_are_reset() -> None:
 
 
 def test_an_episode_does_not_depend_on_the_one_before() -> None:
-    used, fresh = Simulator(1), Simulator(1)
+    used, fresh = BatchedSimulator(1), BatchedSimulator(1)
     generator = np.random.default_rng(0)
     for seed in range(30):
         red_agent = seed % 3
         used.reset(seed, red_agent)
-        fresh = Simulator(1)
+        fresh = BatchedSimulator(1)
         fresh.reset(seed, red_agent)
         for action in generator.integers(len(ACTION_NAMES), size=100):
             assert used.step(action)[0].tolist() == fresh.step(action)[0].tolist()
@@ -73,7 +73,7 @@ def test_an_episode_does_not_depend_on_the_one_before() -> None:
 
 
 def test_too_many_decoys_are_an_error_and_no_overflow() -> None:
-    simulator = Simulator(1)
+    simulator = BatchedSimulator(1)
     simulator.reset(0, RED_AGENTS.index("SleepAgent"))
     # CybORG sets up any number of these on one host.
     action = ACTION_NAMES.index("DecoyVsftpd Op_Host0")
@@ -87,7 +87,7 @@ def test_too_many_decoys_are_an_error_and_no_overflow() -> None:
 
 
 def test_too_many_ports_are_an_error_and_no_overflow() -> None:
-    simulator = Simulator(1)
+    simulator = BatchedSimulator(1)
     simulator.reset(0, RED_AGENTS.index("B_lineAgent"))
     simulator.states["n_ports"] = MAX_PORTS // 2, MAX_PORTS // 2 - 3
     simulator.states["busy_host"] = HOSTS.index("Op_Host2")
@@ -99,7 +99,7 @@ def test_too_many_ports_are_an_error_and_no_overflow() -> None:
 def test_hundred_steps_always_fit() -> None:
     """At most a decoy, a red session and a caught process a step."""
     for host in range(len(HOSTS)):
-        simulator = Simulator(300)
+        simulator = BatchedSimulator(300)
         simulator.reset(np.arange(300) + 300 * host, np.arange(300) % 3)
         action = ACTION_NAMES.index(f"DecoyVsftpd {HOSTS[host]}")
         play(simulator, action, 100)
@@ -131,12 +131,12 @@ def test_records_have_room_for_as_many_steps(n_steps: int) -> None:
 )
 def test_mistakes_in_a_reset_are_named(arguments: tuple[list[int], ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Simulator(2).reset(*arguments)
+        BatchedSimulator(2).reset(*arguments)
 
 
 @pytest.mark.parametrize("action", [-1, 145])
 def test_actions_out_of_range_are_named(action: int) -> None:
-    simulator = Simulator(2)
+    simulator = BatchedSimulator(2)
     simulator.reset(0, 0)
     with pytest.raises(ValueError, match=f"actions: {action} is not from 0 to 144"):
         simulator.step([0, action])
@@ -160,14 +160,14 @@ def test_a_change_in_any_file_is_compiled(tmp_path: Path) -> None:
 def test_the_second_process_does_not_compile() -> None:
     code = (
         "import numpy as np\n"
-        "from workflow_rl.cage2.compiled.simulator import Simulator, reset_envs, step_envs\n"
-        "s = Simulator(2); s.reset(0, 0); s.step(0)\n"
+        "from workflow_rl.cage2.compiled.simulator import BatchedSimulator, reset_envs, step_envs\n"
+        "s = BatchedSimulator(2); s.reset(0, 0); s.step(0)\n"
         "s.reset(np.array([1, 2]), [0, 1], chosen=[True, False])\n"
         "s.step(np.zeros(2, np.int64)); s.step(np.zeros(2, np.int32), np.ones(2, bool))\n"
         "for f in (reset_envs, step_envs):\n"
         "    print(f.stats.cache_hits.total(), f.stats.cache_misses.total())"
     )
-    simulator = Simulator(2)
+    simulator = BatchedSimulator(2)
     simulator.reset(0, 0)
     simulator.step(SLEEP)
     result = subprocess.run(

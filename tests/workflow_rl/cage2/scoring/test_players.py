@@ -10,9 +10,9 @@ from tests.workflow_rl.cage2.scoring.evaluations import save_agent
 from workflow_rl.cage2.scoring.players import load_actor, load_trained
 from workflow_rl.runs.checkpoint import CheckpointError, checkpoint_path
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.loop import train
+from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.saved_agent import load_agent
-from workflow_rl.runs.saved_agent import load_policy as load_saved_policy
+from workflow_rl.runs.saved_agent import policy_at as load_saved_policy
 
 
 def test_the_policy_is_the_checkpoints_actor(tmp_path):
@@ -51,6 +51,6 @@ def test_the_best_checkpoint_of_a_run_is_preferred(tmp_path):
 
 def test_an_agent_for_another_environment_is_said_to_be_one(tmp_path):
     config = TrainConfig("async", env="CartPole-v1", total_episodes=2, episodes_per_update=2)
-    train(config, tmp_path / "run", quiet=True)
+    train_policy(config, tmp_path / "run", quiet=True)
     with pytest.raises(CheckpointError, match="was trained on CartPole-v1, not on CAGE-2"):
         load_trained(tmp_path / "run")

@@ -18,7 +18,7 @@ from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.cage2.scoring.players import ScriptedPlayer, load_actor
 from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
 from workflow_rl.cage2.scoring.recording import record_episode
-from workflow_rl.cage2.scoring.replay_page import Comparison, replay_page
+from workflow_rl.cage2.scoring.replay_page import ReplayCheck, replay_page
 from workflow_rl.commands.main import main
 
 STEPS = "12"
@@ -96,12 +96,12 @@ def test_nothing_in_a_name_becomes_html(tmp_path: Path) -> None:
 
 def test_a_page_takes_not_much_longer_than_the_episode_in_cyborg(tmp_path: Path) -> None:
     blue = ScriptedPlayer("react-restore")
-    replay_page([record_episode(blue, "B_lineAgent")], [Comparison(True, "")])
+    replay_page([record_episode(blue, "B_lineAgent")], [ReplayCheck(True, "")])
     ratios = []
     for _ in range(3):
         start = time.perf_counter()
         one = record_episode(blue, "B_lineAgent")
-        replay_page([one], [Comparison(True, "")])
+        replay_page([one], [ReplayCheck(True, "")])
         middle = time.perf_counter()
         env = Cage2Env("B_lineAgent", simulator="cyborg-stock")
         env.reset(seed=0)
@@ -118,7 +118,7 @@ def test_a_difference_from_cyborg_is_no_success(
     page = tmp_path / "replay.html"
     monkeypatch.setattr(
         "workflow_rl.cage2.scoring.replays.compare_with_cyborg",
-        lambda one: Comparison(False, "Differs in step 3."),
+        lambda one: ReplayCheck(False, "Differs in step 3."),
     )
     result = run("sleep", "--max-steps", "5", "--output", page)
     assert result.exit_code == 1

@@ -13,7 +13,7 @@ from workflow_rl.cage4.agent.champion import NETWORKS, ChampionTeam, load_weight
 from workflow_rl.cage4.agent.champion_network import SHAPES
 from workflow_rl.cage4.interface import N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
 from workflow_rl.cage4.scenario4 import ACTIONS
-from workflow_rl.cage4.scoring.protocol import Author, evaluate
+from workflow_rl.cage4.scoring.protocol import Author, play_protocol
 
 USER, OTHER, SERVER = 9, 12, 2
 
@@ -41,7 +41,7 @@ def options(m: np.record) -> tuple[list[int], list[int]]:
 
 def test_an_attack_names_its_target_and_its_source() -> None:
     m = fresh()
-    memory.read(m, events((USER,), (USER, OTHER)))
+    memory.read_observations(m, events((USER,), (USER, OTHER)))
     assert m.shell[0].nonzero()[0].tolist() == [USER]
     assert m.source[0].nonzero()[0].tolist() == [OTHER]
     assert not m.may_be_first[0, USER]
@@ -51,42 +51,42 @@ def test_an_attack_names_its_target_and_its_source() -> None:
 
 def test_a_scan_clears_a_host_and_a_process_alone_is_a_doubt() -> None:
     m = fresh()
-    memory.read(m, events((OTHER, SERVER), ()))
+    memory.read_observations(m, events((OTHER, SERVER), ()))
     assert m.doubt[0, OTHER]
     assert m.shell[0, SERVER]
     memory.start(m, 0, OTHER, False)
     for _ in range(memory.BUSY_REMOVE):
-        memory.read(m, events())
+        memory.read_observations(m, events())
     assert not m.doubt[0, OTHER]
     assert m.had_doubt[0, OTHER]
-    memory.read(m, events((), (OTHER,)))
+    memory.read_observations(m, events((), (OTHER,)))
     assert not m.had_doubt[0, OTHER]
     assert not m.may_be_first[0, OTHER]
 
 
 def test_an_action_ends_what_it_ends_when_it_takes_effect() -> None:
     m = fresh()
-    memory.read(m, events((USER,), (USER,)))
+    memory.read_observations(m, events((USER,), (USER,)))
     assert options(m) == ([USER], list(range(6, 16)))
     memory.start(m, 0, USER, True)
     for step in range(memory.BUSY_RESTORE):
         assert not memory.may_act(m, 0)
         assert m.had_shell[0, USER], step
         # An event before the Restore takes effect is wiped with the host.
-        memory.read(m, events((USER,), (USER,)) if step == 1 else events())
+        memory.read_observations(m, events((USER,), (USER,)) if step == 1 else events())
     assert not m.had_shell[0, USER]
     assert memory.may_act(m, 0)
 
 
 def test_a_restored_host_may_come_back_until_red_scans_it() -> None:
     m = fresh()
-    memory.read(m, events((USER,), (USER,)))
+    memory.read_observations(m, events((USER,), (USER,)))
     memory.start(m, 0, USER, True)
     for _ in range(memory.BUSY_RESTORE):
-        memory.read(m, events())
+        memory.read_observations(m, events())
     assert m.may_return[0, USER]
     assert USER in options(m)[1]
-    memory.read(m, events((), (USER,)))
+    memory.read_observations(m, events((), (USER,)))
     assert not m.may_return[0, USER]
 
 
@@ -163,7 +163,7 @@ def test_a_strangers_weights_are_refused(content: bytes, tmp_path: Path) -> None
 def test_both_simulators_give_the_team_the_same_returns(checkout: object) -> None:
     author = Author("champion", "us", "champion")
     totals = [
-        evaluate(ChampionTeam(), author, name, 2, 3, steps=60).totals
+        play_protocol(ChampionTeam(), author, name, 2, 3, steps=60).totals
         for name in ("compiled", "cyborg")
     ]
     assert totals[0] == totals[1]
@@ -172,14 +172,18 @@ def test_both_simulators_give_the_team_the_same_returns(checkout: object) -> Non
 @pytest.mark.slow
 def test_many_episodes_at_once_are_played_as_one() -> None:
     from workflow_rl.cage4.agent import batched
-    from workflow_rl.cage4.compiled.simulator import BatchedSimulator, masks_of, observations_of
+    from workflow_rl.cage4.compiled.simulator import (
+        BatchedSimulator,
+        masks_by_agent,
+        observations_of,
+    )
 
     simulator, team = BatchedSimulator(4), ChampionTeam()
     obs = simulator.reset([5, 6, 7, 8])
     memories, actions = np.zeros(4, memory.MEMORY), np.zeros((4, 5), np.int64)
     batched.begin_all(memories, simulator.masks)
-    team.reset(masks_of(simulator.masks[2]), 0)
-    rooms = batched.room_for(1, 16), batched.room_for(1, 48)
+    team.reset(masks_by_agent(simulator.masks[2]), 0)
+    rooms = batched.decision_room(1, 16), batched.decision_room(1, 48)
     for _ in range(498):
         batched.decide(memories, obs, load_weights(), batched.GREEDY, actions, -1.0, rooms, actions)
         assert team.act(observations_of(obs[2]))[0] == actions[2].tolist()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from workflow_rl.cage4.agent.messages import N_WORDS, alerts, spoken
-from workflow_rl.cage4.agent.views import SLEEP, TeamRows, View, layout_of
+from workflow_rl.cage4.agent.views import SLEEP, View, ViewRows, views_layout
 from workflow_rl.cage4.interface import N_ACTIONS, OBS_SIZES
 
 SERVER, USER = 0, 6
@@ -14,8 +14,8 @@ N_MASKS = sum(N_ACTIONS)
 FREE = np.zeros((1, 5), np.int64)
 
 
-def begun(messages: str) -> tuple[TeamRows, np.ndarray]:
-    rows = TeamRows(1, "flat", "all", 500, messages=messages)
+def begun(messages: str) -> tuple[ViewRows, np.ndarray]:
+    rows = ViewRows(1, "flat", "all", 500, messages=messages)
     obs = np.zeros((1, sum(OBS_SIZES)), np.int8)
     return rows, rows.begin([0], obs, np.ones((1, N_MASKS), np.bool_), FREE)
 
@@ -66,11 +66,11 @@ def test_a_learned_word_is_sent_until_the_agent_decides_again() -> None:
 
 
 def test_every_word_of_a_possible_action_is_possible() -> None:
-    layout = layout_of("flat", messages="learned")
+    layout = views_layout("flat", messages="learned")
     assert layout.n_actions == tuple(n * N_WORDS for n in N_ACTIONS)
-    rows = TeamRows(1, "flat", "repair", 500, messages="learned")
+    rows = ViewRows(1, "flat", "repair", 500, messages="learned")
     obs = np.zeros((1, sum(OBS_SIZES)), np.int8)
-    plain = TeamRows(1, "flat", "repair", 500).begin([0], obs, np.ones((1, N_MASKS), bool), FREE)
+    plain = ViewRows(1, "flat", "repair", 500).begin([0], obs, np.ones((1, N_MASKS), bool), FREE)
     words = rows.begin([0], obs, np.ones((1, N_MASKS), np.bool_), FREE)
     assert words.shape == (1, layout.row_size)
     masks = words[0, -N_MASKS * N_WORDS :].reshape(N_MASKS, N_WORDS)
@@ -81,6 +81,6 @@ def test_every_word_of_a_possible_action_is_possible() -> None:
 def test_only_a_team_that_sends_messages_sees_them_beside_its_belief(
     messages: str, heard: int
 ) -> None:
-    silent = layout_of("belief").obs_sizes
-    assert layout_of("belief", messages=messages).obs_sizes == tuple(n + heard for n in silent)
-    assert layout_of("flat", messages=messages).obs_sizes == OBS_SIZES
+    silent = views_layout("belief").obs_sizes
+    assert views_layout("belief", messages=messages).obs_sizes == tuple(n + heard for n in silent)
+    assert views_layout("flat", messages=messages).obs_sizes == OBS_SIZES

@@ -6,10 +6,10 @@ from workflow_rl.cage4.agent.belief import FIRST_ACTION, OWN_ZONES, Belief
 from workflow_rl.cage4.agent.rules import BatchedRuleTeam, RuleTeam
 from workflow_rl.cage4.compiled.network import PLACES, RED_OF_ZONE
 from workflow_rl.cage4.compiled.observe import SHOWN
-from workflow_rl.cage4.compiled.simulator import BatchedSimulator, masks_of, observations_of
+from workflow_rl.cage4.compiled.simulator import BatchedSimulator, masks_by_agent, observations_of
 from workflow_rl.cage4.interface import N_ACTIONS, OBS_SIZES
 from workflow_rl.cage4.scenario4 import ACTIONS, AGENT_HOSTS, AGENT_ZONES, ZONES
-from workflow_rl.cage4.scoring.protocol import Author, evaluate
+from workflow_rl.cage4.scoring.protocol import Author, play_protocol
 
 SEEDS = range(400, 412)
 
@@ -23,7 +23,7 @@ def test_many_episodes_at_once_are_played_as_one_and_well() -> None:
     observations = simulator.reset(list(SEEDS))
     team.reset(simulator.masks)
     alone = RuleTeam()
-    alone.reset(masks_of(simulator.masks[3]), 0)
+    alone.reset(masks_by_agent(simulator.masks[3]), 0)
     total = np.zeros(len(SEEDS))
     for _ in range(498):
         actions = team.act(observations)
@@ -90,6 +90,7 @@ def test_what_is_sure_comes_before_what_is_doubtful() -> None:
 def test_both_simulators_give_the_team_the_same_returns(checkout: object) -> None:
     author = Author("rules", "us", "rules")
     totals = [
-        evaluate(RuleTeam(), author, name, 2, 3, steps=60).totals for name in ("compiled", "cyborg")
+        play_protocol(RuleTeam(), author, name, 2, 3, steps=60).totals
+        for name in ("compiled", "cyborg")
     ]
     assert totals[0] == totals[1]

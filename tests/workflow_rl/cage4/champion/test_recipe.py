@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from workflow_rl.cage4.agent.champion import load_weights
 from workflow_rl.cage4.champion import recipe
 from workflow_rl.cage4.champion.config import ChampionConfig
-from workflow_rl.cage4.champion.recipe import STATE_FILE, Recipe, Training
+from workflow_rl.cage4.champion.recipe import STATE_FILE, Cage4Recipe, Training
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.commands.main import main
 from workflow_rl.runs.folder import RunDirError
@@ -23,7 +23,7 @@ SMALL = {"episodes_per_update": 2, "copy_epochs": 1, "epochs": 1}
 
 
 def train(folder: Path, total_episodes: int = 6, seed: int = 3) -> float:
-    return Recipe().train(folder, seed, total_episodes, True, **SMALL)
+    return Cage4Recipe().train(folder, seed, total_episodes, True, **SMALL)
 
 
 def arrays_of(folder: Path) -> dict[str, np.ndarray]:
@@ -180,7 +180,7 @@ def test_links_in_a_folder_lead_to_no_other_file(run: Path, tmp_path: Path) -> N
     shutil.copytree(run, folder)
     for link in ("champion.npz", "kept/mean.npz"):
         (folder / link).symlink_to(own / "file")
-    Recipe().choose(folder, 32, True)
+    Cage4Recipe().choose(folder, 32, True)
     assert (own / "file").read_text() == "the user's"
     load_weights(folder / "champion.npz")
     (folder / "kept").rename(tmp_path / "kept")
@@ -195,4 +195,4 @@ def test_a_run_whose_candidates_are_gone_is_one_line_of_error(run: Path, tmp_pat
     for path in (tmp_path / "run" / "kept").iterdir():
         path.unlink()
     with pytest.raises(RunDirError, match="kept is empty"):
-        Recipe().choose(tmp_path / "run", 32, True)
+        Cage4Recipe().choose(tmp_path / "run", 32, True)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from workflow_rl.cage4.compiled.simulator import (
     BatchedSimulator,
     CompiledSimulator,
-    masks_of,
+    masks_by_agent,
     observations_of,
     step_envs,
 )
@@ -22,7 +22,7 @@ N_ENVS = 3
 def drawn_actions(masks: NDArray[np.bool_], draws: np.random.Generator) -> NDArray[np.int64]:
     """Return possible actions, `[N, 5]`."""
     return np.array(
-        [[draws.choice(np.flatnonzero(mask)) for mask in masks_of(row)] for row in masks]
+        [[draws.choice(np.flatnonzero(mask)) for mask in masks_by_agent(row)] for row in masks]
     )
 
 

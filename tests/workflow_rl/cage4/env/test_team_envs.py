@@ -14,7 +14,7 @@ from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.team_policy import TeamParameters, TeamPolicy
 from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF, policy_map
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
-from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS, SLEEP, TeamRows
+from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS, SLEEP, ViewRows
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.env.settings import MOST_STEPS
@@ -175,7 +175,7 @@ def test_a_trained_team_plays_alone_as_in_training(
 
 def test_an_error_names_its_episode() -> None:
     networks = SerialNetworks([CountingSimulator(), CountingSimulator(fails_at=2)])
-    envs = TeamEnvs(networks, TeamRows(2, "flat", "all", 500))
+    envs = TeamEnvs(networks, ViewRows(2, "flat", "all", 500))
     envs.reset([0, 1], specs(8, 9))
     envs.step([0, 1], np.tile(SLEEP, (2, 1)))
     with pytest.raises(EpisodeError) as error:

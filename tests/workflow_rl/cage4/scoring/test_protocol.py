@@ -10,7 +10,7 @@ from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from workflow_rl.cage4.agent.scripted import RandomTeam, SleepingTeam
 from workflow_rl.cage4.cyborg.sped_up import SpedUpSimulator
 from workflow_rl.cage4.scoring import protocol
-from workflow_rl.cage4.scoring.protocol import Author, Scores, evaluate, evaluated_episodes
+from workflow_rl.cage4.scoring.protocol import Author, TeamScores, evaluated_episodes, play_protocol
 
 AUTHOR = Author("sleeper", "us", "sleep")
 
@@ -28,7 +28,7 @@ def simulator(monkeypatch: pytest.MonkeyPatch) -> CountingSimulator:
 
 
 def test_498_rewards_count_and_episodes_are_of_one_stream(simulator: CountingSimulator) -> None:
-    scores = evaluate(SleepingTeam(), AUTHOR, episodes=2, seed=5)
+    scores = play_protocol(SleepingTeam(), AUTHOR, episodes=2, seed=5)
     assert scores.totals == [-498 * 499 // 2] * 2
     assert simulator.streams == [5]
     assert simulator.seeds == [None, None]
@@ -36,7 +36,7 @@ def test_498_rewards_count_and_episodes_are_of_one_stream(simulator: CountingSim
 
 def test_files_are_those_of_the_challenge(simulator: CountingSimulator, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
-    evaluate(SleepingTeam(), AUTHOR, "compiled", 2, 5, folder, steps=4)
+    play_protocol(SleepingTeam(), AUTHOR, "compiled", 2, 5, folder, steps=4)
     names = ["actions.txt", "full.txt", "scores.txt", "summary.json", "summary.txt"]
     assert sorted(file.name for file in folder.iterdir()) == names
     header = (
@@ -59,7 +59,7 @@ def test_files_are_those_of_the_challenge(simulator: CountingSimulator, tmp_path
 
 
 def test_one_episode_has_no_standard_deviation(simulator: CountingSimulator) -> None:
-    assert math.isnan(evaluate(SleepingTeam(), AUTHOR, episodes=1, steps=4).stdev)
+    assert math.isnan(play_protocol(SleepingTeam(), AUTHOR, episodes=1, steps=4).stdev)
 
 
 def test_logged_actions_are_those_that_cyborg_played(checkout: Path) -> None:
@@ -80,7 +80,7 @@ def test_logged_actions_are_those_that_cyborg_played(checkout: Path) -> None:
 
 def test_the_interval_of_two_episodes_by_hand() -> None:
     """A standard error of 10, and one degree of freedom."""
-    scores = Scores("compiled", "FiniteStateRedAgent", 0, 500, [-110, -90])
+    scores = TeamScores("compiled", "FiniteStateRedAgent", 0, 500, [-110, -90])
     assert scores.interval_95 == pytest.approx(127.062, rel=1e-4)
     assert math.isnan(scores._replace(totals=[-110]).interval_95)
 
@@ -94,7 +94,7 @@ def test_links_in_a_folder_lead_to_no_other_file(
     names = [f"{name}.{end}" for name in ("full", "actions") for end in ("txt", "part")]
     for name in [*names, "summary.txt", "summary.json", "scores.txt"]:
         (folder / name).symlink_to(own)
-    evaluate(SleepingTeam(), AUTHOR, "compiled", 1, 5, folder, steps=4)
+    play_protocol(SleepingTeam(), AUTHOR, "compiled", 1, 5, folder, steps=4)
     assert own.read_text() == "the user's"
     assert "reward_mean" in (folder / "scores.txt").read_text()
     assert not (folder / "full.txt").is_symlink()

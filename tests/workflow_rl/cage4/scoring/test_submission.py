@@ -16,7 +16,7 @@ from tests.handed_in import require_whole_to_load, used_together
 from tests.workflow_rl.cage4.env.test_team_envs import random_team
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.scoring.protocol import Author, evaluate
+from workflow_rl.cage4.scoring.protocol import Author, play_protocol
 from workflow_rl.cage4.scoring.scoring import policy_team
 from workflow_rl.cage4.scoring.submission.export import write_submission
 from workflow_rl.commands.main import main
@@ -116,7 +116,7 @@ def test_a_team_of_the_package_is_handed_in(
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.output
     assert result.output.count("play it:") == 1
-    scores = evaluate(make_scripted_team(name), Author("", "", ""), "compiled", 2, 5, steps=40)
+    scores = play_protocol(make_scripted_team(name), Author("", "", ""), "compiled", 2, 5, steps=40)
     assert official_totals(checkout, PACKINGS[packing](folder), 40) == scores.totals
 
 
@@ -125,7 +125,7 @@ def test_a_trained_team_is_handed_in(checkout: Path, tmp_path: Path) -> None:
     team = random_team(environment).parameters
     write_submission(team, environment, tmp_path / "submission")
     own = policy_team(team.actor(), environment, 500)
-    scores = evaluate(own, Author("", "", ""), "compiled", 2, 5, steps=60)
+    scores = play_protocol(own, Author("", "", ""), "compiled", 2, 5, steps=60)
     packed = PACKINGS["zip -r"](tmp_path / "submission")
     assert official_totals(checkout, packed, 60) == scores.totals
 

@@ -43,7 +43,7 @@ def _compiled_module(name: str) -> Any:
 _memory = _compiled_module("workflow_rl.cage4.agent.memory")
 begin, read, may_act, find_options, describe, start = (
     _memory.begin,
-    _memory.read,
+    _memory.read_observations,
     _memory.may_act,
     _memory.find_options,
     _memory.describe,

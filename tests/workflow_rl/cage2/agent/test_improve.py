@@ -136,7 +136,7 @@ def test_only_an_agent_that_scores_better_is_written(
     save_policy(tmp_path / "agent.npz", SLEEPS, about)
     found = improving.Improved(SLEEPS, 1, 1, 0, {})
     monkeypatch.setattr(improving, "improved", lambda *_: found)
-    monkeypatch.setattr(improving, "judged", lambda *_: improving.Judgement(-2.0, after, 0.1))
+    monkeypatch.setattr(improving, "compared", lambda *_: improving.Judgement(-2.0, after, 0.1))
     new = tmp_path / "new.npz"
     new.write_bytes(b"before")
     result = CliRunner().invoke(improve, [str(tmp_path / "agent.npz"), str(new)])

@@ -1,6 +1,6 @@
 """The team of this folder: policies that were trained."""
 
-from acting_handed_in import read
+from acting_handed_in import read_handed_in
 from acting_policy_team import PolicyTeam
 from acting_team_file import load_policy_or_team
 
@@ -8,7 +8,7 @@ TEAM_FILE = "team.npz"
 
 
 def make_team() -> PolicyTeam:
-    team, about = load_policy_or_team(TEAM_FILE, read(TEAM_FILE))
+    team, about = load_policy_or_team(TEAM_FILE, read_handed_in(TEAM_FILE))
     args = about["env_args"]
     made_with = (args[name] for name in ("observation", "actions", "max_steps", "messages"))
     return PolicyTeam(team.actor(), *made_with)

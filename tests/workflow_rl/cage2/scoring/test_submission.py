@@ -154,8 +154,8 @@ def test_agents_of_one_process_have_their_own_files(tmp_path: Path) -> None:
     for number, environment in enumerate((VIEWS["table"], VIEWS["belief"], ORDERED)):
         (tmp_path / str(number)).mkdir()
         folders.append(submission(environment, tmp_path / str(number)))
-    seen = used_together("read_handed_in('policy.npz') and BlueAgent() and read_handed_in.__globals__['__file__']",
-                         *(folder / "agent.py" for folder in folders))  # fmt: skip
+    used = "read_handed_in('policy.npz') and BlueAgent() and read_handed_in.__globals__['__file__']"
+    seen = used_together(used, *(folder / "agent.py" for folder in folders))
     assert seen == [str(folder / "acting_handed_in.py") for folder in folders] * 2
 
 

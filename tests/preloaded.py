@@ -7,6 +7,6 @@ import gc
 import workflow_rl.cage2.compiled.preload
 import workflow_rl.cage2.cyborg.preload
 import workflow_rl.collection.worker_preload
-import workflow_rl.environments.gymnasium_env  # noqa: F401
+import workflow_rl.environments.making  # noqa: F401
 
 gc.collect()

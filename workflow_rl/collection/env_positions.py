@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.collection.player import Player
-from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 
 
@@ -76,37 +74,3 @@ def skip(positions: list[EnvPosition], episode: int) -> None:
         if (episode - position.episode) % position.stride == 0:
             position = position._replace(skipped=(*position.skipped, episode))
             positions[env] = position.next if position.episode == episode else position
-
-
-def player_at(envs: EnvBatch, positions: Sequence[EnvPosition], burn_in: int = 0) -> Player:
-    """Return a player of these envs, each of them brought to its position.
-
-    burn_in: of the actor that goes on.
-    """
-    player, steps = restoring_player(envs, positions, burn_in)
-    for _ in steps:
-        pass
-    return player
-
-
-def restoring_player(
-    envs: EnvBatch, positions: Sequence[EnvPosition], burn_in: int = 0
-) -> tuple[Player, Iterator[None]]:
-    """Return a player of these envs, and the steps that bring each env to its position.
-
-    The caller iterates over the steps before it uses the player.
-    """
-    # By env: the episode that it begins next.
-    ahead = [position if position.actions is None else position.next for position in positions]
-
-    def next_spec(env: int) -> EpisodeSpec | None:
-        if env >= len(positions):
-            return None
-        spec = ahead[env].spec
-        ahead[env] = ahead[env].next
-        return spec
-
-    player = Player(envs, next_spec)
-    begun = {env: at.actions for env, at in enumerate(positions) if at.actions is not None}
-    specs = {env: positions[env].spec for env in begun}
-    return player, player.restore(specs, begun, burn_in)

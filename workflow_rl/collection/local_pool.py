@@ -32,7 +32,7 @@ from workflow_rl.collection.pool import (
     WorkerConnection,
     worker_variables,
 )
-from workflow_rl.collection.worker import require_no_worker, worker_main
+from workflow_rl.collection.worker_process import require_no_worker, worker_main
 from workflow_rl.errors import UserError
 
 GRACE_SECONDS = 0.5

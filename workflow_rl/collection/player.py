@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.collection.env_positions import EnvPosition
 from workflow_rl.collection.recorder import EpisodeRecorder
 from workflow_rl.environments.env_batch import EnvBatch, Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
@@ -129,6 +130,40 @@ class Player:
                 float(returns[row]),
                 list(seen[row])[:-1],
             )
+
+
+def player_at(envs: EnvBatch, positions: Sequence[EnvPosition], burn_in: int = 0) -> Player:
+    """Return a player of these envs, each of them brought to its position.
+
+    burn_in: of the actor that goes on.
+    """
+    player, steps = restoring_player(envs, positions, burn_in)
+    for _ in steps:
+        pass
+    return player
+
+
+def restoring_player(
+    envs: EnvBatch, positions: Sequence[EnvPosition], burn_in: int = 0
+) -> tuple[Player, Iterator[None]]:
+    """Return a player of these envs, and the steps that bring each env to its position.
+
+    The caller iterates over the steps before it uses the player.
+    """
+    # By env: the episode that it begins next.
+    ahead = [position if position.actions is None else position.next for position in positions]
+
+    def next_spec(env: int) -> EpisodeSpec | None:
+        if env >= len(positions):
+            return None
+        spec = ahead[env].spec
+        ahead[env] = ahead[env].next
+        return spec
+
+    player = Player(envs, next_spec)
+    begun = {env: at.actions for env, at in enumerate(positions) if at.actions is not None}
+    specs = {env: positions[env].spec for env in begun}
+    return player, player.restore(specs, begun, burn_in)
 
 
 def replay_episodes(

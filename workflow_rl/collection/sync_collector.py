@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from workflow_rl.agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.collection.env_positions import EnvPosition, advance_positions, player_at, skip
-from workflow_rl.collection.player import Player, play_episodes
+from workflow_rl.collection.env_positions import EnvPosition, advance_positions, skip
+from workflow_rl.collection.player import Player, play_episodes, player_at
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.pooled_envs import PooledEnvs, UnplayableEpisode
 from workflow_rl.collection.rollout import Following, Rollout, in_order, require_any

@@ -15,7 +15,7 @@ from workflow_rl.agents.modules import in_one_line
 from workflow_rl.collection.failures import TooManyFailuresError, WorkerError
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command
-from workflow_rl.collection.worker import is_worker
+from workflow_rl.collection.worker_process import is_worker
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.facts import Facts, Refusal, Tell, tell_of
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment

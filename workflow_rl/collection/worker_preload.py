@@ -10,7 +10,8 @@ import gc
 import warnings
 from contextlib import suppress
 
-import workflow_rl.collection.worker  # noqa: F401
+import workflow_rl.collection.worker
+import workflow_rl.collection.worker_process  # noqa: F401
 
 SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of Linux's prctl."""

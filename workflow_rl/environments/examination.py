@@ -13,12 +13,12 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from workflow_rl.agents.modules import in_one_line
 from workflow_rl.environments.action_mask import mask_in, sampled
+from workflow_rl.environments.checked_env import CheckedEnv, Followed
 from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.env_batch import Env, ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.environments.facts import Followed, Tell
-from workflow_rl.environments.flat_env import CheckedEnv
+from workflow_rl.environments.facts import Tell
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 SEEDS = tuple(episode_spec(0, number).env_seed for number in range(3))

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from workflow_rl.agents.modules import in_one_line
-from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError, Spaces
-from workflow_rl.environments.joint_env import JointEnv
 
 if TYPE_CHECKING:
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-
-SECONDS_BETWEEN_SIGNS_OF_LIFE = 0.2
 
 Tell = Callable[..., object]
 """Sends what it is called with, one answer after another. Without arguments: a sign of life."""
@@ -52,12 +46,6 @@ class Facts(NamedTuple):
     team: DeclaredTeam | None
 
 
-def facts_of(env: Env, own: Spaces) -> Facts:
-    """Return the facts of an environment. own: its spaces, as agents see them."""
-    team = DeclaredTeam(env.env) if isinstance(env, JointEnv) else None
-    return Facts(own, plain_facts(env.observation_space), plain_facts(env.action_space), team)
-
-
 def plain_facts(space: spaces.Space[Any]) -> spaces.Space[Any]:
     """Return a space of Gymnasium's own class that equals one of a supported kind.
 
@@ -82,32 +70,6 @@ def plain_facts(space: spaces.Space[Any]) -> spaces.Space[Any]:
                 ENV, f"its space has an entry named {name!r:.80}: name it by plain text"
             )
     return spaces.Dict([(name, plain_facts(part)) for name, part in space.spaces.items()])
-
-
-class Followed(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An env that gives signs of life: a call that takes long is not taken for one that hangs as
-    long as calls return."""
-
-    def __init__(self, env: Env, tell: Tell) -> None:
-        super().__init__(env)
-        self._tell, self._told_at = tell, 0.0
-        self._live()
-
-    def reset(self, **options: Any) -> Any:
-        answer = self.env.reset(**options)
-        self._live()
-        return answer
-
-    def step(self, action: Any) -> Any:
-        answer = self.env.step(action)
-        self._live()
-        return answer
-
-    def _live(self) -> None:
-        now = time.monotonic()
-        if now > self._told_at + SECONDS_BETWEEN_SIGNS_OF_LIFE:
-            self._told_at = now
-            self._tell()
 
 
 class Refusal(NamedTuple):

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING
 
-from workflow_rl.environments.guest import Guest
 from workflow_rl.errors import UserError
 from workflow_rl.plug_ins import plug_ins
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from workflow_rl.environments.guest import Guest
 
 
 class GuestError(UserError):
     """An installed guest cannot be imported, or is none."""
 
 
-class Guests(Mapping[str, Guest]):
+class Guests(Mapping[str, "Guest"]):
     """The guests by the ids of their environments, this package's first.
 
     Asking for a guest imports it. Raises GuestError.
@@ -56,6 +60,8 @@ class Guests(Mapping[str, Guest]):
 
 
 def _imported(point: EntryPoint) -> type[Guest]:
+    from workflow_rl.environments.guest import Guest  # Whoever plays no guest does without.
+
     try:
         found = point.load()
     except Exception as error:

@@ -1,60 +1,25 @@
-"""Any Gymnasium environment, and any BatchedEnv, as the Environment of a run."""
+"""Any Gymnasium environment, and any BatchedEnv, as the Environment of a run.
+
+What needs the user's own code is in `making`: the main process of a run does without it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import math
-import os
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import gymnasium
-import numpy as np
 
-from workflow_rl.agents.modules import (
-    imported,
-    in_one_line,
-    name_meant,
-    refuse_a_file,
-    where_to_call,
-)
-from workflow_rl.agents.policies.entity_layout import TABLES, EntityLayout, declared
+from workflow_rl.agents.modules import imported, refuse_a_file
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.environments.action_mask import (
-    MaskingEnv,
-    offers_mask,
-    privileged_space,
-    tells_masks,
-    without_mask,
-    without_privileged,
-)
-from workflow_rl.environments.batched_env import (
-    COMPANY,
-    BatchedEnv,
-    BatchedEnvs,
-    OneOfBatch,
-)
-from workflow_rl.environments.env_batch import Env, EnvBatch, ObservationError, SerialEnvs
-from workflow_rl.environments.environment import ENV, InvalidEnvironmentError, Spaces
-from workflow_rl.environments.environment import SETTINGS as SETTINGS
-from workflow_rl.environments.facts import Facts, Followed, Tell, facts_of
-from workflow_rl.environments.flat_env import (
-    CheckedEnv,
-    FlatEnv,
-    bounds_of,
-    distribution_over,
-    flat_space,
-)
-from workflow_rl.environments.joint_batch import BatchedTeamEnv, JointBatch
-from workflow_rl.environments.joint_env import JointEnv, is_parallel
+from workflow_rl.environments.env_batch import Env, EnvBatch
+from workflow_rl.environments.environment import ENV, SETTINGS, InvalidEnvironmentError, Spaces
+from workflow_rl.environments.facts import Facts, Tell
 
-CHECK_STEPS = 200
-CHECK_SECONDS = 1.0
 MOST_LEVELS = 32
 """Levels of nested arguments. Python cannot copy hundreds of them."""
 
@@ -84,7 +49,7 @@ class GymnasiumEnvironment:
     variants = ()
     episode_steps = None
     plays_together = True
-    preload = "workflow_rl.environments.gymnasium_env"
+    preload = "workflow_rl.environments.making"
     settings = SETTINGS
 
     def __post_init__(self) -> None:
@@ -110,12 +75,31 @@ class GymnasiumEnvironment:
         Imports the module that the id names, unless only a file names it.
         """
         try:
-            return not self.named_by_file and _is_batched(self._factory())
+            return not self.named_by_file and self._is_batched()
         except Exception:  # `check` says what is wrong with the module.
             return False
 
-    def _factory(self) -> Callable[..., Any] | None:
-        return self.factory or _factory_named(self.env_id)
+    def _is_batched(self) -> bool:
+        if (factory := self.made_by()) is None:
+            return False
+        from workflow_rl.environments.making import is_batched
+
+        return is_batched(factory)
+
+    def made_by(self) -> Callable[..., Any] | None:
+        """Return the function or class that makes the environment; None for an id of Gymnasium's.
+
+        Raise InvalidEnvironmentError for the name of a file.
+        """
+        module_name, colon, name = self.env_id.partition(":")
+        if self.factory is not None or not colon:
+            return self.factory
+        try:
+            refuse_a_file(self.env_id)
+        except ValueError as error:
+            raise InvalidEnvironmentError(ENV, str(error)) from None
+        factory: Callable[..., Any] | None = getattr(imported(module_name), name, None)
+        return factory
 
     @property
     def label(self) -> str:
@@ -130,20 +114,9 @@ class GymnasiumEnvironment:
         """
         if self.named_by_file:
             raise InvalidEnvironmentError(ENV, f"{self.env_id} is named by a file: it is not made")
-        make, args = self._factory(), {**self.args, **options}
-        if make is not None:
-            if _is_batched(make):
-                return OneOfBatch(_batch(make, COMPANY, args))
-            env: Env = make(**args)
-            if is_parallel(env):
-                return JointEnv(env)
-        else:
-            env = gymnasium.make(self.env_id, disable_env_checker=True, **args)
-        return MaskingEnv(env) if self.masks and tells_masks(env) else env
+        from workflow_rl.environments.making import single_env
 
-    def make_flat_env(self) -> FlatEnv:
-        """Return one environment, as workers step it."""
-        return FlatEnv(self.make_env(), self.masks)
+        return single_env(self, options)
 
     def bare_actor(self, actor: Actor) -> Actor:
         """Return the actor: observations and actions are not transformed."""
@@ -151,11 +124,9 @@ class GymnasiumEnvironment:
 
     def make_envs(self, n_envs: int) -> EnvBatch:
         """Return `n_envs` environments, in a worker."""
-        if self.steps_together:
-            make = self._factory()
-            assert make is not None
-            return BatchedEnvs(_batch(make, n_envs, self.args), n_envs, self.masks)
-        return SerialEnvs(self.make_flat_env, n_envs)
+        from workflow_rl.environments.making import several_envs
+
+        return several_envs(self, n_envs)
 
     @property
     def is_known(self) -> bool:
@@ -172,41 +143,9 @@ class GymnasiumEnvironment:
 
         Makes an environment in this process, unless the facts are known: see `collection.trial`.
         """
-        env = self.made()
-        try:
-            masked = self.masks and offers_mask(env)
-            shown = env.observation_space
-            shown = without_mask(shown) if masked else shown
-            observed, hidden = flat_space(without_privileged(shown)), privileged_space(shown)
-            privileged = 0 if hidden is None else math.prod(flat_space(hidden).shape)
-            distribution = distribution_over(env.action_space)
-            bits = observed.dtype == np.uint8 and bool(observed.high.max() <= 1)
-            obs_dim = math.prod(observed.shape)
-            joint = env.envs if isinstance(env, OneOfBatch) else env
-            team = joint.layout if isinstance(joint, JointEnv | JointBatch) else None
-            team = team and dataclasses.replace(team, masked=masked)
-            bounds = bounds_of(env.action_space)
-            entities = None if team else _entities_of(env, obs_dim, distribution.n_outputs)
-            own = Spaces(obs_dim, distribution, bounds, bits, masked, team, entities, privileged)
-            return facts_of(env, own)
-        except InvalidEnvironmentError:
-            raise
-        except Exception as error:
-            raise InvalidEnvironmentError(
-                ENV, f"{self.env_id} {self._fault_of(env, error)}"
-            ) from error
-        finally:
-            env.close()
+        from workflow_rl.environments.making import declared_facts
 
-    @staticmethod
-    def _fault_of(env: Env, error: Exception) -> str:
-        """Return what is wrong with an environment whose spaces cannot be told."""
-        if isinstance(error, ObservationError):
-            return f"gives a wrong answer: {error}"
-        for name in ("observation_space", "action_space"):
-            if not hasattr(env, name):
-                return f"has no {name}"
-        return f"cannot be played: {in_one_line(error)}"
+        return declared_facts(self)
 
     def spaces(self) -> Spaces:
         """Return the spaces. Raise InvalidEnvironmentError."""
@@ -214,56 +153,14 @@ class GymnasiumEnvironment:
 
     def check(self, tell: Tell = lambda: None) -> str | None:
         """Make an env and try it: see Environment. tell: takes signs of life."""
-        from workflow_rl.environments.determinism import first_difference  # Workers alone need it.
+        from workflow_rl.environments.making import found_by_playing
 
-        self.spaces()
-        try:
-            return first_difference(
-                lambda: Followed(CheckedEnv(self.made(), self.masks), tell),
-                *(CHECK_STEPS, CHECK_SECONDS),
-            )
-        except InvalidEnvironmentError:
-            raise
-        except ObservationError as error:
-            raise InvalidEnvironmentError(
-                ENV, f"{self.env_id} gives a wrong answer: {error}"
-            ) from error
-        except Exception as error:
-            raise InvalidEnvironmentError(
-                ENV, f"{self.env_id} cannot be played: {in_one_line(error)}"
-            ) from error
-
-    def made(self) -> Env:
-        """Return one environment. Raise InvalidEnvironmentError, whatever went wrong."""
-        try:
-            env = self.make_env()
-        except InvalidEnvironmentError:
-            raise
-        except Exception as error:
-            local = re.search(r"__main__|<", self.env_id)
-            hint = ". From Python, give the function that makes it as env" if local else ""
-            if self.factory is None:
-                hint = hint or _where_it_may_be(self.env_id, error)
-            problem = in_one_line(error)
-            if hint:  # It says more than Gymnasium's guess.
-                problem = problem.partition(" Did you mean")[0].rstrip(".")
-            raise InvalidEnvironmentError(
-                ENV, f"{self.env_id} cannot be made: {problem}{hint}"
-            ) from error
-        if isinstance(env, BatchedEnv | BatchedTeamEnv):
-            raise InvalidEnvironmentError(
-                ENV, f"{self.env_id} made many environments: name the class, {type(env).__name__}"
-            )
-        if not isinstance(env, gymnasium.Env):
-            raise InvalidEnvironmentError(
-                ENV, f"{self.env_id} made a {type(env).__name__}, which is not a gymnasium.Env"
-            )
-        return env
+        return found_by_playing(self, tell)
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers do not know the ids that the caller's own script registered.
         registered = gymnasium.registry.get(self.env_id)
-        state = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        state = {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}
         return {"environment": state, "registered": registered}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -272,60 +169,8 @@ class GymnasiumEnvironment:
             gymnasium.registry.setdefault(self.env_id, state["registered"])
 
 
-def _entities_of(env: Env, obs_dim: int, n_outputs: int) -> EntityLayout | None:
-    """Return what the environment, or one that it wraps, declares of its entities."""
-    if isinstance(env, OneOfBatch):
-        tables = getattr(env.envs, "entities", None)
-    else:
-        tables = env.get_wrapper_attr("entities") if env.has_wrapper_attr("entities") else None
-    # Environments of others use this name for what is on their map.
-    if not isinstance(tables, Mapping) or not tables.keys() & set(TABLES):
-        return None
-    try:
-        return declared(tables, obs_dim, n_outputs)
-    except (ValueError, TypeError) as error:
-        raise InvalidEnvironmentError(ENV, str(error)) from None
-
-
-def _is_batched(factory: object) -> bool:
-    """Return whether a factory is a class that inherits BatchedEnv or BatchedTeamEnv."""
-    return isinstance(factory, type) and issubclass(factory, BatchedEnv | BatchedTeamEnv)
-
-
-def _batch(factory: Callable[..., Any], n_envs: int, args: Mapping[str, Any]) -> BatchedEnv:
-    envs = factory(n_envs, **args)
-    return JointBatch(envs, n_envs) if isinstance(envs, BatchedTeamEnv) else envs
-
-
 def _is_deeper(value: Any, levels: int) -> bool:
-    inner = value.values() if isinstance(value, Mapping) else value
     if not isinstance(value, Mapping | list | tuple):
         return False
-    return levels < 0 or any(_is_deeper(one, levels - 1) for one in inner)
-
-
-def _factory_named(env_id: str) -> Callable[..., Env] | None:
-    """Return what "module:name" names; None if the id is one of Gymnasium's."""
-    module_name, colon, name = env_id.partition(":")
-    if not colon:
-        return None
-    try:
-        refuse_a_file(env_id)
-    except ValueError as error:
-        raise InvalidEnvironmentError(ENV, str(error)) from None
-    factory: Callable[..., Env] | None = getattr(imported(module_name), name, None)
-    return factory
-
-
-def _where_it_may_be(env_id: str, error: Exception) -> str:
-    """Return a sentence about an id that Gymnasium does not know, or whose module is missing."""
-    module, colon, name = env_id.partition(":")
-    if hint := where_to_call(module, error):
-        return hint
-    if not colon and (os.path.isfile(env_id) or os.path.isfile(f"{env_id}.py")):
-        return f". Name your own environment by its module: {Path(env_id).stem}:MyEnv"
-    if not colon or not isinstance(error, gymnasium.error.NameNotFound):
-        return ""
-    if hasattr(sys.modules[module], name):
-        return ""  # The name was found. The environment itself misses another one.
-    return f". Nor does {module} define {name}{name_meant(sys.modules[module], name) or '.'}"
+    entries = value.values() if isinstance(value, Mapping) else value
+    return levels < 0 or any(_is_deeper(entry, levels - 1) for entry in entries)

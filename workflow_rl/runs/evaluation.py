@@ -227,8 +227,8 @@ def _record(
     from gymnasium.wrappers import RecordVideo
 
     from workflow_rl.collection.player import play_episode
+    from workflow_rl.environments.checked_env import Followed
     from workflow_rl.environments.env_batch import SerialEnvs
-    from workflow_rl.environments.facts import Followed
     from workflow_rl.environments.flat_env import FlatEnv
 
     try:

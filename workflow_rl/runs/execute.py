@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.collection.pool import AnyPool
-from workflow_rl.collection.worker import require_no_worker
+from workflow_rl.collection.worker_process import require_no_worker
 from workflow_rl.runs.best_agent import choose_best
 from workflow_rl.runs.checkpoint import Checkpoint, has_skipped
 from workflow_rl.runs.config import TrainConfig

@@ -23,7 +23,6 @@ from workflow_rl.collection.failures import STOP_SIGNALS, StopRequested
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.rollout import Collector
-from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.collection.trace import Trace
 from workflow_rl.errors import StoppedAtOnce
 from workflow_rl.runs.checkpoint import Checkpoint
@@ -69,6 +68,8 @@ def make_pool(config: TrainConfig, trace: Trace | None = None) -> AnyPool:
 def make_collector(pool: AnyPool, config: TrainConfig) -> Collector:
     """Return the collector: all that the synchronous and the asynchronous trainer differ in."""
     if config.mode == "sync":
+        from workflow_rl.collection.sync_collector import SyncCollector
+
         # Steps all envs together: one batched forward pass, then a barrier, at every step.
         return SyncCollector(pool, config.n_envs)
     # Hands out episodes to idle workers, at most `envs_per_worker` at a time.

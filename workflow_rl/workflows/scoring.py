@@ -24,6 +24,7 @@ from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.making import required_env
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.envs import OrderedEnv
 from workflow_rl.workflows.ladder import FixCounts
@@ -54,7 +55,7 @@ def rules_of(environment: Environment) -> WorkflowRules:
     if isinstance(environment, OrderedCage2):
         return environment.rules
     if isinstance(environment, GymnasiumEnvironment):
-        env = _ordered(environment.made())
+        env = _ordered(required_env(environment))
         if env is not None:
             return env.rules
     raise InvalidEnvironmentError("env", f"{environment.env_id} takes no order")
@@ -66,7 +67,7 @@ def must_obey(environment: Environment) -> bool:
     if isinstance(environment, OrderedCage2):
         rules = environment
     elif isinstance(environment, GymnasiumEnvironment):
-        rules = _ordered(environment.made())
+        rules = _ordered(required_env(environment))
     return rules is not None and (rules.obedience == MASK or rules.penalty > 0)
 
 

@@ -26,9 +26,10 @@ from workflow_rl.cluster.cluster import Cluster
 from workflow_rl.cluster.ray_pool import RayPool, node_variables
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.cluster_address import ClusterError
-from workflow_rl.collection.env_positions import first_positions, player_at
+from workflow_rl.collection.env_positions import first_positions
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.collection.messages import Command
+from workflow_rl.collection.player import player_at
 from workflow_rl.collection.pool import MAX_RAISES
 from workflow_rl.collection.rollout import Rollout
 from workflow_rl.collection.sync_collector import SyncCollector

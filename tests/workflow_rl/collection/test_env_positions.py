@@ -19,14 +19,9 @@ from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.env_positions import (
-    EnvPosition,
-    advance_positions,
-    first_positions,
-    player_at,
-)
+from workflow_rl.collection.env_positions import EnvPosition, advance_positions, first_positions
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.collection.player import play_episode
+from workflow_rl.collection.player import play_episode, player_at
 from workflow_rl.collection.rollout import in_order
 from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.environments.env_batch import EnvBatch, SerialEnvs

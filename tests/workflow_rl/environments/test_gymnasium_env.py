@@ -24,11 +24,12 @@ from workflow_rl.agents.policies.distributions import (
 )
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.cage2.scenario2 import ENV_ID
-from workflow_rl.collection.env_positions import first_positions, player_at
-from workflow_rl.collection.player import play_episode
+from workflow_rl.collection.env_positions import first_positions
+from workflow_rl.collection.player import play_episode, player_at
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError, described
 from workflow_rl.environments.episode import episode_spec
+from workflow_rl.environments.flat_env import FlatEnv
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 
@@ -249,7 +250,7 @@ def test_unrolls_are_the_pieces_of_whole_episodes(env_id: str) -> None:
 
 
 def test_a_time_limit_of_gymnasiums_truncates() -> None:
-    env = GymnasiumEnvironment("Pendulum-v1", {"max_episode_steps": 3}).make_flat_env()
+    env = FlatEnv(GymnasiumEnvironment("Pendulum-v1", {"max_episode_steps": 3}).make_env())
     env.reset(seed=0)
     ends = [env.step(np.zeros(1, np.float32))[2:4] for _ in range(3)]
     assert ends == [(False, False), (False, False), (False, True)]

@@ -27,8 +27,9 @@ from tests.workflow_rl.runs.preset_runs import (
 )
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.collection.env_positions import first_positions, player_at
+from workflow_rl.collection.env_positions import first_positions
 from workflow_rl.collection.failures import StopRequested
+from workflow_rl.collection.player import player_at
 from workflow_rl.collection.schedule import FreeRunning
 from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import SerialEnvs

@@ -1,0 +1,101 @@
+"""The process of a worker: how it begins, what it may not do, and how it ends."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from multiprocessing import connection, current_process, parent_process
+from multiprocessing.connection import Connection
+from typing import Any
+
+from workflow_rl.collection.failures import STOP_SIGNALS, NestedError
+from workflow_rl.collection.messages import Command, Numbered, Request
+from workflow_rl.streams import LenientStream
+
+_is_worker = False
+
+
+def worker_main(
+    pipe: Connection,
+    pickled_make_envs: bytes,
+    n_envs: int,
+    step_delay: float,
+    traced: bool,
+    variables: Mapping[str, str],
+) -> None:
+    """Make envs, then answer the requests that the pipe brings, until one asks to close.
+
+    The process ends at once when the main process is gone. variables: of the environment; the
+    fork server has older ones. See `Worker` for the other arguments.
+    """
+    global _is_worker
+    os.environ.clear()
+    os.environ.update(variables)
+    _die_with_main_process()
+    _is_worker = True
+    sys.stdout, sys.stderr = LenientStream(sys.stdout), LenientStream(sys.stderr)
+    # The garbage collector must not visit, and so copy, objects that the fork shares with others.
+    gc.freeze()
+    from workflow_rl.collection.worker import Worker  # The main process needs none of it.
+
+    worker = Worker(n_envs, step_delay, traced)
+    request = Request(Command.START, pickled_make_envs)
+    own_pid, number, n_sent = os.getpid(), 0, 0
+
+    def send(message: Any) -> None:
+        nonlocal n_sent
+        if os.getpid() != own_pid:
+            os._exit(0)
+        pipe.send(Numbered(number, n_sent + 1, message))
+        n_sent += 1  # What cannot be pickled has not been sent.
+
+    worker.send = send
+    # What an environment forks has no part in the conversation, even if it comes back to here.
+    os.register_at_fork(after_in_child=pipe.close)
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # The main process is gone.
+        while True:
+            for message in worker.messages(request):
+                send(message)
+            if worker.failure is not None:
+                raise SystemExit(1)
+            if request.command is Command.CLOSE:
+                return
+            request = pipe.recv()
+            number += 1
+
+
+def is_worker() -> bool:
+    """Return whether this process is a worker of a pool."""
+    return _is_worker
+
+
+def require_no_worker(what: str) -> None:
+    """Raise NestedError in a worker. what: what is asked for, as a sentence without an end."""
+    if _is_worker:
+        raise NestedError(
+            f"{what} in a worker. If a script trains on an environment of its own module, which "
+            'workers import, its calls have to stand under `if __name__ == "__main__":`'
+        )
+
+
+def _die_with_main_process() -> None:
+    # Terminals and schedulers signal every process of a run: only the main process acts on it.
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    parent = parent_process()
+    assert parent is not None
+    # A group of its own: an environment's processes end with the worker.
+    os.setpgrp()
+    current_process().daemon = False  # Environments may start processes.
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, name="watch main process", daemon=True).start()

@@ -1,0 +1,191 @@
+"""How a process makes a user's environment, learns what it declares, and tries it.
+
+The process is a worker, or one that protects nobody: see `collection.trial`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+
+from workflow_rl.agents.modules import in_one_line, name_meant, where_to_call
+from workflow_rl.agents.policies.entity_layout import TABLES, EntityLayout, declared
+from workflow_rl.environments.action_mask import (
+    MaskingEnv,
+    offers_mask,
+    privileged_space,
+    tells_masks,
+    without_mask,
+    without_privileged,
+)
+from workflow_rl.environments.batched_env import COMPANY, BatchedEnv, BatchedEnvs, OneOfBatch
+from workflow_rl.environments.env_batch import Env, EnvBatch, ObservationError, SerialEnvs
+from workflow_rl.environments.environment import ENV, InvalidEnvironmentError, Spaces
+from workflow_rl.environments.facts import DeclaredTeam, Facts, Tell, plain_facts
+from workflow_rl.environments.flat_env import FlatEnv, bounds_of, distribution_over, flat_space
+from workflow_rl.environments.joint_batch import BatchedTeamEnv, JointBatch
+from workflow_rl.environments.joint_env import JointEnv, is_parallel
+
+if TYPE_CHECKING:
+    from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+
+CHECK_STEPS = 200
+CHECK_SECONDS = 1.0
+
+
+def is_batched(factory: object) -> bool:
+    """Return whether a factory is a class that inherits BatchedEnv or BatchedTeamEnv."""
+    return isinstance(factory, type) and issubclass(factory, BatchedEnv | BatchedTeamEnv)
+
+
+def single_env(environment: GymnasiumEnvironment, options: Mapping[str, Any]) -> Env:
+    """Return one environment, as its author made it. options: further arguments."""
+    make, args = environment.made_by(), {**environment.args, **options}
+    if make is None:
+        env = gymnasium.make(environment.env_id, disable_env_checker=True, **args)
+    elif is_batched(make):
+        return OneOfBatch(_batch(make, COMPANY, args))
+    else:
+        env = make(**args)
+        if is_parallel(env):
+            return JointEnv(env)
+    return MaskingEnv(env) if environment.masks and tells_masks(env) else env
+
+
+def several_envs(environment: GymnasiumEnvironment, n_envs: int) -> EnvBatch:
+    """Return `n_envs` environments, as workers step them."""
+    if environment.steps_together:
+        make = environment.made_by()
+        assert make is not None
+        return BatchedEnvs(_batch(make, n_envs, environment.args), n_envs, environment.masks)
+    return SerialEnvs(lambda: FlatEnv(environment.make_env(), environment.masks), n_envs)
+
+
+def _batch(factory: Callable[..., Any], n_envs: int, args: Mapping[str, Any]) -> BatchedEnv:
+    envs = factory(n_envs, **args)
+    return JointBatch(envs, n_envs) if isinstance(envs, BatchedTeamEnv) else envs
+
+
+def declared_facts(environment: GymnasiumEnvironment) -> Facts:
+    """Return what an environment declares. Raise InvalidEnvironmentError."""
+    env = required_env(environment)
+    with _naming(environment, env):
+        try:
+            masked = environment.masks and offers_mask(env)
+            shown = env.observation_space
+            shown = without_mask(shown) if masked else shown
+            observed, hidden = flat_space(without_privileged(shown)), privileged_space(shown)
+            privileged = 0 if hidden is None else math.prod(flat_space(hidden).shape)
+            distribution = distribution_over(env.action_space)
+            bits = observed.dtype == np.uint8 and bool(observed.high.max() <= 1)
+            obs_dim = math.prod(observed.shape)
+            joint = env.envs if isinstance(env, OneOfBatch) else env
+            team = joint.layout if isinstance(joint, JointEnv | JointBatch) else None
+            team = team and dataclasses.replace(team, masked=masked)
+            bounds = bounds_of(env.action_space)
+            entities = None if team else _entities_of(env, obs_dim, distribution.n_outputs)
+            return Facts(
+                Spaces(obs_dim, distribution, bounds, bits, masked, team, entities, privileged),
+                plain_facts(env.observation_space),
+                plain_facts(env.action_space),
+                DeclaredTeam(env.env) if isinstance(env, JointEnv) else None,
+            )
+        finally:
+            env.close()
+
+
+def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | None:
+    """Return why results will vary from run to run: see `Environment.check`. tell: takes signs of
+    life."""
+    from workflow_rl.environments.checked_env import CheckedEnv, Followed  # Few workers need it.
+    from workflow_rl.environments.determinism import first_difference
+
+    environment.spaces()
+    with _naming(environment):
+        return first_difference(
+            lambda: Followed(CheckedEnv(required_env(environment), environment.masks), tell),
+            *(CHECK_STEPS, CHECK_SECONDS),
+        )
+
+
+@contextmanager
+def _naming(environment: GymnasiumEnvironment, env: Env | None = None) -> Iterator[None]:
+    """Raise InvalidEnvironmentError for whatever goes wrong with an environment."""
+    try:
+        yield
+    except InvalidEnvironmentError:
+        raise
+    except Exception as error:
+        fault = f"cannot be played: {in_one_line(error)}"
+        lacking = [name for name in ("observation_space", "action_space") if not hasattr(env, name)]
+        if isinstance(error, ObservationError):
+            fault = f"gives a wrong answer: {error}"
+        elif env is not None and lacking:
+            fault = f"has no {lacking[0]}"
+        raise InvalidEnvironmentError(ENV, f"{environment.env_id} {fault}") from error
+
+
+def required_env(environment: GymnasiumEnvironment) -> Env:
+    """Return one environment. Raise InvalidEnvironmentError, whatever went wrong."""
+    env_id = environment.env_id
+    try:
+        env = environment.make_env()
+    except InvalidEnvironmentError:
+        raise
+    except Exception as error:
+        local = re.search(r"__main__|<", env_id)
+        hint = ". From Python, give the function that makes it as env" if local else ""
+        if environment.factory is None:
+            hint = hint or _where_it_may_be(env_id, error)
+        problem = in_one_line(error)
+        if hint:  # It says more than Gymnasium's guess.
+            problem = problem.partition(" Did you mean")[0].rstrip(".")
+        raise InvalidEnvironmentError(ENV, f"{env_id} cannot be made: {problem}{hint}") from error
+    if isinstance(env, BatchedEnv | BatchedTeamEnv):
+        raise InvalidEnvironmentError(
+            ENV, f"{env_id} made many environments: name the class, {type(env).__name__}"
+        )
+    if not isinstance(env, gymnasium.Env):
+        raise InvalidEnvironmentError(
+            ENV, f"{env_id} made a {type(env).__name__}, which is not a gymnasium.Env"
+        )
+    return env
+
+
+def _entities_of(env: Env, obs_dim: int, n_outputs: int) -> EntityLayout | None:
+    """Return what the environment, or one that it wraps, declares of its entities."""
+    if isinstance(env, OneOfBatch):
+        tables = getattr(env.envs, "entities", None)
+    else:
+        tables = env.get_wrapper_attr("entities") if env.has_wrapper_attr("entities") else None
+    # Environments of others use this name for what is on their map.
+    if not isinstance(tables, Mapping) or not tables.keys() & set(TABLES):
+        return None
+    try:
+        return declared(tables, obs_dim, n_outputs)
+    except (ValueError, TypeError) as error:
+        raise InvalidEnvironmentError(ENV, str(error)) from None
+
+
+def _where_it_may_be(env_id: str, error: Exception) -> str:
+    """Return a sentence about an id that Gymnasium does not know, or whose module is missing."""
+    module, colon, name = env_id.partition(":")
+    if hint := where_to_call(module, error):
+        return hint
+    if not colon and (os.path.isfile(env_id) or os.path.isfile(f"{env_id}.py")):
+        return f". Name your own environment by its module: {Path(env_id).stem}:MyEnv"
+    if not colon or not isinstance(error, gymnasium.error.NameNotFound):
+        return ""
+    if hasattr(sys.modules[module], name):
+        return ""  # The name was found. The environment itself misses another one.
+    return f". Nor does {module} define {name}{name_meant(sys.modules[module], name) or '.'}"

@@ -30,9 +30,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.commands.asked import new_config
 from workflow_rl.reporting.compare_modes import reached
+from workflow_rl.reporting.drawing import save_png
 from workflow_rl.reporting.harness import in_turns, machine_name, spread, text_table
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.drawing import save_png
 from workflow_rl.runs.folder import is_finished, read_config, read_metrics
 from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.presets import PRESETS

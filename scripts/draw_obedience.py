@@ -12,7 +12,7 @@ import click
 import numpy as np
 from matplotlib.figure import Figure
 
-from workflow_rl.runs.drawing import save_png
+from workflow_rl.reporting.drawing import save_png
 from workflow_rl.runs.intervals import Mean, over_agents
 from workflow_rl.workflows.ladder import FixCounts, Obeyed, obeyed
 from workflow_rl.workflows.rules import MASK

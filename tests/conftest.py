@@ -84,13 +84,13 @@ def quick_learning_curves() -> Iterator[None]:
 
     Tests of the curve draw it, and so does every run in a process of its own.
     """
-    from workflow_rl.runs import learner  # It takes a while.
+    from workflow_rl.reporting import learning_curve  # It takes a while.
 
     def leave_file(metrics: Any, path: Path, config: Any) -> None:
         path.write_bytes(b"\x89PNG")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learner, "plot_learning_curve", leave_file)
+        patch.setattr(learning_curve, "plot_learning_curve", leave_file)
         yield
 
 

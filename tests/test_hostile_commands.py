@@ -17,7 +17,6 @@ from tests.process_state import process_state
 from tests.tiny_runs import same_weights
 from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.commands.main import main
-from workflow_rl.runs import learner
 
 DEADLINE = 2.0
 ENV = "hostile_game:Env"
@@ -97,7 +96,6 @@ def twin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("XDG_STATE_HOME", str(folder / "state"))
-        patch.setattr(learner, "plot_learning_curve", lambda *arguments: None)
         Path("hostile_game.py").write_text("from tests.hostile_envs import Harmless as Env\n")
         assert command("train-async", "--env", ENV, *TRAIN, "--run-dir", "run")(60.0)[0] == 0
         found = {}

@@ -79,11 +79,10 @@ class Interfered:
 
 @contextmanager
 def on_counting_envs(make_envs: Any = make_counting_envs) -> Iterator[pytest.MonkeyPatch]:
-    """Runs in here step these envs, and draw no learning curve."""
+    """Runs in here step these envs."""
     with pytest.MonkeyPatch.context() as patch:
         # No method: what workers get is the function itself.
         patch.setattr(Cage2, "make_envs", staticmethod(make_envs))
-        patch.setattr(learner, "plot_learning_curve", lambda *arguments: None)
         yield patch
 
 

@@ -18,17 +18,17 @@ import gymnasium
 
 from workflow_rl.agents.ppo.config import PPOConfig as PPOConfig
 from workflow_rl.environments.guests import guests
+from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.config import TrainConfig as TrainConfig
 from workflow_rl.runs.evaluation import Evaluation, evaluate_policy
 from workflow_rl.runs.execute import execute, ready, run_folder
 from workflow_rl.runs.folder import distinct_names, read_config, read_metrics
-from workflow_rl.runs.learning_curve import learning_curve_figure, returns_of_known_agents
 from workflow_rl.runs.plan import Plan, require_no_member
 from workflow_rl.runs.population_dir import is_population, run_folders
 from workflow_rl.runs.resume import flat, require_same_run
-from workflow_rl.runs.returns import warn_of_short_runs, with_returns
+from workflow_rl.runs.returns import returns_of_known_agents, warn_of_short_runs, with_returns
 from workflow_rl.runs.run_record import begins_with_another
 from workflow_rl.runs.saved_agent import load_agent as load_agent
 from workflow_rl.runs.saved_agent import load_player, saved_path
@@ -88,9 +88,9 @@ def train(
     config = trusted_config(config, trust, names_cluster=trust)
     begin_with = None if init_from is None else load_checkpoint(saved_path(Path(init_from)))
     resumed = _checkpoint_of(config, run_dir) if resume else None
-    plan = ready(Plan([config], [resumed]))
+    plan, draw = ready(Plan([config], [resumed])), learning_curve.plot_learning_curve
     with run_folder(None if run_dir is None else Path(run_dir), config) as path:
-        return execute(plan, path, init_from=begin_with, quiet=quiet).path
+        return execute(plan, path, init_from=begin_with, quiet=quiet, draw=draw).path
 
 
 def _named_after(env: MakeEnv, config: TrainConfig) -> dict[str, Any]:
@@ -180,6 +180,6 @@ def learning_curves(*runs: PathLike) -> Figure:
     ]
     groups = {name: [names[n] for n in group] for name, group in groups_of(names, about).items()}
     warn_of_short_runs(metrics, groups.values())
-    return learning_curve_figure(
+    return learning_curve.learning_curve_figure(
         metrics, first if all(other == first for other in others) else {}, groups
     )

@@ -5,7 +5,6 @@ one line, within the deadline. The process and the machine are as before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from tests.hostile_envs import DEEDS, IMPORT_TORCH, write_module
 from tests.process_state import process_state
 from tests.tiny_runs import same_weights
 from workflow_rl import TrainConfig, train
-from workflow_rl.runs import learner
 from workflow_rl.runs.config import ConfigError
 
 SETTINGS = {"hidden_sizes": (4,), "epochs": 1, "minibatch_size": 20}
@@ -29,11 +27,9 @@ def config_of(env: str, deadline: float = 60.0) -> TrainConfig:
 
 
 @pytest.fixture(scope="module")
-def twin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def twin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the harmless twin."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learner, "plot_learning_curve", lambda *arguments: None)
-        yield train(config_of("tests.hostile_envs:Harmless"), tmp_path_factory.mktemp("twin"))
+    return train(config_of("tests.hostile_envs:Harmless"), tmp_path_factory.mktemp("twin"))
 
 
 @pytest.mark.parametrize("name", [name for name in DEEDS if name not in IMPORT_TORCH[1:]])

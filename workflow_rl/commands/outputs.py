@@ -55,7 +55,7 @@ def write_outputs(
         write_text(json_path, json.dumps(content, indent=2) + "\n")
         lines.append(f"{names[0]}: {json_path}")
     if png_path is not None:
-        from workflow_rl.runs.drawing import save_png
+        from workflow_rl.reporting.drawing import save_png
 
         save_png(draw(), png_path)
         lines.append(f"{names[1]}: {png_path}")

@@ -9,8 +9,8 @@ import click
 from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import NOT_NEGATIVE, PATH, OutputFile
 from workflow_rl.output_files import require_writable
+from workflow_rl.reporting.drawing import save_png
 from workflow_rl.reporting.timeline import read_trace, timeline_figure
-from workflow_rl.runs.drawing import save_png
 
 
 @click.command(cls=ClearCommand)

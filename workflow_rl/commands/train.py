@@ -43,6 +43,7 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
             # It imports what workers need while this process imports torch.
             ensure_fork_server(config.environment.preload)
 
+        from workflow_rl.reporting import learning_curve
         from workflow_rl.runs.checkpoint import load_checkpoint, own_policy
         from workflow_rl.runs.execute import execute, ready, run_folder
         from workflow_rl.runs.loop import stopped_by_signals
@@ -80,6 +81,7 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
                 init_from=init_from,
                 quiet=options["quiet"],
                 trace=options["trace"],
+                draw=learning_curve.plot_learning_curve,
                 watch=stopped_by_signals,
             )
     from workflow_rl.commands.train_report import print_report

@@ -12,8 +12,9 @@ from workflow_rl.reporting.harness import text_table
 from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome
-from workflow_rl.runs.learning_curve import only_warned, returns_of_known_agents
+from workflow_rl.runs.learner import only_warned
 from workflow_rl.runs.progress import described_returns, judged
+from workflow_rl.runs.returns import returns_of_known_agents
 
 
 def print_report(outcome: Outcome, is_scored_next: bool) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from workflow_rl.reporting import learning_curve
 from workflow_rl.reporting.compare_modes_report import RETURN_WINDOW
 from workflow_rl.reporting.harness import in_turns, median_ratio
 from workflow_rl.runs.config import ConfigError, TrainConfig
@@ -106,7 +107,7 @@ def _trained(name: str, config: TrainConfig, folder: Path, seed: int) -> ModeRun
 
     path = folder / f"{name}-seed-{seed}"
     config = config.changed(seed=seed)
-    summary = train_policy(config, path, quiet=True)
+    summary = train_policy(config, path, quiet=True, draw=learning_curve.plot_learning_curve)
     if skipped := summary["skipped_episodes"]:
         _log.warning(
             "%d episodes of %s could not be played: its returns are of the others",

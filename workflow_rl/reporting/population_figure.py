@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from workflow_rl.reporting.drawing import save_png, scale_returns
+from workflow_rl.reporting.learning_curve import learning_curve_figure
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.drawing import save_png, scale_returns
 from workflow_rl.runs.exchange import SHARES, Values
 from workflow_rl.runs.folder import RunDirError, read_metrics
-from workflow_rl.runs.learning_curve import learning_curve_figure
 from workflow_rl.runs.population_dir import PopulationRecord, policy_folder, read_population
 from workflow_rl.runs.returns import Metrics, running_mean
 

@@ -11,8 +11,8 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from workflow_rl.reporting.drawing import PROPORTIONAL, RETURN_TICKS
 from workflow_rl.reporting.pages import escaped
-from workflow_rl.runs.drawing import PROPORTIONAL, RETURN_TICKS
 from workflow_rl.runs.intervals import mean_and_interval
 from workflow_rl.runs.returns import worth_showing
 

@@ -104,7 +104,7 @@ def _curve(name: str, runs: Sequence[Run], column: str, returns: str) -> Curve |
 def _known_returns(runs: Sequence[Run]) -> Mapping[str, float]:
     """Return other agents' mean returns, if they are the same for all runs."""
     from workflow_rl.runs.folder import read_config
-    from workflow_rl.runs.learning_curve import returns_of_known_agents
+    from workflow_rl.runs.returns import returns_of_known_agents
 
     first, *others = (returns_of_known_agents(read_config(run.path)) for run in runs)
     return first if all(other == first for other in others) else {}

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from workflow_rl.collection.trace import COLLECTOR, LEARNER, Activity
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import NOT_OURS, read_text
-from workflow_rl.runs.drawing import as_drawn
+from workflow_rl.reporting.drawing import as_drawn
 
 UPDATES_SHOWN = 2
 ZOOM = 100

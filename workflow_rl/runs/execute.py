@@ -17,7 +17,7 @@ from workflow_rl.runs.best_agent import choose_best
 from workflow_rl.runs.checkpoint import Checkpoint, has_skipped
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import make_run_folder
-from workflow_rl.runs.learner import Learner
+from workflow_rl.runs.learner import Draw, Learner
 from workflow_rl.runs.loop import Meetings, Watch, train_together
 from workflow_rl.runs.make_agent import usable_device
 from workflow_rl.runs.plan import Plan, new_plan
@@ -97,6 +97,7 @@ def execute(
     choose: bool = True,
     watch: Watch = contextlib.nullcontext,
     meetings_of: MeetingsOf | None = None,
+    draw: Draw | None = None,
 ) -> Outcome:
     """Train the policies of a plan, new or resumed, in a folder.
 
@@ -109,6 +110,7 @@ def execute(
         choose: have the environment choose the best agent of each run, if it knows how.
         watch: see `loop.train_together`.
         meetings_of: makes the learners' meetings, if they have any.
+        draw: draws each policy's learning curve.
 
     Raises:
         CheckpointError: a checkpoint does not fit.
@@ -116,7 +118,7 @@ def execute(
         Exception: what `loop.train_together` raises.
     """
     learners = [
-        Learner(config, folder, resumed, init_from)
+        Learner(config, folder, resumed, init_from, draw)
         for config, folder, resumed in zip(
             plan.configs, plan.folders(path), plan.resumed, strict=True
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -27,14 +27,17 @@ from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE, NotWrittenError, RunDir, kept_name, read_metrics
 from workflow_rl.runs.intervals import by_kind, mean_of
-from workflow_rl.runs.learning_curve import only_warned, plot_learning_curve
 from workflow_rl.runs.make_agent import LATEST, begin_with, load_memory, restored_agent
 from workflow_rl.runs.make_agent import make_agent as make_agent
 from workflow_rl.runs.metrics import Seconds, advance, row_of, summarise
+from workflow_rl.runs.returns import Metrics
 from workflow_rl.runs.run_record import N_UPDATES, weights_digest
 from workflow_rl.runs.useful_envs import UsefulEnvs
 
 BEST_WINDOW = 100
+
+Draw: TypeAlias = Callable[[Metrics, Path, TrainConfig], None]
+"""Draw a run's learning curve into a file. Raises OSError."""
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +49,8 @@ class Learner:
     is written.
 
     path: the run's folder. resumed: the checkpoint to go on from, or None. init_from: a checkpoint
-    of another run, whose weights and running statistics the run takes over, or None.
+    of another run, whose weights and running statistics the run takes over, or None. draw: draws
+    the run's learning curve when it ends or stops.
 
     Making a learner raises CheckpointError or ConfigError, and entering it RunDirError. After that,
     everything raises NotWrittenError, with the last checkpoint kept.
@@ -63,8 +67,10 @@ class Learner:
         path: Path,
         resumed: Checkpoint | None = None,
         init_from: Checkpoint | None = None,
+        draw: Draw | None = None,
     ) -> None:
         self.config, self.path, self._resumed = config, path, resumed
+        self._draw = draw
         self._has_others_weights = init_from is not None
         self.agent = make_agent(config)
         self.state = TrainingState()
@@ -284,9 +290,11 @@ class Learner:
         return {**summarise(self.config, self.state, reason), "weights": self._weights()}
 
     def _plot(self) -> None:
+        if self._draw is None:
+            return
         name = "learning_curve.png"
         with only_warned(self.path / name), self.run.writing(name) as path:
-            plot_learning_curve(read_metrics(self.path), path, self.config)
+            self._draw(read_metrics(self.path), path, self.config)
 
     def _passed(self) -> float:
         """Return the seconds that the state has not counted yet."""
@@ -294,6 +302,21 @@ class Learner:
 
     def _weights(self) -> str:
         return weights_digest(self.agent.state_dict()["network"])
+
+
+@contextmanager
+def only_warned(picture: str | Path) -> Iterator[None]:
+    """Warn if a picture cannot be drawn: the run that it shows is finished and saved.
+
+    Raises NotWrittenError all the same.
+    """
+    try:
+        yield
+    except NotWrittenError:
+        raise
+    except Exception as error:
+        first, *_ = *str(error).strip().splitlines(), ""
+        _log.warning("%s is not drawn: %s: %s", picture, type(error).__name__, first)
 
 
 def _plain(metrics: Mapping[str, Any]) -> dict[str, Any]:

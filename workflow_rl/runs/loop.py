@@ -28,7 +28,7 @@ from workflow_rl.errors import StoppedAtOnce
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE, NotWrittenError
-from workflow_rl.runs.learner import Learner
+from workflow_rl.runs.learner import Draw, Learner
 from workflow_rl.runs.progress import Progress, progress_bar, show_progress
 
 MakeCollector: TypeAlias = Callable[[AnyPool, TrainConfig], Collector]
@@ -86,9 +86,10 @@ def train_policy(
     watch: Watch = contextlib.nullcontext,
     collector_of: MakeCollector = make_collector,
     last_update: int | None = None,
+    draw: Draw | None = None,
 ) -> dict[str, Any]:
-    """Train one policy and return its summary: see `train_together`."""
-    learner = Learner(config, run_path, resumed, init_from)
+    """Train one policy and return its summary: see `train_together`. draw: see `Learner`."""
+    learner = Learner(config, run_path, resumed, init_from, draw)
     (summary,) = train_together(
         [learner], quiet, trace_path, watch, collector_of, last_update=last_update
     )

@@ -10,8 +10,7 @@ from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import BEST_WINDOW, Learner
-from workflow_rl.runs.learning_curve import returns_of_known_agents
-from workflow_rl.runs.returns import verdict
+from workflow_rl.runs.returns import returns_of_known_agents, verdict
 
 BAR = (
     "{percentage:3.0f}%|{bar:16}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"

@@ -5,10 +5,15 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from workflow_rl.environments.guests import guests
+
+if TYPE_CHECKING:
+    from workflow_rl.runs.config import TrainConfig
 
 RECENT_EPISODES = 300
 
@@ -155,3 +160,9 @@ def verdict(mean: float, known: Mapping[str, float], margin: float = 0.0) -> str
     if not weaker:
         return f"worse than every known agent; the weakest is {better[0]}"
     return f"better than {weaker[-1]}, not as good as {better[0]}"
+
+
+def returns_of_known_agents(config: TrainConfig) -> Mapping[str, float]:
+    """Return the mean returns of other agents in a run's episodes, by name; of guests alone."""
+    guest = guests.get(config.env)
+    return {} if guest is None else guest.known_returns(config.env_args)

@@ -25,12 +25,12 @@ from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.collection.rollout import NotFiniteError
 from workflow_rl.output_files import NOT_OURS, replacing, write_text
+from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import SHARES
 from workflow_rl.runs.execute import execute
 from workflow_rl.runs.folder import NotWrittenError, RunDirError
-from workflow_rl.runs.learner import Learner
-from workflow_rl.runs.learning_curve import only_warned
+from workflow_rl.runs.learner import Learner, only_warned
 from workflow_rl.runs.loop import Meetings, stopped_by_signals
 from workflow_rl.runs.plan import Plan
 from workflow_rl.runs.population_dir import PopulationRecord, begin_population
@@ -252,6 +252,7 @@ class Search:
             path,
             choose=False,
             watch=stopped_by_signals,
+            draw=learning_curve.plot_learning_curve,
             meetings_of=None
             if trial is None
             else lambda path, record, learners: Reports(trial, learners),

@@ -27,7 +27,6 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.facts import plain_facts
 from workflow_rl.environments.flat_env import flattener
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.runs import learner
 
 SETTINGS: dict[str, Any] = {
     **{"n_envs": 2, "n_workers": 1, "total_steps": 40, "steps_per_update": 20, "device": "cpu"},
@@ -39,7 +38,6 @@ SETTINGS: dict[str, Any] = {
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr(learner, "plot_learning_curve", lambda *arguments: None)
 
 
 WATCHED = """

@@ -22,7 +22,6 @@ from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.commands.evaluate import evaluate
 from workflow_rl.environments.episode import SeedStream, episode_spec
-from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import read_metrics, read_summary
@@ -61,9 +60,7 @@ def run(path: Path, env: Any = SeedEnv, resume: bool = False, **changes: Any) ->
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learner, "plot_learning_curve", lambda *arguments: None)
-        return run(tmp_path_factory.mktemp("runs") / "run")
+    return run(tmp_path_factory.mktemp("runs") / "run")
 
 
 @pytest.mark.parametrize("numbers", [[3], [0, 3, 7, 9, 19], range(20)])

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.tiny_runs import config_of, on_counting_envs
-from workflow_rl.runs import learner, loop
+from workflow_rl.reporting.learning_curve import plot_learning_curve
+from workflow_rl.runs import loop
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import NotWrittenError, is_finished
-from workflow_rl.runs.learning_curve import plot_learning_curve
 
 
 @pytest.mark.parametrize("error", [ValueError("no such\nglyph"), MemoryError(), KeyError("x")])
@@ -54,8 +54,7 @@ def test_without_a_score_an_extended_run_leaves_a_guest_the_best_of_before(tmp_p
     """Which the guest compares with the last."""
     resumed = None
     for total in (6, 12):
-        with on_counting_envs() as patch:
-            patch.setattr(learner, "plot_learning_curve", lambda *_: None)
+        with on_counting_envs():
             config = config_of(total_episodes=total, n_workers=1)
             loop.train_policy(config, tmp_path, resumed, quiet=True)
         best, resumed = (load_checkpoint(tmp_path / name) for name in ("best.pt", "checkpoint.pt"))
@@ -70,6 +69,5 @@ def _raising(error: Exception) -> Any:
 
 
 def _train(path: Path, draw: Any) -> None:
-    with on_counting_envs() as patch:
-        patch.setattr(learner, "plot_learning_curve", draw)
-        loop.train_policy(config_of(total_episodes=6, n_workers=1), path, quiet=True)
+    with on_counting_envs():
+        loop.train_policy(config_of(total_episodes=6, n_workers=1), path, quiet=True, draw=draw)

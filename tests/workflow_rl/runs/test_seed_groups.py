@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from workflow_rl.runs.learning_curve import learning_curve_figure
+from workflow_rl.reporting.learning_curve import learning_curve_figure
 from workflow_rl.runs.seed_groups import groups_of
 
 

@@ -16,6 +16,7 @@ from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.cage2.scoring.selection import Candidate, rank_candidates
 from workflow_rl.environments.guest import Chosen
 from workflow_rl.output_files import sha256_of
+from workflow_rl.reporting import learning_curve
 from workflow_rl.runs import checkpoint, execute, export, folder, loop, plan, resume
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.machine import environment
@@ -72,7 +73,13 @@ def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict
         )
     if resumed is None or not folder.is_finished(run_dir):
         ready = execute.ready(plan.Plan([config], [resumed]))
-        execute.execute(ready, run_dir, quiet=quiet, choose=False, watch=loop.stopped_by_signals)
+        execute.execute(
+            *(ready, run_dir),
+            quiet=quiet,
+            choose=False,
+            watch=loop.stopped_by_signals,
+            draw=learning_curve.plot_learning_curve,
+        )
     return folder.read_summary(run_dir)
 
 

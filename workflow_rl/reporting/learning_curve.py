@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from workflow_rl.environments.guests import guests
+from workflow_rl.reporting.drawing import as_drawn, draw_known, save_png
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.drawing import as_drawn, draw_known, save_png
-from workflow_rl.runs.folder import NotWrittenError
 from workflow_rl.runs.intervals import mean_and_interval
 from workflow_rl.runs.returns import (
     RECENT_EPISODES,
     Metrics,
     columns_of_returns,
     on_one_axis,
+    returns_of_known_agents,
     running_mean,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-NONE: Mapping[str, float] = MappingProxyType({})
-
-_log = logging.getLogger(__name__)
-
-
-@contextmanager
-def only_warned(picture: str | Path) -> Iterator[None]:
-    """Warn if a picture cannot be drawn: the run that it shows is finished and saved.
-
-    Raises NotWrittenError all the same.
-    """
-    try:
-        yield
-    except NotWrittenError:
-        raise
-    except Exception as error:
-        first, *_ = *str(error).strip().splitlines(), ""
-        _log.warning("%s is not drawn: %s: %s", picture, type(error).__name__, first)
 
 
 def plot_learning_curve(metrics: Metrics, path: Path, config: TrainConfig) -> None:
@@ -53,15 +31,9 @@ def plot_learning_curve(metrics: Metrics, path: Path, config: TrainConfig) -> No
     save_png(figure, path)
 
 
-def returns_of_known_agents(config: TrainConfig) -> Mapping[str, float]:
-    """Return the mean returns of other agents in a run's episodes, by name; of guests alone."""
-    guest = guests.get(config.env)
-    return NONE if guest is None else guest.known_returns(config.env_args)
-
-
 def learning_curve_figure(
     runs: Mapping[str, Metrics],
-    known: Mapping[str, float] = NONE,
+    known: Mapping[str, float] = MappingProxyType({}),
     groups: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Figure:
     """Draw the returns of runs, given by name, against episodes and against wall time.

@@ -29,9 +29,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.commands.asked import new_config
-from workflow_rl.reporting.compare_modes import reached
+from workflow_rl.measuring.compare_modes import reached
+from workflow_rl.measuring.turns import in_turns, machine_name, spread
 from workflow_rl.reporting.drawing import save_png
-from workflow_rl.reporting.harness import in_turns, machine_name, spread, text_table
+from workflow_rl.reporting.text_table import text_table
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import is_finished, read_config, read_metrics
 from workflow_rl.runs.loop import train_policy

@@ -23,7 +23,7 @@ from workflow_rl.agents.mbpo.agent import MBPOAgent
 from workflow_rl.agents.mbpo.model_error import errors_ahead
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
-from workflow_rl.reporting.harness import text_table
+from workflow_rl.reporting.text_table import text_table
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.learner import make_agent, restored_agent

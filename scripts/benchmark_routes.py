@@ -28,7 +28,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.env.stable_baselines3_env import CompiledVecEnv
-from workflow_rl.reporting.harness import in_turns, machine_name, text_table
+from workflow_rl.measuring.turns import in_turns, machine_name
+from workflow_rl.reporting.text_table import text_table
 
 ENV_ID = "workflow_rl:workflow_rl/CAGE2-v0"
 MAX_STEPS = 100

@@ -30,7 +30,7 @@ from workflow_rl.cage2.simulator_speed import (
 )
 from workflow_rl.cage2.simulator_speed_report import best_batches, speed_figure, speed_table
 from workflow_rl.commands.outputs import output_options, require_outputs, write_outputs
-from workflow_rl.reporting.harness import machine_name
+from workflow_rl.measuring.turns import machine_name
 
 SIZES = (1, 10, 100, 1_000, 10_000, 100_000)
 OPTIONS: list[click.Parameter] = [

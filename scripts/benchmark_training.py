@@ -40,7 +40,8 @@ from workflow_rl.collection.messages import Reply
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.episode import SeedStream
-from workflow_rl.reporting.harness import in_turns, machine_name, spread, text_table
+from workflow_rl.measuring.turns import in_turns, machine_name, spread
+from workflow_rl.reporting.text_table import text_table
 from workflow_rl.runs.batches import episode_specs
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import Learner, make_agent

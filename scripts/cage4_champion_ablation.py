@@ -40,7 +40,7 @@ from workflow_rl.cage4.champion.config import ChampionConfig
 from workflow_rl.cage4.champion.recipe import Training
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator
 from workflow_rl.output_files import require_writable
-from workflow_rl.reporting.harness import text_table
+from workflow_rl.reporting.text_table import text_table
 
 FIRST_SEED, SCORING_EPISODES = 6_000_000, 1000
 """The episodes that score. Nothing else plays them."""

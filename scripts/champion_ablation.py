@@ -32,7 +32,7 @@ from workflow_rl.cage2.agent import champion
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scoring.selection import ATTACKERS, scores_of_episodes
 from workflow_rl.output_files import require_writable, write_text
-from workflow_rl.reporting.harness import text_table
+from workflow_rl.reporting.text_table import text_table
 from workflow_rl.runs.saved_agent import load_saved
 
 SCORING_SEED = 153

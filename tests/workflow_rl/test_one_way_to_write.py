@@ -49,7 +49,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("workflow_rl/commands/compare_modes.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/workflows/commands/search_workflow.py", "mkdir"): NEW,
     ("workflow_rl/commands/verify.py", "TemporaryDirectory"): FRESH,
-    ("workflow_rl/reporting/benchmark.py", "TemporaryDirectory"): FRESH,
+    ("workflow_rl/measuring/benchmark.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/runs/acting.py", "mkdir"): FRESH,
     ("workflow_rl/runs/acting.py", "write_text"): FRESH,
     ("workflow_rl/runs/evaluation.py", "TemporaryDirectory"): FRESH,

@@ -27,7 +27,7 @@ from workflow_rl.cage2.compiled.simulator import BatchedSimulator
 from workflow_rl.cage2.env.arguments import OBS_SIZE
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
-from workflow_rl.reporting.harness import in_turns, median_ratio
+from workflow_rl.measuring.turns import in_turns, median_ratio
 from workflow_rl.runs.config import usable_cores
 from workflow_rl.runs.machine import environment, package_version
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from prettytable import PrettyTable
 
 from workflow_rl.cage2.simulator_speed import COMPILED
-from workflow_rl.reporting.harness import text_table
+from workflow_rl.reporting.text_table import text_table
 
 Row = Mapping[str, Any]
 

@@ -31,8 +31,7 @@ from workflow_rl.commands.outputs import (
 from workflow_rl.commands.train import warn_if_results_vary
 from workflow_rl.environments.environment import described
 from workflow_rl.environments.guests import guests
-from workflow_rl.output_files import require_writable_folder
-from workflow_rl.reporting.compare_modes import (
+from workflow_rl.measuring.compare_modes import (
     DEFAULT_MODES,
     ON_POLICY,
     REFERENCE,
@@ -43,13 +42,14 @@ from workflow_rl.reporting.compare_modes import (
     mode_rows,
     train_all,
 )
-from workflow_rl.reporting.compare_modes_report import (
+from workflow_rl.measuring.compare_modes_report import (
     RETURN_WINDOW,
     alf_table,
     modes_figure,
     modes_table,
 )
-from workflow_rl.reporting.harness import machine_name
+from workflow_rl.measuring.turns import machine_name
+from workflow_rl.output_files import require_writable_folder
 from workflow_rl.runs.config import TrainConfig, usable_cores
 from workflow_rl.runs.machine import environment
 

@@ -8,7 +8,7 @@ from prettytable import PrettyTable
 from workflow_rl.collection.rollout import utilisation
 from workflow_rl.commands.errors import own_command
 from workflow_rl.environments.guests import guests
-from workflow_rl.reporting.harness import text_table
+from workflow_rl.reporting.text_table import text_table
 from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome

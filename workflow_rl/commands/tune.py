@@ -214,7 +214,7 @@ def _report(search: Search, study: optuna.Study) -> None:
     import numpy as np
     from optuna.trial import TrialState
 
-    from workflow_rl.reporting.harness import text_table
+    from workflow_rl.reporting.text_table import text_table
     from workflow_rl.studies.search import draw, ranked, trial_score, write_best
 
     trials = study.get_trials(deepcopy=False)

@@ -1,1 +1,1 @@
-"""Tables, charts, timelines, reports and benchmarks."""
+"""Tables, charts, learning curves, timelines and reports."""

@@ -124,7 +124,7 @@ def _score_all(
 
 
 def _show(ladder: Ladder) -> None:
-    from workflow_rl.reporting.harness import text_table
+    from workflow_rl.reporting.text_table import text_table
     from workflow_rl.runs.intervals import over_agents
     from workflow_rl.workflows.page import spelled_out
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from itertools import pairwise
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeVar
 
-from prettytable import PrettyTable, TableStyle
 from tqdm import tqdm
 
 from workflow_rl.runs.machine import environment
@@ -58,25 +56,3 @@ def machine_name() -> str:
     """Return the processor, its usable cores and Python's version in words."""
     about = environment()
     return f"{about['cores']} cores of {about['processor']}, Python {about['python']}"
-
-
-def text_table(
-    headings: Sequence[str],
-    rows: Iterable[Sequence[Any]],
-    left: int = 1,
-    groups: Sequence[Hashable] = (),
-    markdown: bool = False,
-) -> PrettyTable:
-    """Return a table for the terminal, or in Markdown.
-
-    left: how many columns, from the first, are aligned left; the others are aligned right.
-    groups: the group of each row; a line divides groups.
-    """
-    table = PrettyTable(list(headings), align="r")
-    table.set_style(TableStyle.MARKDOWN if markdown else TableStyle.SINGLE_BORDER)
-    for name in headings[:left]:
-        table.align[name] = "l"
-    divided = [one != other for one, other in pairwise(groups)]
-    for number, row in enumerate(rows):
-        table.add_row(list(row), divider=number < len(divided) and divided[number])
-    return table

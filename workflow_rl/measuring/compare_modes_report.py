@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from prettytable import PrettyTable
 
 from workflow_rl.reporting.drawing import scale_returns
-from workflow_rl.reporting.harness import text_table
+from workflow_rl.reporting.text_table import text_table
 from workflow_rl.runs.returns import Metrics, on_one_axis
 
 Row = Mapping[str, Any]

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from workflow_rl.commands import benchmark as command_module
 from workflow_rl.commands.benchmark import benchmark
-from workflow_rl.reporting import benchmark as benchmark_module
-from workflow_rl.reporting.benchmark import Rate, make_rows, make_variants
+from workflow_rl.measuring import benchmark as benchmark_module
+from workflow_rl.measuring.benchmark import Rate, make_rows, make_variants
 
 FIELDS = {
     "mode",

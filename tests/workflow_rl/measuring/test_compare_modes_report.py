@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from workflow_rl.reporting.compare_modes_report import alf_table, modes_figure, modes_table
+from workflow_rl.measuring.compare_modes_report import alf_table, modes_figure, modes_table
 
 ROW = {
     "mode": "lag-1",

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from workflow_rl.measuring.compare_modes_report import RETURN_WINDOW
+from workflow_rl.measuring.turns import in_turns, median_ratio
 from workflow_rl.reporting import learning_curve
-from workflow_rl.reporting.compare_modes_report import RETURN_WINDOW
-from workflow_rl.reporting.harness import in_turns, median_ratio
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.presets import PRESETS

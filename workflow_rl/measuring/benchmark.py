@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.rollout import utilisation
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream
-from workflow_rl.reporting.harness import in_turns, median_ratio
+from workflow_rl.measuring.turns import in_turns, median_ratio
 from workflow_rl.runs.config import TrainConfig, usable_cores
 from workflow_rl.runs.machine import environment
 from workflow_rl.runs.spec import EPISODES_PER_UPDATE

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from workflow_rl.commands import compare_modes as command_module
 from workflow_rl.commands.compare_modes import compare_modes
-from workflow_rl.reporting import compare_modes as compare_modes_module
-from workflow_rl.reporting.compare_modes import (
+from workflow_rl.measuring import compare_modes as compare_modes_module
+from workflow_rl.measuring.compare_modes import (
     DEFAULT_MODES,
     ON_POLICY,
     ModeRun,

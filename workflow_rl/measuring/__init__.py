@@ -1,0 +1,1 @@
+"""Measurements of this machine and of the ways of collecting: `benchmark`, `compare-modes`."""

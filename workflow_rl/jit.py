@@ -40,7 +40,7 @@ def compiled(function: Function) -> Function:
 
     def without_literals(arguments: Any, names: Any) -> Any:
         """Numba would compile a function once more for each number that it is called with."""
-        return template_of(tuple(types.unliteral(each) for each in arguments), names)
+        return template_of(tuple(types.unliteral(argument) for argument in arguments), names)
 
     dispatcher.get_call_template = without_literals
     return cast(Function, dispatcher)

@@ -25,14 +25,16 @@ def plug_ins(group: str) -> Mapping[str, EntryPoint]:
 
     declared = _of_checkout()
     value_of = {} if declared is None else declared.get(f"workflow_rl.{group}", {})
-    own = {n: EntryPoint(n, value, f"workflow_rl.{group}") for n, value in value_of.items()}
+    brought = {
+        name: EntryPoint(name, value, f"workflow_rl.{group}") for name, value in value_of.items()
+    }
     others = {}
     for point in entry_points(group=f"workflow_rl.{group}"):
         if point.dist is None or point.dist.name != PACKAGE:
             others[point.name] = point
         elif declared is None:
-            own[point.name] = point
-    return own | {name: point for name, point in others.items() if name not in own}
+            brought[point.name] = point
+    return brought | {name: point for name, point in others.items() if name not in brought}
 
 
 @functools.cache

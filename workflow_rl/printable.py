@@ -20,8 +20,8 @@ def printable(value: Any, kept: str = "", most: int = MOST) -> str:
     kept: such characters that stay, as line breaks.
     """
     return "".join(
-        one if one.isprintable() or one in kept else one.encode("unicode_escape").decode()
-        for one in shortened(str(value), most)
+        sign if sign.isprintable() or sign in kept else sign.encode("unicode_escape").decode()
+        for sign in shortened(str(value), most)
     )
 
 

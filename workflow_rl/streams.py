@@ -21,7 +21,9 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
     """Return similar characters, or escapes, for those that a stream cannot encode."""
     assert isinstance(error, UnicodeEncodeError)
     text = error.object[error.start : error.end]
-    escaped = (_PLAIN.get(one) or one.encode("ascii", "backslashreplace").decode() for one in text)
+    escaped = (
+        _PLAIN.get(sign) or sign.encode("ascii", "backslashreplace").decode() for sign in text
+    )
     return "".join(escaped), error.end
 
 

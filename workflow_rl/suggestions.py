@@ -53,7 +53,7 @@ def option_meant(typed: str, options: Iterable[str]) -> list[str]:
         return [spelled]
     if (known := ELSEWHERE.get(spelled)) in options:
         return [str(known)]
-    return _alike(spelled, [one for one in options if one != "--help"])
+    return _alike(spelled, [option for option in options if option != "--help"])
 
 
 def word_meant(typed: str, words: Iterable[str]) -> list[str]:
@@ -72,7 +72,7 @@ def word_meant(typed: str, words: Iterable[str]) -> list[str]:
 
 
 def _bare(word: str) -> str:
-    return "".join(one for one in word.lower() if one.isalnum())
+    return "".join(filter(str.isalnum, word.lower()))
 
 
 def question(meant: list[str]) -> str:

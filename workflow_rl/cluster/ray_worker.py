@@ -40,20 +40,20 @@ def clock_offset() -> int:
 
 def software() -> dict[str, str | None]:
     """Return the versions and settings that an episode's numbers may depend on, by name."""
-    own: dict[str, str | None] = {
+    versions: dict[str, str | None] = {
         "python": platform.python_version(),
         "workflow_rl": __version__,
         "the C library": " ".join(platform.libc_ver()),
     }
     for name in PACKAGES:
         try:
-            own[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            own[name] = None
+            versions[name] = None
     if portable.departures():
-        return own  # Other machines cannot give the main process's numbers anyway.
-    own["NumPy's kernels"] = portable.numpy_kernels()
-    return own | {name: os.environ.get(name) for name in portable.PINS}
+        return versions  # Other machines cannot give the main process's numbers anyway.
+    versions["NumPy's kernels"] = portable.numpy_kernels()
+    return versions | {name: os.environ.get(name) for name in portable.PINS}
 
 
 class RayWorker:
@@ -98,11 +98,11 @@ class RayWorker:
     def _host(self) -> Host:
         import ray
 
-        own = software()
+        here = software()
         differences = [
-            f"{name}: {own.get(name)} there, {expected} here"
+            f"{name}: {here.get(name)} there, {expected} here"
             for name, expected in self._expected.items()
-            if own.get(name) != expected
+            if here.get(name) != expected
         ]
         node = ray.get_runtime_context().get_node_id()
         address = ray.util.get_node_ip_address()

@@ -85,14 +85,14 @@ class EpisodeAssignments:
 
         The fastest worker never gets True, so that some worker always takes what waits.
         """
-        others = [pace for index, pace in enumerate(self._pace) if index != worker]
-        own = self._pace[worker]
-        known = [pace for pace in others if pace is not None]
-        if own is None or not known or len(known) < len(others):
+        others = [other for index, other in enumerate(self._pace) if index != worker]
+        pace = self._pace[worker]
+        known = [other for other in others if other is not None]
+        if pace is None or not known or len(known) < len(others):
             return False
         block = self._block_size()
-        seconds_without = self._n_waiting / sum(1 / pace for pace in known) + block * max(known)
-        return block * own > seconds_without
+        seconds_without = self._n_waiting / sum(1 / other for other in known) + block * max(known)
+        return block * pace > seconds_without
 
     def answered(self, worker: int, trajectories: Sequence[Trajectory]) -> bool:
         """Take note of episodes. Return whether they were the last of the worker's block."""
@@ -137,7 +137,7 @@ class UnrollAssignments:
 
     def add_rounds(self, rounds: float) -> None:
         """Let every worker unroll so many times more, which may be infinity."""
-        self._rounds_left = [left + rounds for left in self._rounds_left]
+        self._rounds_left = [before + rounds for before in self._rounds_left]
 
     def forget(self) -> None:
         """Take note that the workers' envs have played something else."""

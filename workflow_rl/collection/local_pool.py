@@ -300,10 +300,11 @@ def _fork_server_watched(pool: LocalPool) -> Iterator[None]:
     has_answered = threading.Event()
 
     def watch() -> None:
-        left = FORK_SECONDS  # Counted in looks, since this process may be stopped too.
+        patience = FORK_SECONDS  # Counted in looks, since this process may be stopped too.
         while not has_answered.wait(POLL_SECONDS):
-            left = (min(left, CLOSE_SECONDS) if pool.is_ending else left) - POLL_SECONDS
-            if left < 0:
+            patience = min(patience, CLOSE_SECONDS) if pool.is_ending else patience
+            patience -= POLL_SECONDS
+            if patience < 0:
                 _end_fork_server()
                 return
 

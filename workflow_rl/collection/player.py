@@ -181,17 +181,19 @@ def replay_episodes(
     """
     numbers = list(specs)
     yield list(range(len(numbers))), at_reset(reset(numbers, list(specs.values())))
-    left = {row: actions[env] for row, env in enumerate(numbers)}
+    plans = {row: actions[env] for row, env in enumerate(numbers)}
     for t in itertools.count():
-        left = {row: of_env for row, of_env in left.items() if t < len(of_env)}
-        if not left:
+        plans = {row: plan for row, plan in plans.items() if t < len(plan)}
+        if not plans:
             return
-        rows = list(left)
-        transitions = step([numbers[row] for row in rows], np.stack([left[row][t] for row in rows]))
+        rows = list(plans)
+        transitions = step(
+            [numbers[row] for row in rows], np.stack([plans[row][t] for row in rows])
+        )
         yield rows, transitions
         for row, *ends in zip(rows, transitions.terminated, transitions.truncated, strict=True):
             if any(ends):
-                del left[row]
+                del plans[row]
 
 
 def at_reset(obs: Obs) -> StepAnswers:

@@ -51,7 +51,7 @@ def without_privileged(space: spaces.Space[Any]) -> spaces.Space[Any]:
 
 def _without(space: spaces.Space[Any], entry: str) -> spaces.Space[Any]:
     assert isinstance(space, spaces.Dict)
-    return spaces.Dict({name: one for name, one in space.spaces.items() if name != entry})
+    return spaces.Dict({name: part for name, part in space.spaces.items() if name != entry})
 
 
 def mask_in(obs: Any, info: Any) -> Any:
@@ -164,7 +164,7 @@ def mask_reader(space: spaces.Space[Any]) -> ReadMask:
     def read(mask: Any) -> NDArray[np.bool_]:
         nested = isinstance(mask, tuple | list) and len(sizes) > 1
         try:
-            parts = [np.ravel(one) for one in mask] if nested else [np.ravel(mask)]
+            parts = [np.ravel(choice) for choice in mask] if nested else [np.ravel(mask)]
             flat = np.concatenate(parts)
         except ValueError:
             flat = np.empty(0)

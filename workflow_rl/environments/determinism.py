@@ -86,16 +86,16 @@ def first_difference(
 def _difference(first: Sequence[_Step], others: Iterable[_Step], seed: int) -> str | None:
     """Return the first part that differs; None if nothing does. Take no more steps than needed."""
     for number, (step, other) in enumerate(zip(first, others, strict=False)):
-        for name, left, right in zip(_PARTS, step, other, strict=True):
-            if not _are_same(left, right):
+        for name, before, now in zip(_PARTS, step, other, strict=True):
+            if not _are_same(before, now):
                 at = f"step {number}" if number else "reset"
                 return f"the {name} after {at} of seed {seed} is another"
     return None
 
 
-def _are_same(one: Any, two: Any) -> bool:
+def _are_same(before: Any, now: Any) -> bool:
     # NaN does not equal itself, but its bytes do.
-    return data_equivalence(one, two, exact=True) or pickle.dumps(one) == pickle.dumps(two)
+    return data_equivalence(before, now, exact=True) or pickle.dumps(before) == pickle.dumps(now)
 
 
 def _steps(env: Env, seed: int, actions: list[Any]) -> Iterator[_Step]:

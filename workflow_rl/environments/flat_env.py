@@ -210,11 +210,11 @@ def _part(space: spaces.Space[Any], dtype: Any) -> Flatten:
     if isinstance(space, spaces.MultiDiscrete):
         return _one_hots(space, dtype)
     if isinstance(space, spaces.Dict):
-        named = [(name, _part(one, dtype)) for name, one in space.spaces.items()]
+        named = [(name, _part(inner, dtype)) for name, inner in space.spaces.items()]
         return lambda obs: np.concatenate([part(obs[name]) for name, part in named])
     if isinstance(space, spaces.Tuple):
-        parts = [_part(one, dtype) for one in space.spaces]
-        return lambda obs: np.concatenate([part(one) for part, one in zip(parts, obs, strict=True)])
+        parts = [_part(inner, dtype) for inner in space.spaces]
+        return lambda obs: np.concatenate([part(of) for part, of in zip(parts, obs, strict=True)])
     return _Numbers(space, dtype)
 
 

@@ -150,7 +150,7 @@ class TeamRows:
 def _without_mask(obs: Any) -> Any:
     if not isinstance(obs, Mapping) or MASK not in obs:
         return obs
-    return {name: one for name, one in obs.items() if name != MASK}
+    return {name: part for name, part in obs.items() if name != MASK}
 
 
 def is_busy(agent: str, infos: Mapping[str, Any]) -> bool:
@@ -227,19 +227,19 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         """Step once. The episode is truncated if any agent was when the last agents left."""
         decided = zip(self._agents, action, self._status, strict=True)
         actions = {
-            agent: int(one) + self.first_actions[agent]
-            for agent, one, status in decided
+            agent: int(choice) + self.first_actions[agent]
+            for agent, choice, status in decided
             if status == ACTS
         }
         answer = stepped(self.env.step(actions), "step")
         obs, rewards, terminations, truncations, infos = answer
         ends = {"terminated": terminations, "truncated": truncations}
         self._require_by_agent(observation=obs, reward=rewards, info=infos, **ends)
-        for one, paid in rewards.items():
-            require_number(paid, f"the reward of {one}")
+        for agent, paid in rewards.items():
+            require_number(paid, f"the reward of {agent}")
         for name, flags in ends.items():
-            for one, flag in flags.items():
-                require_number(flag, f"{name} of {one}", is_flag=True)
+            for agent, flag in flags.items():
+                require_number(flag, f"{name} of {agent}", is_flag=True)
         unpaid = [] if self._shares_reward and rewards else [a for a in actions if a not in rewards]
         if unpaid:
             raise ObservationError(f"step gave no reward for {', '.join(unpaid)}, who acted")
@@ -263,8 +263,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
             if not isinstance(by_agent, Mapping):
                 kind = type(by_agent).__name__
                 raise ObservationError(f"each agent's {name} is given as {kind}, not as a dict")
-        for one in {*self.env.agents, *itertools.chain(*answers.values())} - {*self._agents}:
-            raise ObservationError(f"{one!r:.80} is not in `possible_agents`")
+        for agent in {*self.env.agents, *itertools.chain(*answers.values())} - {*self._agents}:
+            raise ObservationError(f"{agent!r:.80} is not in `possible_agents`")
 
     def _shown(
         self, obs: Any, rewards: Any, terminations: Any, truncations: Any, infos: Any
@@ -279,9 +279,9 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
                     f"no observation of {agent}, who was truncated: give its last "
                     "observation, by which the rest of the episode is valued"
                 )
-        seen = {one: obs[one] for one in obs if not terminations.get(one, False)}
+        seen = {agent: obs[agent] for agent in obs if not terminations.get(agent, False)}
         self._status = [
-            self._status_of(one, one in seen, truncations, infos) for one in self._agents
+            self._status_of(agent, agent in seen, truncations, infos) for agent in self._agents
         ]
         masks = self.rows.masks(obs, infos, self._status)
         row = self.rows.row(seen, self._status, rewards)

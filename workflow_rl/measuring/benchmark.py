@@ -160,28 +160,34 @@ def measure(
     training runs start workers of their own, outside the measured time.
     """
     with ExitStack() as stack:
-        prepared = [(one, _prepare(one, seconds / 2, stack)) for one in variants]
-        ceilings = {one.simulator: turn for one, turn in prepared if one.name == CEILING}
+        prepared = [(variant, _prepare(variant, seconds / 2, stack)) for variant in variants]
+        ceilings = {
+            variant.simulator: turn for variant, turn in prepared if variant.name == CEILING
+        }
 
         def pair(variant: Variant, turn: Turn, number: int) -> tuple[Rate, Rate]:
             return ceilings[variant.simulator](number), turn(number)
 
         turns = {
-            str(one): functools.partial(pair, one, turn)
-            for one, turn in prepared
-            if one.name != CEILING
+            str(variant): functools.partial(pair, variant, turn)
+            for variant, turn in prepared
+            if variant.name != CEILING
         }
         pairs = in_turns(turns, rounds, quiet)
     measured = []
-    for one in variants:
-        if one.name == CEILING:
-            own = [
-                pairs[str(v)] for v in variants if str(v) in pairs and v.simulator == one.simulator
-            ]
-            by_round = ([ceiling for ceiling, _ in of_round] for of_round in zip(*own, strict=True))
+    for variant in variants:
+        if variant.name == CEILING:
+            beside = (
+                pairs[str(other)]
+                for other in variants
+                if str(other) in pairs and other.simulator == variant.simulator
+            )
+            by_round = (
+                [ceiling for ceiling, _ in of_round] for of_round in zip(*beside, strict=True)
+            )
             measured.append([Rate(*map(statistics.mean, zip(*r, strict=True))) for r in by_round])
         else:
-            measured.append([rate for _, rate in pairs[str(one)]])
+            measured.append([rate for _, rate in pairs[str(variant)]])
     return measured
 
 
@@ -258,10 +264,10 @@ def make_rows(variants: Sequence[Variant], rates: Sequence[Sequence[Rate]]) -> l
     where the variant "sync" of the same simulator and number of envs was not measured.
     """
     columns = {
-        (one.name, one.simulator, one.config.n_envs): list(zip(*rounds, strict=True))
-        for one, rounds in zip(variants, rates, strict=True)
+        (variant.name, variant.simulator, variant.config.n_envs): list(zip(*rounds, strict=True))
+        for variant, rounds in zip(variants, rates, strict=True)
     }
-    ceilings = {key[1]: own for key, own in columns.items() if key[0] == CEILING}
+    ceilings = {key[1]: rates for key, rates in columns.items() if key[0] == CEILING}
     made_with = environment()
     rows = []
     for name, simulator, config in variants:

@@ -44,21 +44,21 @@ def mode_config(name: str, **settings: Any) -> TrainConfig:
     "lag-N-vtrace" corrects for that. All other names are presets.
     """
     lag = _LAG.fullmatch(name)
-    own: dict[str, Any] = {}
+    chosen: dict[str, Any] = {}
     if lag is not None:
-        own = {
+        chosen = {
             "async_rl": True,
             "num_batches_to_accumulate": int(lag[1]),
             "settings": {"correction": "vtrace" if lag[2] else "none"},
         }
     elif name in ON_POLICY:
-        own = {"preset": name}
+        chosen = {"preset": name}
     elif name not in ("sync", "async"):
         known = ", ".join(["sync", "async", "lag-N", "lag-N-vtrace", *ON_POLICY])
         raise ConfigError("modes", f"{name!r} is not one of {known}, where N is 1 or greater")
     if "num_steps_per_env" in PRESETS.get(name, {}):
         settings = {**settings, "episodes_per_update": None}
-    return TrainConfig("sync" if name == "sync" else "async", **settings, **own)
+    return TrainConfig("sync" if name == "sync" else "async", **settings, **chosen)
 
 
 def alf_configs(envs_per_actor: int, n_actors: int, **settings: Any) -> dict[str, TrainConfig]:
@@ -152,9 +152,9 @@ def mode_rows(runs: Mapping[str, Sequence[ModeRun]], target_return: float) -> li
     reference = next((row for row in rows if row["mode"] == REFERENCE), None)
     for row in rows:
         for what in ("episodes", "seconds"):
-            own = row[f"{what}_to_target"]
+            needed = row[f"{what}_to_target"]
             other = reference and reference[f"{what}_to_target"]
-            row[f"{what}_to_target_x_async"] = own / other if own and other else None
+            row[f"{what}_to_target_x_async"] = needed / other if needed and other else None
     return rows
 
 
@@ -172,7 +172,7 @@ def _row(name: str, runs: Sequence[ModeRun], target_return: float) -> dict[str, 
     episodes, seconds = zip(*targets, strict=True)
     # None if no episode has ended.
     returns = [run.summary["return_mean_last_300"] for run in runs]
-    last = [-math.inf if one is None else one for one in returns]
+    last = [-math.inf if mean is None else mean for mean in returns]
     return {
         "mode": name,
         "n_seeds": len(runs),

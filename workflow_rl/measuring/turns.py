@@ -48,7 +48,7 @@ def spread(values: Sequence[float], shown: Callable[[float], str] = "{:,.0f}".fo
     "-" stands for infinity: a seed that did not reach its target.
     """
     numbers = statistics.median(values), min(values), max(values)
-    middle, low, high = ("-" if math.isinf(one) else shown(one) for one in numbers)
+    middle, low, high = ("-" if math.isinf(number) else shown(number) for number in numbers)
     return middle if len(values) == 1 else f"{middle} ({low} to {high})"
 
 

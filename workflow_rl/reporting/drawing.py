@@ -55,21 +55,21 @@ def scale_returns(axes: Axes) -> None:
     axes.set_ylim(bottom, min(top, 1))
 
 
-def draw_known(left: Axes, right: Axes, known: Mapping[str, float]) -> None:
+def draw_known(first: Axes, last: Axes, known: Mapping[str, float]) -> None:
     """Scale the y axis of both, and draw a line for each return that is worth showing.
 
-    The names stand beside the right axes, each above the one below.
+    The names stand beside the last axes, each above the one below.
     """
-    shown = worth_showing(known, right.dataLim.y0)
-    for axes in (left, right):
+    shown = worth_showing(known, last.dataLim.y0)
+    for axes in (first, last):
         for value in shown:
             axes.axhline(value, color="0.4", linestyle=":", linewidth=1.2, zorder=0)
         scale_returns(axes)
     at = -math.inf
     for value, whose in shown.items():
-        own = right.transAxes.inverted().transform(right.transData.transform((0, value)))[1]
-        at = max(own, at + LINE_HEIGHT)
-        right.annotate(
+        height = last.transAxes.inverted().transform(last.transData.transform((0, value)))[1]
+        at = max(height, at + LINE_HEIGHT)
+        last.annotate(
             as_drawn(f"{whose}: {value:.4g}"), (1, at), xycoords="axes fraction", xytext=(5, 0),
             textcoords="offset points", va="center", fontsize=8, color="0.25",
         )  # fmt: skip

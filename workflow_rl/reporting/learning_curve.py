@@ -52,10 +52,10 @@ def learning_curve_figure(
         lines = {name: ([runs[n] for n in group], "return_mean") for name, group in groups.items()}
     if len(runs) == 1:
         (metrics,) = runs.values()
-        own = columns_of_returns(metrics)
-        if own:
+        columns = columns_of_returns(metrics)
+        if columns:
             lines = {"all": ([metrics], "return_mean")}
-        lines |= {name: ([metrics], column) for name, column in own.items()}
+        lines |= {name: ([metrics], column) for name, column in columns.items()}
     for axes, position in ((by_episodes, "episodes"), (by_seconds, "wall_seconds")):
         for index, (name, (group, column)) in enumerate(lines.items()):
             draw = _draw_run if len(group) == 1 else _draw_seeds

@@ -105,11 +105,13 @@ def _draw_setting(
     A share is drawn as its distance from 1, because that distance is what a meeting perturbs.
     """
     at = [0, *(meeting.at for meeting in record.meetings), end]
-    values = np.array([[one[name] for one in own] for own in settings_over_time(record)])
+    values = np.array(
+        [[settings[name] for settings in member] for member in settings_over_time(record)]
+    )
     if name in SHARES:
         values = 1 - values
-    for own, colour in zip(values, colours, strict=True):
-        axes.step(at, [*own, own[-1]], where="post", color=colour)
+    for of_member, colour in zip(values, colours, strict=True):
+        axes.step(at, [*of_member, of_member[-1]], where="post", color=colour)
     for number, meeting in enumerate(record.meetings):
         for copy in meeting.copies:
             ends = [values[copy.source, number], values[copy.of, number + 1]]

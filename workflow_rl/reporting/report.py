@@ -43,14 +43,14 @@ def sections_of(runs: Sequence[Run], traces: Sequence[RunTrace], further: Path) 
     for env_id in dict.fromkeys(str(run.config["env"]) for run in runs):
         if env_id in guests:
             theirs = [run for run in runs if run.config["env"] == env_id]
-            own = guests[env_id].report_sections(theirs, further)
-            if own is not None:
-                by_guest[env_id] = list(own)
+            guests_sections = guests[env_id].report_sections(theirs, further)
+            if guests_sections is not None:
+                by_guest[env_id] = list(guests_sections)
     sections = [report_sections.overview(runs), report_sections.curves(runs)]
     if others := [run for run in runs if run.config["env"] not in by_guest]:
         sections.append(report_sections.scores(others))
-    for own in by_guest.values():
-        sections += own
+    for guests_sections in by_guest.values():
+        sections += guests_sections
     return [
         *sections,
         report_sections.time_spent(runs, traces),

@@ -181,7 +181,7 @@ def means_figure(
     figure.add_scatter(
         x=list(means),
         y=[_plain(name) for name in names],
-        error_x={"array": [0 if math.isnan(one) else one for one in intervals], "thickness": 2},
+        error_x={"array": [0 if math.isnan(half) else half for half in intervals], "thickness": 2},
         mode="markers",
         marker={"size": 9, "color": COLOURS[0]},
         hovertemplate="%{x:.1f}<extra>%{y}</extra>",

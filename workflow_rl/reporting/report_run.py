@@ -119,7 +119,7 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in config.items():
         if isinstance(value, Mapping):
-            flat |= {f"{name}.{inner}": one for inner, one in _flat(value).items()}
+            flat |= {f"{name}.{inner}": part for inner, part in _flat(value).items()}
         else:
             flat[name] = value
     return flat

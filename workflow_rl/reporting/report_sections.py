@@ -113,7 +113,9 @@ def _known_returns(runs: Sequence[Run]) -> Mapping[str, float]:
 def _return_columns(runs: Sequence[Run]) -> Mapping[str, str]:
     """Return the columns of further mean returns that all runs have, by what they are of."""
     first, *others = (columns_of_returns(run.metrics) for run in runs)
-    return {name: column for name, column in first.items() if all(name in one for one in others)}
+    return {
+        name: column for name, column in first.items() if all(name in other for other in others)
+    }
 
 
 def _milestones(runs: Sequence[Run]) -> str:
@@ -197,7 +199,7 @@ def _policies_beside(run: Run, runs: Sequence[Run]) -> list[Run]:
     from workflow_rl.runs.population_dir import is_population
 
     above = run.path.absolute().parent
-    beside = [one for one in runs if one is not run and one.path.absolute().parent == above]
+    beside = [other for other in runs if other is not run and other.path.absolute().parent == above]
     return beside if beside and is_population(above) else []
 
 
@@ -220,7 +222,7 @@ def time_spent(runs: Sequence[Run], traces: Sequence[RunTrace]) -> Section:
         rows.append(
             [
                 escaped(run.name),
-                *(number(one) for one in (wall, learning, waiting, rest, collecting)),
+                *(number(seconds) for seconds in (wall, learning, waiting, rest, collecting)),
                 number(run.config["n_workers"], 0),
                 f"{number(100 * busy[-1])}%",
             ]
@@ -258,9 +260,9 @@ def _of_each_worker(trace: RunTrace) -> str:
     names = [name for name in trace.rows if name != COLLECTOR]
     shares = [activity_shares(trace.rows[name], np.array([0.0, trace.end]))[:, 0] for name in names]
     parts = {
-        activity.name.lower(): [float(one[activity]) for one in shares]
+        activity.name.lower(): [float(share[activity]) for share in shares]
         for activity in Activity
-        if any(one[activity] >= 0.0005 for one in shares)
+        if any(share[activity] >= 0.0005 for share in shares)
     }
     rows = [
         [escaped(name), *(f"{number(100 * part[i])}%" for part in parts.values())]

@@ -160,7 +160,9 @@ def timeline_figure(
     if start is None and end is None:
         length = max(_length_of_updates(trace) for trace in traces)
         wide = [_window(trace, length) for trace in traces]
-        windows = [[one, _zoomed(trace, one)] for trace, one in zip(traces, wide, strict=True)]
+        windows = [
+            [window, _zoomed(trace, window)] for trace, window in zip(traces, wide, strict=True)
+        ]
     else:
         begin = start or 0.0
         windows = [

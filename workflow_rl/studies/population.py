@@ -50,7 +50,8 @@ class Population(Meetings):
         """Everybody's present ones."""
         names = self._exchange.ranges
         return [
-            {name: getattr(one.config.settings, name) for name in names} for one in self._learners
+            {name: getattr(learner.config.settings, name) for name in names}
+            for learner in self._learners
         ]
 
     def is_due(self, learner: Learner) -> bool:
@@ -62,8 +63,8 @@ class Population(Meetings):
         """Whether there is a meeting to come, and another from which it can take over then."""
         total = learner.config.total_episodes or learner.config.total_steps
         assert total is not None
-        others = (one for one in self._learners if one is not learner)
-        return self._next < total and not all(one.state.diverged for one in others)
+        others = (other for other in self._learners if other is not learner)
+        return self._next < total and not all(other.state.diverged for other in others)
 
     @property
     def _next(self) -> int:
@@ -76,7 +77,9 @@ class Population(Meetings):
     def _late(self) -> list[int]:
         """Those for whom the last meeting is not over: the run was stopped in the middle of it."""
         n_meetings = len(self._record.meetings)
-        return [n for n, one in enumerate(self._learners) if one.state.meetings < n_meetings]
+        return [
+            n for n, learner in enumerate(self._learners) if learner.state.meetings < n_meetings
+        ]
 
     def meet(self) -> None:
         """Rank the members; have the worst take over from the best, and change settings."""
@@ -100,7 +103,7 @@ class Population(Meetings):
         random = meeting_random(self._learners[0].config.seed, len(self._record.meetings))
         scores = [self.score(learner) for learner in self._learners]
         copies, settings = exchanged(scores, self.settings, self._exchange, random)
-        at = min(one.position for one in self._learners if not one.state.diverged)
+        at = min(learner.position for learner in self._learners if not learner.state.diverged)
         self._record.meetings.append(Meeting(at, scores, copies, settings))
         try:
             self._record.write(self._path)

@@ -148,12 +148,12 @@ class Search:
         Optuna takes no value outside a range, such as an entropy coefficient of 0. Instead of such
         a value, it is told the nearest one that is in the range.
         """
-        own = {}
+        parameters = {}
         for name, value in self._own_settings().items():
             low, high = self.ranges[name]
             nearest = min(max(value, low), high)
-            own[parameter(name)] = 1 - nearest if name in SHARES else nearest
-        return own
+            parameters[parameter(name)] = 1 - nearest if name in SHARES else nearest
+        return parameters
 
     def run(self, study: optuna.Study, n_trials: int | None, seconds: float | None) -> None:
         """Try settings, then train the finalists again.
@@ -180,10 +180,10 @@ class Search:
         n_over = len(study.get_trials(deepcopy=False, states=_OVER))
         with tqdm(total=n_trials, initial=n_over, unit="trial", disable=self.quiet or None) as bar:
             while n_trials is None or n_over < n_trials:
-                left, needed = deadline - time.monotonic(), self._seconds_of_one_more(study)
-                if needed > left:
+                spare, needed = deadline - time.monotonic(), self._seconds_of_one_more(study)
+                if needed > spare:
                     self._say(
-                        f"no further trial: {max(0.0, left):.0f} s are left, and one more, with "
+                        f"no further trial: {max(0.0, spare):.0f} s are left, and one more, with "
                         f"the finalists' training after it, could take {needed:.0f} s"
                     )
                     break
@@ -228,7 +228,7 @@ class Search:
         except (DivergedError, NotFiniteError):
             returns = [-math.inf] * len(seeds)
         finals = {**self.finals(study), finalist.number: before + returns}
-        study.set_user_attr(FINALS, {str(number): one for number, one in finals.items()})
+        study.set_user_attr(FINALS, {str(number): kept for number, kept in finals.items()})
 
     def _train(
         self,
@@ -241,9 +241,9 @@ class Search:
 
         A policy that diverges has minus infinity. It ends its trial.
         """
-        own = self.config.settings.changed(**settings)
+        tried = self.config.settings.changed(**settings)
         configs = [
-            self.config.changed(settings=own, seed=self.config.seed + seed) for seed in seeds
+            self.config.changed(settings=tried, seed=self.config.seed + seed) for seed in seeds
         ]
         path, record = _unused(self.path / name), PopulationRecord([c.to_dict() for c in configs])
         begin_population(path, record)
@@ -279,13 +279,12 @@ class Search:
         if not self.n_finalists or not complete:
             return []
         best, others = complete[: self.n_finalists], complete[self.n_finalists :]
-        own = {one.number for one in study.get_trials(deepcopy=False) if one.user_attrs.get(OWN)}
-        return [*best, *(trial for trial in others if trial.number in own)]
+        return [*best, *(trial for trial in others if trial.user_attrs.get(OWN))]
 
     def finals(self, study: optuna.Study) -> dict[int, list[float]]:
         """Return the returns of the finalists' policies, by the trial's number."""
         kept = study.user_attrs.get(FINALS, {}).items()
-        return {int(number): [float(one) for one in returns] for number, returns in kept}
+        return {int(number): list(map(float, returns)) for number, returns in kept}
 
     def compared(self, study: optuna.Study) -> dict[int, list[float]]:
         """Return the present finalists' returns, with the seeds that all of them have had.
@@ -293,13 +292,15 @@ class Search:
         A trial that was a finalist before can have had more seeds.
         """
         finals = self.finals(study)
-        own = {one.number: finals.get(one.number, []) for one in self.finalists(study)}
-        n_seeds = min((len(returns) for returns in own.values() if returns), default=0)
-        return {number: returns[:n_seeds] for number, returns in own.items() if returns}
+        numbers = [trial.number for trial in self.finalists(study) if finals.get(trial.number)]
+        n_seeds = min((len(finals[number]) for number in numbers), default=0)
+        return {number: finals[number][:n_seeds] for number in numbers}
 
     def best(self, study: optuna.Study) -> FrozenTrial | None:
         """Return the finalist that did best in the finals, or without finals the best trial."""
-        means = {number: float(np.mean(one)) for number, one in self.compared(study).items()}
+        means = {
+            number: float(np.mean(returns)) for number, returns in self.compared(study).items()
+        }
         again = [trial for trial in self.finalists(study) if trial.number in means]
         if not again:
             return next(iter(ranked(study)), None)
@@ -353,8 +354,8 @@ def described_trial(trial: FrozenTrial, settings: Mapping[str, float]) -> str:
     if trial.state is TrialState.PRUNED:
         share = max(trial.intermediate_values, default=0) / REPORTS
         result = f"given up at {share:.0%}" if share else "diverged"
-    own = ", ".join(f"{name.replace('_', '-')} {value:.3g}" for name, value in settings.items())
-    return f"trial {trial.number:3}  {result:>15}  {own}"
+    told = ", ".join(f"{name.replace('_', '-')} {value:.3g}" for name, value in settings.items())
+    return f"trial {trial.number:3}  {result:>15}  {told}"
 
 
 def parameter(name: str) -> str:

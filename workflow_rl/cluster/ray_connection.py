@@ -20,7 +20,7 @@ START_SECONDS = 120.0
 SAME_CLOCK = 1_000_000
 """Nanoseconds by which two readings of one clock may differ. Clocks of machines differ by more."""
 REASON_LENGTH = 600
-ONE_REPLY = (Command.RESET, Command.STEP, Command.FREE_RUN)
+ONE_REPLY = (Command.RESET, Command.STEP)
 
 
 class WorkerMoved(WorkerError):

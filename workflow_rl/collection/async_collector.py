@@ -18,7 +18,7 @@ from workflow_rl.collection.assignments import (
 )
 from workflow_rl.collection.env_positions import EnvPosition
 from workflow_rl.collection.failures import WorkerError
-from workflow_rl.collection.messages import Command, FreeRun, FreeRunCount, Reply
+from workflow_rl.collection.messages import Command, Reply
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.rollout import Following, Rollout, in_order, require_any
 from workflow_rl.collection.trace import COLLECTOR, Activity
@@ -232,12 +232,3 @@ class AsyncCollector:
         self._loaded[worker] = None
         self.pool.replace(worker, error)
         assignments.lost(worker, self.pool.unplayable_episode(error))
-
-    def free_run(
-        self, actor: Actor, specs: Sequence[EpisodeSpec], seconds: float
-    ) -> list[FreeRunCount]:
-        """Return what each worker alone can play in that time, sending nothing: the ceiling."""
-        for worker in range(self.pool.n_workers):
-            self._load(worker, actor)
-            self.pool.send(worker, Command.FREE_RUN, FreeRun(specs, seconds))
-        return [self.pool.receive(worker).result for worker in range(self.pool.n_workers)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from workflow_rl.collection.env_positions import EnvPosition
+from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.episode import EpisodeSpec
 
 
@@ -19,8 +20,7 @@ class Command(Enum):
     UNROLL = "unroll"  # Payload: Unroll. Replies: list[Trajectory]; [] while envs are restored.
     RESET = "reset"  # Payload: (envs, specs). Reply: Transitions, whose rewards are 0.
     STEP = "step"  # Payload: (envs, actions). Reply: Transitions.
-    FREE_RUN = "free run"  # Payload: FreeRun. Reply: FreeRunCount.
-    ASK = "try out"  # Payload: a pickled function, see `trial`. Replies: what it tells.
+    ASK = "try out"  # Payload: a pickled Asked. Replies: what it tells, then None.
     CLOSE = "close"  # No reply.
 
 
@@ -64,6 +64,10 @@ class Numbered(NamedTuple):
     message: Any
 
 
+Asked: TypeAlias = Callable[[EnvBatch, Callable[..., object]], None]
+"""Called in a worker with its envs, and with a function that sends what it is called with."""
+
+
 class Unroll(NamedTuple):
     """Step every env of the worker `n_steps` times from where the last unroll left it.
 
@@ -72,18 +76,3 @@ class Unroll(NamedTuple):
 
     n_steps: int
     positions: Sequence[EnvPosition] | None
-
-
-class FreeRun(NamedTuple):
-    """Play these episodes in turn for some seconds of wall time, and send only their count."""
-
-    specs: Sequence[EpisodeSpec]
-    seconds: float
-
-
-class FreeRunCount(NamedTuple):
-    """The episodes and env steps that a free run played, and the seconds that it took."""
-
-    episodes: int
-    env_steps: int
-    seconds: float

@@ -101,7 +101,7 @@ def ask(function: Callable[[Tell], None], env_id: str, timeout: float = TIMEOUT)
         yield from told
         return
     try:
-        asked = cloudpickle.dumps(function)
+        asked = cloudpickle.dumps(functools.partial(_without_envs, function))
     except Exception as error:
         raise InvalidEnvironmentError(
             ENV, f"{env_id} cannot be sent to a worker: {in_one_line(error)}"
@@ -131,3 +131,7 @@ def ask(function: Callable[[Tell], None], env_id: str, timeout: float = TIMEOUT)
 
 def _no_envs(n_envs: int) -> Any:
     return ExitStack()  # It can be closed.
+
+
+def _without_envs(function: Callable[[Tell], None], envs: Any, tell: Tell) -> None:
+    function(tell)

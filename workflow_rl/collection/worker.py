@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sysconfig
 import time
@@ -18,8 +17,6 @@ from workflow_rl.agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.collection.messages import (
     Command,
     Failure,
-    FreeRun,
-    FreeRunCount,
     Reply,
     Request,
     Unroll,
@@ -111,10 +108,8 @@ class Worker:
             case Command.STEP:
                 transitions = self._envs.step(*payload)
                 yield Reply(transitions, time.perf_counter() - start)
-            case Command.FREE_RUN:
-                yield Reply(self._free_run(payload))
             case Command.ASK:
-                cloudpickle.loads(payload)(lambda *told: self.send(Reply(told)))
+                cloudpickle.loads(payload)(self._envs, lambda *told: self.send(Reply(told)))
                 yield Reply(None)
             case Command.CLOSE:
                 self._envs.close()
@@ -152,16 +147,6 @@ class Worker:
                     yield Reply([])
         trajectories = self._player.unroll(self._actor, unroll.n_steps)
         yield Reply(trajectories, time.perf_counter() - start)
-
-    def _free_run(self, free_run: FreeRun) -> FreeRunCount:
-        start = time.perf_counter()
-        episodes = env_steps = 0
-        for finished in play_episodes(self._envs, self._actor, itertools.cycle(free_run.specs)):
-            episodes += len(finished)
-            env_steps += sum(trajectory.length for trajectory in finished)
-            if (seconds := time.perf_counter() - start) >= free_run.seconds:
-                return FreeRunCount(episodes, env_steps, seconds)
-        raise AssertionError("a cycle of episodes does not end")
 
 
 def failure_of(command: Command, error: BaseException) -> Failure:

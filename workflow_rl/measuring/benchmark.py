@@ -8,15 +8,20 @@ compared with the ceiling of the same round.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import statistics
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from workflow_rl.collection.async_collector import AsyncCollector
+import cloudpickle
+
+from workflow_rl.collection.messages import Command
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.collection.rollout import utilisation
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream
 from workflow_rl.measuring.turns import in_turns, median_ratio
@@ -26,7 +31,10 @@ from workflow_rl.runs.spec import EPISODES_PER_UPDATE
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Actor
+    from workflow_rl.collection.pool import AnyPool
     from workflow_rl.collection.rollout import Collector
+    from workflow_rl.environments.env_batch import EnvBatch
+    from workflow_rl.environments.facts import Tell
 
 VARIANTS = ("sync", "sync-packed", "async", "sync-training", "async-training")
 CEILING = "ceiling"
@@ -204,7 +212,7 @@ def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn
     collector = make_collector(pool, config)
     collector.collect(policy, _specs(config, 0)[: config.n_envs])
     if variant.name == CEILING:
-        return functools.partial(_run_freely, config, AsyncCollector(pool), policy, ceiling_seconds)
+        return functools.partial(_run_freely, config, pool, policy, ceiling_seconds)
     return functools.partial(_collect, config, collector, policy)
 
 
@@ -218,14 +226,36 @@ def _specs(config: TrainConfig, number: int) -> list[EpisodeSpec]:
 
 
 def _run_freely(
-    config: TrainConfig, env: AsyncCollector, policy: Actor, seconds: float, number: int
+    config: TrainConfig, pool: AnyPool, policy: Actor, seconds: float, number: int
 ) -> Rate:
-    counts = env.free_run(policy, _specs(config, number), seconds)
+    """Return what all workers together can play in that time, sending nothing: the ceiling."""
+    play = cloudpickle.dumps(
+        functools.partial(_play_freely, policy, _specs(config, number), seconds)
+    )
+    for worker in range(pool.n_workers):
+        pool.send(worker, Command.ASK, play)
+    counts = [pool.receive(worker).result for worker in range(pool.n_workers)]
+    for worker in range(pool.n_workers):
+        assert pool.receive(worker).result is None  # The worker's end of its turn.
     return Rate(
-        sum(count.episodes / count.seconds for count in counts),
-        sum(count.env_steps / count.seconds for count in counts),
+        sum(episodes / taken for episodes, _, taken in counts),
+        sum(env_steps / taken for _, env_steps, taken in counts),
         1.0,
     )
+
+
+def _play_freely(
+    policy: Actor, specs: Sequence[EpisodeSpec], seconds: float, envs: EnvBatch, tell: Tell
+) -> None:
+    """Play episodes in turn for that time. Tell their number, their steps and the seconds."""
+    start = time.perf_counter()
+    episodes = env_steps = 0
+    for finished in play_episodes(envs, policy, itertools.cycle(specs)):
+        episodes += len(finished)
+        env_steps += sum(trajectory.length for trajectory in finished)
+        if (taken := time.perf_counter() - start) >= seconds:
+            tell(episodes, env_steps, taken)
+            return
 
 
 def _collect(config: TrainConfig, collector: Collector, policy: Actor, number: int) -> Rate:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,7 +17,7 @@ from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.player import play_episode
 from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.environments.env_batch import SerialEnvs
-from workflow_rl.environments.episode import EpisodeSpec, episode_spec
+from workflow_rl.environments.episode import episode_spec
 
 
 @pytest.mark.parametrize("collect", COLLECTORS)
@@ -64,17 +62,6 @@ def test_another_seed_is_another_episode(policy):
     one = play_episode(env, policy, episode_spec(3, 0, RED_AGENTS))
     other = play_episode(env, policy, episode_spec(4, 0, RED_AGENTS))
     assert not np.array_equal(one.obs, other.obs)
-
-
-def test_free_run_counts_episodes(policy):
-    specs: list[EpisodeSpec] = [episode_spec(0, number, ("SleepAgent",)) for number in range(3)]
-    with LocalPool(partial(SerialEnvs, CountingEnv), 2) as pool:
-        counts = AsyncCollector(pool).free_run(policy, specs, seconds=0.2)
-    assert len(counts) == 2
-    for count in counts:
-        assert count.seconds >= 0.2
-        assert count.episodes >= 1
-        assert count.env_steps >= count.episodes
 
 
 def test_evaluation_seeds_are_not_training_seeds(policy):

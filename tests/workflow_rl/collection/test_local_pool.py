@@ -391,7 +391,7 @@ def run_script(code: str) -> subprocess.Popen[str]:
 ENDLESS_RUN = """
     import psutil
     from workflow_rl.collection.local_pool import LocalPool
-    from workflow_rl.collection.messages import Command, FreeRun
+    from workflow_rl.collection.messages import Command
     from workflow_rl.cage2.env.cage2_env import Cage2Env
     from workflow_rl.environments.episode import episode_spec
     from workflow_rl.environments.env_batch import SerialEnvs

@@ -214,7 +214,7 @@ def test_alf_rows_are_medians_and_their_ratios_within_a_seed():
 def test_modes_take_turns_and_change_direction_every_seed(monkeypatch, tmp_path, caplog):
     order = []
 
-    def train(config, path, quiet=False):
+    def train(config, path, quiet=False, draw=None):
         order.append((config.seed, config.mode, path.name))
         return {"seed": config.seed, "skipped_episodes": [3, 4] if len(order) == 4 else []}
 

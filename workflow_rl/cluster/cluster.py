@@ -14,12 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from workflow_rl.collection.cluster_address import (
-    AUTO,
-    LOCAL,
-    ClusterError,
-    host_and_port,
-)
+from workflow_rl.collection.cluster_address import AUTO, LOCAL, ClusterError, host_and_port
 
 if TYPE_CHECKING:
     import subprocess

@@ -217,14 +217,12 @@ class RayConnection(WorkerConnection):
         )
 
     def close(self) -> bool:
-        """Ask the worker to end, if it has started. Return whether it was asked."""
         if self.actor is None or self._failed is not None:
             return False
         self.actor.ask(Request(Command.CLOSE), None)
         return True
 
     def take_last_marks(self, deadline: float) -> None:
-        """Wait until the envs are closed, and move the last marks to the trace."""
         assert self.actor is not None
         with suppress(*self._errors):
             if self.actor.has_message(max(0.0, deadline - time.monotonic())):

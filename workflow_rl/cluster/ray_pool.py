@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import logging
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -16,7 +15,7 @@ from workflow_rl.cluster.ray_connection import RayActor, RayConnection, WorkerMo
 from workflow_rl.cluster.ray_worker import Host, RayWorker, software
 from workflow_rl.collection.cluster_address import LOCAL, ClusterError
 from workflow_rl.collection.failures import WorkerError
-from workflow_rl.collection.pool import CLOSE_SECONDS, POLL_SECONDS, Pool, worker_variables
+from workflow_rl.collection.pool import POLL_SECONDS, Pool, worker_variables
 
 PATIENCE_SECONDS = 10.0
 """How long a worker waits for a core of its own before it shares one."""
@@ -156,14 +155,7 @@ class RayPool(Pool[RayConnection]):
         return heard
 
     def close(self) -> None:
-        workers, self._workers = self._workers, []
-        # An idle worker does as it is asked; a worker in an episode is killed below.
-        asked = [worker for worker in workers if worker.close()]
-        deadline = time.monotonic() + CLOSE_SECONDS / 4
-        for worker in asked:
-            worker.take_last_marks(deadline)
-        for worker in workers:
-            worker.kill()
+        super().close()
         if self._cluster is not None:
             self._cluster.leave()
 

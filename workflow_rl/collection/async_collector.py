@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import cloudpickle
 
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.collection.assignments import (
-    Assignments,
-    EpisodeAssignments,
-    UnrollAssignments,
-)
+from workflow_rl.collection.assignments import Assignments, EpisodeAssignments, UnrollAssignments
 from workflow_rl.collection.env_positions import EnvPosition
 from workflow_rl.collection.failures import WorkerError
 from workflow_rl.collection.messages import Command, Reply
 from workflow_rl.collection.pool import AnyPool
-from workflow_rl.collection.rollout import Following, Rollout, in_order, require_any
+from workflow_rl.collection.rollout import Following, Gathering, Rollout, require_any
 from workflow_rl.collection.trace import COLLECTOR, Activity
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -32,18 +26,22 @@ class _Batch:
     """Episodes that are collected with one actor, and what has come of them so far."""
 
     def __init__(
-        self, actor: Actor, specs: Sequence[EpisodeSpec], assignments: EpisodeAssignments
+        self,
+        actor: Actor,
+        specs: Sequence[EpisodeSpec],
+        assignments: EpisodeAssignments,
+        gathering: Gathering,
     ) -> None:
         self.actor = actor
         self.specs = list(specs)
         self.assignments = assignments
-        self.trajectories: list[Trajectory] = []
-        self.busy_seconds = 0.0
+        self.gathering = gathering
 
     @property
     def n_left(self) -> int:
         """The number of episodes that are still to come."""
-        return len(self.specs) - len(self.trajectories) - len(self.assignments.skipped)
+        n_gathered = len(self.gathering.trajectories)
+        return len(self.specs) - n_gathered - len(self.assignments.skipped)
 
 
 class AsyncCollector:
@@ -73,7 +71,7 @@ class AsyncCollector:
         batch = self._begun(actor, specs)
         if batch is self._ahead:
             self._ahead = None
-        start, failures_before = time.perf_counter(), self.pool.failures
+        batch.gathering.start()
 
         def sources() -> Iterator[tuple[Assignments, Actor]]:
             yield batch.assignments, actor
@@ -83,29 +81,21 @@ class AsyncCollector:
                 yield ahead.assignments, ahead.actor
 
         if batch.n_left:
-            for assignments, (trajectories, busy_seconds) in self._play(sources):
+            for assignments, reply in self._play(sources):
                 # Workers may also send episodes of a batch that was begun and then given up.
                 for owner in (batch, self._ahead):
                     if owner is not None and owner.assignments is assignments:
-                        owner.trajectories += trajectories
-                        owner.busy_seconds += busy_seconds
+                        owner.gathering.add(*reply)
                 if not batch.n_left:
                     break
-        return require_any(
-            self._rollout(
-                batch.trajectories,
-                batch.busy_seconds,
-                start,
-                failures_before,
-                skipped=tuple(batch.assignments.skipped),
-            )
-        )
+        return require_any(batch.gathering.rollout(batch.assignments.skipped))
 
     def _begun(self, actor: Actor, specs: Sequence[EpisodeSpec]) -> _Batch:
         ahead = self._ahead
         if ahead is not None and ahead.actor is actor and ahead.specs == list(specs):
             return ahead
-        return _Batch(actor, specs, self.episode_assignments(specs, len(specs)))
+        assignments = self.episode_assignments(specs, len(specs))
+        return _Batch(actor, specs, assignments, Gathering(self.pool))
 
     def episode_assignments(
         self, specs: Iterable[EpisodeSpec], n_specs: float
@@ -126,42 +116,15 @@ class AsyncCollector:
         unrolls = self.unroll_assignments()
         unrolls.add_rounds(times)
         n_skipped = len(unrolls.skipped)
-        start, failures_before = time.perf_counter(), self.pool.failures
-        trajectories: list[Trajectory] = []
-        busy_seconds = 0.0
-        for sent, seconds in self.play(unrolls, lambda: actor):
-            trajectories += sent
-            busy_seconds += seconds
-        return self._rollout(
-            trajectories,
-            busy_seconds,
-            start,
-            failures_before,
-            positions=tuple(unrolls.positions),
-            skipped=tuple(unrolls.skipped[n_skipped:]),
-        )
+        gathering = Gathering(self.pool)
+        for reply in self.play(unrolls, lambda: actor):
+            gathering.add(*reply)
+        return gathering.rollout(unrolls.skipped[n_skipped:], unrolls.positions)
 
     def unroll_assignments(self) -> UnrollAssignments:
         """Return the unrolls for `play`."""
         assert self._unrolls is not None
         return self._unrolls
-
-    def _rollout(
-        self,
-        trajectories: Iterable[Trajectory],
-        busy_seconds: float,
-        start: float,
-        failures_before: int,
-        **more: Any,
-    ) -> Rollout:
-        return Rollout(
-            trajectories=in_order(trajectories),
-            collect_seconds=time.perf_counter() - start,
-            busy_seconds=busy_seconds,
-            n_workers=self.pool.n_workers,
-            workers_restarted=self.pool.failures - failures_before,
-            **more,
-        )
 
     def play(
         self, assignments: Assignments, newest: Callable[[], Actor | None]

@@ -121,10 +121,16 @@ class PipeConnection(WorkerConnection):
             self.process.join(0.5 if reason.startswith(("ended", "raised")) else 0)
         return WorkerError(self.name, self.command, self.process.exitcode, reason)
 
-    def take_last_marks(self) -> None:
-        """Move what an ended worker left in the pipe to the trace."""
+    def close(self) -> bool:
+        with suppress(OSError):
+            os.set_blocking(self.pipe.fileno(), False)
+            self.pipe.send_bytes(pickle.dumps(Request(Command.CLOSE)))
+        return self.fork_error is None
+
+    def take_last_marks(self, deadline: float) -> None:
+        self.process.join(max(0.0, deadline - time.monotonic()))
         with suppress(Exception):
-            while self.pipe.poll():
+            while self.trace.is_on and self.pipe.poll():
                 self.trace.take_marks(self.name, self.pipe.recv().message)
 
     def kill(self) -> None:
@@ -172,22 +178,6 @@ class LocalPool(Pool[PipeConnection]):
     def _heard(self, indices: Sequence[int]) -> set[int]:
         pipes = {self._workers[index].pipe: index for index in indices}
         return {pipes[pipe] for pipe in wait(list(pipes), POLL_SECONDS)}  # type: ignore[index]
-
-    def close(self) -> None:
-        workers, self._workers = self._workers, []
-        for worker in workers:
-            # An idle worker reads this; a worker in an episode is killed below.
-            with suppress(OSError):
-                os.set_blocking(worker.pipe.fileno(), False)
-                worker.pipe.send_bytes(pickle.dumps(Request(Command.CLOSE)))
-        deadline = time.monotonic() + CLOSE_SECONDS / 4
-        for worker in workers:
-            if worker.fork_error is None:
-                worker.process.join(max(0.0, deadline - time.monotonic()))
-        for worker in workers:
-            if self.trace.is_on:
-                worker.take_last_marks()
-            worker.kill()
 
 
 def _allow_open_files(number: int) -> None:

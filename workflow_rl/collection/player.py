@@ -91,10 +91,7 @@ class Player:
         return trajectories + self._recorder.cut(actor.policy_version)
 
     def restore(
-        self,
-        specs: Mapping[int, EpisodeSpec],
-        actions: Mapping[int, Actions],
-        burn_in: int = 0,
+        self, specs: Mapping[int, EpisodeSpec], actions: Mapping[int, Actions], burn_in: int = 0
     ) -> Iterator[None]:
         """Bring some envs to where their actions, at least one each, lead in their episodes.
 

@@ -83,6 +83,14 @@ class WorkerConnection(ABC):
         raise error from RemoteTraceback(answer.traceback)
 
     @abstractmethod
+    def close(self) -> bool:
+        """Ask the worker to end, if it has started. Return whether it was asked."""
+
+    @abstractmethod
+    def take_last_marks(self, deadline: float) -> None:
+        """Wait until the worker has ended, and move its last marks to the trace."""
+
+    @abstractmethod
     def kill(self) -> None:
         """End the worker, whatever it is doing."""
 
@@ -178,9 +186,16 @@ class Pool(ABC, Generic[Connection]):
     def _heard(self, indices: Sequence[int]) -> set[int]:
         """Wait up to POLL_SECONDS; return the workers that `receive` gives something of at once."""
 
-    @abstractmethod
     def close(self) -> None:
         """End all workers within a few seconds. May be called again."""
+        workers, self._workers = self._workers, []
+        # An idle worker does as it is asked; a worker in an episode is killed below.
+        asked = [worker for worker in workers if worker.close()]
+        deadline = time.monotonic() + CLOSE_SECONDS / 4
+        for worker in asked:
+            worker.take_last_marks(deadline)
+        for worker in workers:
+            worker.kill()
 
     def send(self, index: int, command: Command, payload: Any = None) -> None:
         """Ask one worker. Raises WorkerError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -11,6 +12,7 @@ from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.env_positions import EnvPosition
 from workflow_rl.collection.failures import UnplayableError
+from workflow_rl.collection.pool import AnyPool
 from workflow_rl.environments.episode import EpisodeSpec
 
 
@@ -97,6 +99,37 @@ class Rollout(NamedTuple):
     def utilisation(self) -> float:
         """The workers' utilisation during the collection."""
         return utilisation(self.busy_seconds, self.worker_seconds)
+
+
+class Gathering:
+    """What a pool's workers have sent of a rollout, and what that took since `start`."""
+
+    def __init__(self, pool: AnyPool) -> None:
+        self._pool = pool
+        self.trajectories: list[Trajectory] = []
+        self._busy_seconds = 0.0
+        self.start()
+
+    def start(self) -> None:
+        """Count the time and the workers that fail from here on."""
+        self._start, self._failures_before = time.perf_counter(), self._pool.failures
+
+    def add(self, trajectories: Iterable[Trajectory], busy_seconds: float) -> None:
+        """Add what a worker has sent, or several have."""
+        self.trajectories += trajectories
+        self._busy_seconds += busy_seconds
+
+    def rollout(self, skipped: Iterable[int], positions: Iterable[EnvPosition] = ()) -> Rollout:
+        """Return the rollout, whose fields are of these names."""
+        return Rollout(
+            trajectories=in_order(self.trajectories),
+            collect_seconds=time.perf_counter() - self._start,
+            busy_seconds=self._busy_seconds,
+            n_workers=self._pool.n_workers,
+            workers_restarted=self._pool.failures - self._failures_before,
+            positions=tuple(positions),
+            skipped=tuple(skipped),
+        )
 
 
 def utilisation(busy_seconds: float, worker_seconds: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterable, Sequence
 
 from workflow_rl.agents.policies.numpy_policy import Actor, burn_in_of
@@ -12,7 +11,7 @@ from workflow_rl.collection.env_positions import EnvPosition, advance_positions,
 from workflow_rl.collection.player import Player, play_episodes, player_at
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.pooled_envs import PooledEnvs, UnplayableEpisode
-from workflow_rl.collection.rollout import Following, Rollout, in_order, require_any
+from workflow_rl.collection.rollout import Following, Gathering, Rollout, require_any
 from workflow_rl.collection.trace import COLLECTOR, Activity
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -67,22 +66,15 @@ class SyncCollector:
         self, play: Callable[[], Iterable[Trajectory]], leave_out: Callable[[int], None]
     ) -> Rollout:
         """Play; after each unplayable episode leave it out and play again from the beginning."""
-        start = time.perf_counter()
-        failures_before, busy_before = self.pool.failures, self.envs.busy_seconds
+        gathering, busy_before = Gathering(self.pool), self.envs.busy_seconds
         skipped: list[int] = []
-        trajectories: list[Trajectory] | None = None
-        while trajectories is None:
+        while True:
             try:
-                trajectories = in_order(play())
+                trajectories = list(play())
+                break
             except UnplayableEpisode as error:
                 leave_out(error.number)
                 skipped.append(error.number)
         self.pool.trace.mark(COLLECTOR, Activity.IDLE)
-        return Rollout(
-            trajectories=trajectories,
-            collect_seconds=time.perf_counter() - start,
-            busy_seconds=self.envs.busy_seconds - busy_before,
-            n_workers=self.pool.n_workers,
-            workers_restarted=self.pool.failures - failures_before,
-            skipped=tuple(skipped),
-        )
+        gathering.add(trajectories, self.envs.busy_seconds - busy_before)
+        return gathering.rollout(skipped)

@@ -14,13 +14,7 @@ import cloudpickle
 
 from workflow_rl.agents.modules import text_of
 from workflow_rl.agents.policies.numpy_policy import Actor, burn_in_of
-from workflow_rl.collection.messages import (
-    Command,
-    Failure,
-    Reply,
-    Request,
-    Unroll,
-)
+from workflow_rl.collection.messages import Command, Failure, Reply, Request, Unroll
 from workflow_rl.collection.player import Player, at_reset, play_episodes, restoring_player
 from workflow_rl.collection.trace import Activity
 from workflow_rl.collection.worker_trace import TracedActor, TracedEnvs, WorkerMarks

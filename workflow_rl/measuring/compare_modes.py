@@ -85,10 +85,7 @@ def alf_configs(envs_per_actor: int, n_actors: int, **settings: Any) -> dict[str
 
 
 def train_all(
-    configs: Mapping[str, TrainConfig],
-    n_seeds: int,
-    folder: Path,
-    quiet: bool = True,
+    configs: Mapping[str, TrainConfig], n_seeds: int, folder: Path, quiet: bool = True
 ) -> dict[str, list[ModeRun]]:
     """Train every config with seeds 0 to n_seeds - 1 in turns, and return its runs by its name.
 

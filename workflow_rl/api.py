@@ -28,7 +28,7 @@ from workflow_rl.runs.folder import distinct_names, read_config, read_metrics
 from workflow_rl.runs.plan import Plan, require_no_member
 from workflow_rl.runs.population_dir import is_population, run_folders
 from workflow_rl.runs.resume import flat, require_same_run
-from workflow_rl.runs.returns import returns_of_known_agents, warn_of_short_runs, with_returns
+from workflow_rl.runs.returns import known_to_all, warn_of_short_runs, with_returns
 from workflow_rl.runs.run_record import begins_with_another
 from workflow_rl.runs.saved_agent import load_agent as load_agent
 from workflow_rl.runs.saved_agent import load_player, saved_path
@@ -173,13 +173,10 @@ def learning_curves(*runs: PathLike) -> Figure:
     metrics = with_returns({name: read_metrics(folder) for name, folder in folder_of.items()})
     names = list(metrics)
     configs = [read_config(folder_of[name]) for name in names]
-    first, *others = map(returns_of_known_agents, configs)
     about = [
         {**flat(config), "init_from": begins_with_another(folder_of[name])}
         for name, config in zip(names, configs, strict=True)
     ]
     groups = {name: [names[n] for n in group] for name, group in groups_of(names, about).items()}
     warn_of_short_runs(metrics, groups.values())
-    return learning_curve.learning_curve_figure(
-        metrics, first if all(other == first for other in others) else {}, groups
-    )
+    return learning_curve.learning_curve_figure(metrics, known_to_all(configs), groups)

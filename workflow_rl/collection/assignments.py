@@ -62,7 +62,6 @@ class EpisodeAssignments:
         self._pace: list[float | None] = [None] * n_workers
 
     def request(self, worker: int) -> Request | None:
-        """Return the next block of episodes."""
         if not self._n_waiting or self._is_done_sooner_without(worker):
             return None
         block = [
@@ -144,7 +143,6 @@ class UnrollAssignments:
         self._is_placed = [False] * self._n_workers
 
     def request(self, worker: int) -> Request | None:
-        """Return one unroll of all envs of the worker."""
         if not self._rounds_left[worker]:
             return None
         self._rounds_left[worker] -= 1

@@ -57,7 +57,6 @@ class PooledEnvs:
         self._digests = np.zeros(n_envs, np.uint64)
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
-        """Begin an episode in each of M envs. Returns obs [M, D]."""
         self._specs.update(zip(envs, specs, strict=True))
         self._actions.update((env, []) for env in envs)
         self._n_answers[envs] = self._digests[envs] = 0
@@ -68,7 +67,6 @@ class PooledEnvs:
         return self._ask_all(envs, Command.RESET, payload_for).obs
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        """Step each of M envs once. actions: [M] or [M, K]."""
         row_of = {env: row for row, env in enumerate(envs)}
         for env, action in zip(envs, actions, strict=True):
             self._actions[env].append(action)

@@ -89,7 +89,6 @@ class MaskingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     into `info`, where there is none."""
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
         obs, info = begun(self.env, **options)
         return obs, self._with_mask(obs, info)
 

@@ -126,7 +126,6 @@ class BatchedEnvs:
         self._specs: dict[int, EpisodeSpec] = {}
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
-        """Begin an episode in each of M envs. Returns obs [M, D]."""
         self._specs.update(zip(envs, specs, strict=True))
         seeds = np.array([spec.env_seed for spec in specs], np.int64)
         indices = np.array(envs, np.int64)
@@ -135,7 +134,6 @@ class BatchedEnvs:
             return self._with_masks(obs, indices, np.zeros(len(envs), np.bool_))
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        """Step each of M envs once."""
         indices = np.array(envs, np.int64)
         with self._told(envs):
             answer = _stepped(self._envs, indices, self._unflatten(actions))
@@ -143,7 +141,6 @@ class BatchedEnvs:
             return answer._replace(obs=self._with_masks(self._flat(answer.obs), indices, ended))
 
     def close(self) -> None:
-        """Close the simulator."""
         self._envs.close()
 
     def _with_masks(self, obs: Obs, indices: Indices, ended: NDArray[np.bool_]) -> Obs:
@@ -213,7 +210,6 @@ class OneOfBatch(gymnasium.Env[NDArray[Any], Any]):
         return {MASK: _masks(self.envs, np.array([self._own]))[0]}
 
     def close(self) -> None:
-        """Close the simulator."""
         self.envs.close()
 
 

@@ -84,7 +84,6 @@ class SerialEnvs:
         self._specs: dict[int, EpisodeSpec] = {}
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
-        """Begin an episode in each of M envs. Return obs [M, D]."""
         self._specs.update(zip(envs, specs, strict=True))
         return np.array([self._reset(env) for env in envs])
 
@@ -101,7 +100,6 @@ class SerialEnvs:
         return obs
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        """Step each of M envs once."""
         # Every env takes a plain integer; not every env takes one of NumPy's.
         chosen = actions.tolist() if actions.ndim == 1 else actions
         answers = [self._step(env, action) for env, action in zip(envs, chosen, strict=True)]
@@ -123,7 +121,6 @@ class SerialEnvs:
             raise EpisodeError(self._specs[env]) from error
 
     def close(self) -> None:
-        """Close each env."""
         for env in self._envs:
             env.close()
 

@@ -69,7 +69,6 @@ class _FiniteEnv(CheckedEnv):
     """A CheckedEnv whose rewards and observations must be finite: raises _NotFiniteError."""
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Step, and look at the reward."""
         obs, reward, *others = super().step(action)
         if not np.isfinite(reward):
             raise _NotFiniteError(f"the reward of step {self._steps - 1} is {reward}")

@@ -77,7 +77,6 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Begin an episode."""
         obs, info = begun(self.env, seed=seed, options=options)
         self._steps = 0
         if self._offers_mask is None:
@@ -85,7 +84,6 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         return self._shown(obs, info, False), info
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
-        """Step once."""
         answer = self.env.step(self._unflatten(action))
         self._steps += 1
         obs, reward, terminated, truncated, info = stepped(answer, f"step {self._steps}")

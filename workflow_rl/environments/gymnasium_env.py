@@ -123,7 +123,6 @@ class GymnasiumEnvironment:
         return actor
 
     def make_envs(self, n_envs: int) -> EnvBatch:
-        """Return `n_envs` environments, in a worker."""
         from workflow_rl.environments.making import several_envs
 
         return several_envs(self, n_envs)
@@ -148,7 +147,6 @@ class GymnasiumEnvironment:
         return declared_facts(self)
 
     def spaces(self) -> Spaces:
-        """Return the spaces. Raise InvalidEnvironmentError."""
         return self.facts.spaces
 
     def check(self, tell: Tell = lambda: None) -> str | None:

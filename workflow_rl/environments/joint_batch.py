@@ -152,11 +152,9 @@ class JointBatch(BatchedEnv):
 
     @property
     def offers_masks(self) -> bool:
-        """Whether the teams have masks."""
         return type(self._envs).action_masks is not BatchedTeamEnv.action_masks
 
     def reset(self, indices: Indices, seeds: Indices) -> NDArray[Any]:
-        """Begin an episode in each of M environments."""
         obs, status = self._envs.reset(indices.copy(), seeds)
         return self._rows(indices, obs, status, np.zeros((len(indices), self.layout.n_agents)))
 
@@ -179,7 +177,6 @@ class JointBatch(BatchedEnv):
         return np.where(decides, masks, 1)
 
     def close(self) -> None:
-        """Close the simulator."""
         self._envs.close()
 
     def _rows(self, indices: Indices, obs: Any, status: Any, reward: Any) -> NDArray[Any]:

@@ -217,7 +217,6 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Begin an episode."""
         super().reset(seed=seed)
         obs, infos = begun(self.env, seed=seed, options=options)
         self._require_by_agent(observation=obs, info=infos)
@@ -297,6 +296,5 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         return BUSY if agent not in self.env.agents or is_busy(agent, infos) else ACTS
 
     def close(self) -> None:
-        """Close the environment."""
         if hasattr(self.env, "close"):
             self.env.close()

@@ -23,7 +23,7 @@ from workflow_rl.reporting.report_charts import (
 from workflow_rl.reporting.report_run import SEED, Run
 from workflow_rl.reporting.timeline import COLOURS as COLOURS_OF_ACTIVITIES
 from workflow_rl.reporting.timeline import RunTrace, activity_shares
-from workflow_rl.runs.returns import columns_of_returns, on_one_axis, running_mean
+from workflow_rl.runs.returns import columns_of_returns, known_to_all, on_one_axis, running_mean
 from workflow_rl.runs.seed_groups import groups_of
 
 RETURN_WINDOW = 100
@@ -69,9 +69,11 @@ def curves(runs: Sequence[Run]) -> Section:
     Runs that differ in their seed alone become a band. A single group has a line for each kind of
     episode, or for each agent of a team. Other agents' returns are lines to compare with.
     """
+    from workflow_rl.runs.folder import read_config
+
     numbers = groups_of([run.name for run in runs], [run.config for run in runs])
     groups = {name: [runs[n] for n in group] for name, group in numbers.items()}
-    known = _known_returns(runs)
+    known = known_to_all(read_config(run.path) for run in runs)
     lines = [(name, group, "return_mean") for name, group in groups.items()]
     if len(groups) == 1:
         columns = _return_columns(runs)
@@ -99,15 +101,6 @@ def _curve(name: str, runs: Sequence[Run], column: str, returns: str) -> Curve |
         return None
     metrics = [run.metrics for run in runs]
     return Curve(name, *on_one_axis(metrics, column, RETURN_WINDOW, returns))
-
-
-def _known_returns(runs: Sequence[Run]) -> Mapping[str, float]:
-    """Return other agents' mean returns, if they are the same for all runs."""
-    from workflow_rl.runs.folder import read_config
-    from workflow_rl.runs.returns import returns_of_known_agents
-
-    first, *others = (returns_of_known_agents(read_config(run.path)) for run in runs)
-    return first if all(other == first for other in others) else {}
 
 
 def _return_columns(runs: Sequence[Run]) -> Mapping[str, str]:

@@ -166,3 +166,9 @@ def returns_of_known_agents(config: TrainConfig) -> Mapping[str, float]:
     """Return the mean returns of other agents in a run's episodes, by name; of guests alone."""
     guest = guests.get(config.env)
     return {} if guest is None else guest.known_returns(config.env_args)
+
+
+def known_to_all(configs: Iterable[TrainConfig]) -> Mapping[str, float]:
+    """Return the mean returns of other agents, if they are the same in all these runs' episodes."""
+    first, *others = map(returns_of_known_agents, configs)
+    return first if all(other == first for other in others) else {}

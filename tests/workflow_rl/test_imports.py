@@ -64,6 +64,26 @@ def test_a_module_loads_no_more_than_it_needs(module: str, loaded: dict[str, set
     assert not loaded[module] & NOT_LOADED[module]
 
 
+OF_WORKERS = (
+    *("collection.worker", "collection.player", "collection.sync_collector"),
+    *("environments.making", "environments.joint_env", "environments.flat_env"),
+)
+
+
+def test_the_main_process_of_an_asynchronous_run_does_without_what_workers_are_made_of() -> None:
+    code = "import sys, workflow_rl.runs.loop, workflow_rl.collection.trial; print(*sys.modules)"
+    shown = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "workflow_rl.collection.local_pool" in shown.stdout.split()
+    assert not {f"workflow_rl.{name}" for name in OF_WORKERS} & set(shown.stdout.split())
+
+
 def test_a_refused_option_imports_neither_torch_nor_gymnasium() -> None:
     command = ["-X", "importtime", "-m", "workflow_rl", "train-async", "--no-such-option"]
     done = subprocess.run(

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets up .venv and runs the tests, in several processes. Options go on to pytest: `-n 0` runs the
-# tests in one process.
+# Sets up .venv and runs the tests, in several processes and in random order. Options go on to pytest:
+# `-n 0` runs the tests in one process, `--random-order-seed=SEED` repeats an order.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
@@ -10,4 +10,4 @@ unset PYTHONDONTWRITEBYTECODE
 # Tests often wait, hence one process more than there are cores. nproc would take the number of
 # threads of OpenMP for the number of cores.
 cores=$(env --unset OMP_NUM_THREADS --unset OMP_THREAD_LIMIT nproc)
-exec .venv/bin/python -m pytest -n $((cores + 1)) --dist worksteal "$@"
+exec .venv/bin/python -m pytest -n $((cores + 1)) --dist worksteal --random-order "$@"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from random_order.config import Config as RandomOrder
 
 import workflow_rl.portable  # noqa: F401  # Before any test loads NumPy.
 from workflow_rl.collection import local_pool
@@ -20,6 +21,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # examples.
 settings.register_profile("reproducible", deadline=None, derandomize=True)
 settings.load_profile("reproducible")
+
+pytest_plugins = ["tests.shown_commands"]
 
 ROOT = Path(__file__).resolve().parents[1]
 # What compiles the simulators, with what agents see of them.
@@ -40,6 +43,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[COMPILATIONS] = [
             subprocess.Popen([sys.executable, "-c", program], cwd=ROOT) for program in COMPILING
         ]
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Print the seed of a random order: the plug-in's header is not shown with -q."""
+    order = RandomOrder(session.config)
+    if order.is_enabled and not hasattr(session.config, "workerinput"):
+        session.config.get_terminal_writer().line(f"--random-order-seed={order.seed}")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,20 +1,23 @@
 """Trains on random networks of 13 hosts. The same weights then defend 9 and 20 hosts.
 
-    python examples/any_size.py
-    python examples/any_size.py 20 1    # Trains on 20 hosts, with seed 1.
+    python examples/any_size.py [HOSTS] [SEED]
 
 The command line trains on these networks too:
 
-    python -m workflow_rl train-async --env examples.any_size:RandomNetwork --network entities
+    python -m workflow_rl train-async --env examples.any_size:RandomNetwork --network entities \
+      --total-steps 160000 --run-dir runs/any-size
 """
 
 from workflow_rl import TrainConfig, evaluate, train  # isort: skip (before NumPy: see `portable`)
 
+import os
 import sys
 
 import gymnasium
 import numpy as np
 
+STEPS = int(os.environ.get("STEPS", 160_000))
+N_EPISODES = max(2, STEPS * 300 // 160_000)
 FEATURES, VERBS = 4, 2
 RESTORE, HARDEN = range(VERBS)
 
@@ -92,11 +95,11 @@ if __name__ == "__main__":
         env="examples.any_size:RandomNetwork",
         env_args={"hosts": hosts},
         seed=seed,
-        total_steps=160_000,
+        total_steps=STEPS,
         steps_per_update=4000,
         settings={"network": "entities", "hidden_sizes": (32, 32), "epochs": 4},
     )
     run = train(config, quiet=False)
     for other in (9, 13, 20):
         # `evaluate` also passes `hosts`, which the run trained with.
-        print(evaluate(run, episodes=300, env=lambda hosts, n=other: RandomNetwork(n)))
+        print(evaluate(run, episodes=N_EPISODES, env=lambda hosts, n=other: RandomNetwork(n)))

@@ -2,10 +2,11 @@
 
     python examples/own_simulator.py
 
-The command line trains on it too, from this folder:
+The command line trains on it too:
 
+    cd examples
     python -m workflow_rl train-async --env own_simulator:Corridors --env-arg length=20 \
-      --total-steps 100000 --run-dir runs/corridors
+      --total-steps 100000 --run-dir ../runs/corridors
 """
 
 from workflow_rl.environments import BatchedEnv  # isort: skip (before NumPy: see `portable`)

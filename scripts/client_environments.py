@@ -13,15 +13,16 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILT_FROM = ("agents", "workflow_rl", "LICENSE", "README.md", "pyproject.toml", "requirements.txt")
 
 
-def build_wheel(folder: Path) -> Path:
-    """Build this checkout's wheel, from a copy: a build leaves files in its folder."""
+def build_wheel(folder: Path, *options: str) -> Path:
+    """Build this checkout's wheel, from a copy: a build leaves files in its folder. The options are
+    for `pip wheel`."""
     source = folder / "source"
     source.mkdir()
     for name in BUILT_FROM:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, source / name)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
-    subprocess.run([*command, str(folder), str(source)], check=True)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *options]
+    subprocess.run([*command, "--wheel-dir", str(folder), str(source)], check=True)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
@@ -48,4 +49,4 @@ def versions(python: Path, names: Sequence[str]) -> dict[str, str]:
     code = "import json, sys; from importlib.metadata import version"
     code += "; print(json.dumps({name: version(name) for name in sys.argv[1:]}))"
     shown = subprocess.run([str(python), "-c", code, *names], check=True, stdout=subprocess.PIPE)
-    return {name: one.partition("+")[0] for name, one in json.loads(shown.stdout).items()}
+    return {name: found.partition("+")[0] for name, found in json.loads(shown.stdout).items()}

@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("reproducible", deadline=None, derandomize=True)
 settings.load_profile("reproducible")
 
-pytest_plugins = ["tests.shown_commands"]
+pytest_plugins = ["tests.installed", "tests.shown_commands"]
 
 ROOT = Path(__file__).resolve().parents[1]
 # What compiles the simulators, with what agents see of them.

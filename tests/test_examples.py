@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
-import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -14,10 +15,11 @@ import pytest
 from packaging.requirements import Requirement
 
 from scripts.check_clients import CLIENTS, RESULT
+from tests.installed import Installed
+from tests.small_sizes import small
 
 ROOT = Path(__file__).resolve().parents[1]
-# What these need is in requirements-dev.txt; the others are tried among the long checks.
-HERE = ("sb3_ppo", "cleanrl_ppo")
+COMMAND = re.compile(r"(\w+=\S+ )*(python|workflow-rl|cd) ")
 
 
 def requirements(path: Path) -> list[Requirement]:
@@ -72,35 +74,37 @@ def test_what_is_pinned_lies_in_the_ranges(path: Path) -> None:
         assert pinned.keys() == {Requirement(line).name for line in project["dependencies"]}
 
 
-@pytest.mark.parametrize("name", HERE)
-def test_it_trains_and_scores(name: str, tmp_path: Path) -> None:
-    shown = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / f"{name}.py")],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "STEPS": "2000", "SEED": "3"},
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert shown.returncode == 0, shown.stderr
-    found = RESULT.search(shown.stdout)
-    assert found, shown.stdout
-    assert int(found[1]) == 2000
-    assert -1100 < float(found[3]) < -50
+def commands(path: Path) -> str:
+    """What the docstring tells to type, for a moment each, as a program for bash."""
+    text = ast.get_docstring(ast.parse(path.read_text()))
+    assert text
+    typed = (line.removeprefix("Usage: ") for line in text.splitlines())
+    lines = [re.sub(r"\[.*?\]", "", line.replace("[EPISODES]", "2")).strip() for line in typed]
+    return small("\n".join(filter(COMMAND.match, lines)))
 
 
-def test_looking_ahead_pays() -> None:
-    shown = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "lookahead.py"), "2"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    alone, ahead = map(float, re.findall(r": (-\d+\.\d) over 2 episodes", shown.stdout))
-    assert ahead > alone / 2
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem
+)
+def test_it_runs_with_the_installed_package(
+    path: Path, installed: Installed, tmp_path: Path
+) -> None:
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
+            pytest.importorskip(str(module).partition(".")[0], reason="`make clients` runs it")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    program = commands(path)
+    assert program
+    said = installed.run(tmp_path, "bash", "-euc", program, STEPS="2000", SEED="3")
+    if path.stem in CLIENTS:
+        (steps, _, mean_return), *more = RESULT.findall(said)
+        assert int(steps) == 2000
+        assert -1100 < float(mean_return) < -50
+        assert not more
+    elif path.stem == "lookahead":
+        alone, ahead = map(float, re.findall(r": (-\d+\.\d) over 2 episodes", said))
+        assert ahead > alone / 2
 
 
 @pytest.mark.slow

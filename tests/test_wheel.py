@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.installed import Installed
 from tests.pages import blocks
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,41 +20,10 @@ TINY = [
     *("--n-envs", "2", "--max-steps", "5", "--episodes-per-update", "2", "--total-episodes", "4"),
     *("--n-workers", "2", "--hidden-sizes", "8", "--quiet"),
 ]
-FOREIGN = "raise ImportError('somebody else is called agents')\n"
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy: a build leaves files in the folder."""
-    folder = tmp_path_factory.mktemp("wheel")
-    anywhere = shutil.ignore_patterns(".*", "__pycache__", "build", "*.egg-info")
-
-    def leave(path: str, names: list[str]) -> set[str]:
-        here = {"runs", "site", "tests"} if Path(path) == ROOT else set()
-        return anywhere(path, names) | here
-
-    shutil.copytree(ROOT, folder / "source", ignore=leave)
-    # With the setuptools that is here: an isolated build would install another.
-    options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", *options, str(folder / "source")]
-    subprocess.run(command, check=True, cwd=folder)
-    (built,) = folder.glob("*.whl")
-    return built
-
-
-@pytest.fixture(scope="module")
-def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel as installed, and a foreign `agents` in the same place."""
-    path = tmp_path_factory.mktemp("site")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(path)
-    (path / "agents").mkdir()
-    (path / "agents" / "__init__.py").write_text(FOREIGN)
-    return path
-
-
-def test_one_package_is_installed(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
+def test_one_package_is_installed(installed: Installed) -> None:
+    with zipfile.ZipFile(installed.wheel) as archive:
         names = archive.namelist()
         (top_level,) = (name for name in names if name.endswith("/top_level.txt"))
         assert archive.read(top_level).decode().split() == ["workflow_rl"]
@@ -88,39 +57,27 @@ def imports_of(source: str) -> set[str]:
     return modules
 
 
-def run(site: Path, folder: Path, *arguments: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(site)}
-    command = [sys.executable, *arguments]
-    result = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240
+def test_it_runs_beside_another_agents(installed: Installed, tmp_path: Path) -> None:
+    where = installed.run(
+        tmp_path, "python", "-c", "import workflow_rl; print(workflow_rl.__file__)"
     )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
-
-
-def test_it_runs_beside_another_agents(site: Path, tmp_path: Path) -> None:
-    where = run(site, tmp_path, "-c", "import workflow_rl; print(workflow_rl.__file__)")
-    assert Path(where.strip()).parent == site / "workflow_rl"
-    command = ["-m", "workflow_rl"]
-    run(site, tmp_path, *command, "train-async", *TINY, "--run-dir", "run")
+    assert Path(where.strip()).parent == installed.site / "workflow_rl"
+    installed.run(tmp_path, "workflow-rl", "train-async", *TINY, "--run-dir", "run")
     played = ["--episodes", "1", "--max-steps", "5", "--red-agent", "SleepAgent", "--quiet"]
-    assert "SleepAgent" in run(site, tmp_path, *command, "evaluate", "run", *played)
+    assert "SleepAgent" in installed.run(tmp_path, "workflow-rl", "evaluate", "run", *played)
     submitted = ["--format", "cage2", "--output", "submission"]
-    run(site, tmp_path, *command, "export", "champion", *submitted)
+    installed.run(tmp_path, "workflow-rl", "export", "champion", *submitted)
     modules = {path.name for path in (tmp_path / "submission").glob("acting_*.py")}
     assert {f"acting_{name}.py" for name in ("numpy_policy", "policy_file", "views")} <= modules
     act = "import agent, numpy; agent.BlueAgent().get_action(numpy.zeros(52))"
-    run(tmp_path / "submission", tmp_path / "submission", "-c", act)
+    installed.run(tmp_path / "submission", "python", "-c", act)
 
 
-def test_what_is_installed_runs_in_a_checkout(site: Path, tmp_path: Path) -> None:
-    script = tmp_path / "workflow-rl"
-    script.write_text("from workflow_rl.commands.main import main\n\nmain()\n")
-    options = [*TINY, "--run-dir", str(tmp_path / "run")]
-    run(site, ROOT, str(script), "train-async", *options)
+def test_what_is_installed_runs_in_a_checkout(installed: Installed, tmp_path: Path) -> None:
+    installed.run(ROOT, "workflow-rl", "train-async", *TINY, "--run-dir", tmp_path / "run")
 
 
-def test_an_interface_of_one_name(site: Path, tmp_path: Path) -> None:
+def test_an_interface_of_one_name(installed: Installed, tmp_path: Path) -> None:
     code = """
 if __name__ == "__main__":  # Workers import this file.
     from tests_env import Corridor
@@ -137,14 +94,18 @@ if __name__ == "__main__":  # Workers import this file.
     (tmp_path / "main.py").write_text(code)
     corridor = blocks(ROOT / "docs" / "how-to" / "own-environment.md")[0]
     (tmp_path / "tests_env.py").write_text(corridor.text)
-    run(site, tmp_path, "main.py")
+    installed.run(tmp_path, "python", "main.py")
 
 
 def test_the_checkout_finds_its_own(tmp_path: Path) -> None:
-    (tmp_path / "agents.py").write_text(FOREIGN)
+    (tmp_path / "agents.py").write_text("raise ImportError('a stranger')\n")
+    variables = {**os.environ, "PYTHONPATH": str(tmp_path)}
     script = ROOT / "workflow_rl" / "async_train_workflow_rl.py"
-    assert "--red-agent" in run(tmp_path, tmp_path, str(script), "--help")
-    run(tmp_path, ROOT, "-c", "from workflow_rl.agents.policies.numpy_policy import NumpyPolicy")
+    command = [sys.executable, str(script), "--help"]
+    shown = subprocess.run(command, cwd=tmp_path, env=variables, check=True, capture_output=True)
+    assert b"--red-agent" in shown.stdout
+    imports = "from workflow_rl.agents.policies.numpy_policy import NumpyPolicy"
+    subprocess.run([sys.executable, "-c", imports], cwd=ROOT, env=variables, check=True)
 
 
 @pytest.mark.slow

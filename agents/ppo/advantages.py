@@ -2,9 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
 import numpy as np
 
 from workflow_rl.agents.trajectory import FloatArray
+
+
+class Episodes(NamedTuple):
+    """`N` episodes of the same length as an estimator of advantages sees them, float64.
+
+    reward, value: [T, N], both in units of scaled reward. bootstrap_value: [N], the value of the
+    state after the last step, 0 if the episode terminated there. discount: [T, N], over as many
+    steps as each decision lasts. gae_lambda: the setting. ratio: [T, N], pi(a|s) / mu(a|s) of the
+    policy that learns over the one that acted, 1 without a policy lag.
+    """
+
+    reward: FloatArray
+    value: FloatArray
+    bootstrap_value: FloatArray
+    discount: FloatArray
+    gae_lambda: float
+    ratio: FloatArray
+
+
+Estimator: TypeAlias = Callable[[Episodes], tuple[FloatArray, FloatArray]]
+"""Returns the advantages [T, N] and the critic's targets [T, N]. It never looks beyond an episode's
+end."""
+
+
+def gae(episodes: Episodes) -> tuple[FloatArray, FloatArray]:
+    """Estimate by `generalized_advantages`. The targets are advantage + value."""
+    advantage = generalized_advantages(*episodes[:5])
+    return advantage, advantage + episodes.value
+
+
+def gae_with_vtrace(episodes: Episodes) -> tuple[FloatArray, FloatArray]:
+    """Estimate by `vtrace`."""
+    return vtrace(*episodes)
 
 
 def generalized_advantages(
@@ -23,8 +59,7 @@ def generalized_advantages(
     Never looks beyond the episode's end.
     """
     assert reward.shape == value.shape
-    next_value = np.append(value[1:], np.broadcast_to(bootstrap_value, (1, *value.shape[1:])), 0)
-    delta = reward + discount * next_value - value
+    delta = _errors(reward, value, bootstrap_value, discount)
     advantage = np.empty_like(delta)
     running = np.zeros(value.shape[1:])
     decay = np.broadcast_to(np.asarray(discount * gae_lambda), value.shape)
@@ -37,19 +72,17 @@ def generalized_advantages(
 def vtrace(
     reward: FloatArray,
     value: FloatArray,
-    bootstrap_value: float,
-    ratio: FloatArray,
+    bootstrap_value: float | FloatArray,
     discount: float | FloatArray,
     trace_decay: float,
+    ratio: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return advantages [T] and the critic's targets [T] of one episode by V-trace.
+    """Return advantages and the critic's targets of one episode by V-trace.
 
     Espeholt et al. 2018, "IMPALA".
 
-    reward, value: [T]. bootstrap_value: the value of the state after the last step, 0 if the
-    episode terminated there. ratio: [T], pi(a|s) / mu(a|s) of the policy that learns over the one
-    that acted. discount: a number for all steps, or [T] for decisions that take several steps.
-    trace_decay: lambda. Never looks beyond the episode's end.
+    ratio: [T] or [T, N], see `Episodes`. trace_decay: lambda. The other arguments, the shapes of
+    what is returned, and the end: see `generalized_advantages`.
 
     With rho_t = min(1, ratio_t) and c_t = lambda * rho_t (rho_bar = c_bar = 1, lambda as in
     remark 2), equation 1 in the recursive form of remark 1 gives the target v_t = V_t + e_t:
@@ -63,12 +96,23 @@ def vtrace(
     rho_t: PPO's surrogate does so already, with its ratio to the same mu.
     """
     assert reward.shape == value.shape == ratio.shape
-    delta = reward + discount * np.append(value[1:], bootstrap_value) - value
+    delta = _errors(reward, value, bootstrap_value, discount)
     rho = np.minimum(1.0, ratio)
     advantage = np.empty_like(delta)
     decay = np.broadcast_to(np.asarray(discount * trace_decay), value.shape)
-    correction = 0.0
+    correction = np.zeros(value.shape[1:])
     for t in range(len(delta) - 1, -1, -1):
         advantage[t] = delta[t] + decay[t] * correction
         correction = rho[t] * advantage[t]
     return advantage, value + rho * advantage
+
+
+def _errors(
+    reward: FloatArray,
+    value: FloatArray,
+    bootstrap_value: float | FloatArray,
+    discount: float | FloatArray,
+) -> FloatArray:
+    """Return the temporal-difference errors, as `reward`."""
+    next_value = np.append(value[1:], np.broadcast_to(bootstrap_value, (1, *value.shape[1:])), 0)
+    return reward + discount * next_value - value

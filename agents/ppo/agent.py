@@ -28,6 +28,7 @@ from workflow_rl.agents.policies.numpy_policy import (
 )
 from workflow_rl.agents.policies.torch_distributions import log_prob_and_entropy
 from workflow_rl.agents.ppo.adam import Adam
+from workflow_rl.agents.ppo.advantages import Estimator, gae, gae_with_vtrace
 from workflow_rl.agents.ppo.batch import distinct_rows, make_batch, stack_obs, stack_sequences
 from workflow_rl.agents.ppo.config import Annealed, PPOConfig
 from workflow_rl.agents.ppo.losses import (
@@ -63,8 +64,9 @@ class PPOAgent(Agent):
     two_threads: learn the actor and the critic at the same time. They share nothing, so that this
     changes no bit.
 
-    policy_loss, value_loss: the losses of a minibatch, see `losses`. Assign other functions of the
-    same arguments to learn with losses of your own.
+    policy_loss, value_loss: the losses of a minibatch, see `losses`. advantages: the estimator of
+    advantages and of the critic's targets, see `advantages.Estimator`; by default what the setting
+    `correction` asks for. Assign other functions of the same arguments to learn with your own.
 
     n_further: numbers that the critic alone sees: see `ActorCritic`.
 
@@ -114,6 +116,7 @@ class PPOAgent(Agent):
         self.obs_moments = RunningMoments(*shown) if config.normalise_obs else None
         self.return_scale = ReturnScale(config.discount) if config.normalise_returns else None
         self.optimizer = Adam(self.network.parameters(), config.learning_rate, eps=1e-5)
+        self.advantages: Estimator = gae if config.correction == "none" else gae_with_vtrace
 
     def policy_parameters(self) -> PolicyParameters:
         """Return a NumPy copy of the actor at the present `policy_version`."""
@@ -221,7 +224,8 @@ class PPOAgent(Agent):
             config.discount,
             config.gae_lambda,
             self._scaled_reward,
-            ratio if config.correction == "vtrace" else None,
+            ratio,
+            self.advantages,
         )
         weight = np.ones_like(log_prob_then)
         if config.decoupled_clip:

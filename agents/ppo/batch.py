@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.agents.ppo.advantages import generalized_advantages, vtrace
+from workflow_rl.agents.ppo.advantages import Episodes, Estimator, gae
+from workflow_rl.agents.settings import ConfigError
 from workflow_rl.agents.trajectory import FloatArray, Trajectory
 
 
@@ -17,7 +18,7 @@ class Batch(NamedTuple):
     """Flattened steps of several trajectories, `B` in all, in the order of the trajectories.
 
     action: [B] or [B, K]; log_prob, value, advantage, return_: float32 [B].
-    return_ is the critic's target: `advantage + value`, unless V-trace corrects it.
+    return_ is the critic's target.
     """
 
     action: Actions
@@ -125,41 +126,36 @@ def make_batch(
     gae_lambda: float,
     scaled: Callable[[FloatArray], FloatArray] = lambda reward: reward,
     ratio: FloatArray | None = None,
+    estimate: Estimator = gae,
 ) -> Batch:
     """Return the batch of trajectories, with advantages that are computed episode by episode.
 
     value: [B], and last_value: [N], the critic's estimates of the observations acted on and of each
-    episode's last observation, in units of scaled reward. scaled: scales rewards [T].
-    ratio: [B], the present policy's probabilities over those of the policy that acted, which
-    V-trace corrects for; None for generalised advantages.
+    episode's last observation, in units of scaled reward. scaled: scales rewards [B].
+    ratio: [B], the present policy's probabilities over those of the policy that acted; None if they
+    are the same. Raises ConfigError if `estimate` gives what is no estimate.
     """
     lengths = np.array([trajectory.length for trajectory in trajectories])
     ends = np.cumsum(lengths)
     assert len(value) == ends[-1]
     advantage, return_ = np.empty_like(value), np.empty_like(value)
-    rewards = [scaled(trajectory.reward) for trajectory in trajectories]
+    reward = scaled(np.concatenate([trajectory.reward for trajectory in trajectories]))
     terminated = [trajectory.terminated for trajectory in trajectories]
     bootstrap = np.where(terminated, 0.0, last_value)
-    if ratio is None:
-        for length in np.unique(lengths):
-            # Episodes of one length together: a loop of Python over all steps takes as long as a
-            # gradient step.
-            alike = np.flatnonzero(lengths == length)
-            steps = ends[alike] - length + np.arange(length)[:, None]
-            reward = np.stack([rewards[n] for n in alike], axis=1)
-            durations: list[Any] = [trajectories[int(n)].durations for n in alike]
-            over = discount if durations[0] is None else discount ** np.stack(durations, axis=1)
-            advantage[steps] = generalized_advantages(
-                reward, value[steps], bootstrap[alike], over, gae_lambda
-            )
-        return_ = advantage + value
-    else:
-        for n, end in enumerate(ends):
-            of, lasts = slice(end - lengths[n], end), trajectories[n].durations
-            decay: Any = discount if lasts is None else discount**lasts
-            advantage[of], return_[of] = vtrace(
-                rewards[n], value[of], float(bootstrap[n]), ratio[of], decay, gae_lambda
-            )
+    ratio = np.ones_like(value) if ratio is None else ratio
+    over = np.full_like(value, discount)
+    if trajectories[0].durations is not None:
+        durations: list[Any] = [trajectory.durations for trajectory in trajectories]
+        over = discount ** np.concatenate(durations)
+    for length in np.unique(lengths):
+        # Episodes of one length together: a loop of Python over all steps takes as long as a
+        # gradient step.
+        alike = np.flatnonzero(lengths == length)
+        steps = ends[alike] - length + np.arange(length)[:, None]
+        episodes = Episodes(
+            reward[steps], value[steps], bootstrap[alike], over[steps], gae_lambda, ratio[steps]
+        )
+        advantage[steps], return_[steps] = _checked(estimate(episodes), steps.shape)
     return Batch(
         action=np.concatenate([trajectory.action for trajectory in trajectories]),
         log_prob=np.concatenate([trajectory.log_prob for trajectory in trajectories]),
@@ -167,3 +163,16 @@ def make_batch(
         advantage=advantage.astype(np.float32),
         return_=return_.astype(np.float32),
     )
+
+
+def _checked(estimated: Any, shape: tuple[int, ...]) -> Any:
+    """Return advantages and targets. NumPy would stretch arrays of other shapes."""
+    shapes = [np.shape(part) for part in estimated] if isinstance(estimated, tuple) else None
+    if shapes != [shape, shape]:
+        found = f"a {type(estimated).__name__}" if shapes is None else f"shapes {shapes}"
+        raise ConfigError(
+            "algorithm",
+            f"its estimator of advantages must return two arrays, advantages and targets, of shape "
+            f"{shape} each, and returns {found}",
+        )
+    return estimated

@@ -16,7 +16,7 @@ import numpy as np
 from workflow_rl.agents.algorithm import Agent
 from workflow_rl.agents.policies.distributions import Categorical, Distribution, to_plain
 from workflow_rl.agents.policies.team_policy import TeamParameters
-from workflow_rl.agents.ppo.agent import PolicyLoss, PPOAgent, ValueLoss
+from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.ppo.metrics import PPOMetrics, TeamMetrics
 from workflow_rl.agents.saved import learner_state, require_distribution, saved_number
@@ -24,8 +24,28 @@ from workflow_rl.agents.team import PolicyMap, TeamLayout, split
 from workflow_rl.agents.trajectory import Trajectory
 
 
+def _of_all_learners(name: str) -> Any:
+    """Return a property: an attribute that the learners of all policies share."""
+
+    def get(team: TeamAgent) -> Any:
+        return getattr(next(iter(team.learners.values())), name)
+
+    def give(team: TeamAgent, value: Any) -> None:
+        for learner in team.learners.values():
+            setattr(learner, name, value)
+
+    return property(get, give)
+
+
 class TeamAgent(Agent):
-    """Learns each policy of a team from the decisions of the policy's agents."""
+    """Learns each policy of a team from the decisions of the policy's agents.
+
+    policy_loss, value_loss, advantages: see PPOAgent.
+    """
+
+    policy_loss = _of_all_learners("policy_loss")
+    value_loss = _of_all_learners("value_loss")
+    advantages = _of_all_learners("advantages")
 
     def __init__(
         self,
@@ -54,26 +74,6 @@ class TeamAgent(Agent):
             )
             for n, (name, of) in enumerate(policies.items())
         }
-
-    @property
-    def policy_loss(self) -> PolicyLoss:
-        """The loss of every policy: see PPOAgent."""
-        return next(iter(self.learners.values())).policy_loss
-
-    @policy_loss.setter
-    def policy_loss(self, loss: PolicyLoss) -> None:
-        for learner in self.learners.values():
-            learner.policy_loss = loss
-
-    @property
-    def value_loss(self) -> ValueLoss:
-        """The loss of every critic: see PPOAgent."""
-        return next(iter(self.learners.values())).value_loss
-
-    @value_loss.setter
-    def value_loss(self, loss: ValueLoss) -> None:
-        for learner in self.learners.values():
-            learner.value_loss = loss
 
     def policy_parameters(self) -> TeamParameters:
         """Return a NumPy copy of all actors."""

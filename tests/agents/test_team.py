@@ -85,7 +85,7 @@ def test_the_value_after_a_decision_is_discounted_by_its_duration() -> None:
 
 def test_vtrace_discounts_by_durations() -> None:
     reward, value, ratio = np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([0.5, 2.0])
-    advantage, target = vtrace(reward, value, 8.0, ratio, 0.5 ** np.array([2, 1]), 1.0)
+    advantage, target = vtrace(reward, value, 8.0, 0.5 ** np.array([2, 1]), 1.0, ratio)
     last = 2 + 0.5 * 8 - 4
     first = 1 + 0.25 * 4 - 3 + 0.25 * last
     assert advantage.tolist() == [first, last]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agents.examples import example_trajectory
-from workflow_rl.agents.ppo.advantages import generalized_advantages, vtrace
+from workflow_rl.agents.ppo.advantages import gae_with_vtrace, generalized_advantages, vtrace
 from workflow_rl.agents.ppo.batch import make_batch, stack_obs
 
 # delta_t = r_t + 0.5 v_{t+1} - v_t is -2, 4, -2; the last is -5 if the episode terminates.
@@ -43,7 +43,7 @@ def episodes(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, float, np.ndarray
 def test_advantages_and_targets_by_hand(
     bootstrap_value: float, expected: tuple[list[float], list[float]]
 ) -> None:
-    advantage, target = vtrace(REWARD, VALUE, bootstrap_value, RATIO, 0.5, 0.5)
+    advantage, target = vtrace(REWARD, VALUE, bootstrap_value, 0.5, 0.5, RATIO)
     assert (advantage.tolist(), target.tolist()) == expected
 
 
@@ -61,7 +61,7 @@ def test_targets_are_the_sum_of_equation_1(
             target += weight * delta
             weight *= discount * trace_decay * min(1, ratio[t])
         expected.append(target)
-    _, target = vtrace(*episode, discount, trace_decay)
+    _, target = vtrace(reward, value, bootstrap_value, discount, trace_decay, ratio)
     np.testing.assert_allclose(target, expected, atol=1e-9)
 
 
@@ -69,8 +69,8 @@ def test_targets_are_the_sum_of_equation_1(
 def test_at_lambda_1_advantages_are_those_of_impala(
     episode: tuple[np.ndarray, np.ndarray, float, np.ndarray], discount: float
 ) -> None:
-    reward, value, bootstrap_value, _ = episode
-    advantage, target = vtrace(*episode, discount, 1.0)
+    reward, value, bootstrap_value, ratio = episode
+    advantage, target = vtrace(reward, value, bootstrap_value, discount, 1.0, ratio)
     next_target = np.append(target[1:], bootstrap_value)
     np.testing.assert_allclose(advantage, reward + discount * next_target - value, atol=1e-9)
 
@@ -81,7 +81,7 @@ def test_on_policy_they_are_generalised_advantages_to_the_bit(
 ) -> None:
     reward, value, bootstrap_value, _ = episode
     ones = np.ones_like(reward)
-    advantage, target = vtrace(reward, value, bootstrap_value, ones, discount, trace_decay)
+    advantage, target = vtrace(reward, value, bootstrap_value, discount, trace_decay, ones)
     expected = generalized_advantages(reward, value, bootstrap_value, discount, trace_decay)
     assert advantage.tolist() == expected.tolist()
     assert target.tolist() == (expected + value).tolist()
@@ -94,8 +94,8 @@ def test_ratios_above_1_count_as_1(
     *rest, ratio = episode
     clipped = np.array([min(1.0, each) for each in ratio])
     for ours, theirs in zip(
-        vtrace(*rest, ratio, discount, trace_decay),
-        vtrace(*rest, clipped, discount, trace_decay),
+        vtrace(*rest, discount, trace_decay, ratio),
+        vtrace(*rest, discount, trace_decay, clipped),
         strict=True,
     ):
         assert ours.tolist() == theirs.tolist()
@@ -111,7 +111,7 @@ def test_the_target_is_fixed_at_the_value_of_the_policy_theorem_1_names(
     common = np.minimum(mu, pi)
     value = np.array([common @ reward / common.sum()])
     targets = [
-        vtrace(np.array([r]), value, 0.0, np.array([p / m]), 0.9, 0.9)[1][0]
+        vtrace(np.array([r]), value, 0.0, 0.9, 0.9, np.array([p / m]))[1][0]
         for m, p, r in zip(mu, pi, reward, strict=True)
     ]
     assert mu @ targets == pytest.approx(value[0], abs=1e-9)
@@ -119,7 +119,7 @@ def test_the_target_is_fixed_at_the_value_of_the_policy_theorem_1_names(
 
 def test_the_arguments_are_left_as_they_were() -> None:
     arguments = [array.copy() for array in (REWARD, VALUE, RATIO)]
-    vtrace(arguments[0], arguments[1], BOOTSTRAP_VALUE, arguments[2], 0.5, 0.5)
+    vtrace(arguments[0], arguments[1], BOOTSTRAP_VALUE, 0.5, 0.5, arguments[2])
     for argument, original in zip(arguments, (REWARD, VALUE, RATIO), strict=True):
         assert argument.tolist() == original.tolist()
 
@@ -136,7 +136,14 @@ def test_a_batch_bootstraps_unless_the_episode_terminated(
     trajectory = trajectory._replace(terminated=terminated, truncated=truncated)
     last_value = np.array([BOOTSTRAP_VALUE])
     batch = make_batch(
-        [trajectory], VALUE, last_value, 0.5, 0.5, lambda reward: 2.0 * reward, RATIO
+        [trajectory],
+        VALUE,
+        last_value,
+        0.5,
+        0.5,
+        lambda reward: 2.0 * reward,
+        RATIO,
+        gae_with_vtrace,
     )
     assert (batch.advantage.tolist(), batch.return_.tolist()) == expected
     assert batch.value.tolist() == VALUE.tolist()
@@ -164,7 +171,7 @@ def test_nothing_leaks_from_one_episode_into_another(
     changed[chosen] = trajectories[chosen]._replace(reward=trajectories[chosen].reward + 100)
     other_ratio = np.where(owner == chosen, ratio / 4, ratio)
     before, after, reweighed = (
-        make_batch(some, value, last_value, 0.9, 0.8, ratio=some_ratio)
+        make_batch(some, value, last_value, 0.9, 0.8, ratio=some_ratio, estimate=gae_with_vtrace)
         for some, some_ratio in ((trajectories, ratio), (changed, ratio), (changed, other_ratio))
     )
     for name in ("advantage", "return_"):

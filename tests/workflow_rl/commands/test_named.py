@@ -66,9 +66,16 @@ def test_the_option_counts_before_the_preset() -> None:
     assert named_env(Look({"preset": "none"})) == next(iter(guests))
 
 
-def test_a_run_with_an_own_algorithm_is_resumed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("own_algorithm:REINFORCE", "--passes=2"),
+        ("own_advantages:DECOUPLED", "--critic-lambda=0.9"),
+    ],
+)
+def test_a_run_with_an_own_algorithm_is_resumed(name: str, setting: str, tmp_path: Path) -> None:
     path = str(tmp_path / "run")
-    algorithm = ("--algorithm", "examples.own_algorithm:REINFORCE", "--passes", "2")
+    algorithm = ("--algorithm", f"examples.{name}", setting)
     tiny = ("--total-steps", "60", "--n-envs", "2", "--n-workers", "1", "--quiet")
     begun = invoke("train-async", *CART_POLE, *algorithm, *tiny, "--run-dir", path)
     assert begun.exit_code == 0, begun.output

@@ -1,0 +1,149 @@
+"""Estimators of advantages of the user's own: what they see, and that PPO learns from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from examples.own_advantages import DECOUPLED
+from tests.agents.examples import example_trajectory
+from tests.agents.ppo.small_agents import (
+    CONFIG,
+    TRAJECTORIES,
+    example_agent,
+    older_trajectory,
+    weights,
+)
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.ppo.advantages import Episodes
+from workflow_rl.agents.ppo.algorithm import PPO
+from workflow_rl.agents.settings import ConfigError
+from workflow_rl.agents.spaces import Spaces
+from workflow_rl.agents.team import ABSENT, ACTS, BUSY, TeamLayout
+from workflow_rl.agents.trajectory import Trajectory
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+
+def own_gae(episodes: Episodes) -> Pair:
+    """Schulman et al. 2016, equation 16, a step of an episode at a time."""
+    advantage = np.empty_like(episodes.reward)
+    for n, after in enumerate(episodes.bootstrap_value):
+        running = 0.0
+        for t in reversed(range(len(advantage))):
+            discount, value = episodes.discount[t, n], episodes.value[t, n]
+            delta = episodes.reward[t, n] + discount * after - value
+            running = delta + discount * episodes.gae_lambda * running
+            advantage[t, n], after = running, value
+    return advantage, advantage + episodes.value
+
+
+def own_vtrace(episodes: Episodes) -> Pair:
+    """Espeholt et al. 2018, equation 1 and remark 1, a step of an episode at a time."""
+    advantage, target = np.empty_like(episodes.reward), episodes.value.copy()
+    for n, after in enumerate(episodes.bootstrap_value):
+        correction = 0.0
+        for t in reversed(range(len(advantage))):
+            discount, value = episodes.discount[t, n], episodes.value[t, n]
+            delta = episodes.reward[t, n] + discount * after - value
+            advantage[t, n] = delta + discount * episodes.gae_lambda * correction
+            correction = min(1.0, episodes.ratio[t, n]) * advantage[t, n]
+            target[t, n] += correction
+            after = value
+    return advantage, target
+
+
+def of_several_lengths() -> list[Trajectory]:
+    rewards = np.random.default_rng(1).normal(size=5).tolist()
+    return [*TRAJECTORIES, example_trajectory(rewards, seed=9, terminated=True)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"network": "gru"}, {"shared_trunk": True}, {"normalise_returns": True}],
+    ids=["mlp", "gru", "shared", "normalised"],
+)
+@pytest.mark.parametrize("correction", ["none", "vtrace"])
+def test_what_an_own_estimator_repeats_gives_the_same_weights(
+    correction: str, changes: dict[str, Any]
+) -> None:
+    ours, own = (example_agent(correction=correction, **changes) for _ in range(2))
+    own.advantages = own_vtrace if correction == "vtrace" else own_gae
+    for _ in range(2):
+        lagging = [older_trajectory(ours, TRAJECTORIES[0], 0.5)] if not changes else []
+        rollout = [*of_several_lengths(), *lagging]
+        assert ours.update(rollout, 0.0) == own.update(rollout, 0.0)
+    assert weights(ours) == weights(own)
+
+
+def acted_in_a_team(seed: int) -> Trajectory:
+    """Five steps of two agents, each of whom is busy or gone for a while."""
+    random = np.random.default_rng(seed)
+    status = [
+        (ACTS, ACTS),
+        (BUSY, ACTS),
+        (ACTS, BUSY),
+        (ACTS, ACTS),
+        (BUSY, ABSENT),
+        (ACTS, ABSENT),
+    ]
+    rows = np.array([[*random.normal(size=2), *of] for of in status], np.float32)
+    action = random.integers(2, size=(5, 2))
+    log_prob = np.full((5, 2), np.log(0.5), np.float32)
+    reward = random.normal(size=5)
+    return Trajectory(seed, "", 0, rows[:-1], action, log_prob, reward, rows[-1], False, True)
+
+
+@pytest.mark.parametrize("policy_of", ["", "a=one,b=two"])
+def test_an_own_estimator_serves_every_policy_of_a_team(policy_of: str) -> None:
+    layout = TeamLayout(("a", "b"), (1, 1), (2, 2))
+    spaces = Spaces(layout.obs_dim, Categorical(4), team=layout)
+    settings = CONFIG.changed(policy_of=policy_of)
+    ours, own = (PPO().make(settings, spaces, 0, "cpu", 1) for _ in range(2))
+    durations = set()
+
+    def noting(episodes: Episodes) -> Pair:
+        durations.update(episodes.discount.ravel().tolist())
+        return own_gae(episodes)
+
+    own.advantages = noting
+    assert own.advantages is noting
+    rollout = [acted_in_a_team(seed) for seed in range(6)]
+    ours.update(rollout, 0.0)
+    own.update(rollout, 0.0)
+    assert durations == {0.99, 0.99**2}
+    for name, tensor in ours.state_dict()["network"].items():
+        assert tensor.equal(own.state_dict()["network"][name]), name
+
+
+def test_the_two_lambdas_of_the_example_by_hand() -> None:
+    # delta_t = r_t + 0.5 v_{t+1} - v_t is -2, 4, -2. At lambda 0.5: A_2 = -2, A_1 = 4 - 0.5,
+    # A_0 = -2 + 0.875. At lambda 1, v + A are the discounted returns: 3 + 3, 2 + 3, 1 + 2.5.
+    agent: Any = DECOUPLED.make(
+        DECOUPLED.settings(critic_lambda=1.0), Spaces(6, Categorical(4)), 0, "cpu", 1
+    )
+    reward, value = np.array([[1.0], [2.0], [3.0]]), np.array([[4.0], [2.0], [8.0]])
+    discount, ratio = np.full((3, 1), 0.5), np.ones((3, 1))
+    episodes = Episodes(reward, value, np.array([6.0]), discount, 0.5, ratio)
+    advantage, target = agent.advantages(episodes)
+    assert advantage.tolist() == [[-1.125], [3.5], [-2.0]]
+    assert target.tolist() == [[3.5], [5.0], [6.0]]
+
+
+@pytest.mark.parametrize(
+    ("estimate", "found"),
+    [
+        (lambda episodes: episodes.reward, "returns a ndarray"),
+        (lambda episodes: None, "returns a NoneType"),
+        (lambda episodes: (episodes.reward[0], episodes.reward), r"shapes \[\(4,\), \(10, 4\)\]"),
+        (lambda episodes: (episodes.reward,), r"shapes \[\(10, 4\)\]"),
+    ],
+)
+def test_what_is_no_estimate_is_refused(estimate: Any, found: str) -> None:
+    agent = example_agent()
+    agent.advantages = estimate
+    with pytest.raises(ConfigError, match=found) as error:
+        agent.update(TRAJECTORIES, 0.0)
+    assert error.value.field_name == "algorithm"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from workflow_rl.agents.replay import Transitions
     from workflow_rl.agents.trajectory import Trajectory
 
-"""Installed packages register their algorithms in this group of entry points."""
-
 
 class DivergedError(ArithmeticError):
     """A loss or a gradient became NaN or infinite."""
@@ -48,7 +46,7 @@ class Series(NamedTuple):
     load: Callable[[int, Iterable[Transitions]], None]
 
 
-class Agent(Protocol):
+class LearningAgent(Protocol):
     """A learner of one policy. Derive from this class to have its defaults.
 
     policy_version: number of updates that the weights have seen. distribution: of the actions.
@@ -99,15 +97,14 @@ class Algorithm(Protocol):
     """A way to learn. Derive from this class to have its defaults.
 
     name: as `--algorithm` takes it. settings: class of its hyperparameters. metrics: fields of what
-    `Agent.update` returns, the columns of a run's metrics. devices: of "cpu" and "cuda", where its
-    agents can learn. most_threads: of the CPU, or None for any number. takes_masks: whether its
-    agents take masks of actions: see `policies.masks`. takes_teams: whether it learns for several
-    agents in one environment: see `agents.team`. takes_privileged: whether it has a critic that may
-    see more than the actor. same_everywhere: settings whose defaults are right in every
-    environment. off_policy: whether its agents learn from all steps that they remember, whichever
-    policy chose them: values of an observation then need an observation that tells enough.
-    to_lower: settings of which smaller values keep learning from
-    diverging.
+    `LearningAgent.update` returns, the columns of a run's metrics. devices: of "cpu" and "cuda",
+    where its agents can learn. most_threads: of the CPU, or None for any number. takes_masks:
+    whether its agents take masks of actions: see `policies.masks`. takes_teams: whether it learns
+    for several agents in one environment: see `agents.team`. takes_privileged: whether it has a
+    critic that may see more than the actor. same_everywhere: settings whose defaults are right in
+    every environment. off_policy: whether its agents learn from all steps that they remember,
+    whichever policy chose them: values of an observation then need an observation that tells
+    enough. to_lower: settings of which smaller values keep learning from diverging.
     """
 
     name: str
@@ -143,7 +140,7 @@ class Algorithm(Protocol):
 
     def make(
         self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
-    ) -> Agent:
+    ) -> LearningAgent:
         """Make an agent. Weights and random numbers follow from `seed`. Raises ConfigError.
 
         device: one of `devices`. threads: of the CPU, which torch has been told.
@@ -162,14 +159,14 @@ class Algorithm(Protocol):
         return self.settings(**{**own, **given})
 
     def metrics_of(self, settings: Settings, spaces: Spaces) -> tuple[str, ...]:
-        """Return the fields of what `Agent.update` returns to a run with these spaces."""
+        """Return the fields of what `LearningAgent.update` returns to a run with these spaces."""
         return self.metrics
 
     def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> Parameters:
         """Return the actor of a `state_dict()`, without making an agent.
 
         By default that of an `actor_critic.ActorCritic`, if the settings are NetworkSettings.
-        Raises what `Agent.load_state_dict` raises.
+        Raises what `LearningAgent.load_state_dict` raises.
         """
         assert isinstance(settings, NetworkSettings)
         return saved.saved_policy(settings, state)

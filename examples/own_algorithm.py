@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from workflow_rl.agents.algorithm import Agent, Algorithm
+from workflow_rl.agents.algorithm import Algorithm, LearningAgent
 from workflow_rl.agents.network_settings import NetworkSettings
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import to_plain
@@ -37,7 +37,7 @@ def rewards_to_go(reward, discount):
     return to_go
 
 
-class ReinforceAgent(Agent):
+class ReinforceAgent(LearningAgent):
     """Learns the actor by policy gradients of normalised rewards to go."""
 
     def __init__(self, config, spaces, seed):

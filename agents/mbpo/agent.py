@@ -46,7 +46,7 @@ class MBPOAgent(SACAgent):
             self.dynamics = Dynamics(config, obs_dim, distribution, bits, seed)
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> Metrics:
-        """Learn from a rollout: see Agent. Returns MBPOMetrics."""
+        """Learn from a rollout: see LearningAgent. Returns MBPOMetrics."""
         self._fit = NO_FIT
         metrics = super().update(trajectories, progress)._asdict()
         counts = (self.imagined_steps, self.config.rollout_length_at(progress))

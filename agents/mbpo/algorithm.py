@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from workflow_rl.agents.algorithm import Agent
+from workflow_rl.agents.algorithm import LearningAgent
 from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.mbpo.metrics import MBPOMetrics
 from workflow_rl.agents.sac.algorithm import SAC
@@ -22,7 +22,7 @@ class MBPO(SAC):
 
     def make(
         self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
-    ) -> Agent:
+    ) -> LearningAgent:
         from workflow_rl.agents.mbpo.agent import MBPOAgent
 
         assert isinstance(settings, MBPOConfig)

@@ -26,7 +26,7 @@ from workflow_rl.agents.policies.distributions import (
 from workflow_rl.agents.policies.networks import MLP
 from workflow_rl.agents.policies.recurrent import sigmoid
 from workflow_rl.agents.replay import Transitions
-from workflow_rl.agents.sac.stacked_mlp import Adam, StackedMLP, fill_array
+from workflow_rl.agents.sac.stacked_mlp import NumpyAdam, StackedMLP, fill_array
 
 LOG_VARIANCE_LIMITS = (-10.0, 0.5)
 SMALLEST_SCALE = 1e-6
@@ -188,7 +188,7 @@ class Dynamics:
         self.next_obs = ensemble(n_seen, n_next)
         self.outcome = ensemble(n_seen + obs_dim, 2)
         self.optimizers = [
-            Adam(
+            NumpyAdam(
                 networks.flat,
                 config.model_learning_rate,
                 weight_decay=config.model_weight_decay,

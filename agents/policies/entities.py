@@ -69,7 +69,6 @@ class Entities(Network):
 
     @classmethod
     def of_layers(cls, layers: Layers, activation: str, **args: Any) -> Self:
-        """See Network."""
         entities = layout_of(args["layout"])
         n_after = 2 + (entities.n_verbs > 0) + 2 * (entities.n_plain > 0)
         hidden = tuple(len(bias) for bias in layers.biases[:-n_after])
@@ -77,7 +76,6 @@ class Entities(Network):
 
     @classmethod
     def critics_args(cls, args: Mapping[str, Any], n_further: int) -> Mapping[str, Any]:
-        """See Network."""
         layout = args["layout"]
         own = {"n_inputs": layout["n_inputs"] + n_further, "actions": []}
         return {**args, "layout": {**layout, **own}}
@@ -94,11 +92,9 @@ class Entities(Network):
 
     @property
     def alike(self) -> NDArray[np.int64]:
-        """See Network."""
         return self.entities.alike
 
     def shapes(self) -> list[tuple[Shape, Shape]]:
-        """See Network."""
         entities, width = self.entities, self.width
         columns = entities.traits.shape[1] + entities.features.shape[1] + len(entities.whole)
         pairs = [
@@ -113,7 +109,6 @@ class Entities(Network):
         return [((n_in, n_out), (n_out,)) for n_in, n_out in pairs]
 
     def names(self) -> list[tuple[str, str]]:
-        """See Network."""
         places = [f"encoder.{2 * n}" for n in range(len(self.hidden_sizes))]
         places += ["attention", "joined"]
         if self.entities.n_verbs:
@@ -123,7 +118,6 @@ class Entities(Network):
         return [(f"{place}.weight", f"{place}.bias") for place in places]
 
     def forward(self, layers: Layers, obs: FloatArray) -> FloatArray:
-        """See Network."""
         entities, n_hidden = self.entities, len(self.hidden_sizes)
         activate = ACTIVATIONS[self.activation]
         pairs = zip(layers.weights[n_hidden:], layers.biases[n_hidden:], strict=True)
@@ -175,7 +169,6 @@ class Entities(Network):
         return attended.transpose(0, 2, 1, 3).reshape(m, n, self.width)
 
     def module(self, output_gain: float, generator: torch.Generator | None) -> EntityModule:
-        """See Network."""
         from workflow_rl.agents.policies.torch_entities import EntityModule
 
         return EntityModule(self, output_gain, generator)

@@ -19,7 +19,6 @@ class MLP(Network):
 
     @classmethod
     def of_layers(cls, layers: Layers, activation: str, **args: Any) -> Self:
-        """See Network."""
         *hidden, n_outputs = (len(bias) for bias in layers.biases)
         return cls(len(layers.weights[0]), tuple(hidden), n_outputs, activation, **args)
 
@@ -29,16 +28,13 @@ class MLP(Network):
         return [self.n_inputs, *self.hidden_sizes, self.n_outputs]
 
     def shapes(self) -> list[tuple[Shape, Shape]]:
-        """See Network."""
         return [((n_in, n_out), (n_out,)) for n_in, n_out in itertools.pairwise(self.sizes)]
 
     def names(self) -> list[tuple[str, str]]:
-        """See Network."""
         places = (2 * n for n in range(len(self.hidden_sizes) + 1))  # Activations are between.
         return [(f"{place}.weight", f"{place}.bias") for place in places]
 
     def forward(self, layers: Layers, obs: FloatArray) -> FloatArray:
-        """See Network."""
         weights, biases = layers
         hidden = hidden_layers(weights[:-1], biases[:-1], self.activation, obs[:, None, :])
         outputs: FloatArray = (hidden @ weights[-1] + biases[-1])[:, 0, :]

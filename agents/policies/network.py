@@ -190,21 +190,10 @@ class Network(ABC):
 
 
 class MemoryNetwork(Network):
-    """A network that keeps a state. `forward` is its `step` at the beginning of an episode."""
-
-    @property
-    @abstractmethod
-    def memory_size(self) -> int:
-        """See Network."""
-
-    @abstractmethod
-    def step(
-        self, layers: Layers, obs: FloatArray, state: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """See Network."""
+    """A network that may keep a state: it defines `memory_size` and `step`. Its `forward` is its
+    `step` at the beginning of an episode."""
 
     def forward(self, layers: Layers, obs: FloatArray) -> FloatArray:
-        """See Network."""
         return self.step(layers, obs, np.zeros((len(obs), self.memory_size), np.float32))[0]
 
 

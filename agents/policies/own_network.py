@@ -10,12 +10,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
-
 from workflow_rl.agents.modules import attribute_named
 from workflow_rl.agents.policies.distributions import FloatArray
-from workflow_rl.agents.policies.network import Layers, Network, NetworkError, Shape
-from workflow_rl.agents.policies.networks import NETWORKS, register
+from workflow_rl.agents.policies.network import Layers, MemoryNetwork, NetworkError, Shape
+from workflow_rl.agents.policies.networks import NETWORKS
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +24,7 @@ SEEN_AGAIN = 64
 
 
 @dataclass(frozen=True)
-class OwnNetwork(Network):
+class OwnNetwork(MemoryNetwork):
     """A network that is a torch module of the user's: see docs/how-to/own-network.md.
 
     Its arrays are those of the module's `state_dict()`, in order, all of them as weights. The first
@@ -50,7 +48,6 @@ class OwnNetwork(Network):
         activation: str,
         args: Mapping[str, Any] = {},
     ) -> Self:
-        """See Network."""
         described = cls(n_inputs, hidden_sizes, n_outputs, activation, dict(args))
         try:
             inspect.signature(cls.make).bind(**described.given)
@@ -61,7 +58,6 @@ class OwnNetwork(Network):
 
     @classmethod
     def of_layers(cls, layers: Layers, activation: str, **args: Any) -> Self:
-        """See Network."""
         n_inputs, n_outputs, *hidden = (int(size) for size in layers.weights[0])
         return cls.of_sizes(n_inputs, tuple(hidden), n_outputs, activation, args)
 
@@ -76,17 +72,14 @@ class OwnNetwork(Network):
 
     @property
     def memory_size(self) -> int:
-        """See Network."""
         return _number_in(self.make, "state_size", 0)
 
     @property
     def burn_in(self) -> int:
-        """See Network."""
         return _number_in(self.make, "seen_again", SEEN_AGAIN) if self.memory_size else 0
 
     @property
     def sees_mask(self) -> bool:
-        """See Network."""
         forward = getattr(self.make, "forward", None)
         return forward is not None and "mask" in inspect.signature(forward).parameters
 
@@ -99,7 +92,6 @@ class OwnNetwork(Network):
         raise NotImplementedError
 
     def knows(self, names: Collection[str]) -> bool:
-        """See Network."""
         return next(iter(names), None) == "sizes"
 
     def fits(self, layers: Layers) -> bool:
@@ -114,11 +106,9 @@ class OwnNetwork(Network):
         return [tuple(one.shape) for one in own.values()] == [one.shape for one in layers.weights]
 
     def layers(self, state: Mapping[str, torch.Tensor]) -> Layers:
-        """See Network."""
         return Layers(tuple(one.detach().cpu().numpy().copy() for one in state.values()), ())
 
     def state(self, layers: Layers) -> dict[str, Any]:
-        """See Network."""
         names = self.module(1.0, None).state_dict()
         return dict(zip(names, (one.copy() for one in layers.weights), strict=True))
 
@@ -129,19 +119,13 @@ class OwnNetwork(Network):
         return OwnModule(self, generator)
 
     def try_out(self, module: Any, n_options: int) -> None:
-        """See Network."""
         from workflow_rl.agents.policies.own_module import require_contract
 
         require_contract(self, module, n_options)
 
-    def forward(self, layers: Layers, obs: FloatArray) -> FloatArray:
-        """See Network."""
-        return self.step(layers, obs, np.zeros((len(obs), self.memory_size), np.float32))[0]
-
     def step(
         self, layers: Layers, obs: FloatArray, state: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """See Network."""
         from workflow_rl.agents.policies.own_module import acted
 
         return acted(self._acting(layers), obs, state)
@@ -183,7 +167,7 @@ def kind_of(make: Callable[..., Any], name: str | None = None) -> str:
     known = NETWORKS.get(name)
     if known is None or getattr(known, "make", None) is not make:
         own = {"kind": name, "make": staticmethod(make)}
-        register(type("OwnNetwork", (OwnNetwork,), own))
+        NETWORKS[name] = type("OwnNetwork", (OwnNetwork,), own)
     return name
 
 

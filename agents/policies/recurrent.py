@@ -47,14 +47,12 @@ class RecurrentNetwork(MemoryNetwork):
 
     @classmethod
     def of_layers(cls, layers: Layers, activation: str, **args: Any) -> Self:
-        """See Network."""
         *encoder, _, _, outputs = (len(bias) for bias in layers.biases)
         sizes = (*encoder, len(layers.weights[-2]))
         return cls(len(layers.weights[0]), sizes, outputs, activation, **args)
 
     @property
     def burn_in(self) -> int:
-        """See Network."""
         return self.seen_again
 
     @property
@@ -63,7 +61,6 @@ class RecurrentNetwork(MemoryNetwork):
         return self.hidden_sizes[-1]
 
     def shapes(self) -> list[tuple[Shape, Shape]]:
-        """See Network."""
         before = [self.n_inputs, *self.hidden_sizes[:-1]]
         of_gates = self.gates * self.width
         pairs = [
@@ -75,7 +72,6 @@ class RecurrentNetwork(MemoryNetwork):
         return [((n_in, n_out), (n_out,)) for n_in, n_out in pairs]
 
     def names(self) -> list[tuple[str, str]]:
-        """See Network."""
         encoder = [f"encoder.{2 * n}" for n in range(len(self.hidden_sizes) - 1)]
         places = [*encoder, "inputs", "memory", "outputs"]
         return [(f"{place}.weight", f"{place}.bias") for place in places]
@@ -83,7 +79,6 @@ class RecurrentNetwork(MemoryNetwork):
     def step(
         self, layers: Layers, obs: FloatArray, state: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """See Network."""
         weights, biases = layers
         x = hidden_layers(weights[:-3], biases[:-3], self.activation, obs[:, None, :])
         hidden = np.ascontiguousarray(state[:, : self.width])
@@ -111,7 +106,7 @@ class RecurrentNetwork(MemoryNetwork):
         """
         from workflow_rl.agents.policies import torch_memory
 
-        kind: type[Recurrent] = getattr(torch_memory, type(self).__name__)
+        kind: type[Recurrent] = getattr(torch_memory, f"{type(self).__name__}Module")
         made = kind(self.n_inputs, self.hidden_sizes, self.n_outputs, self.activation)
         if generator is not None:
             made.begin(output_gain, generator)
@@ -129,11 +124,9 @@ class GRU(RecurrentNetwork):
 
     @property
     def memory_size(self) -> int:
-        """See Network."""
         return self.width
 
     def next_state(self, inputs: FloatArray, memory: FloatArray, state: FloatArray) -> FloatArray:
-        """See RecurrentNetwork."""
         both = 2 * self.width
         gates = sigmoid(inputs[:, :both] + memory[:, :both])
         reset, update = gates[:, : self.width], gates[:, self.width :]
@@ -152,11 +145,9 @@ class LSTM(RecurrentNetwork):
 
     @property
     def memory_size(self) -> int:
-        """See Network."""
         return 2 * self.width
 
     def next_state(self, inputs: FloatArray, memory: FloatArray, state: FloatArray) -> FloatArray:
-        """See RecurrentNetwork."""
         width = self.width
         total = inputs + memory
         gates = sigmoid(total[:, : 3 * width])

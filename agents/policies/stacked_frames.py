@@ -31,7 +31,6 @@ class FrameStack(MemoryNetwork):
 
     @classmethod
     def of_layers(cls, layers: Layers, activation: str, **args: Any) -> Self:
-        """See Network."""
         mlp = MLP.of_layers(layers, activation)
         frames = args.get("frames", cls.frames)
         n_inputs = mlp.n_inputs // frames
@@ -39,7 +38,6 @@ class FrameStack(MemoryNetwork):
 
     @property
     def memory_size(self) -> int:
-        """See Network."""
         return (self.frames - 1) * self.n_inputs
 
     @property
@@ -54,22 +52,18 @@ class FrameStack(MemoryNetwork):
         return MLP(n_inputs, self.hidden_sizes, self.n_outputs, self.activation)
 
     def shapes(self) -> list[tuple[Shape, Shape]]:
-        """See Network."""
         return self.mlp.shapes()
 
     def names(self) -> list[tuple[str, str]]:
-        """See Network."""
         return [(f"mlp.{weight}", f"mlp.{bias}") for weight, bias in self.mlp.names()]
 
     def step(
         self, layers: Layers, obs: FloatArray, state: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """See Network."""
         stacked = np.concatenate([state, obs], axis=1)
         return self.mlp.forward(layers, stacked), stacked[:, self.n_inputs :]
 
     def module(self, output_gain: float, generator: torch.Generator | None) -> StackedFrames:
-        """See Network."""
         from workflow_rl.agents.policies.torch_memory import StackedFrames
 
         return StackedFrames(self.mlp.module(output_gain, generator), self.memory_size)

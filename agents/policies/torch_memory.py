@@ -57,7 +57,6 @@ class StackedFrames(MemoryModule):
         self.state_size = state_size
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """See MemoryModule."""
         stacked = torch.cat([state, x], dim=1)
         return self.mlp(stacked), stacked[:, x.shape[1] :]
 
@@ -121,29 +120,25 @@ class Recurrent(MemoryModule):
         raise NotImplementedError
 
     def forward(self, packed: Packed) -> Tensor:
-        """See MemoryModule."""
         inputs = self.inputs(self.encoder(packed.rows))
         hidden = self.cell.apply(inputs, self.memory.weight, self.memory.bias, packed.counts)
         outputs: Tensor = self.outputs(hidden)
         return outputs
 
 
-class GRU(Recurrent):
+class GRUModule(Recurrent):
     """Gated recurrent units: see `recurrent.GRU`."""
 
     gates = 3
 
     @property
     def state_size(self) -> int:  # type: ignore[override]
-        """See MemoryModule."""
         return self.width
 
     def remember(self, bias: Tensor, logits: Tensor) -> None:
-        """See Recurrent."""
         bias[self.width : 2 * self.width] = logits
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """See MemoryModule."""
         in_reset, in_update, in_new = self.inputs(self.encoder(x)).chunk(3, dim=1)
         reset, update, new = self.memory(state).chunk(3, dim=1)
         update = torch.sigmoid(in_update + update)
@@ -152,23 +147,20 @@ class GRU(Recurrent):
         return self.outputs(state), state
 
 
-class LSTM(Recurrent):
+class LSTMModule(Recurrent):
     """Long short-term memory: see `recurrent.LSTM`."""
 
     gates = 4
 
     @property
     def state_size(self) -> int:  # type: ignore[override]
-        """See MemoryModule."""
         return 2 * self.width
 
     def remember(self, bias: Tensor, logits: Tensor) -> None:
-        """See Recurrent."""
         bias[: self.width] = -logits
         bias[self.width : 2 * self.width] = logits
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """See MemoryModule."""
         hidden, cells = state.split(self.width, dim=1)
         total = self.inputs(self.encoder(x)) + self.memory(hidden)
         kept, forgotten, shown, new = total.chunk(4, dim=1)
@@ -313,5 +305,5 @@ class _LSTMCell(torch.autograd.Function):
         return of_total, product(of_total.T, _before(hidden, counts)), of_total.sum(0), None
 
 
-GRU.cell = _GRUCell
-LSTM.cell = _LSTMCell
+GRUModule.cell = _GRUCell
+LSTMModule.cell = _LSTMCell

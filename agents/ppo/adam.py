@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 
-class Adam:
+class FusedAdam:
     """`torch.optim.Adam` with `fused=True`, to the bit.
 
     Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 1.

@@ -10,7 +10,7 @@ import numpy as np
 from workflow_rl.agents.trajectory import FloatArray
 
 
-class Episodes(NamedTuple):
+class ValuedEpisodes(NamedTuple):
     """`N` episodes of the same length as an estimator of advantages sees them, float64.
 
     reward, value: [T, N], both in units of scaled reward. bootstrap_value: [N], the value of the
@@ -27,18 +27,18 @@ class Episodes(NamedTuple):
     ratio: FloatArray
 
 
-Estimator: TypeAlias = Callable[[Episodes], tuple[FloatArray, FloatArray]]
+Estimator: TypeAlias = Callable[[ValuedEpisodes], tuple[FloatArray, FloatArray]]
 """Returns the advantages [T, N] and the critic's targets [T, N]. It never looks beyond an episode's
 end."""
 
 
-def gae(episodes: Episodes) -> tuple[FloatArray, FloatArray]:
+def gae(episodes: ValuedEpisodes) -> tuple[FloatArray, FloatArray]:
     """Estimate by `generalized_advantages`. The targets are advantage + value."""
     advantage = generalized_advantages(*episodes[:5])
     return advantage, advantage + episodes.value
 
 
-def gae_with_vtrace(episodes: Episodes) -> tuple[FloatArray, FloatArray]:
+def gae_with_vtrace(episodes: ValuedEpisodes) -> tuple[FloatArray, FloatArray]:
     """Estimate by `vtrace`."""
     return vtrace(*episodes)
 
@@ -81,8 +81,8 @@ def vtrace(
 
     Espeholt et al. 2018, "IMPALA".
 
-    ratio: [T] or [T, N], see `Episodes`. trace_decay: lambda. The other arguments, the shapes of
-    what is returned, and the end: see `generalized_advantages`.
+    ratio: [T] or [T, N], see `ValuedEpisodes`. trace_decay: lambda. The other arguments, the shapes
+    of what is returned, and the end: see `generalized_advantages`.
 
     With rho_t = min(1, ratio_t) and c_t = lambda * rho_t (rho_bar = c_bar = 1, lambda as in
     remark 2), equation 1 in the recursive form of remark 1 gives the target v_t = V_t + e_t:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from workflow_rl.agents import saved
-from workflow_rl.agents.algorithm import Agent, DivergedError
+from workflow_rl.agents.algorithm import DivergedError, LearningAgent
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Distribution, to_plain
 from workflow_rl.agents.policies.entity_layout import EntityLayout
@@ -27,7 +27,7 @@ from workflow_rl.agents.policies.numpy_policy import (
     normalised_obs,
 )
 from workflow_rl.agents.policies.torch_distributions import log_prob_and_entropy
-from workflow_rl.agents.ppo.adam import Adam
+from workflow_rl.agents.ppo.adam import FusedAdam
 from workflow_rl.agents.ppo.advantages import Estimator, gae, gae_with_vtrace
 from workflow_rl.agents.ppo.batch import distinct_rows, make_batch, stack_obs, stack_sequences
 from workflow_rl.agents.ppo.config import Annealed, PPOConfig
@@ -55,7 +55,7 @@ PolicyLoss: TypeAlias = Callable[[Tensor, Tensor, float], Tensor]
 ValueLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
-class PPOAgent(Agent):
+class PPOAgent(LearningAgent):
     """The learner: an actor-critic, its optimizer, and the number of updates they have seen.
 
     obs_moments, return_scale: the running statistics that observations and rewards are normalised
@@ -115,7 +115,7 @@ class PPOAgent(Agent):
         shown = obs_dim + n_further, self.network.critic_network.alike
         self.obs_moments = RunningMoments(*shown) if config.normalise_obs else None
         self.return_scale = ReturnScale(config.discount) if config.normalise_returns else None
-        self.optimizer = Adam(self.network.parameters(), config.learning_rate, eps=1e-5)
+        self.optimizer = FusedAdam(self.network.parameters(), config.learning_rate, eps=1e-5)
         self.advantages: Estimator = gae if config.correction == "none" else gae_with_vtrace
 
     def policy_parameters(self) -> PolicyParameters:
@@ -349,7 +349,6 @@ class PPOAgent(Agent):
         return self.value_loss(own, minibatch.steps.return_)
 
     def state_dict(self) -> dict[str, Any]:
-        """See Agent."""
         state = {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -372,7 +371,6 @@ class PPOAgent(Agent):
         return {name: one for name, one in both.items() if one is not None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See Agent."""
         if self.entities is not None and state.get("entities") != self.entities.to_plain():
             raise ValueError("its entities are others")
         self._load_policy(state)
@@ -381,8 +379,8 @@ class PPOAgent(Agent):
         self.seed = saved.saved_number(state, "seed")
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
-        """Take weights and running statistics alone from a `state_dict()`: see Agent. A network on
-        entities may have learned with another number of them."""
+        """Take weights and running statistics alone from a `state_dict()`. A network on entities
+        may have learned with another number of them."""
         if self.entities is not None:
             state = saved.for_entities(state, self.entities, self.distribution)
         self._load_policy(state)

@@ -36,7 +36,6 @@ class PPO(Algorithm):
     to_lower = ("learning_rate", "reward_scale", "max_grad_norm")
 
     def distribution(self, spaces: Spaces, settings: Settings) -> Distribution:
-        """See Algorithm."""
         assert isinstance(settings, PPOConfig)
         if spaces.team is None and settings.policy_of:
             raise ConfigError("policy_of", "this environment has one agent: leave it out")
@@ -105,7 +104,6 @@ class PPO(Algorithm):
         return (*self.metrics, DECISIONS, *(each if len(names) > 1 else ()))
 
     def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> Parameters:
-        """See Algorithm."""
         assert isinstance(settings, PPOConfig)
         if "team" in state:
             layout = team_layout(state["team"])
@@ -123,7 +121,6 @@ class PPO(Algorithm):
     def saved_critic(
         self, settings: Settings, state: Mapping[str, Any]
     ) -> tuple[PolicyParameters, float]:
-        """See Algorithm."""
         assert isinstance(settings, PPOConfig)
         if "team" in state:
             raise ValueError("a team has a critic for each policy")
@@ -135,7 +132,6 @@ class PPO(Algorithm):
         return _normalising(critic, state), unit
 
     def max_policy_lag(self, settings: Settings) -> int | None:
-        """See Algorithm."""
         assert isinstance(settings, PPOConfig)
         return settings.max_policy_lag
 

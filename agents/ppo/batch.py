@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.agents.ppo.advantages import Episodes, Estimator, gae
+from workflow_rl.agents.ppo.advantages import Estimator, ValuedEpisodes, gae
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.agents.trajectory import FloatArray, Trajectory
 
@@ -148,11 +148,11 @@ def make_batch(
         durations: list[Any] = [trajectory.durations for trajectory in trajectories]
         over = discount ** np.concatenate(durations)
     for length in np.unique(lengths):
-        # Episodes of one length together: a loop of Python over all steps takes as long as a
+        # ValuedEpisodes of one length together: a loop of Python over all steps takes as long as a
         # gradient step.
         alike = np.flatnonzero(lengths == length)
         steps = ends[alike] - length + np.arange(length)[:, None]
-        episodes = Episodes(
+        episodes = ValuedEpisodes(
             reward[steps], value[steps], bootstrap[alike], over[steps], gae_lambda, ratio[steps]
         )
         advantage[steps], return_[steps] = _checked(estimate(episodes), steps.shape)

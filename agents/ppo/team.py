@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.agents.algorithm import Agent
+from workflow_rl.agents.algorithm import LearningAgent
 from workflow_rl.agents.policies.distributions import Categorical, Distribution, to_plain
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.agents.ppo.agent import PPOAgent
@@ -37,7 +37,7 @@ def _of_all_learners(name: str) -> Any:
     return property(get, give)
 
 
-class TeamAgent(Agent):
+class TeamAgent(LearningAgent):
     """Learns each policy of a team from the decisions of the policy's agents.
 
     policy_loss, value_loss, advantages: see PPOAgent.
@@ -81,7 +81,7 @@ class TeamAgent(Agent):
         return TeamParameters(self.layout, self.policies, parameters)
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> TeamMetrics:
-        """Learn from joint trajectories: see Agent."""
+        """Learn from joint trajectories: see LearningAgent."""
         of: dict[str, list[Trajectory]] = {name: [] for name in self.policies}
         for joint in trajectories:
             for name, own in split(
@@ -99,7 +99,7 @@ class TeamAgent(Agent):
         return TeamMetrics(whole, sum(weights), updated if len(self.policies) > 1 else {})
 
     def state_dict(self) -> dict[str, Any]:
-        """See Agent. "learners" holds what each policy's learner has besides its weights."""
+        """Return the state. "learners" holds what each policy's learner has besides its weights."""
         states = {name: learner.state_dict() for name, learner in self.learners.items()}
         return {
             "network": {
@@ -115,7 +115,6 @@ class TeamAgent(Agent):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See Agent."""
         self._require_same_team(state)
         for name, learner in self.learners.items():
             learner.load_state_dict(learner_state(state, name))
@@ -123,7 +122,6 @@ class TeamAgent(Agent):
         self.seed = saved_number(state, "seed")
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
-        """See Agent."""
         self._require_same_team(state)
         for name, learner in self.learners.items():
             learner.load_policy(learner_state(state, name))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.agents.algorithm import Agent, DivergedError, Metrics, Series
+from workflow_rl.agents.algorithm import DivergedError, LearningAgent, Metrics, Series
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Distribution, SquashedGaussian, to_plain
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
@@ -36,7 +36,7 @@ def target_entropy(distribution: Distribution, asked: float | None) -> float:
     return math.log(distribution.n_outputs) * (0.4 if asked is None else asked)
 
 
-class SACAgent(Agent):
+class SACAgent(LearningAgent):
     """A soft actor-critic and the real steps that it remembers.
 
     Everything random follows from `seed` and the number of updates: two agents that are given the
@@ -76,7 +76,7 @@ class SACAgent(Agent):
         return self.network.policy_parameters()
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> Metrics:
-        """Learn from a rollout: see Agent. Returns SACMetrics."""
+        """Learn from a rollout: see LearningAgent. Returns SACMetrics."""
         random = np.random.default_rng([self.seed, self.policy_version])
         steps = transitions_of(trajectories)
         self.replay.add(steps)
@@ -157,7 +157,7 @@ class SACAgent(Agent):
         self.seed = saved_number(state, "seed")
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
-        """Take the weights alone from a `state_dict()`, PPO's too. Raises: see Agent."""
+        """Take the weights alone from a `state_dict()`, PPO's too. Raises: see LearningAgent."""
         require_distribution(state, self.distribution)
         if "obs_moments" in state or "return_scale" in state:
             raise ValueError("it normalises observations or rewards, which this algorithm does not")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import fields
 
-from workflow_rl.agents.algorithm import Agent, Algorithm
+from workflow_rl.agents.algorithm import Algorithm, LearningAgent
 from workflow_rl.agents.policies.distributions import Categorical, Distribution, SquashedGaussian
 from workflow_rl.agents.sac.config import SACConfig
 from workflow_rl.agents.sac.metrics import SACMetrics
@@ -57,7 +57,7 @@ class SAC(Algorithm):
 
     def make(
         self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
-    ) -> Agent:
+    ) -> LearningAgent:
         from workflow_rl.agents.sac.agent import SACAgent
 
         assert isinstance(settings, SACConfig)

@@ -26,7 +26,7 @@ from workflow_rl.agents.policies.distributions import (
 )
 from workflow_rl.agents.policies.networks import MLP
 from workflow_rl.agents.replay import Transitions
-from workflow_rl.agents.sac.stacked_mlp import Adam, StackedMLP, fill_array
+from workflow_rl.agents.sac.stacked_mlp import NumpyAdam, StackedMLP, fill_array
 
 FIRST_TEMPERATURE = 0.1
 TEMPERATURE_LEARNING_RATE = 3e-3
@@ -288,10 +288,10 @@ class SoftActorCritic:
         self.targets = StackedMLP(critic, pair, layer_norm)
         self.log_temperature = np.array([math.log(FIRST_TEMPERATURE)], np.float32)
         self.optimizers = {
-            "actor": Adam(self.actor.flat, learning_rate, ADAM_EPS),
-            "value": Adam(self.value.flat, learning_rate, ADAM_EPS),
-            "critics": Adam(self.critics.flat, learning_rate, ADAM_EPS),
-            "temperature": Adam(self.log_temperature, TEMPERATURE_LEARNING_RATE, ADAM_EPS),
+            "actor": NumpyAdam(self.actor.flat, learning_rate, ADAM_EPS),
+            "value": NumpyAdam(self.value.flat, learning_rate, ADAM_EPS),
+            "critics": NumpyAdam(self.critics.flat, learning_rate, ADAM_EPS),
+            "temperature": NumpyAdam(self.log_temperature, TEMPERATURE_LEARNING_RATE, ADAM_EPS),
         }
 
     def read(self) -> None:

@@ -195,7 +195,7 @@ def _before_normal(normal: Normal, derivatives: FloatArray) -> FloatArray:
     return (derivatives - mean - normal.sums * along) * normal.inverse
 
 
-class Adam:
+class NumpyAdam:
     """Adam: Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 1.
 
     With `weight_decay`, AdamW: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization".

@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 
 from workflow_rl.agents import algorithm as algorithms
-from workflow_rl.agents.algorithm import Agent, Algorithm
+from workflow_rl.agents.algorithm import Algorithm, LearningAgent
 from workflow_rl.agents.network_settings import NetworkSettings
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Categorical, to_plain
@@ -36,7 +36,7 @@ class ReinforceMetrics(NamedTuple):
     policy_loss: float
 
 
-class ReinforceAgent(Agent):
+class ReinforceAgent(LearningAgent):
     """Williams 1992, without a baseline. The critic learns nothing."""
 
     def __init__(self, config: ReinforceConfig, spaces: Spaces, seed: int) -> None:
@@ -91,7 +91,7 @@ class Reinforce(Algorithm):
 
     def make(
         self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
-    ) -> Agent:
+    ) -> LearningAgent:
         assert isinstance(settings, ReinforceConfig)
         return ReinforceAgent(settings, spaces, seed)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from workflow_rl.agents.algorithm import Agent, find
+from workflow_rl.agents.algorithm import LearningAgent, find
 from workflow_rl.agents.policies.network import NetworkError
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.spaces import Spaces
@@ -24,7 +24,7 @@ from workflow_rl.runs.config import ConfigError, TrainConfig
 LATEST = "checkpoint.pt"
 
 
-def make_agent(config: TrainConfig) -> Agent:
+def make_agent(config: TrainConfig) -> LearningAgent:
     """Return the agent that a run begins with.
 
     Raises ConfigError if its device is missing, or its network does not do what it must.
@@ -73,7 +73,7 @@ def usable_device(config: TrainConfig) -> str:
     return config.device
 
 
-def restored_agent(agent: Agent, checkpoint: Checkpoint, path: Path) -> None:
+def restored_agent(agent: LearningAgent, checkpoint: Checkpoint, path: Path) -> None:
     """Give the agent a checkpoint's state. Raises CheckpointError, naming `path`."""
     try:
         agent.load_state_dict(checkpoint.agent)
@@ -84,7 +84,7 @@ def restored_agent(agent: Agent, checkpoint: Checkpoint, path: Path) -> None:
         raise CheckpointError(f"{path} does not fit its config: {reason}") from None
 
 
-def load_memory(agent: Agent, checkpoint: Checkpoint, run_path: Path) -> None:
+def load_memory(agent: LearningAgent, checkpoint: Checkpoint, run_path: Path) -> None:
     """Give the agent the steps that it remembers, if it remembers any. Raises CheckpointError.
 
     checkpoint: the latest of the run in `run_path`.
@@ -108,7 +108,7 @@ def load_memory(agent: Agent, checkpoint: Checkpoint, run_path: Path) -> None:
         raise CheckpointError(f"{path} cannot be gone on with: {error}") from None
 
 
-def begin_with(agent: Agent, checkpoint: Checkpoint, config: TrainConfig) -> None:
+def begin_with(agent: LearningAgent, checkpoint: Checkpoint, config: TrainConfig) -> None:
     """Give the agent of a run the weights of another run's agent. Raises CheckpointError."""
     _require_same_function(checkpoint, config)
     try:

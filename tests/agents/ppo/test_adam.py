@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from workflow_rl.agents.ppo.adam import Adam
+from workflow_rl.agents.ppo.adam import FusedAdam
 
 SHAPES = ((3, 5), (5,), (2, 2))
 GRADIENTS = [
@@ -19,7 +19,7 @@ def parameters() -> list[Tensor]:
     return [torch.ones(shape, requires_grad=True) for shape in SHAPES]
 
 
-def learn(optimizer: Adam | torch.optim.Adam, tensors: list[Tensor], steps: list[int]) -> None:
+def learn(optimizer: FusedAdam | torch.optim.Adam, tensors: list[Tensor], steps: list[int]) -> None:
     """Make such steps. The last parameter has no gradient in the first step of all."""
     for step in steps:
         optimizer.zero_grad()
@@ -35,7 +35,7 @@ def as_torch(tensors: list[Tensor]) -> torch.optim.Adam:
 
 def test_weights_and_state_are_torchs_to_the_bit() -> None:
     ours, theirs = parameters(), parameters()
-    adam, torchs = Adam(ours, 0.01, 1e-5), as_torch(theirs)
+    adam, torchs = FusedAdam(ours, 0.01, 1e-5), as_torch(theirs)
     learn(adam, ours, [0, 1, 2])
     learn(torchs, theirs, [0, 1, 2])
     adam.learning_rate = torchs.param_groups[0]["lr"] = 0.002
@@ -55,7 +55,7 @@ def test_it_goes_on_from_what_torchs_kept() -> None:
     ours, theirs = parameters(), parameters()
     torchs = as_torch(theirs)
     learn(torchs, theirs, [0, 1])
-    adam, kept = Adam(ours, 0.01, 1e-5), copy.deepcopy(torchs.state_dict())
+    adam, kept = FusedAdam(ours, 0.01, 1e-5), copy.deepcopy(torchs.state_dict())
     adam.load_state_dict(torchs.state_dict())
     with torch.no_grad():
         for one, other in zip(ours, theirs, strict=True):
@@ -68,14 +68,14 @@ def test_it_goes_on_from_what_torchs_kept() -> None:
 
 @pytest.mark.parametrize("number", [-1, len(SHAPES), "0", True])
 def test_a_parameter_that_is_not_there_is_refused(number: object) -> None:
-    adam = Adam(parameters(), 0.01, 1e-5)
+    adam = FusedAdam(parameters(), 0.01, 1e-5)
     with pytest.raises(ValueError, match="another network"):
         adam.load_state_dict({"state": {number: {}}})
 
 
 def test_without_a_gradient_nothing_is_learned() -> None:
     tensors = parameters()
-    adam = Adam(tensors, 0.01, 1e-5)
+    adam = FusedAdam(tensors, 0.01, 1e-5)
     adam.step()
     assert all(torch.equal(*pair) for pair in zip(tensors, parameters(), strict=True))
     assert adam.state == {}

@@ -17,7 +17,7 @@ from tests.agents.ppo.small_agents import (
     weights,
 )
 from workflow_rl.agents.policies.distributions import Categorical
-from workflow_rl.agents.ppo.advantages import Episodes
+from workflow_rl.agents.ppo.advantages import ValuedEpisodes
 from workflow_rl.agents.ppo.algorithm import PPO
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.agents.spaces import Spaces
@@ -27,7 +27,7 @@ from workflow_rl.agents.trajectory import Trajectory
 Pair = tuple[np.ndarray, np.ndarray]
 
 
-def own_gae(episodes: Episodes) -> Pair:
+def own_gae(episodes: ValuedEpisodes) -> Pair:
     """Schulman et al. 2016, equation 16, a step of an episode at a time."""
     advantage = np.empty_like(episodes.reward)
     for n, after in enumerate(episodes.bootstrap_value):
@@ -40,7 +40,7 @@ def own_gae(episodes: Episodes) -> Pair:
     return advantage, advantage + episodes.value
 
 
-def own_vtrace(episodes: Episodes) -> Pair:
+def own_vtrace(episodes: ValuedEpisodes) -> Pair:
     """Espeholt et al. 2018, equation 1 and remark 1, a step of an episode at a time."""
     advantage, target = np.empty_like(episodes.reward), episodes.value.copy()
     for n, after in enumerate(episodes.bootstrap_value):
@@ -104,7 +104,7 @@ def test_an_own_estimator_serves_every_policy_of_a_team(policy_of: str) -> None:
     ours, own = (PPO().make(settings, spaces, 0, "cpu", 1) for _ in range(2))
     durations = set()
 
-    def noting(episodes: Episodes) -> Pair:
+    def noting(episodes: ValuedEpisodes) -> Pair:
         durations.update(episodes.discount.ravel().tolist())
         return own_gae(episodes)
 
@@ -126,7 +126,7 @@ def test_the_two_lambdas_of_the_example_by_hand() -> None:
     )
     reward, value = np.array([[1.0], [2.0], [3.0]]), np.array([[4.0], [2.0], [8.0]])
     discount, ratio = np.full((3, 1), 0.5), np.ones((3, 1))
-    episodes = Episodes(reward, value, np.array([6.0]), discount, 0.5, ratio)
+    episodes = ValuedEpisodes(reward, value, np.array([6.0]), discount, 0.5, ratio)
     advantage, target = agent.advantages(episodes)
     assert advantage.tolist() == [[-1.125], [3.5], [-2.0]]
     assert target.tolist() == [[3.5], [5.0], [6.0]]

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from workflow_rl.agents.policies.networks import MLP
-from workflow_rl.agents.sac.stacked_mlp import Adam, StackedMLP, fill_array
+from workflow_rl.agents.sac.stacked_mlp import NumpyAdam, StackedMLP, fill_array
 
 
 def network(activation: str = "relu") -> MLP:
@@ -100,7 +100,7 @@ def test_the_weights_of_one_are_kept() -> None:
 def test_adam_is_torchs(weight_decay: float) -> None:
     start, gradients = inputs(20), np.random.default_rng(1).normal(size=(5, 20))
     ours, theirs = start.copy(), torch.from_numpy(start.copy()).requires_grad_()
-    adam = Adam(ours, 0.1, eps=1e-3, weight_decay=weight_decay)
+    adam = NumpyAdam(ours, 0.1, eps=1e-3, weight_decay=weight_decay)
     torchs = torch.optim.AdamW([theirs], lr=0.1, eps=1e-3, weight_decay=weight_decay)
     for gradient in gradients.astype(np.float32):
         adam.step(gradient)
@@ -110,7 +110,7 @@ def test_adam_is_torchs(weight_decay: float) -> None:
 
 
 def test_a_loaded_adam_goes_on_alike() -> None:
-    one, other = Adam(inputs(4), 0.1), Adam(inputs(4), 0.1)
+    one, other = NumpyAdam(inputs(4), 0.1), NumpyAdam(inputs(4), 0.1)
     one.step(np.ones(4, np.float32))
     other.parameters[...] = one.parameters
     other.load_state_dict(copy.deepcopy(one.state_dict()))

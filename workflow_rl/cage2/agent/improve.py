@@ -169,7 +169,7 @@ def learned(
     """
     import torch
 
-    from workflow_rl.agents.ppo.adam import Adam
+    from workflow_rl.agents.ppo.adam import FusedAdam
 
     torch.set_num_threads(1)
     layers: list[torch.nn.Module] = []
@@ -181,7 +181,7 @@ def learned(
     network = torch.nn.Sequential(*layers[:-1])
     x, y = torch.tensor(states, dtype=torch.float32), torch.tensor(choices)
     importance = torch.tensor(np.maximum(np.sqrt(weights), LEAST_WEIGHT), dtype=torch.float32)
-    optimizer = Adam(network.parameters(), LEARNING_RATE, 1e-8)
+    optimizer = FusedAdam(network.parameters(), LEARNING_RATE, 1e-8)
     generator = torch.Generator().manual_seed(0)
     for step in tqdm(range(N_STEPS_OF_LEARNING), desc="learning", unit="step", disable=None):
         optimizer.learning_rate = LEARNING_RATE * (1 - 0.99 * step / N_STEPS_OF_LEARNING)

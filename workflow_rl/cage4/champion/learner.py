@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from workflow_rl.agents.ppo.adam import Adam
+from workflow_rl.agents.ppo.adam import FusedAdam
 from workflow_rl.cage4.agent.champion_network import POOLED, SHAPES, Weights
 from workflow_rl.cage4.agent.memory import CLOCK, END, N_CLOCK
 from workflow_rl.cage4.agent.views import N_SEEN
@@ -71,8 +71,8 @@ class NetworkLearner:
             torch.nn.Linear(CRITIC_HIDDEN, 1),
         )
         self._steps = {
-            "actor": Adam(self.w.values(), config.learning_rate, 1e-5),
-            "critic": Adam(self.critic.parameters(), config.critic_learning_rate, 1e-8),
+            "actor": FusedAdam(self.w.values(), config.learning_rate, 1e-5),
+            "critic": FusedAdam(self.critic.parameters(), config.critic_learning_rate, 1e-8),
         }
 
     @property
@@ -146,7 +146,7 @@ class NetworkLearner:
     def copy(self, episodes: Episodes) -> float:
         """Learn to do as the teacher did. Returns the last epoch's mean loss."""
         hosts, context, options, chosen, _, weight, _ = self._decisions(episodes)
-        steps = Adam(self.w.values(), self.config.copy_learning_rate, 1e-8)
+        steps = FusedAdam(self.w.values(), self.config.copy_learning_rate, 1e-8)
         for _ in range(self.config.copy_epochs):
             losses = []
             for part in torch.randperm(len(chosen)).split(self.config.copy_minibatch_size):

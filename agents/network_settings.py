@@ -7,13 +7,16 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from workflow_rl.agents.policies.networks import ACTIVATIONS, NETWORKS
-from workflow_rl.agents.policies.own_network import kind_of
 from workflow_rl.agents.settings import ConfigError, LayerSizes, OneOf, Positive, Settings, Share
 
 
 def _name_of(network: Any) -> Any:
     """Return the name of a user's own class, which becomes known by it."""
-    return kind_of(network) if isinstance(network, type) else network
+    if not isinstance(network, type):
+        return network
+    from workflow_rl.agents.policies.own_network import kind_of
+
+    return kind_of(network)
 
 
 class NetworkSettings(Settings):

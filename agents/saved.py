@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workflow_rl.agents.network_settings import NetworkSettings
 from workflow_rl.agents.policies.distributions import Distribution, from_plain, to_plain
-from workflow_rl.agents.policies.entity_layout import EntityLayout, carried, layout_of
 from workflow_rl.agents.policies.networks import NETWORKS, Layers
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.entity_layout import EntityLayout
 
 
 def saved_number(state: Mapping[str, Any], name: str) -> int:
@@ -121,6 +123,8 @@ def _network_args(
     """Return the further fields of the description of the "actor" or the "critic"."""
     args, kind = settings.network_args, NETWORKS[settings.network]
     if kind.needs_entities:
+        from workflow_rl.agents.policies.entity_layout import layout_of
+
         args = {**args, "layout": layout_of(state["entities"]).to_plain()}
     return kind.critics_args(args, saved_further(state)) if part == "critic" else args
 
@@ -136,6 +140,8 @@ def for_entities(
 
     Raises ValueError if the same weights cannot play with them.
     """
+    from workflow_rl.agents.policies.entity_layout import carried, layout_of
+
     before = layout_of(state["entities"])
     before.demand_like(own)
     changed: dict[str, Any] = {"distribution": to_plain(distribution)}

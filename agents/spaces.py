@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from workflow_rl.agents.policies.distributions import Bounds, Distribution
-from workflow_rl.agents.policies.entity_layout import EntityLayout
-from workflow_rl.agents.team import TeamLayout
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.entity_layout import EntityLayout
+    from workflow_rl.agents.team import TeamLayout
 
 
 class Spaces(NamedTuple):

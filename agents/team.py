@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.entity_layout import MOST
+from workflow_rl.agents.policies.network import MOST
 from workflow_rl.agents.trajectory import Trajectory
 
 ABSENT, BUSY, ACTS, CUT_OFF = 0, 1, 2, 3

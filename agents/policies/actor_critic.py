@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,9 @@ from workflow_rl.agents.policies.masks import torch_masked
 from workflow_rl.agents.policies.network import Network
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
-from workflow_rl.agents.policies.torch_memory import Packed
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.torch_memory import Packed
 
 
 class ActorCritic(nn.Module):
@@ -97,12 +99,12 @@ class ActorCritic(nn.Module):
         """Return what a network sees of observations, and their masks, if they have any."""
         if not self.masked and not self.n_further:
             return obs, None
-        rows = obs.rows if isinstance(obs, Packed) else obs
+        rows = obs if isinstance(obs, Tensor) else obs.rows
         mask = rows[:, self.critic_network.n_inputs :] if self.masked else None
         seen = rows[:, : network.n_inputs]
         if mask is not None and network.sees_mask:
             seen = torch.cat([seen, mask], dim=1)
-        return (obs._replace(rows=seen) if isinstance(obs, Packed) else seen), mask
+        return (seen if isinstance(obs, Tensor) else obs._replace(rows=seen)), mask
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """Return the parameters that learn together, by what they compute."""

@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.agents.policies.network import MOST
+
 Table = NDArray[np.int64]
 
-MOST = 1_000_000
 TABLES = ("features", "actions", "present", "traits")
 
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Shape: TypeAlias = tuple[int, ...]
 
+MOST = 1_000_000
+"""Numbers of an observation, and actions, that a file may speak of."""
+
 
 def relu(x: FloatArray) -> FloatArray:
     """max(x, 0), elementwise."""

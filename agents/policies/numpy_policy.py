@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,11 @@ from workflow_rl.agents.policies.distributions import (
     Prepared,
     Rows,
 )
-from workflow_rl.agents.policies.entity_layout import EntityLayout, carried, layout_of
 from workflow_rl.agents.policies.masks import masked
 from workflow_rl.agents.policies.networks import NETWORKS, Layers, Network
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.entity_layout import EntityLayout
 
 REMEMBERED_OBSERVATIONS = 16_384
 REMEMBERED_BYTES = 1024
@@ -113,6 +115,8 @@ class PolicyParameters(NamedTuple):
 
         Raises ValueError if the entities are described by other numbers, or have other verbs.
         """
+        from workflow_rl.agents.policies.entity_layout import carried, layout_of
+
         before = layout_of(self.network_args["layout"])
         before.demand_like(entities)
         args = {**self.network_args, "layout": entities.to_plain()}

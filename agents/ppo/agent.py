@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -19,7 +19,6 @@ from workflow_rl.agents import saved
 from workflow_rl.agents.algorithm import DivergedError, LearningAgent
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Distribution, to_plain
-from workflow_rl.agents.policies.entity_layout import EntityLayout
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import (
     PolicyParameters,
@@ -29,7 +28,7 @@ from workflow_rl.agents.policies.numpy_policy import (
 from workflow_rl.agents.policies.torch_distributions import log_prob_and_entropy
 from workflow_rl.agents.ppo.adam import FusedAdam
 from workflow_rl.agents.ppo.advantages import Estimator, gae, gae_with_vtrace
-from workflow_rl.agents.ppo.batch import distinct_rows, make_batch, stack_obs, stack_sequences
+from workflow_rl.agents.ppo.batch import distinct_rows, make_batch, stack_obs
 from workflow_rl.agents.ppo.config import Annealed, PPOConfig
 from workflow_rl.agents.ppo.losses import (
     approximate_kl,
@@ -43,13 +42,16 @@ from workflow_rl.agents.ppo.metrics import PPOMetrics
 from workflow_rl.agents.ppo.minibatches import (
     Minibatch,
     RolloutObs,
-    RolloutSequences,
     TensorBatch,
     minibatches,
 )
 from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoments
 from workflow_rl.agents.torch_threads import set_threads
 from workflow_rl.agents.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.entity_layout import EntityLayout
+    from workflow_rl.agents.ppo.sequences import RolloutSequences
 
 PolicyLoss: TypeAlias = Callable[[Tensor, Tensor, float], Tensor]
 ValueLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -187,6 +189,8 @@ class PPOAgent(LearningAgent):
     ) -> tuple[RolloutObs | RolloutSequences, np.ndarray, np.ndarray]:
         """Return the observations, the rows of them that were acted on [B], and the last ones."""
         if self.network.has_memory:
+            from workflow_rl.agents.ppo.sequences import RolloutSequences, stack_sequences
+
             rows, lengths, acted, last = stack_sequences(trajectories)
             return RolloutSequences(self._on_device(rows), lengths), acted, last
         obs, last_obs = stack_obs(trajectories)

@@ -9,18 +9,18 @@ from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.policies.distributions import Distribution
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
-from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.ppo.metrics import DECISIONS, OF_EACH_POLICY, PPOMetrics
 from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoments
-from workflow_rl.agents.saved import learner_state, saved_policy
+from workflow_rl.agents.saved import saved_policy
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.agents.spaces import Spaces
-from workflow_rl.agents.team import PolicyMap, TeamLayout, policy_map, team_layout
 
 if TYPE_CHECKING:
+    from workflow_rl.agents.policies.team_policy import TeamParameters
     from workflow_rl.agents.ppo.agent import PPOAgent
     from workflow_rl.agents.ppo.team import TeamAgent
+    from workflow_rl.agents.team import PolicyMap, TeamLayout
 
 
 class PPO(Algorithm):
@@ -106,16 +106,7 @@ class PPO(Algorithm):
     def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> Parameters:
         assert isinstance(settings, PPOConfig)
         if "team" in state:
-            layout = team_layout(state["team"])
-            policies = _policies(settings, layout)
-            states = {name: learner_state(state, name) for name in policies}
-            members = {
-                name: _normalising(saved_policy(settings, one), one) for name, one in states.items()
-            }
-            team = TeamParameters(layout, policies, members)
-            if not team.fits():
-                raise RuntimeError("a network of another team")
-            return team
+            return _saved_team(settings, state)
         return _normalising(saved_policy(settings, state), state)
 
     def saved_critic(
@@ -143,11 +134,28 @@ def _normalising(parameters: PolicyParameters, state: Mapping[str, Any]) -> Poli
     n_inputs = parameters.described().n_inputs
     moments = RunningMoments(n_inputs + parameters.n_further)
     moments.load_state_dict(state["obs_moments"])
-    mean, scale = (one[:n_inputs] for one in moments.mean_and_scale())
-    return parameters._replace(obs_mean=mean, obs_scale=scale)
+    mean, scale = moments.mean_and_scale()
+    return parameters._replace(obs_mean=mean[:n_inputs], obs_scale=scale[:n_inputs])
+
+
+def _saved_team(settings: PPOConfig, state: Mapping[str, Any]) -> TeamParameters:
+    from workflow_rl.agents.policies.team_policy import TeamParameters
+    from workflow_rl.agents.saved import learner_state
+    from workflow_rl.agents.team import team_layout
+
+    layout = team_layout(state["team"])
+    policies = _policies(settings, layout)
+    states = {name: learner_state(state, name) for name in policies}
+    members = {name: _normalising(saved_policy(settings, of), of) for name, of in states.items()}
+    team = TeamParameters(layout, policies, members)
+    if not team.fits():
+        raise RuntimeError("a network of another team")
+    return team
 
 
 def _policies(settings: PPOConfig, team: TeamLayout) -> PolicyMap:
+    from workflow_rl.agents.team import policy_map
+
     try:
         return policy_map(team, settings.policy_of)
     except ValueError as error:

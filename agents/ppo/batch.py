@@ -49,48 +49,6 @@ def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return rows[[where[key] for key in place]], index
 
 
-def stack_sequences(
-    trajectories: Sequence[Trajectory],
-) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the observations of trajectories as sequences, one after another.
-
-    Returns the rows [R, D]: of each trajectory those seen again before its first step, those acted
-    on, and the last one. Then the number of rows of each sequence [N], the rows acted on [B], and
-    the last rows [N].
-    """
-    before = [one.obs[:0] if one.seen_before is None else one.seen_before for one in trajectories]
-    rows = np.concatenate(
-        [
-            part
-            for early, one in zip(before, trajectories, strict=True)
-            for part in (early, one.obs, one.last_obs[None])
-        ]
-    )
-    n_steps = np.array([one.length for one in trajectories])
-    lengths = np.array([len(early) for early in before]) + n_steps + 1
-    last = np.cumsum(lengths) - 1
-    acted = np.concatenate([np.arange(end - n, end) for end, n in zip(last, n_steps, strict=True)])
-    return rows, lengths, acted, last
-
-
-def in_time_order(
-    lengths: NDArray[np.int64], chosen: NDArray[np.int64], without_last: int = 0
-) -> tuple[NDArray[np.int64], tuple[int, ...]]:
-    """Return the rows of some sequences in the order of time, and how many there are at each time:
-    see `torch_memory.Packed`.
-
-    lengths: [N], of all sequences, which lie one after another. without_last: how many rows at the
-    end of each sequence are left out.
-    """
-    first = (np.cumsum(lengths) - lengths)[chosen]
-    length = lengths[chosen] - without_last
-    order = np.argsort(-length, kind="stable")
-    first, length = first[order], length[order]
-    counts = (length[:, None] > np.arange(length[0])).sum(axis=0)
-    rows = [first[:n] + t for t, n in enumerate(counts.tolist())]
-    return np.concatenate(rows), tuple(counts.tolist())
-
-
 def in_parts(
     sizes: NDArray[np.int64], n_parts: int, shuffle: np.random.Generator
 ) -> list[NDArray[np.int64]]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from workflow_rl.agents.policies.torch_memory import Packed
-from workflow_rl.agents.ppo.batch import in_parts, in_time_order, whole_observations
+from workflow_rl.agents.ppo.batch import whole_observations
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.torch_memory import Packed
+    from workflow_rl.agents.ppo.sequences import RolloutSequences
 
 
 class TensorBatch(NamedTuple):
@@ -43,7 +46,7 @@ class TensorBatch(NamedTuple):
         return TensorBatch._make(column[index] for column in self)
 
 
-Compute: TypeAlias = Callable[[Tensor | Packed], Tensor]
+Compute: TypeAlias = "Callable[[Tensor | Packed], Tensor]"
 """Returns what networks compute of observations, a row each."""
 
 
@@ -85,42 +88,6 @@ class RolloutObs(NamedTuple):
         columns = (column[order].tensor_split(n_minibatches) for column in batch)
         for steps in map(TensorBatch._make, zip(*columns, strict=True)):
             yield Minibatch(steps, *self.of(steps.obs_index))
-
-
-class RolloutSequences(NamedTuple):
-    """A rollout's observations for networks with a memory: they see whole sequences.
-
-    rows: float32 [R, D], one sequence after another. lengths: [N], the rows of each. The last row
-    of each is not acted on.
-    """
-
-    rows: Tensor
-    lengths: NDArray[np.int64]
-
-    def computed(self, compute: Compute) -> Tensor:
-        """Return what a network computes of all rows."""
-        packed, place = self._packed(np.arange(len(self.lengths)))
-        return compute(packed)[place]
-
-    def minibatches(
-        self, batch: TensorBatch, n_minibatches: int, whole: bool, shuffle: np.random.Generator
-    ) -> Iterator[Minibatch]:
-        """Yield one pass over the batch, with all steps of a sequence in one minibatch."""
-        sequence = np.repeat(np.arange(len(self.lengths)), self.lengths)
-        of_step = sequence[batch.obs_index.cpu().numpy()]
-        n_steps = np.bincount(of_step, minlength=len(self.lengths))
-        for part in in_parts(n_steps, n_minibatches, shuffle):
-            steps = batch.at(np.flatnonzero(np.isin(of_step, part)))
-            packed, place = self._packed(np.sort(part), without_last=1)
-            yield Minibatch(steps, packed, place[steps.obs_index])
-
-    def _packed(self, chosen: NDArray[np.int64], without_last: int = 0) -> tuple[Packed, Tensor]:
-        """Return some sequences, and the place of each row among theirs, [R]."""
-        rows, counts = in_time_order(self.lengths, chosen, without_last)
-        at = torch.from_numpy(rows).to(self.rows.device)
-        place = torch.zeros(len(self.rows), dtype=torch.int64, device=at.device)
-        place[at] = torch.arange(len(at), device=at.device)
-        return Packed(self.rows[at], counts), place
 
 
 class Minibatch(NamedTuple):

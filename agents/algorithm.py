@@ -155,8 +155,8 @@ class Algorithm(Protocol):
         ConfigError.
         """
         names = self.settings.model_fields.keys() - self.same_everywhere
-        own = {name: value for name, value in environment.items() if name in names}
-        return self.settings(**{**own, **given})
+        of_environment = {name: value for name, value in environment.items() if name in names}
+        return self.settings(**{**of_environment, **given})
 
     def metrics_of(self, settings: Settings, spaces: Spaces) -> tuple[str, ...]:
         """Return the fields of what `LearningAgent.update` returns to a run with these spaces."""

@@ -69,7 +69,7 @@ def where_to_call(module: str, error: Exception) -> str:
 
 def name_meant(module: ModuleType, name: str) -> str:
     """Return a question about a module's function or class with nearly this name, if it has one."""
-    defined = [one for one, value in vars(module).items() if callable(value)]
+    defined = [defined_name for defined_name, value in vars(module).items() if callable(value)]
     meant = get_close_matches(name, defined, 1)
     return f". Did you mean {module.__name__}:{meant[0]}?" if meant else ""
 
@@ -117,8 +117,10 @@ def place_of(module: str, path: Sequence[str]) -> str | None:
         return "built-in"
     spec = PathFinder.find_spec(package, path)
     if spec is None:  # pip adds finders for packages that are installed as editable.
-        others = [one for one in sys.meta_path if one is not PathFinder]
-        specs = (one.find_spec(package, None) for one in others if hasattr(one, "find_spec"))
+        others = [finder for finder in sys.meta_path if finder is not PathFinder]
+        specs = (
+            finder.find_spec(package, None) for finder in others if hasattr(finder, "find_spec")
+        )
         spec = next(filter(None, specs), None)
     if spec is None:
         return None

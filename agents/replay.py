@@ -46,11 +46,13 @@ def joined_transitions(parts: Sequence[Transitions]) -> Transitions:
 def transitions_of(trajectories: Sequence[Trajectory]) -> Transitions:
     """Return the steps of trajectories, in order."""
     parts = []
-    for one in trajectories:
-        terminated = np.zeros(one.length, np.bool_)
-        terminated[-1] = one.terminated
-        next_obs = np.concatenate([one.obs[1:], one.last_obs[None]])
-        parts.append(Transitions(one.obs, one.action, one.reward, next_obs, terminated))
+    for trajectory in trajectories:
+        terminated = np.zeros(trajectory.length, np.bool_)
+        terminated[-1] = trajectory.terminated
+        next_obs = np.concatenate([trajectory.obs[1:], trajectory.last_obs[None]])
+        parts.append(
+            Transitions(trajectory.obs, trajectory.action, trajectory.reward, next_obs, terminated)
+        )
     return joined_transitions(parts)
 
 

@@ -44,10 +44,10 @@ def saved_distribution(state: Mapping[str, Any]) -> Distribution:
     return from_plain(state["distribution"])
 
 
-def require_distribution(state: Mapping[str, Any], own: Distribution) -> None:
+def require_distribution(state: Mapping[str, Any], distribution: Distribution) -> None:
     """Raises ValueError for the state of an agent with other actions."""
-    if saved_distribution(state) != own:
-        raise ValueError(f"it has {saved_distribution(state)}, and this run has {own}")
+    if saved_distribution(state) != distribution:
+        raise ValueError(f"it has {saved_distribution(state)}, and this run has {distribution}")
 
 
 def saved_layers(settings: NetworkSettings, state: Mapping[str, Any], part: str) -> Layers:
@@ -134,7 +134,7 @@ def _is_shared(settings: NetworkSettings) -> bool:
 
 
 def for_entities(
-    state: Mapping[str, Any], own: EntityLayout, distribution: Distribution
+    state: Mapping[str, Any], entities: EntityLayout, distribution: Distribution
 ) -> dict[str, Any]:
     """Return a `state_dict()` of a network on entities, of the same weights for other entities.
 
@@ -143,13 +143,13 @@ def for_entities(
     from workflow_rl.agents.policies.entity_layout import carried, layout_of
 
     before = layout_of(state["entities"])
-    before.demand_like(own)
+    before.demand_like(entities)
     changed: dict[str, Any] = {"distribution": to_plain(distribution)}
     if "obs_moments" in state:
         moments = dict(state["obs_moments"])
         for name in ("mean", "variance"):
             seen, further = np.split(np.array(moments[name]), [before.n_inputs])
-            moments[name] = [*carried(seen, before, own).tolist(), *further.tolist()]
+            moments[name] = [*carried(seen, before, entities).tolist(), *further.tolist()]
         changed["obs_moments"] = moments
     return {**state, **changed}
 
@@ -157,7 +157,7 @@ def for_entities(
 def learner_state(state: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the state of one policy's learner from a team's state."""
     # A policy may be called "zone", and another one "zone/server".
-    longer = tuple(f"{one}/" for one in state["learners"] if one.startswith(f"{name}/"))
+    longer = tuple(f"{other}/" for other in state["learners"] if other.startswith(f"{name}/"))
     network = {
         weight.removeprefix(f"{name}/"): tensor
         for weight, tensor in state["network"].items()

@@ -92,9 +92,9 @@ class Settings(BaseModel):
 def config_error(error: ValidationError, fields: Mapping[str, Any]) -> ConfigError:
     """The first problem of a validation in one line that names the field."""
     problem = error.errors(include_url=False)[0]
-    own = problem.get("ctx", {}).get("error")
-    if isinstance(own, ConfigError):
-        return own
+    cause = problem.get("ctx", {}).get("error")
+    if isinstance(cause, ConfigError):
+        return cause
     name = str(problem["loc"][0]) if problem["loc"] else ""
     if problem["type"] == "extra_forbidden":
         return ConfigError(name, f"there is no such setting: there is {', '.join(fields)}")
@@ -102,9 +102,9 @@ def config_error(error: ValidationError, fields: Mapping[str, Any]) -> ConfigErr
 
 
 def _message(problem: ErrorDetails) -> str:
-    own = problem.get("ctx", {}).get("error")
-    if own is not None:  # The `ValueError` of a validator.
-        return str(own)
+    cause = problem.get("ctx", {}).get("error")
+    if cause is not None:  # The `ValueError` of a validator.
+        return str(cause)
     value = f"{problem['input']!r:.100}"
     what = problem["msg"].removeprefix("Input ").removeprefix("should be ")
     return f"{value} is not allowed: it must be {what}"

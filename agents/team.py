@@ -91,7 +91,7 @@ class TeamLayout:
         end = sum(self.obs_sizes[: agent + 1])
         parts = [rows[:, end - self.obs_sizes[agent] : end]]
         if len(others) > 1:
-            which = np.array([one == agent for one in others], rows.dtype)
+            which = np.array([other == agent for other in others], rows.dtype)
             parts.append(np.broadcast_to(which, (len(rows), len(others))))
         if central:
             parts.append(self.central(rows))
@@ -119,17 +119,17 @@ def policy_map(layout: TeamLayout, policy_of: str) -> PolicyMap:
     rules = [rule.strip().split("=") for rule in policy_of.split(",") if rule.strip()]
     if wrong := [rule for rule in rules if len(rule) != 2 or not all(rule)]:
         raise ValueError(f"{'='.join(wrong[0])!r} is not agent=policy")
-    left = list(layout.agents)
+    unnamed = list(layout.agents)
     for pattern, name in rules:
         of_rule = [agent for agent in layout.agents if fnmatchcase(agent, pattern)]
         if not of_rule:
             raise ValueError(f"{pattern} fits none of the agents {', '.join(layout.agents)}")
-        if not set(of_rule) & set(left):
+        if not set(of_rule) & set(unnamed):
             raise ValueError(
                 f"{pattern}={name} comes too late: earlier rules fit {', '.join(of_rule)}, and the "
                 "first rule counts"
             )
-        left = [agent for agent in left if agent not in of_rule]
+        unnamed = [agent for agent in unnamed if agent not in of_rule]
     spaces = list(zip(layout.obs_sizes, layout.n_actions, strict=True))
     found: dict[str, tuple[int, ...]] = {}
     for k, agent in enumerate(layout.agents):
@@ -164,7 +164,7 @@ def split(
     """
     rows = np.concatenate([joint.obs, joint.last_obs[None]])
     status = layout.status(rows)
-    own = layout.rewards(rows)[1:].astype(np.float64) if layout.own_rewards else None
+    rewards = layout.rewards(rows)[1:].astype(np.float64) if layout.own_rewards else None
     for policy, of in policies.items():
         for k in of:
             decided = np.flatnonzero(status[:-1, k] == ACTS)
@@ -176,7 +176,7 @@ def split(
             seen = layout.seen_by(k, rows, of, central)
             durations = np.diff(np.append(decided, end))
             since = np.arange(decided[0], end) - np.repeat(decided, durations)
-            earned = joint.reward if own is None else own[:, k]
+            earned = joint.reward if rewards is None else rewards[:, k]
             reward = earned[decided[0] : end] * discount**since
             here = status[end, k] != CUT_OFF and joint.terminated
             terminated = bool(here or status[end, k] == ABSENT)

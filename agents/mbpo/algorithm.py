@@ -17,7 +17,7 @@ class MBPO(SAC):
 
     name = "mbpo"
     settings: type[Settings] = MBPOConfig
-    metrics = tuple(one.name for one in fields(MBPOMetrics))
+    metrics = tuple(field.name for field in fields(MBPOMetrics))
     to_lower: tuple[str, ...] = ("learning_rate", "reward_scale", "model_learning_rate")
 
     def make(

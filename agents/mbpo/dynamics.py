@@ -43,7 +43,7 @@ def encoded(distribution: Distribution, action: Actions) -> FloatArray:
         return np.eye(distribution.n_outputs, dtype=np.float32)[action]
     if isinstance(distribution, MultiCategorical):
         parts = zip(distribution.components, action.T, strict=True)
-        return np.concatenate([encoded(one, chosen) for one, chosen in parts], axis=1)
+        return np.concatenate([encoded(component, chosen) for component, chosen in parts], axis=1)
     if isinstance(distribution, SquashedGaussian):
         return distribution.normalised(action)
     return action.astype(np.float32)
@@ -183,7 +183,7 @@ class Dynamics:
 
         def ensemble(n_in: int, n_out: int) -> StackedMLP:
             network = MLP(n_in, config.model_hidden_sizes, n_out, "relu")
-            return StackedMLP(network, [network.module(0.1, one) for one in generators])
+            return StackedMLP(network, [network.module(0.1, generator) for generator in generators])
 
         self.next_obs = ensemble(n_seen, n_next)
         self.outcome = ensemble(n_seen + obs_dim, 2)
@@ -197,8 +197,8 @@ class Dynamics:
         ]
         self.elites = list(range(config.model_elites))
         self.ends_seen = False
-        one = np.ones(obs_dim, np.float32)
-        self.scales = Scales(np.zeros_like(one), one, one.copy(), np.ones(1, np.float32))
+        ones = np.ones(obs_dim, np.float32)
+        self.scales = Scales(np.zeros_like(ones), ones, ones.copy(), np.ones(1, np.float32))
 
     def fit(self, steps: Transitions, random: np.random.Generator) -> Fit:
         """Go on learning from these steps. Raises DivergedError.

@@ -32,15 +32,18 @@ def errors_ahead(
     Predictions start at every step, except an episode's first, that has `n_steps` after it. Raises
     ValueError if there is none.
     """
-    starts = [(one, t) for one in episodes for t in range(1, one.length - n_steps + 1)]
+    starts = [(episode, t) for episode in episodes for t in range(1, episode.length - n_steps + 1)]
     if not starts:
         raise ValueError(f"no episode has more than {n_steps} steps")
 
     def real(values: str, ahead: int) -> NDArray[Any]:
-        return np.stack([getattr(one, values)[t + ahead] for one, t in starts])
+        return np.stack([getattr(episode, values)[t + ahead] for episode, t in starts])
 
     def real_obs(ahead: int) -> NDArray[Any]:
-        rows = [one.obs[t + ahead] if t + ahead < one.length else one.last_obs for one, t in starts]
+        rows = [
+            episode.obs[t + ahead] if t + ahead < episode.length else episode.last_obs
+            for episode, t in starts
+        ]
         return np.stack(rows).astype(np.float64)
 
     first, last_reward = real("obs", 0), real("reward", -1)

@@ -113,7 +113,7 @@ class MultiCategorical:
         self.n_draws = len(self.components)
 
     def __str__(self) -> str:
-        return " x ".join(str(one.n_outputs) for one in self.components) + " actions"
+        return " x ".join(str(component.n_outputs) for component in self.components) + " actions"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MultiCategorical) and other.components == self.components
@@ -130,21 +130,26 @@ class MultiCategorical:
     def prepare(self, outputs: FloatArray, log_std: FloatArray | None = None) -> Prepared:
         """Return Categorical's three arrays for one choice after another."""
         parts = zip(self.components, self.slices, strict=True)
-        return tuple(itertools.chain(*(one.prepare(outputs[:, part]) for one, part in parts)))
+        return tuple(
+            itertools.chain(*(component.prepare(outputs[:, part]) for component, part in parts))
+        )
 
     def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
         """Draw each choice with a uniform number of its own."""
         return self._joined(
             [
-                one.sample(prepared[3 * k : 3 * k + 3], rows, uniforms[:, k : k + 1])
-                for k, one in enumerate(self.components)
+                component.sample(prepared[3 * k : 3 * k + 3], rows, uniforms[:, k : k + 1])
+                for k, component in enumerate(self.components)
             ]
         )
 
     def mode(self, prepared: Prepared, rows: Rows) -> Choice:
         """Return the likeliest option of each choice."""
         return self._joined(
-            [one.mode(prepared[3 * k : 3 * k + 3], rows) for k, one in enumerate(self.components)]
+            [
+                component.mode(prepared[3 * k : 3 * k + 3], rows)
+                for k, component in enumerate(self.components)
+            ]
         )
 
     @staticmethod
@@ -207,7 +212,7 @@ class DiagonalGaussian:
     @functools.cached_property
     def scale(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """`middle`, `half_width` and the logarithm of `half_width`, float32 [K] each."""
-        middle, half_width = (np.array(one, np.float32) for one in (self.middle, self.half_width))
+        middle, half_width = (np.array(ends, np.float32) for ends in (self.middle, self.half_width))
         return middle, half_width, np.log(half_width)
 
     def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
@@ -322,7 +327,7 @@ Bounds: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
 def to_plain(distribution: Distribution) -> list[Any]:
     """Return a distribution's kind and sizes."""
     if isinstance(distribution, MultiCategorical):
-        return ["MultiCategorical", [one.n_outputs for one in distribution.components]]
+        return ["MultiCategorical", [component.n_outputs for component in distribution.components]]
     if isinstance(distribution, SquashedGaussian):
         return ["SquashedGaussian", [list(distribution.low), list(distribution.high)]]
     if isinstance(distribution, DiagonalGaussian) and distribution.middle:

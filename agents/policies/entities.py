@@ -53,21 +53,6 @@ class Entities(Network):
             )
 
     @classmethod
-    def of_sizes(
-        cls,
-        n_inputs: int,
-        hidden_sizes: tuple[int, ...],
-        n_outputs: int,
-        activation: str,
-        args: Mapping[str, Any] = {},
-    ) -> Self:
-        """See Network. The layout, once it is known, says how many inputs and outputs there are."""
-        if args.get("layout") is not None:
-            entities = layout_of(args["layout"])
-            n_inputs, n_outputs = entities.n_inputs, entities.n_outputs
-        return super().of_sizes(n_inputs, hidden_sizes, n_outputs, activation, args)
-
-    @classmethod
     def of_layers(cls, layers: Layers, activation: str, **args: Any) -> Self:
         entities = layout_of(args["layout"])
         n_after = 2 + (entities.n_verbs > 0) + 2 * (entities.n_plain > 0)
@@ -77,8 +62,8 @@ class Entities(Network):
     @classmethod
     def critics_args(cls, args: Mapping[str, Any], n_further: int) -> Mapping[str, Any]:
         layout = args["layout"]
-        own = {"n_inputs": layout["n_inputs"] + n_further, "actions": []}
-        return {**args, "layout": {**layout, **own}}
+        of_critic = {"n_inputs": layout["n_inputs"] + n_further, "actions": []}
+        return {**args, "layout": {**layout, **of_critic}}
 
     @functools.cached_property
     def entities(self) -> EntityLayout:

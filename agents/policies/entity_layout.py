@@ -120,8 +120,8 @@ class EntityLayout:
 
     def demand_like(self, other: EntityLayout) -> None:
         """Raise ValueError if the same weights cannot play this layout and another one."""
-        own, others = self.counts, other.counts
-        for name, count in own.items():
+        counts, others = self.counts, other.counts
+        for name, count in counts.items():
             if count != others[name]:
                 raise ValueError(
                     f"it learned with {name}: {count}, and the environment has {others[name]}"
@@ -138,7 +138,8 @@ def layout_of(values: Any) -> EntityLayout:
     if not isinstance(values, Mapping):
         raise ValueError(f"entities: {values!r:.50} are no tables")
     return EntityLayout(
-        values.get("n_inputs", 0), {name: one for name, one in values.items() if name != "n_inputs"}
+        values.get("n_inputs", 0),
+        {name: table for name, table in values.items() if name != "n_inputs"},
     )
 
 

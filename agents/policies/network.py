@@ -82,12 +82,17 @@ class Network(ABC):
 
         args: further fields of the kind.
         """
-        known = {one.name for one in fields(cls)} - {one.name for one in fields(Network)}
+        return cls(n_inputs, hidden_sizes, n_outputs, activation, **cls.fields_of(args))
+
+    @classmethod
+    def fields_of(cls, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the further fields that `--network-arg`s ask for. Raises ValueError."""
+        known = {field.name for field in fields(cls)} - {field.name for field in fields(Network)}
         for name in args:
             if name not in known:
                 has = f"it has {', '.join(sorted(known))}" if known else "it has none"
                 raise ValueError(f"{name!r} is no argument of {cls.kind}: {has}")
-        return cls(n_inputs, hidden_sizes, n_outputs, activation, **args)
+        return args
 
     @classmethod
     @abstractmethod

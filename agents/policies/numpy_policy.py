@@ -123,7 +123,9 @@ class PolicyParameters(NamedTuple):
         policy = self._replace(network_args=args, distribution=distribution)
         if self.obs_mean is None or self.obs_scale is None:
             return policy
-        mean, scale = (carried(one, before, entities) for one in (self.obs_mean, self.obs_scale))
+        mean, scale = (
+            carried(statistics, before, entities) for statistics in (self.obs_mean, self.obs_scale)
+        )
         return policy._replace(obs_mean=mean, obs_scale=scale)
 
     def obs_dim_of(self, network: Network) -> int:

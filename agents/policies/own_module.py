@@ -82,7 +82,7 @@ def acted(module: OwnModule, obs: FloatArray, state: FloatArray) -> tuple[FloatA
         both = torch.cat(outputs).numpy(), torch.cat(states).numpy()
     if n_threads != 1:
         torch.set_num_threads(n_threads)
-    return tuple(np.ascontiguousarray(one, np.float32) for one in both)  # type: ignore[return-value]
+    return tuple(np.ascontiguousarray(array, np.float32) for array in both)  # type: ignore[return-value]
 
 
 def require_contract(network: OwnNetwork, module: OwnModule, n_options: int) -> None:
@@ -93,7 +93,7 @@ def require_contract(network: OwnNetwork, module: OwnModule, n_options: int) -> 
     """
     if not isinstance(module.own, torch.nn.Module):
         raise NetworkError(f"{network.kind} is no class of torch.nn.Module")
-    kept = {name: one.clone() for name, one in module.state_dict().items()}
+    kept = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     random = torch.Generator().manual_seed(0)
     with _global_generator, torch.random.fork_rng(devices=[]), torch.no_grad():
         for parameter in module.parameters():
@@ -156,7 +156,7 @@ def _try(
                 f"{network.kind} gives {name} of shape {shape} for {n_rows} observations, "
                 f"not {(n_rows, size)}"
             )
-        if not torch.allclose(torch.cat([one[i] for one in alone]), found, 1e-3, 1e-4):
+        if not torch.allclose(torch.cat([row[i] for row in alone]), found, 1e-3, 1e-4):
             raise NetworkError(
                 f"{network.kind} gives an observation other {name} when it stands alone: a row "
                 "must not depend on the other rows, nor on chance"

@@ -39,27 +39,21 @@ class OwnNetwork(MemoryNetwork):
     needs_torch = True
     shares_trunk = False
 
-    @classmethod
-    def of_sizes(
-        cls,
-        n_inputs: int,
-        hidden_sizes: tuple[int, ...],
-        n_outputs: int,
-        activation: str,
-        args: Mapping[str, Any] = {},
-    ) -> Self:
-        described = cls(n_inputs, hidden_sizes, n_outputs, activation, dict(args))
+    def __post_init__(self) -> None:
         try:
-            inspect.signature(cls.make).bind(**described.given)
+            inspect.signature(self.make).bind(**self.given)
         except TypeError as error:
             hint = ". It must take n_inputs and n_outputs" if "n_" in str(error) else ""
-            raise ValueError(f"{cls.kind} cannot be made: {error}{hint}") from None
-        return described
+            raise ValueError(f"{self.kind} cannot be made: {error}{hint}") from None
+
+    @classmethod
+    def fields_of(cls, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"args": dict(args)}
 
     @classmethod
     def of_layers(cls, layers: Layers, activation: str, **args: Any) -> Self:
         n_inputs, n_outputs, *hidden = (int(size) for size in layers.weights[0])
-        return cls.of_sizes(n_inputs, tuple(hidden), n_outputs, activation, args)
+        return cls(n_inputs, tuple(hidden), n_outputs, activation, args)
 
     @property
     def given(self) -> dict[str, Any]:
@@ -67,8 +61,8 @@ class OwnNetwork(MemoryNetwork):
         it takes."""
         taken = inspect.signature(self.make).parameters
         optional = {"hidden_sizes": self.hidden_sizes, "activation": self.activation}
-        own = {name: value for name, value in optional.items() if name in taken}
-        return {"n_inputs": self.n_inputs, "n_outputs": self.n_outputs, **own, **self.args}
+        sizes = {name: value for name, value in optional.items() if name in taken}
+        return {"n_inputs": self.n_inputs, "n_outputs": self.n_outputs, **sizes, **self.args}
 
     @property
     def memory_size(self) -> int:
@@ -100,17 +94,19 @@ class OwnNetwork(MemoryNetwork):
 
         try:
             with torch.device("meta"):
-                own = self.module(1.0, None).state_dict()
+                state = self.module(1.0, None).state_dict()
         except NetworkError:  # A constructor may read numbers.
-            own = self.module(1.0, None).state_dict()
-        return [tuple(one.shape) for one in own.values()] == [one.shape for one in layers.weights]
+            state = self.module(1.0, None).state_dict()
+        return [tuple(array.shape) for array in state.values()] == [
+            array.shape for array in layers.weights
+        ]
 
     def layers(self, state: Mapping[str, torch.Tensor]) -> Layers:
-        return Layers(tuple(one.detach().cpu().numpy().copy() for one in state.values()), ())
+        return Layers(tuple(tensor.detach().cpu().numpy().copy() for tensor in state.values()), ())
 
     def state(self, layers: Layers) -> dict[str, Any]:
         names = self.module(1.0, None).state_dict()
-        return dict(zip(names, (one.copy() for one in layers.weights), strict=True))
+        return dict(zip(names, (array.copy() for array in layers.weights), strict=True))
 
     def module(self, output_gain: float, generator: torch.Generator | None) -> OwnModule:
         """See Network. The class draws its own initial weights, from torch's random numbers."""
@@ -137,7 +133,7 @@ class OwnNetwork(MemoryNetwork):
         arrays, module = vars(self).get("_made", (None, None))
         if arrays is not layers.weights:
             module = self.module(1.0, None).eval().requires_grad_(False)
-            state = {name: torch.from_numpy(one) for name, one in self.state(layers).items()}
+            state = {name: torch.from_numpy(array) for name, array in self.state(layers).items()}
             module.load_state_dict(state)
             vars(self)["_made"] = (layers.weights, module)
         assert module is not None
@@ -166,8 +162,8 @@ def kind_of(make: Callable[..., Any], name: str | None = None) -> str:
     name = name or f"{make.__module__}:{make.__qualname__}"
     known = NETWORKS.get(name)
     if known is None or getattr(known, "make", None) is not make:
-        own = {"kind": name, "make": staticmethod(make)}
-        NETWORKS[name] = type("OwnNetwork", (OwnNetwork,), own)
+        attributes = {"kind": name, "make": staticmethod(make)}
+        NETWORKS[name] = type("OwnNetwork", (OwnNetwork,), attributes)
     return name
 
 

@@ -137,7 +137,7 @@ def _fits_together(policy: PolicyParameters) -> bool:
     distribution, network = policy.distribution, policy.described()
     assert distribution is not None
     n_inputs, n_outputs = network.n_inputs, network.n_outputs
-    normalising = [one for one in (policy.obs_mean, policy.obs_scale) if one is not None]
+    normalising = [array for array in (policy.obs_mean, policy.obs_scale) if array is not None]
     log_std = [] if policy.log_std is None else [policy.log_std]
     arrays = [*policy.weights, *policy.biases, *normalising, *log_std]
     return (
@@ -148,8 +148,8 @@ def _fits_together(policy: PolicyParameters) -> bool:
         and (distribution.takes_masks or not policy.masked)
         and type(distribution.n_outputs) is int
         and distribution.n_outputs == n_outputs >= 1
-        and [one.shape for one in normalising] in ([], [(n_inputs,)] * 2)
-        and [one.shape for one in log_std] == [(n_outputs,)] * distribution.has_log_std
+        and [array.shape for array in normalising] in ([], [(n_inputs,)] * 2)
+        and [array.shape for array in log_std] == [(n_outputs,)] * distribution.has_log_std
         and all(array.dtype == np.float32 for array in arrays)
         and not any(np.isnan(array).any() for array in arrays)
         and policy.activation in ACTIVATIONS

@@ -24,8 +24,8 @@ def save_team(file: Path | IO[bytes], team: TeamParameters, about: Mapping[str, 
     members: dict[str, Any] = {}
     arrays: dict[str, Any] = {}
     for n, (name, policy) in enumerate(team.parameters.items()):
-        members[name], own = packed(policy)
-        arrays |= {f"{n}_{array}": values for array, values in own.items()}
+        members[name], of_member = packed(policy)
+        arrays |= {f"{n}_{array}": values for array, values in of_member.items()}
     policies = {name: list(of) for name, of in team.policies.items()}
     settings = {"team": team.layout.to_plain(), "policies": policies, "members": members}
     save_file(file, settings, arrays, about)
@@ -44,13 +44,13 @@ def _parsed(settings: dict[str, Any], arrays: dict[str, Any]) -> PolicyParameter
     members: dict[str, PolicyParameters] = {}
     n_arrays = 0
     for n, (name, member) in enumerate(settings["members"].items()):
-        own = {
+        of_member = {
             array.removeprefix(f"{n}_"): values
             for array, values in arrays.items()
             if array.startswith(f"{n}_")
         }
-        members[name] = unpacked(member, own)
-        n_arrays += len(own)
+        members[name] = unpacked(member, of_member)
+        n_arrays += len(of_member)
     policies = {name: tuple(of) for name, of in settings["policies"].items()}
     team = TeamParameters(team_layout(settings["team"]), policies, members)
     if n_arrays != len(arrays) or not team.fits():

@@ -60,8 +60,8 @@ class TeamPolicy:
         self.policy_version = policy_version
         self.masked = parameters.layout.masked
         self._actors = {
-            name: NumpyPolicy(one, policy_version, greedy)
-            for name, one in parameters.parameters.items()
+            name: NumpyPolicy(policy, policy_version, greedy)
+            for name, policy in parameters.parameters.items()
         }
         self._randoms: dict[int, list[np.random.Generator]] = {}
 
@@ -96,7 +96,7 @@ class TeamPolicy:
             deciding = [(envs[row], k) for k in of for row in rows[k].tolist()]
             if not deciding:
                 continue
-            places = [self._place(*one) for one in deciding]
+            places = [self._place(*place) for place in deciding]
             randoms = [self._randoms[env][k] for env, k in deciding]
             seen = np.concatenate([layout.seen_by(k, obs[rows[k]], of) for k in of])
             agents = np.repeat(of, [len(rows[k]) for k in of])

@@ -28,7 +28,9 @@ class TorchActor(nn.Module):
         network = parameters.described()
         self.network: Any = network.module(1.0, None).eval()
         state = network.state(parameters.layers)
-        self.network.load_state_dict({name: torch.from_numpy(one) for name, one in state.items()})
+        self.network.load_state_dict(
+            {name: torch.from_numpy(array) for name, array in state.items()}
+        )
         self.n_inputs = network.n_inputs
         self.state_size = network.memory_size
         self.is_masked, self.sees_mask = parameters.masked, network.sees_mask
@@ -40,7 +42,7 @@ class TorchActor(nn.Module):
         )
         actions = parameters.distribution
         bounds = actions.scale[:2] if isinstance(actions, DiagonalGaussian) else ([], [])
-        self.middle, self.half_width = (nn.Buffer(torch.tensor(one)) for one in bounds)
+        self.middle, self.half_width = (nn.Buffer(torch.tensor(numbers)) for numbers in bounds)
 
     def forward(self, obs: Tensor, state: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
         """Return the outputs for observations, and the next states if there are states."""

@@ -52,8 +52,8 @@ def log_prob_and_entropy(
         return log_prob, categorical_entropy(log_probs)[row]
     if isinstance(distribution, MultiCategorical):
         parts = [
-            log_prob_and_entropy(one, outputs[:, part], None, row, action[:, k])
-            for k, (one, part) in enumerate(
+            log_prob_and_entropy(component, outputs[:, part], None, row, action[:, k])
+            for k, (component, part) in enumerate(
                 zip(distribution.components, distribution.slices, strict=True)
             )
         ]

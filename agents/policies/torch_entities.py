@@ -45,7 +45,9 @@ class EntityModule(nn.Module):
                 nn.init.zeros_(layer.bias)
         self.activate = ACTIVATIONS[network.activation]()
         encoder = [made[f"encoder.{2 * n}"] for n in range(len(network.hidden_sizes))]
-        self.encoder = nn.Sequential(*(part for one in encoder for part in (one, self.activate)))
+        self.encoder = nn.Sequential(
+            *(part for layer in encoder for part in (layer, self.activate))
+        )
         self.attention, self.joined = made["attention"], made["joined"]
         self.scores, self.mean, self.plain = map(made.get, ("scores", "mean", "plain"))
 

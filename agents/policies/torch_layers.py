@@ -16,11 +16,11 @@ def _is_slow(x: Tensor) -> bool:
     return os.environ.get("MKL_CBWR") == "COMPATIBLE" and x.is_cpu
 
 
-def product(left: Tensor, right: Tensor) -> Tensor:
-    """Return left [B, in] @ right [in, out], without gradients; see Linear."""
-    if _is_slow(left):
-        return torch.from_numpy(left.detach().numpy() @ right.detach().numpy())
-    return left @ right
+def product(rows: Tensor, matrix: Tensor) -> Tensor:
+    """Return rows [B, in] @ matrix [in, out], without gradients; see Linear."""
+    if _is_slow(rows):
+        return torch.from_numpy(rows.detach().numpy() @ matrix.detach().numpy())
+    return rows @ matrix
 
 
 class NumpyProduct(torch.autograd.Function):

@@ -211,7 +211,7 @@ class _GRUCell(torch.autograd.Function):
             new = torch.tanh(torch.addcmul(x[:, both:], gate[:, :width], candidate))
             hidden = torch.addcmul(new, gate[:, width:], hidden - new)
             kept.append((hidden, gate, new, candidate))
-        saved = [torch.cat(one) for one in zip(*kept, strict=True)]
+        saved = [torch.cat(parts) for parts in zip(*kept, strict=True)]
         ctx.counts = counts
         ctx.save_for_backward(weight, *saved)
         return saved[0]
@@ -263,7 +263,7 @@ class _LSTMCell(torch.autograd.Function):
             cells = torch.addcmul(cells, gate[:, :width], new)
             hidden = gate[:, 2 * width :] * torch.tanh(cells)
             kept.append((hidden, cells, gate, new))
-        saved = [torch.cat(one) for one in zip(*kept, strict=True)]
+        saved = [torch.cat(parts) for parts in zip(*kept, strict=True)]
         ctx.counts = counts
         ctx.save_for_backward(weight, *saved)
         return saved[0]

@@ -126,7 +126,7 @@ class PPOAgent(LearningAgent):
         if self.obs_moments is None:
             return parameters
         n_inputs = self.network.actor_network.n_inputs
-        mean, scale = (one[:n_inputs] for one in self.obs_moments.mean_and_scale())
+        mean, scale = (numbers[:n_inputs] for numbers in self.obs_moments.mean_and_scale())
         return parameters._replace(obs_mean=mean, obs_scale=scale)
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> PPOMetrics:
@@ -349,8 +349,8 @@ class PPOAgent(LearningAgent):
         return loss.detach()
 
     def _critic_loss(self, minibatch: Minibatch, values: Tensor) -> Tensor:
-        own = values if minibatch.row is None else values[minibatch.row]
-        return self.value_loss(own, minibatch.steps.return_)
+        of_steps = values if minibatch.row is None else values[minibatch.row]
+        return self.value_loss(of_steps, minibatch.steps.return_)
 
     def state_dict(self) -> dict[str, Any]:
         state = {
@@ -372,7 +372,7 @@ class PPOAgent(LearningAgent):
     def _statistics(self) -> dict[str, RunningMoments | ReturnScale]:
         """Return the running statistics that are in use, by name."""
         both = {"obs_moments": self.obs_moments, "return_scale": self.return_scale}
-        return {name: one for name, one in both.items() if one is not None}
+        return {name: statistics for name, statistics in both.items() if statistics is not None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if self.entities is not None and state.get("entities") != self.entities.to_plain():

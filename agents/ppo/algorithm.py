@@ -100,8 +100,8 @@ class PPO(Algorithm):
         if spaces.team is None:
             return self.metrics
         names = _policies(settings, spaces.team)
-        each = [f"{field}_{name}" for name in names for field in OF_EACH_POLICY]
-        return (*self.metrics, DECISIONS, *(each if len(names) > 1 else ()))
+        of_policies = [f"{field}_{name}" for name in names for field in OF_EACH_POLICY]
+        return (*self.metrics, DECISIONS, *(of_policies if len(names) > 1 else ()))
 
     def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> Parameters:
         assert isinstance(settings, PPOConfig)

@@ -47,9 +47,13 @@ class TeamMetrics:
 
     def _asdict(self) -> dict[str, Any]:
         """Return the whole, the decisions, and OF_EACH_POLICY of each policy by "field_policy"."""
-        named = [(name, one._asdict()) for name, one in self.of_each.items()]
+        named = [(name, values._asdict()) for name, values in self.of_each.items()]
         return (
             self.whole._asdict()
             | {DECISIONS: self.decisions}
-            | {f"{field}_{name}": one[field] for name, one in named for field in OF_EACH_POLICY}
+            | {
+                f"{field}_{name}": values[field]
+                for name, values in named
+                for field in OF_EACH_POLICY
+            }
         )

@@ -69,12 +69,14 @@ class RunningMoments:
         if type(count) is not int or not 0 <= count < 2**63:
             raise ValueError(f"running statistics of {count!r:.50} rows")
         for numbers in (mean, variance):
-            if not isinstance(numbers, list) or not all(type(one) is float for one in numbers):
+            if not isinstance(numbers, list) or not all(
+                type(number) is float for number in numbers
+            ):
                 raise ValueError("some of its running statistics are no lists of numbers")
             if len(numbers) != len(self.mean):
                 raise ValueError(f"statistics of {len(numbers)} numbers, not {len(self.mean)}")
         # The variance of very large returns is infinite.
-        if not all(map(math.isfinite, mean)) or not all(one >= 0 for one in variance):
+        if not all(map(math.isfinite, mean)) or not all(number >= 0 for number in variance):
             raise ValueError("a mean or a variance of its running statistics cannot be one")
         self.count, self.mean, self.variance = count, np.array(mean), np.array(variance)
 
@@ -157,6 +159,6 @@ def _is_open_episode(pair: Any) -> bool:
     """Whether a value is the number of an episode and its return so far."""
     return (
         isinstance(pair, list | tuple)
-        and [type(one) for one in pair] == [int, float]
+        and [type(number) for number in pair] == [int, float]
         and math.isfinite(pair[1])
     )

@@ -25,15 +25,18 @@ def stack_sequences(
     on, and the last one. Then the number of rows of each sequence [N], the rows acted on [B], and
     the last rows [N].
     """
-    before = [one.obs[:0] if one.seen_before is None else one.seen_before for one in trajectories]
+    before = [
+        trajectory.obs[:0] if trajectory.seen_before is None else trajectory.seen_before
+        for trajectory in trajectories
+    ]
     rows = np.concatenate(
         [
             part
-            for early, one in zip(before, trajectories, strict=True)
-            for part in (early, one.obs, one.last_obs[None])
+            for early, trajectory in zip(before, trajectories, strict=True)
+            for part in (early, trajectory.obs, trajectory.last_obs[None])
         ]
     )
-    n_steps = np.array([one.length for one in trajectories])
+    n_steps = np.array([trajectory.length for trajectory in trajectories])
     lengths = np.array([len(early) for early in before]) + n_steps + 1
     last = np.cumsum(lengths) - 1
     acted = np.concatenate([np.arange(end - n, end) for end, n in zip(last, n_steps, strict=True)])

@@ -77,24 +77,24 @@ class TeamAgent(LearningAgent):
 
     def policy_parameters(self) -> TeamParameters:
         """Return a NumPy copy of all actors."""
-        parameters = {name: one.policy_parameters() for name, one in self.learners.items()}
+        parameters = {name: learner.policy_parameters() for name, learner in self.learners.items()}
         return TeamParameters(self.layout, self.policies, parameters)
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> TeamMetrics:
         """Learn from joint trajectories: see LearningAgent."""
         of: dict[str, list[Trajectory]] = {name: [] for name in self.policies}
         for joint in trajectories:
-            for name, own in split(
+            for name, trajectory in split(
                 joint, self.layout, self.policies, self._discount, self._central
             ):
-                of[name].append(own)
+                of[name].append(trajectory)
         updated: dict[str, PPOMetrics] = {}
         for name, learner in self.learners.items():
             if of[name]:
                 updated[name] = learner.update(of[name], progress)
             learner.policy_version = self.policy_version + 1
         self.policy_version += 1
-        weights = [sum(one.length for one in of[name]) for name in updated]
+        weights = [sum(trajectory.length for trajectory in of[name]) for name in updated]
         whole = _mean(list(updated.values()), weights)
         return TeamMetrics(whole, sum(weights), updated if len(self.policies) > 1 else {})
 
@@ -140,6 +140,6 @@ def _mean(metrics: Sequence[PPOMetrics], weights: Sequence[int]) -> PPOMetrics:
         return PPOMetrics._make([*[math.nan] * 7, 0, 0.0, 0, 0.0])
     means = PPOMetrics._make(np.average(np.array(metrics, float), 0, weights).tolist())
     return means._replace(
-        policy_lag_min=min(one.policy_lag_min for one in metrics),
-        policy_lag_max=max(one.policy_lag_max for one in metrics),
+        policy_lag_min=min(policy.policy_lag_min for policy in metrics),
+        policy_lag_max=max(policy.policy_lag_max for policy in metrics),
     )

@@ -87,8 +87,12 @@ class SACAgent(LearningAgent):
                 self.prepare(steps.n_steps, progress, random)
                 n_gradient_steps = self._gradient_steps_for(steps.n_steps)
                 means = self._learn(n_gradient_steps, random)
-        lag = np.array([self.policy_version - one.policy_version for one in trajectories])
-        mean_lag = float(np.average(lag, weights=[one.length for one in trajectories]))
+        lag = np.array(
+            [self.policy_version - trajectory.policy_version for trajectory in trajectories]
+        )
+        mean_lag = float(
+            np.average(lag, weights=[trajectory.length for trajectory in trajectories])
+        )
         self.policy_version += 1
         lags = (int(lag.min()), mean_lag, int(lag.max()))
         counts = (n_gradient_steps, self.replay.n_added)
@@ -180,7 +184,9 @@ class SACAgent(LearningAgent):
         """
         low, n_choices = getattr(self.distribution, "low", None), self.distribution.n_outputs
         action = () if low is None else (len(low),)
-        shapes = [(steps.n_steps, *one) for one in ((self.obs_dim,), action, (), (self.obs_dim,))]
+        shapes = [
+            (steps.n_steps, *shape) for shape in ((self.obs_dim,), action, (), (self.obs_dim,))
+        ]
         kinds = ("biuf", "iu" if low is None else "f", "f", "biuf", ends)
         if (
             [column.shape for column in steps] != [*shapes, (steps.n_steps,)]

@@ -18,7 +18,7 @@ class SAC(Algorithm):
 
     name = "sac"
     settings: type[Settings] = SACConfig
-    metrics = tuple(one.name for one in fields(SACMetrics))
+    metrics = tuple(field.name for field in fields(SACMetrics))
     most_threads = 1
     same_everywhere = frozenset({"activation", "learning_rate"})
     off_policy = True

@@ -101,7 +101,7 @@ class StackedMLP:
         """Give a module the weights of number `n`."""
         layers = Layers(tuple(w[n] for w in self.weights), tuple(b[n, 0] for b in self.biases))
         state = self.network.state(layers)
-        module.load_state_dict({name: torch.from_numpy(one) for name, one in state.items()})
+        module.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()})
 
     def forward(self, x: FloatArray) -> Pass:
         """Pass inputs of the networks, [B, in] or [N, B, in], through all layers."""
@@ -232,7 +232,7 @@ class NumpyAdam:
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of the moments, as tensors, and the number of steps."""
         moments = {"mean": self.mean, "square": self.square}
-        state = {name: torch.from_numpy(one.copy()) for name, one in moments.items()}
+        state = {name: torch.from_numpy(moment.copy()) for name, moment in moments.items()}
         return {"n_steps": self.n_steps, **state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -38,7 +38,7 @@ def layout_for(n: int, actions: bool = True) -> EntityLayout:
 
 def network_of(layout: EntityLayout) -> Entities:
     args = {"heads": 2, "layout": layout.to_plain()}
-    return Entities.of_sizes(1, (6, 4), 1, "tanh", args)
+    return Entities.of_sizes(layout.n_inputs, (6, 4), layout.n_outputs, "tanh", args)
 
 
 def layers_of(network: Entities) -> Layers:

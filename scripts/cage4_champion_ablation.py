@@ -30,10 +30,10 @@ import workflow_rl.cage4.champion.episodes as playing
 from workflow_rl import jit
 from workflow_rl.cage4.agent import batched
 from workflow_rl.cage4.agent.memory import (
-    FIRST_PROCESS,
     FIRST_ZONE,
     N_CLOCK,
     N_HOSTS,
+    PROCESSES,
     ZONE_COUNT,
 )
 from workflow_rl.cage4.champion.config import ChampionConfig
@@ -123,9 +123,7 @@ class TrueEvents(BatchedSimulator):
 
     def _shown(self, observations: Any) -> Any:
         shown, held = observations.copy(), held_hosts(self)
-        for zone, first in enumerate(FIRST_PROCESS):
-            for begin in (first, first + N_HOSTS):
-                shown[:, begin : begin + N_HOSTS] = held[:, zone]
+        shown[:, PROCESSES] = shown[:, PROCESSES + N_HOSTS] = held
         return shown
 
 

@@ -15,15 +15,12 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from workflow_rl.cage4.agent.belief import OWN_ZONES
 from workflow_rl.cage4.agent.champion import load_weights
-from workflow_rl.cage4.agent.memory import FIRST_ANALYSE, N_HOSTS
-from workflow_rl.cage4.agent.rules import LAST_COUNTED_STEP, BatchedRuleTeam, Rules
+from workflow_rl.cage4.agent.rules import BatchedRuleTeam, Rules
 from workflow_rl.cage4.champion.episodes import BatchedChampionTeam
 from workflow_rl.cage4.compiled.actions import IMPACT
 from workflow_rl.cage4.compiled.network import (
     CONTRACTOR,
-    IMPACT_COST,
     PLACES,
     RED_OF_ZONE,
     REWARDS,
@@ -33,7 +30,14 @@ from workflow_rl.cage4.compiled.observe import SHOWN
 from workflow_rl.cage4.compiled.red_tables import HAS_SESSION
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator
 from workflow_rl.cage4.interface import RED_AGENTS
-from workflow_rl.cage4.scenario4 import AGENT_ZONES, ZONES
+from workflow_rl.cage4.scenario4 import (
+    AGENT_ZONES,
+    COUNTED_STEPS,
+    IMPACT_COST,
+    ON_HOSTS,
+    OWN_ZONES,
+    ZONES,
+)
 from workflow_rl.runs.intervals import mean_of
 
 AT_ONCE = 250
@@ -54,7 +58,7 @@ VARIANTS = {
 TRUE_STATE = "sees the true state"
 _ZONES = np.array([ZONES.index(AGENT_ZONES[agent][i]) for agent, i in OWN_ZONES])
 _HOSTS = _ZONES[:, None] * PLACES + SHOWN
-_ANALYSES = (FIRST_ANALYSE[:, None] + np.arange(N_HOSTS)).ravel()
+_ANALYSES = ON_HOSTS["Analyse"].ravel()
 _REDS = np.repeat(RED_OF_ZONE[_ZONES][:, None], len(SHOWN), axis=1)
 
 
@@ -107,7 +111,7 @@ def play(team: Team, seeds: range, red_agent: str, sees_truth: bool = False) -> 
         team.reset(simulator.masks)
         lost = Lost(*np.zeros((5, len(chosen)), np.int64))
         lost.hosts[:] = simulator.masks[:, _ANALYSES].sum(1)
-        for _ in range(LAST_COUNTED_STEP):
+        for _ in range(COUNTED_STEPS):
             if sees_truth:
                 assert isinstance(team, BatchedRuleTeam)
                 see_true_state(team, simulator)

@@ -1,4 +1,4 @@
-"""The names of CAGE Challenge 4: zones, hosts and the blue agents' actions.
+"""CAGE Challenge 4: zones, hosts, phases, rewards, blue actions, and where observations have them.
 
 A network has some of these hosts in each episode. The order of hosts and actions is that of
 CybORG's `BlueFixedActionWrapper`, and never changes.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from workflow_rl.cage4.interface import N_ACTIONS
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage4.interface import MAX_STEPS, N_ACTIONS, OBS_SIZES
 
 ZONES = (
     "restricted_zone_a_subnet",
@@ -36,6 +39,44 @@ N_SERVERS, N_USERS = 6, 10
 """The most of a zone."""
 HOSTS_OF_A_ZONE = N_SERVERS + N_USERS
 MISSION_PHASES = ("Preplanning", "MissionA", "MissionB")
+PHASE_STARTS = (0, 167, 334)
+"""The first step of each phase in an episode of MAX_STEPS."""
+COUNTED_STEPS = MAX_STEPS - 2
+"""Steps of an episode whose rewards the challenge counts: not the step that ends it, 499."""
+_HQ = ((-1, -1, -3),) * 3
+REWARDS = (
+    (
+        (-1, -3, -1),
+        (-1, -1, -1),
+        (-1, -3, -1),
+        (-1, -1, -1),
+        (0, -5, -5),
+        *_HQ,
+        (0, 0, -1),
+    ),
+    ((-2, -1, -3), (-10, 0, -10), (-1, -1, -1), (-1, -1, -1), (0, 0, 0), *_HQ, (0, 0, 0)),
+    ((-1, -3, -3), (-1, -1, -1), (-2, -1, -3), (-10, 0, -10), (0, 0, 0), *_HQ, (0, 0, 0)),
+)
+"""By phase and zone: a green's failed work, a green's failed access, a red's impact."""
+FAILED_WORK, FAILED_ACCESS, IMPACT_COST = range(3)
+DECISIVE_PHASES = tuple(
+    (zone, phase)
+    for phase, rewards in enumerate(REWARDS)
+    for zone, prices in enumerate(rewards)
+    if prices[FAILED_WORK] == -10
+)
+"""Zone and phase in which a green's failed work costs 10."""
+DURATIONS = {
+    "Sleep": 1,
+    "Monitor": 1,
+    "Analyse": 2,
+    "Remove": 3,
+    "Restore": 5,
+    "AllowTrafficZone": 1,
+    "BlockTrafficZone": 1,
+    "DeployDecoy": 2,
+}
+"""Steps of blue's actions, by kind: an action takes effect in the last one."""
 
 
 def zone_hosts(zone: str) -> list[str]:
@@ -84,3 +125,39 @@ def _actions(agent: int) -> tuple[BlueAction, ...]:
 ACTIONS = tuple(_actions(agent) for agent in range(len(AGENT_ZONES)))
 """Each blue agent's actions, by index."""
 assert tuple(map(len, ACTIONS)) == N_ACTIONS
+FIRST_OF_KIND = {
+    kind: np.array([[action.kind for action in actions].index(kind) for actions in ACTIONS])
+    for kind in DURATIONS
+}
+"""By kind: each agent's first action of that kind. Those on hosts are in the order of hosts."""
+
+# A row of observations `[578]` and a row of masks `[570]` have the parts of agents 0 to 4 one after
+# the other. The zones that have an agent are the seven *own zones*, agent by agent.
+N_OBS, N_MASKS = sum(OBS_SIZES), sum(N_ACTIONS)
+FIRST_OBS = np.cumsum((0, *OBS_SIZES))[:-1]
+FIRST_ACTION = np.cumsum((0, *N_ACTIONS))[:-1]
+"""Where an agent's part begins in a row."""
+OWN_ZONES = tuple((agent, i) for agent, zones in enumerate(AGENT_ZONES) for i in range(len(zones)))
+"""Agent, and number among the agent's zones: restricted A, operational A, restricted B, operational
+B, admin, office, public access."""
+N_ZONES_OF_AGENT = np.array([len(zones) for zones in AGENT_ZONES])
+FIRST_ZONE_OF_AGENT = np.cumsum((0, *N_ZONES_OF_AGENT))[:-1]
+"""Of each agent, among the own zones."""
+BITS_ABOUT_ZONES = 3 * len(ZONES)
+BITS_OF_A_ZONE = BITS_ABOUT_ZONES + 2 * HOSTS_OF_A_ZONE
+"""What an observation shows of a zone: its name, the zones that it blocks and those that it should
+block; then the events of processes on its hosts, and those of connections."""
+
+
+def _rows_of_hosts(first: list[int], step: int) -> NDArray[np.int64]:
+    zones = [first[agent] + step * i for agent, i in OWN_ZONES]
+    return np.array(zones)[:, None] + np.arange(HOSTS_OF_A_ZONE)
+
+
+PROCESSES = _rows_of_hosts((FIRST_OBS + 1 + BITS_ABOUT_ZONES).tolist(), BITS_OF_A_ZONE)
+"""Where a row of observations has the events of processes on the hosts `[7, 16]` of own zones."""
+ON_HOSTS = {
+    kind: _rows_of_hosts((FIRST_ACTION + FIRST_OF_KIND[kind]).tolist(), HOSTS_OF_A_ZONE)
+    for kind in ("Analyse", "Remove", "Restore", "DeployDecoy")
+}
+"""By kind: where a row of masks has the actions on the hosts `[7, 16]` of own zones."""

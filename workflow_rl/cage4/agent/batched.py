@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from importlib.util import find_spec, module_from_spec
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +18,12 @@ from workflow_rl.cage4.agent.memory import (
     N_HOSTS,
     ZONE_COUNT,
 )
+from workflow_rl.cage4.compiled.jit import agent_entry_point, compiled
 from workflow_rl.cage4.interface import SLEEP_ACTIONS
-from workflow_rl.jit import compiled, entry_points
 
 MOST_HOSTS = 3 * N_HOSTS
 GREEDY, SAMPLED, TAUGHT = range(3)
 SLEEPING = np.array(SLEEP_ACTIONS)
-entry_point = entry_points(Path(__file__).parent)
 
 
 def _compiled_module(name: str) -> Any:
@@ -146,20 +144,20 @@ def keep(room: Any, hosts: Any, context: Any, options: Any, log_prob: float) -> 
     return at
 
 
-@entry_point
+@agent_entry_point
 def begin_all(memories: Any, masks: Any) -> None:
     """Begin N episodes. memories: MEMORY `[N]`. masks: bool `[N, 570]`."""
     for i in range(len(memories)):
         begin(memories[i], masks[i])
 
 
-@entry_point
+@agent_entry_point
 def seed_draws(number: int) -> None:
     """Seed the draws of `decide`."""
     np.random.seed(number)
 
 
-@entry_point
+@agent_entry_point
 def decide(
     memories: Any,
     obs: Any,

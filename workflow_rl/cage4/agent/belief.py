@@ -18,48 +18,17 @@ Each agent's conclusions need its own observations alone, and no messages. NumPy
 
 from __future__ import annotations
 
-from itertools import accumulate
-
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4.interface import N_ACTIONS, OBS_SIZES
-from workflow_rl.cage4.scenario4 import (
-    AGENT_ZONES,
-    HOSTS_OF_A_ZONE,
-    N_SERVERS,
-    SORTED_ZONES,
-    ZONES,
-)
+from workflow_rl.cage4.scenario4 import HOSTS_OF_A_ZONE, N_SERVERS, ON_HOSTS, PROCESSES
 
 Bits = NDArray[np.bool_]
 
-OWN_ZONES = tuple((agent, i) for agent, zones in enumerate(AGENT_ZONES) for i in range(len(zones)))
-"""Agent, and number among the agent's zones: restricted A, operational A, restricted B, operational
-B, admin, office, public access."""
 HEADQUARTERS = slice(4, 7)
-"""These zones have one blue and one red agent in common."""
+"""These own zones have one blue and one red agent in common."""
 IS_USER = np.arange(HOSTS_OF_A_ZONE) >= N_SERVERS
-FIRST_OBS = tuple(accumulate((0, *OBS_SIZES)))
-FIRST_ACTION = tuple(accumulate((0, *N_ACTIONS)))
 NEVER = -(10**6)
-
-_NAMES = 3 * len(SORTED_ZONES)
-_OF_A_ZONE = _NAMES + 2 * HOSTS_OF_A_ZONE
-PROCESSES = np.array(
-    [
-        FIRST_OBS[agent] + 1 + _OF_A_ZONE * i + _NAMES + np.arange(HOSTS_OF_A_ZONE)
-        for agent, i in OWN_ZONES
-    ]
-)
-"""Where the events of processes on the hosts `[7, 16]` of all own zones stand in observations."""
-_ANALYSES = np.array(
-    [
-        FIRST_ACTION[agent] + HOSTS_OF_A_ZONE * i + np.arange(HOSTS_OF_A_ZONE)
-        for agent, i in OWN_ZONES
-    ]
-)
-assert len(OWN_ZONES) == len(ZONES) - 2
 
 
 class Belief:
@@ -82,7 +51,7 @@ class Belief:
 
     def __init__(self, masks: Bits) -> None:
         self.step = 0
-        self.exists = masks[:, _ANALYSES]
+        self.exists = masks[:, ON_HOSTS["Analyse"]]
         self.is_user = self.exists & IS_USER
         self.exploited = np.zeros_like(self.exists)
         self.doubtful = np.zeros_like(self.exists)

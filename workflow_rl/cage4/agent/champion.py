@@ -14,19 +14,14 @@ from workflow_rl.agents.policies.archive import read_archive
 from workflow_rl.cage4.agent import memory
 from workflow_rl.cage4.agent.champion_network import SHAPES, Weights, logits
 from workflow_rl.cage4.interface import SLEEP_ACTIONS
-from workflow_rl.cage4.scenario4 import ACTIONS
+from workflow_rl.cage4.scenario4 import FIRST_OF_KIND
 
 AGENT_FILE = "champion.npz"
 WEIGHTS = Path(__file__).parent / "released" / AGENT_FILE
 TeamWeights: TypeAlias = tuple[Weights, Weights]
 NETWORKS = ("zone", "headquarters")
 """One network for agents 0 to 3, one for agent 4."""
-FIRST_ACTION = np.array(
-    [
-        [[action.kind for action in actions].index(kind) for kind in ("Remove", "Restore")]
-        for actions in ACTIONS
-    ]
-)
+FIRST_ACTION = np.stack([FIRST_OF_KIND["Remove"], FIRST_OF_KIND["Restore"]], axis=1)
 """By agent: the first index of Remove and of Restore."""
 
 

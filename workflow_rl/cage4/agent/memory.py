@@ -7,36 +7,33 @@ record holds the memories of the five agents. The functions are plain Python wit
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage4.interface import N_ACTIONS, OBS_SIZES
-from workflow_rl.cage4.scenario4 import AGENT_ZONES, HOSTS_OF_A_ZONE, N_SERVERS, SORTED_ZONES
+from workflow_rl.cage4.interface import AGENTS, MAX_STEPS
+from workflow_rl.cage4.scenario4 import (
+    AGENT_ZONES,
+    COUNTED_STEPS,
+    DECISIVE_PHASES,
+    DURATIONS,
+    FAILED_WORK,
+    FIRST_ZONE_OF_AGENT,
+    HOSTS_OF_A_ZONE,
+    IMPACT_COST,
+    N_SERVERS,
+    N_ZONES_OF_AGENT,
+    ON_HOSTS,
+    OWN_ZONES,
+    PHASE_STARTS,
+    PROCESSES,
+    REWARDS,
+    ZONES,
+)
 
-N_AGENTS, N_OWN_ZONES, N_HOSTS = 5, 7, HOSTS_OF_A_ZONE
-FIRST_ZONE, ZONE_COUNT = np.array([0, 1, 2, 3, 4]), np.array([1, 1, 1, 1, 3])
-"""Of each agent, among the seven zones that have one."""
-_AT = list(accumulate((0, *OBS_SIZES)))
-_OF_A_ZONE = 3 * len(SORTED_ZONES) + 2 * N_HOSTS
-FIRST_PROCESS = np.array(
-    [
-        _AT[agent] + 1 + _OF_A_ZONE * i + 3 * len(SORTED_ZONES)
-        for agent, zones in enumerate(AGENT_ZONES)
-        for i in range(len(zones))
-    ]
-)
-"""Where the events of a zone's processes begin among the five observations; then come those of
-connections."""
-_ACTIONS_AT = list(accumulate((0, *N_ACTIONS)))
-FIRST_ANALYSE = np.array(
-    [
-        _ACTIONS_AT[agent] + N_HOSTS * i
-        for agent, zones in enumerate(AGENT_ZONES)
-        for i in range(len(zones))
-    ]
-)
+N_AGENTS, N_OWN_ZONES, N_HOSTS = len(AGENTS), len(OWN_ZONES), HOSTS_OF_A_ZONE
+FIRST_ZONE, ZONE_COUNT = FIRST_ZONE_OF_AGENT, N_ZONES_OF_AGENT
+ANALYSES = ON_HOSTS["Analyse"]
 
 SHELL, DOUBT, SCAN, SOURCE, RESTORED, REMOVED = range(6)
 FLAGS = (
@@ -68,17 +65,10 @@ MEMORY = np.dtype(
     align=True,
 )
 
-PHASE_STARTS = (0, 167, 334)
-N_STEPS, END, RHYTHM = 500, 498, 4
+N_STEPS, END, RHYTHM = MAX_STEPS, COUNTED_STEPS, 4
 LAST_DECISION = END - 8
-BUSY_RESTORE, BUSY_REMOVE = 5, 3
-_PRICES = (
-    # Restricted A, operational A, restricted B, operational B, headquarters: a green's failed
-    # work, and an impact.
-    ((1, 1), (1, 1), (1, 1), (1, 1), (1, 3)),
-    ((2, 3), (10, 10), (1, 1), (1, 1), (1, 3)),
-    ((1, 3), (1, 1), (2, 3), (10, 10), (1, 3)),
-)
+BUSY_RESTORE, BUSY_REMOVE = DURATIONS["Restore"], DURATIONS["Remove"]
+_FIRST_ZONES = [ZONES.index(zones[0]) for zones in AGENT_ZONES]
 DEAR = 10
 
 
@@ -89,12 +79,13 @@ def _clock() -> Any:
         phase = sum(step >= start for start in PHASE_STARTS) - 1
         left = max(0, END - step)
         for agent in range(N_AGENTS):
-            work, impact = _PRICES[phase][agent]
+            rewards = REWARDS[phase][_FIRST_ZONES[agent]]
+            work, impact = -rewards[FAILED_WORK], -rewards[IMPACT_COST]
             row = [work / DEAR, impact / DEAR, left / N_STEPS]
             row += [np.exp(-left / 10), np.exp(-left / 60), float(work == DEAR)]
             for later in (1, 2):
                 wait = PHASE_STARTS[later] - step
-                comes = wait > 0 and _PRICES[later][agent][0] == DEAR
+                comes = wait > 0 and (_FIRST_ZONES[agent], later) in DECISIVE_PHASES
                 row += [np.exp(-wait / 15), np.exp(-wait / 60)] if comes else [0.0, 0.0]
             table[step, agent] = row
     return table
@@ -105,12 +96,8 @@ LEAD = 30
 """Steps before an agent's dear phase in which the agent must restore suspects."""
 DECISIVE_FROM = np.array(
     [
-        sum(
-            start
-            for start, prices in zip(PHASE_STARTS, _PRICES, strict=True)
-            if prices[agent][0] == DEAR
-        )
-        for agent in range(N_AGENTS)
+        sum(PHASE_STARTS[phase] for zone, phase in DECISIVE_PHASES if zone == first_zone)
+        for first_zone in _FIRST_ZONES
     ]
 )
 """By agent: the first step of the phase in which a green's failed work is dear, or 0."""
@@ -136,7 +123,7 @@ def begin(m: Any, mask: Any) -> None:
     m.may_return[:] = 0
     for zone in range(N_OWN_ZONES):
         for host in range(N_HOSTS):
-            m.exists[zone, host] = mask[FIRST_ANALYSE[zone] + host]
+            m.exists[zone, host] = mask[ANALYSES[zone, host]]
             m.may_be_first[zone, host] = m.exists[zone, host] and host >= N_SERVERS
 
 
@@ -177,11 +164,11 @@ def read_zones(m: Any, agent: int, obs: Any) -> None:
     is_attacked = False
     for zone in range(first, first + n):
         for host in range(N_HOSTS):
-            at = FIRST_PROCESS[zone] + host
+            at = PROCESSES[zone, host]
             is_attacked |= obs[at] > 0 and obs[at + N_HOSTS] > 0
     for zone in range(first, first + n):
         for host in range(N_HOSTS):
-            at = FIRST_PROCESS[zone] + host
+            at = PROCESSES[zone, host]
             if obs[at] > 0 or obs[at + N_HOSTS] > 0:
                 m.is_due[agent] = True
                 read_host(m, agent, zone, host, obs[at] > 0, obs[at + N_HOSTS] > 0, is_attacked)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4.agent.belief import IS_USER, OWN_ZONES
+from workflow_rl.cage4.agent.belief import IS_USER
 from workflow_rl.cage4.interface import AGENTS, MESSAGE_BITS
+from workflow_rl.cage4.scenario4 import OWN_ZONES
 
 MESSAGES = ("none", "alerts", "learned")
 LEARNED_BITS = 2

@@ -13,11 +13,7 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage4.agent.views import SLEEP, Bits, ViewRows
 from workflow_rl.cage4.interface import AGENTS
-from workflow_rl.cage4.scenario4 import ACTIONS
-
-DURATIONS = {"Analyse": 2, "DeployDecoy": 2, "Remove": 3, "Restore": 5}
-"""Steps until an action takes effect, by its kind. All others take one."""
-_DURATIONS = [[DURATIONS.get(action.kind, 1) for action in actions] for actions in ACTIONS]
+from workflow_rl.cage4.scenario4 import ACTIONS, DURATIONS
 
 
 class PolicyTeam:
@@ -56,7 +52,7 @@ class PolicyTeam:
         actions, _ = self._policy.act(row)
         self._taken = self._rows.play([0], actions)
         for agent, action in enumerate(self._taken[0].tolist()):
-            left = self._busy[0, agent]
-            self._busy[0, agent] = left - 1 if left else _DURATIONS[agent][action] - 1
+            steps = self._busy[0, agent] or DURATIONS[ACTIONS[agent][action].kind]
+            self._busy[0, agent] = steps - 1
         sent = self._rows.sent
         return self._taken[0].tolist(), None if sent is None else sent[0]

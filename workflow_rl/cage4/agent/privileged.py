@@ -6,16 +6,14 @@ expectation, so that it varies less.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from workflow_rl.cage4.compiled.actions import IMPACT, REMOVE, RESTORE
+from workflow_rl.cage4.compiled.jit import agent_entry_point, compiled
 from workflow_rl.cage4.compiled.network import (
     ABSTRACT,
     BLUE_OF_ZONE,
-    FAILED_WORK,
     FIRST_SERVER,
-    IMPACT_COST,
     N_BLUE,
     N_RED,
     NOBODY,
@@ -25,14 +23,13 @@ from workflow_rl.cage4.compiled.network import (
     ZONE,
 )
 from workflow_rl.cage4.compiled.red_tables import HAS_SESSION
-from workflow_rl.jit import compiled, entry_points
+from workflow_rl.cage4.scenario4 import FAILED_WORK, IMPACT_COST
 
 GREEN_WORK = 1 / 3  # Of three choices, one is to work.
 FULL = 100
-entry_point = entry_points(Path(__file__).parent)
 
 
-@entry_point
+@agent_entry_point
 def look(states: Any, restores: Any, seen: Any, rewards: Any) -> None:
     """Write what N networks hold and what the last step cost each agent.
 

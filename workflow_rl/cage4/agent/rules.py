@@ -8,13 +8,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4.agent.belief import NEVER, OWN_ZONES, Belief, Bits
-from workflow_rl.cage4.interface import AGENTS, SLEEP_ACTIONS
-from workflow_rl.cage4.scenario4 import ACTIONS, HOSTS_OF_A_ZONE
-
-BUSY_AFTER_RESTORE, BUSY_AFTER_REMOVE = 4, 2
-DECISIVE_PHASES = ((1, 167, 334), (3, 334, 500))
-"""Zone, first step and end of the phases in which a green's failed work costs 10."""
+from workflow_rl.cage4.agent.belief import NEVER, Belief, Bits
+from workflow_rl.cage4.interface import AGENTS, MAX_STEPS, SLEEP_ACTIONS
+from workflow_rl.cage4.scenario4 import (
+    COUNTED_STEPS,
+    DECISIVE_PHASES,
+    DURATIONS,
+    FIRST_OF_KIND,
+    HOSTS_OF_A_ZONE,
+    OWN_ZONES,
+    PHASE_STARTS,
+)
 
 
 class Rules(NamedTuple):
@@ -74,12 +78,12 @@ class BatchedRuleTeam:
         wanted: NDArray[np.int64],
     ) -> None:
         self._busy[:, agent] = np.maximum(self._busy[:, agent] - 1, 0)
-        for kind, is_wanted, busy, note in (
-            ("Restore", wanted > _REMOVE, BUSY_AFTER_RESTORE, self.belief.restore),
-            ("Remove", wanted == _REMOVE, BUSY_AFTER_REMOVE, self.belief.remove),
+        for kind, is_wanted, note in (
+            ("Restore", wanted > _REMOVE, self.belief.restore),
+            ("Remove", wanted == _REMOVE, self.belief.remove),
         ):
-            actions[is_wanted, agent] = _FIRST[kind][agent] + chosen[is_wanted]
-            self._busy[is_wanted, agent] = busy
+            actions[is_wanted, agent] = FIRST_OF_KIND[kind][agent] + chosen[is_wanted]
+            self._busy[is_wanted, agent] = DURATIONS[kind] - 1
             for i, zone in enumerate(_ZONES_OF[agent]):
                 episodes = np.flatnonzero(is_wanted & (chosen // HOSTS_OF_A_ZONE == i))
                 note(episodes, zone, chosen[episodes] % HOSTS_OF_A_ZONE)
@@ -87,13 +91,13 @@ class BatchedRuleTeam:
     def _urgency(self) -> NDArray[np.int64]:
         """Return `[N, 7, 16]`: what is most urgent on each host, 0 for nothing."""
         belief, rules, step = self.belief, self._rules, self.belief.step - 1
-        if step >= LAST_COUNTED_STEP - rules.last:
+        if step >= COUNTED_STEPS - rules.last:
             return np.zeros(belief.exists.shape, np.int64)
         surely = belief.exploited.copy()
         waited = np.where(belief.first_activity == NEVER, 0, step - belief.first_activity)
         is_ripe = (waited > 0) & ((waited >= rules.patience) | (belief.n_possible <= rules.few))
-        for zone, first, end in DECISIVE_PHASES:
-            if first - rules.lead <= step < end:
+        for zone, phase in DECISIVE_PHASES:
+            if _PHASES[phase] - rules.lead <= step < _PHASES[phase + 1]:
                 is_ripe[:, zone] |= waited[:, zone] > 0
                 if rules.restores_doubtful:
                     surely[:, zone] |= belief.ever_doubtful[:, zone]
@@ -105,12 +109,11 @@ class BatchedRuleTeam:
 
 
 _REMOVE, _SOURCE, _FOOTHOLD, _EXPLOITED = 1, 2, 3, 4
-LAST_COUNTED_STEP = 498
-_ZONES_OF = [[z for z, (owner, _) in enumerate(OWN_ZONES) if owner == a] for a in range(5)]
-_FIRST = {
-    kind: [[action.kind for action in actions].index(kind) for actions in ACTIONS]
-    for kind in ("Restore", "Remove")
-}
+_PHASES = (*PHASE_STARTS, MAX_STEPS)
+_ZONES_OF = [
+    [zone for zone, (owner, _) in enumerate(OWN_ZONES) if owner == agent]
+    for agent in range(len(AGENTS))
+]
 
 
 class RuleTeam:

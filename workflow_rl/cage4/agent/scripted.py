@@ -16,8 +16,11 @@ from workflow_rl.cage4.scenario4 import (
     ACTIONS,
     AGENT_HOSTS,
     AGENT_ZONES,
+    BITS_ABOUT_ZONES,
+    BITS_OF_A_ZONE,
+    DURATIONS,
+    FIRST_OF_KIND,
     HOSTS_OF_A_ZONE,
-    SORTED_ZONES,
 )
 
 SHORTEST_BURST, LONGEST_BURST = 3, 30
@@ -110,12 +113,11 @@ class RestoringTeam:
         self._in_turn_after = in_turn_after
 
     def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
-        self._restores = [_indices(agent, "Restore") for agent in range(len(AGENTS))]
         self._steps_since_event = [np.full(len(hosts), self._memory) for hosts in AGENT_HOSTS]
         self._steps_since_restore = [np.zeros(len(hosts), np.int64) for hosts in AGENT_HOSTS]
         self._is_user_host = [
-            np.array(["user" in host for host in hosts]) & masks[agent][self._restores[agent]]
-            for agent, hosts in enumerate(AGENT_HOSTS)
+            np.array(["user" in host for host in hosts]) & mask[first : first + len(hosts)]
+            for hosts, mask, first in zip(AGENT_HOSTS, masks, FIRST_OF_KIND["Restore"], strict=True)
         ]
         self._busy_steps = [0] * len(AGENTS)
 
@@ -131,10 +133,10 @@ class RestoringTeam:
                 continue
             host = self._host_to_restore(agent)
             if host is not None:
-                actions[agent] = self._restores[agent][host]
+                actions[agent] = int(FIRST_OF_KIND["Restore"][agent]) + host
                 self._steps_since_event[agent][host] = self._memory
                 self._steps_since_restore[agent][host] = 0
-                self._busy_steps[agent] = RESTORE_STEPS - 1
+                self._busy_steps[agent] = DURATIONS["Restore"] - 1
         return actions, None
 
     def _host_to_restore(self, agent: int) -> int | None:
@@ -148,22 +150,13 @@ class RestoringTeam:
         return host if steps[host] >= self._in_turn_after else None
 
 
-RESTORE_STEPS = 5
-"""A Restore takes effect in the fifth step."""
-
-
-def _indices(agent: int, kind: str) -> list[int]:
-    return [i for i, action in enumerate(ACTIONS[agent]) if action.kind == kind]
-
-
 def _hosts_with_events(
     agent: int, observation: NDArray[np.int64], on_connections: bool
 ) -> NDArray[np.bool_]:
     """Return `[16]` or `[48]`: which of AGENT_HOSTS have an event in the observation."""
     n_zones = len(AGENT_ZONES[agent])
-    n_names = 3 * len(SORTED_ZONES)
-    zones = observation[1:-32].reshape(n_zones, n_names + 2 * HOSTS_OF_A_ZONE)
-    events = zones[:, n_names:].reshape(n_zones, 2, HOSTS_OF_A_ZONE)
+    zones = observation[1 : 1 + n_zones * BITS_OF_A_ZONE].reshape(n_zones, BITS_OF_A_ZONE)
+    events = zones[:, BITS_ABOUT_ZONES:].reshape(n_zones, 2, HOSTS_OF_A_ZONE)
     seen = events.any(axis=1) if on_connections else events[:, 0] > 0
     return seen.ravel()
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF, TeamLayout
-from workflow_rl.cage4.agent.belief import PROCESSES, Belief, Bits
+from workflow_rl.cage4.agent.belief import Belief, Bits
 from workflow_rl.cage4.agent.messages import N_WORDS, alerts, spoken
 from workflow_rl.cage4.interface import (
     AGENTS,
@@ -26,15 +26,25 @@ from workflow_rl.cage4.interface import (
 from workflow_rl.cage4.scenario4 import (
     ACTIONS,
     AGENT_ZONES,
+    BITS_OF_A_ZONE,
+    DURATIONS,
+    FIRST_ACTION,
+    FIRST_OBS,
+    FIRST_OF_KIND,
+    FIRST_ZONE_OF_AGENT,
     HOSTS_OF_A_ZONE,
     MISSION_PHASES,
+    N_MASKS,
+    N_ZONES_OF_AGENT,
+    ON_HOSTS,
+    PROCESSES,
     SORTED_ZONES,
 )
 
 OBSERVATIONS = ("flat", "belief")
 REPAIR = frozenset({"Sleep", "Remove", "Restore"})
 ACTION_SETS = {
-    "all": frozenset(action.kind for actions in ACTIONS for action in actions),
+    "all": frozenset(DURATIONS),
     "repair": REPAIR,
     "suspects": REPAIR,
 }
@@ -45,30 +55,12 @@ Shown = NDArray[np.int8]
 Joint = NDArray[np.int64]
 N_SEEN = 20
 """Numbers of the true state that a critic sees of each agent's zones: see `privileged`."""
-N_OBS, N_MASKS = sum(OBS_SIZES), sum(N_ACTIONS)
 _HEARD = (len(AGENTS) - 1) * MESSAGE_BITS
-_ENDS = np.cumsum(OBS_SIZES)
-_FIRST_ACTION = np.cumsum([0, *N_ACTIONS[:-1]])
-_OF_A_ZONE = 3 * len(SORTED_ZONES) + 2 * HOSTS_OF_A_ZONE
-_KINDS = [[action.kind for action in actions] for actions in ACTIONS]
-_ALL_KINDS = np.array([kind for kinds in _KINDS for kind in kinds])
+_ALL_KINDS = np.array([action.kind for actions in ACTIONS for action in actions])
 SLEEP = np.array(SLEEP_ACTIONS)
-_FIRST = {kind: [kinds.index(kind) for kinds in _KINDS] for kind in ("Restore", "Remove")}
-_AT = {
-    kind: np.array(
-        [
-            N_ACTIONS[0] * agent + first[agent] + HOSTS_OF_A_ZONE * i + np.arange(HOSTS_OF_A_ZONE)
-            for agent, zones in enumerate(AGENT_ZONES)
-            for i in range(len(zones))
-        ]
-    )
-    for kind, first in _FIRST.items()
-}
-"""Where the actions of a kind on the hosts `[7, 16]` of all own zones stand in the five masks."""
-_FIRST_ZONE = np.cumsum([0, *map(len, AGENT_ZONES)])
 _CLOCK_SIZE = len(MISSION_PHASES) + 2
 _N_CONCLUSIONS = Belief(np.zeros((1, N_MASKS), np.bool_)).features().shape[-1]
-_BELIEF_ZONE_SIZE = _OF_A_ZONE - len(SORTED_ZONES) + HOSTS_OF_A_ZONE * _N_CONCLUSIONS
+_BELIEF_ZONE_SIZE = BITS_OF_A_ZONE - len(SORTED_ZONES) + HOSTS_OF_A_ZONE * _N_CONCLUSIONS
 
 
 class View:
@@ -152,12 +144,12 @@ class BeliefView(View):
         possible = np.ones((len(envs), N_MASKS), np.bool_)
         for belief, rows in self._groups(envs):
             suspected = _attacked(belief) | (belief.first_foothold > 0)
-            possible[np.array(rows)[:, None, None], _AT["Restore"]] = suspected
-            possible[np.array(rows)[:, None, None], _AT["Remove"]] = belief.doubtful
+            possible[np.array(rows)[:, None, None], ON_HOSTS["Restore"]] = suspected
+            possible[np.array(rows)[:, None, None], ON_HOSTS["Remove"]] = belief.doubtful
         return possible
 
     def suspected(self, envs: Sequence[int], obs: Shown) -> Bits:
-        found = np.empty((len(envs), *_AT["Restore"].shape), np.bool_)
+        found = np.empty((len(envs), *PROCESSES.shape), np.bool_)
         for belief, rows in self._groups(envs):
             found[rows] = _attacked(belief)
         return found
@@ -190,12 +182,12 @@ class BeliefView(View):
         clock[:, -1] = 3 * step / self.max_steps - phase
         parts: list[NDArray[np.generic]] = []
         for agent, zones in enumerate(AGENT_ZONES):
-            start = _ENDS[agent] - OBS_SIZES[agent] + 1
+            start = FIRST_OBS[agent] + 1
             parts.append(clock)
             for i in range(len(zones)):
-                end = start + _OF_A_ZONE
+                end = start + BITS_OF_A_ZONE
                 parts += [obs[:, start + len(SORTED_ZONES) : end]]
-                parts += [conclusions[:, _FIRST_ZONE[agent] + i]]
+                parts += [conclusions[:, FIRST_ZONE_OF_AGENT[agent] + i]]
                 start = end
             if self.listens:
                 parts.append(obs[:, start : start + _HEARD])
@@ -204,8 +196,8 @@ class BeliefView(View):
 
 def on_hosts(kind: str, taken: Joint) -> tuple[Bits, Joint]:
     """Return which actions [M, 5] are a Restore or a Remove, and the numbers of their hosts."""
-    host = taken - _FIRST[kind]
-    return (host >= 0) & (host < [len(zones) * HOSTS_OF_A_ZONE for zones in AGENT_ZONES]), host
+    host = taken - FIRST_OF_KIND[kind]
+    return (host >= 0) & (host < N_ZONES_OF_AGENT * HOSTS_OF_A_ZONE), host
 
 
 def _attacked(belief: Belief) -> Bits:
@@ -220,7 +212,7 @@ def _note(belief: Belief, taken: Joint) -> None:
         of_kind, host = on_hosts(kind, taken)
         for episode, agent in np.argwhere(of_kind).tolist():
             zone, place = divmod(int(host[episode, agent]), HOSTS_OF_A_ZONE)
-            note(np.array([episode]), int(_FIRST_ZONE[agent]) + zone, np.array([place]))
+            note(np.array([episode]), int(FIRST_ZONE_OF_AGENT[agent]) + zone, np.array([place]))
 
 
 def _part(belief: Belief, rows: list[int]) -> Belief:
@@ -325,7 +317,7 @@ class ViewRows:
         acts = busy == 0
         if self._only_suspects:
             masks &= self._view.suspects(envs)
-            acts &= np.add.reduceat(masks, _FIRST_ACTION, axis=1, dtype=np.int64) > 1
+            acts &= np.add.reduceat(masks, FIRST_ACTION, axis=1, dtype=np.int64) > 1
         self.acts[envs] = acts
         if self._alerts:
             assert self.sent is not None

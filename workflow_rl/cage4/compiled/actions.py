@@ -8,22 +8,12 @@ import numpy as np
 
 from workflow_rl.cage4.compiled.network import N_BLUE, N_HOSTS, NOBODY, host_name
 from workflow_rl.cage4.interface import N_ACTIONS
-from workflow_rl.cage4.scenario4 import ACTIONS, ZONES
+from workflow_rl.cage4.scenario4 import ACTIONS, DURATIONS, ON_HOSTS, ZONES
 
 (SLEEP, MONITOR, ANALYSE, REMOVE, RESTORE, ALLOW, BLOCK, DECOY) = range(8)
-HOST_ACTIONS = ("Analyse", "Remove", "Restore", "DeployDecoy")
-BLUE_ACTIONS = (
-    "Sleep",
-    "Monitor",
-    "Analyse",
-    "Remove",
-    "Restore",
-    "AllowTrafficZone",
-    "BlockTrafficZone",
-    "DeployDecoy",
-)
-IS_ON_HOST = np.array([name in HOST_ACTIONS for name in BLUE_ACTIONS])
-BLUE_DURATION = np.array([1, 1, 2, 3, 5, 1, 1, 2], np.int64)
+BLUE_ACTIONS = tuple(DURATIONS)
+IS_ON_HOST = np.array([name in ON_HOSTS for name in BLUE_ACTIONS])
+BLUE_DURATION = np.array([*DURATIONS.values()], np.int64)
 MAX_ACTIONS = max(N_ACTIONS)
 
 (

@@ -17,8 +17,6 @@ from workflow_rl.cage4.compiled.hosts import (
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import (
     ABSTRACT,
-    FAILED_ACCESS,
-    FAILED_WORK,
     N_HOSTS,
     N_RED,
     NO_PARENT,
@@ -37,6 +35,7 @@ from workflow_rl.cage4.compiled.state import (
     PHISHED_INSIDE,
     PHISHED_OUTSIDE,
 )
+from workflow_rl.cage4.scenario4 import FAILED_ACCESS, FAILED_WORK
 
 ACCESS, WORK, N_CHOICES = 0, 1, 3
 FALSE_ALERT_RATE = PHISHING_RATE = 0.01

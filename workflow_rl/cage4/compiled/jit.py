@@ -12,13 +12,23 @@ from numba.extending import intrinsic
 
 from workflow_rl.jit import announce_compiling, compiled, entry_points
 
-__all__ = ["announce_compiling", "compiled", "entry_point", "int64", "multiply_add"]
+__all__ = [
+    "agent_entry_point",
+    "announce_compiling",
+    "compiled",
+    "entry_point",
+    "int64",
+    "multiply_add",
+]
 
 # In compiled code, `int` of an unsigned number is an unsigned 64-bit number, whose sum with another
 # number is a float.
 int64: Any = np.int64
-_HERE = Path(__file__).parent
-entry_point = entry_points(_HERE, _HERE.parent / "interface.py", _HERE.parent / "scenario4.py")
+_HERE, _GUEST = Path(__file__).parents[:2]
+_TABLES = (_GUEST / "interface.py", _GUEST / "scenario4.py")
+entry_point = entry_points(_HERE, *_TABLES)
+agent_entry_point = entry_points(_GUEST / "agent", *_HERE.glob("*.py"), *_TABLES)
+"""Decorates the entry points of `agent`, which use tables of the simulator."""
 
 
 def _multiply_add(

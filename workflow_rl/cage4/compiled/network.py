@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage4.scenario4 import N_SERVERS, N_USERS, SORTED_ZONES, ZONES
+from workflow_rl.cage4 import scenario4
+from workflow_rl.cage4.scenario4 import AGENT_ZONES, N_SERVERS, N_USERS, SORTED_ZONES, ZONES
 
 RZA, OZA, RZB, OZB, CONTRACTOR, PUBLIC, ADMIN, OFFICE, INTERNET = range(9)
-N_ZONES, N_LAN = 9, 8
+N_ZONES, N_LAN = len(ZONES), INTERNET
 FIRST_USER = 1
 FIRST_SERVER = FIRST_USER + N_USERS
 PLACES = FIRST_SERVER + N_SERVERS
 INTERNET_HOST = N_LAN * PLACES
 N_HOSTS = INTERNET_HOST + 1
-N_BLUE, N_RED = 5, 6
+N_BLUE, N_RED = len(AGENT_ZONES), 6
 MAX_GREENS = N_LAN * N_USERS
 MAX_BLUE_SESSIONS = 3 * PLACES
 NOBODY = 255
@@ -28,10 +29,23 @@ NOBODY = 255
 ZONE = np.arange(N_HOSTS, dtype=np.int64) // PLACES
 PLACE = np.arange(N_HOSTS, dtype=np.int64) % PLACES
 RED_OF_ZONE = np.array([1, 2, 3, 4, 0, 5, 5, 5, NOBODY], np.int64)
-BLUE_OF_ZONE = np.array([0, 1, 2, 3, NOBODY, 4, 4, 4, NOBODY], np.int64)
-# The zones of an agent are neighbours.
-FIRST_ZONE_OF_BLUE, N_ZONES_OF_BLUE = np.array([0, 1, 2, 3, 5]), np.array([1, 1, 1, 1, 3])
-FIRST_ZONE_OF_RED, N_ZONES_OF_RED = np.array([4, 0, 1, 2, 3, 5]), np.array([1, 1, 1, 1, 1, 3])
+BLUE_OF_ZONE = np.array(
+    [
+        next((agent for agent, zones in enumerate(AGENT_ZONES) if zone in zones), NOBODY)
+        for zone in ZONES
+    ],
+    np.int64,
+)
+
+
+def _zones_of(owner_of_zone: Any, n_agents: int) -> tuple[Any, Any]:
+    """Return each agent's first zone, and how many it has. The zones of an agent are neighbours."""
+    owned = owner_of_zone == np.arange(n_agents)[:, None]
+    return owned.argmax(axis=1), owned.sum(axis=1)
+
+
+FIRST_ZONE_OF_BLUE, N_ZONES_OF_BLUE = _zones_of(BLUE_OF_ZONE, N_BLUE)
+FIRST_ZONE_OF_RED, N_ZONES_OF_RED = _zones_of(RED_OF_ZONE, N_RED)
 ALPHABETICAL = np.array([ZONES.index(zone) for zone in SORTED_ZONES], np.int64)
 
 
@@ -63,15 +77,18 @@ NO_PARENT = -1
 CMD_FILE, ESCALATE_FILE = range(2)
 
 
+LINKS = {
+    INTERNET: (RZA, RZB, CONTRACTOR, PUBLIC),
+    RZA: (OZA,),
+    RZB: (OZB,),
+    PUBLIC: (ADMIN, OFFICE),
+}
+"""The zones below each zone in the tree of links."""
+
+
 def _router_routes() -> tuple[Any, Any]:
     """Return the hosts on the route between the routers of two zones, and how many they are."""
-    links = {
-        INTERNET: (RZA, RZB, CONTRACTOR, PUBLIC),
-        RZA: (OZA,),
-        RZB: (OZB,),
-        PUBLIC: (ADMIN, OFFICE),
-    }
-    above = {low: high for high, lows in links.items() for low in lows}
+    above = {low: high for high, lows in LINKS.items() for low in lows}
 
     def ascent(zone: int) -> list[int]:
         return [zone, *(ascent(above[zone]) if zone in above else ())]
@@ -109,7 +126,7 @@ for _zone, _others in _LINKS.items():
 
 # Zones that greens may reach, by phase: `[3, 9, 9]`.
 GREEN_MAY_REACH = np.zeros((3, N_ZONES, N_ZONES), np.bool_)
-for _phase, _pairs in enumerate(
+for _phase, _linked in enumerate(
     (
         ((RZA, CONTRACTOR), (OZA, RZA), (RZB, CONTRACTOR), (RZB, RZA), (OZB, RZB)),
         ((RZB, CONTRACTOR), (OZB, RZB)),
@@ -117,8 +134,8 @@ for _phase, _pairs in enumerate(
     )
 ):
     _headquarters = [(hq, other) for hq in (PUBLIC, ADMIN, OFFICE) for other in (CONTRACTOR, 0, 2)]
-    for _one, _other in (*_pairs, *_headquarters, *((zone, zone) for zone in range(N_LAN))):
-        GREEN_MAY_REACH[_phase, _one, _other] = GREEN_MAY_REACH[_phase, _other, _one] = True
+    for _from, _to in (*_linked, *_headquarters, *((zone, zone) for zone in range(N_LAN))):
+        GREEN_MAY_REACH[_phase, _from, _to] = GREEN_MAY_REACH[_phase, _to, _from] = True
 
 
 def _policy() -> Any:
@@ -126,11 +143,11 @@ def _policy() -> Any:
     the wrapper's policy cuts off."""
     connected = np.zeros((3, N_ZONES, N_ZONES), np.bool_)
     clique = (INTERNET, ADMIN, OFFICE, PUBLIC, CONTRACTOR, RZA, RZB)
-    for one in clique:
+    for zone in clique:
         for other in clique:
-            connected[:, one, other] = one != other
-    for one, other in ((RZA, OZA), (RZB, OZB)):
-        connected[:, one, other] = connected[:, other, one] = True
+            connected[:, zone, other] = zone != other
+    for zone, other in ((RZA, OZA), (RZB, OZB)):
+        connected[:, zone, other] = connected[:, other, zone] = True
     for phase, zone, others in (
         (1, RZA, (OZA, CONTRACTOR, RZB, INTERNET)),
         (2, RZB, (OZB, CONTRACTOR, RZA, INTERNET)),
@@ -142,38 +159,4 @@ def _policy() -> Any:
 
 POLICY = _policy()
 
-_HQ = (-1, -1, -3)
-# By phase and zone: a green's failed work, a green's failed access, a red's impact.
-REWARDS = np.array(
-    [
-        [
-            (-1, -3, -1),
-            (-1, -1, -1),
-            (-1, -3, -1),
-            (-1, -1, -1),
-            (0, -5, -5),
-            *[_HQ] * 3,
-            (0, 0, -1),
-        ],
-        [
-            (-2, -1, -3),
-            (-10, 0, -10),
-            (-1, -1, -1),
-            (-1, -1, -1),
-            (0, 0, 0),
-            *[_HQ] * 3,
-            (0, 0, 0),
-        ],
-        [
-            (-1, -3, -3),
-            (-1, -1, -1),
-            (-2, -1, -3),
-            (-10, 0, -10),
-            (0, 0, 0),
-            *[_HQ] * 3,
-            (0, 0, 0),
-        ],
-    ],
-    np.int64,
-)
-FAILED_WORK, FAILED_ACCESS, IMPACT_COST = range(3)
+REWARDS = np.array(scenario4.REWARDS, np.int64)

@@ -18,16 +18,20 @@ from workflow_rl.cage4.compiled.network import (
     PLACES,
     POLICY,
 )
-from workflow_rl.cage4.interface import MESSAGE_BITS, N_ACTIONS, OBS_SIZES
-from workflow_rl.cage4.scenario4 import AGENT_ZONES, HOSTS_OF_A_ZONE, N_SERVERS, N_USERS, ZONES
+from workflow_rl.cage4.interface import MESSAGE_BITS, N_ACTIONS
+from workflow_rl.cage4.scenario4 import (
+    AGENT_ZONES,
+    FIRST_ACTION,
+    FIRST_OBS,
+    HOSTS_OF_A_ZONE,
+    N_SERVERS,
+    N_USERS,
+    N_ZONES_OF_AGENT,
+    ZONES,
+)
 
-N_OBS, N_MASKS = sum(OBS_SIZES), sum(N_ACTIONS)
-# Where an agent's part begins in a row of all five.
-FIRST_OBS = np.cumsum((0, *OBS_SIZES))[:-1]
-FIRST_ACTION = np.cumsum((0, *N_ACTIONS))[:-1]
 ACTION_COUNTS = np.array(N_ACTIONS)
-N_SEEN_ZONES = np.array([len(zones) for zones in AGENT_ZONES])
-SEEN_ZONES = np.zeros((N_BLUE, N_SEEN_ZONES.max()), np.int64)
+SEEN_ZONES = np.zeros((N_BLUE, N_ZONES_OF_AGENT.max()), np.int64)
 for _agent, _zones in enumerate(AGENT_ZONES):
     SEEN_ZONES[_agent, : len(_zones)] = [ZONES.index(zone) for zone in _zones]
 SHOWN = np.array(
@@ -44,7 +48,7 @@ def observe(s: Any, messages: Any, obs: Any) -> None:
         at = FIRST_OBS[agent]
         obs[at] = s.phase
         at += 1
-        for i in range(N_SEEN_ZONES[agent]):
+        for i in range(N_ZONES_OF_AGENT[agent]):
             at = show_zone(s, SEEN_ZONES[agent, i], obs, at)
         for sender in range(N_BLUE):
             if sender != agent:

@@ -12,14 +12,7 @@ from workflow_rl.cage4.compiled.episode import reset_env, step_env
 from workflow_rl.cage4.compiled.generator import seed_words
 from workflow_rl.cage4.compiled.jit import announce_compiling, entry_point
 from workflow_rl.cage4.compiled.network import N_BLUE
-from workflow_rl.cage4.compiled.observe import (
-    FIRST_ACTION,
-    FIRST_OBS,
-    N_MASKS,
-    N_OBS,
-    observe,
-    write_masks,
-)
+from workflow_rl.cage4.compiled.observe import observe, write_masks
 from workflow_rl.cage4.compiled.state import NO_ERROR, error_of, room_for, state_for
 from workflow_rl.cage4.compiled.true_state import true_state
 from workflow_rl.cage4.cyborg.simulators import LEAST_STEPS
@@ -32,6 +25,7 @@ from workflow_rl.cage4.interface import (
     SimulationError,
     StepResult,
 )
+from workflow_rl.cage4.scenario4 import FIRST_ACTION, FIRST_OBS, N_MASKS, N_OBS
 
 
 @entry_point

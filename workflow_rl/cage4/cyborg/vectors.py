@@ -14,6 +14,8 @@ from workflow_rl.cage4.interface import AGENTS, MESSAGE_BITS, OBS_SIZES
 from workflow_rl.cage4.scenario4 import (
     ACTIONS,
     AGENT_ZONES,
+    BITS_ABOUT_ZONES,
+    BITS_OF_A_ZONE,
     HOSTS_OF_A_ZONE,
     MISSION_PHASES,
     SORTED_ZONES,
@@ -21,8 +23,7 @@ from workflow_rl.cage4.scenario4 import (
 )
 
 N_ZONES = len(SORTED_ZONES)
-ZONE_SIZE = 3 * N_ZONES + 2 * HOSTS_OF_A_ZONE
-BLOCKED, EVENTS = N_ZONES, 3 * N_ZONES
+BLOCKED, EVENTS = N_ZONES, BITS_ABOUT_ZONES
 """Where a zone's part of a vector has what changes in a phase."""
 
 
@@ -40,7 +41,7 @@ class Vectors:
         self._hosts: list[list[tuple[int, Any]]] = []
         for zones in AGENT_ZONES:
             names = [
-                (1 + z * ZONE_SIZE + EVENTS + h, name)
+                (1 + z * BITS_OF_A_ZONE + EVENTS + h, name)
                 for z, zone in enumerate(zones)
                 for h, name in enumerate(zone_hosts(zone))
             ]
@@ -81,7 +82,7 @@ class Vectors:
     def _show_blocks(self, agent: int, vector: NDArray[np.int64]) -> None:
         for z, zone in enumerate(AGENT_ZONES[agent]):
             for blocked in self._state.blocks.get(zone, ()):
-                vector[1 + z * ZONE_SIZE + BLOCKED + SORTED_ZONES.index(blocked)] = 1
+                vector[1 + z * BITS_OF_A_ZONE + BLOCKED + SORTED_ZONES.index(blocked)] = 1
 
     def actions(self, indices: Sequence[int]) -> list[Any]:
         """Return CybORG's actions. Each is made once an episode, as CybORG does."""
@@ -116,7 +117,7 @@ def _constant_parts(cyborg: Cyborg) -> list[list[NDArray[np.int64]]]:
             vector = np.zeros(OBS_SIZES[agent], np.int64)
             vector[0] = phase
             for z, zone in enumerate(zones):
-                start = 1 + z * ZONE_SIZE
+                start = 1 + z * BITS_OF_A_ZONE
                 vector[start + SORTED_ZONES.index(zone)] = 1
                 policy = [not allowed(zone, other) for other in SORTED_ZONES]
                 vector[start + 2 * N_ZONES : start + EVENTS] = policy

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage4.agent.views import SLEEP, Bits, Joint, Shown, ViewRows, on_hosts
-from workflow_rl.cage4.interface import SimulationError, Simulator
+from workflow_rl.cage4.interface import AGENTS, SimulationError, Simulator
+from workflow_rl.cage4.scenario4 import N_MASKS, N_OBS
 from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -86,11 +87,11 @@ class SerialNetworks:
         n = len(simulators)
         self._simulators = simulators
         self._failed: list[int] = []
-        self.obs = np.zeros((n, 578), np.int8)
-        self.masks = np.zeros((n, 570), np.bool_)
+        self.obs = np.zeros((n, N_OBS), np.int8)
+        self.masks = np.zeros((n, N_MASKS), np.bool_)
         self.rewards = np.zeros((n, 2), np.int64)
         self.dones = np.zeros(n, np.bool_)
-        self.busy_steps = np.zeros((n, 5), np.int64)
+        self.busy_steps = np.zeros((n, len(AGENTS)), np.int64)
 
     def reset(self, seeds: Sequence[int | None], chosen: Bits) -> None:
         for env in np.flatnonzero(chosen).tolist():

@@ -24,10 +24,7 @@ from workflow_rl.cage4.compiled.network import (
     BLUE_OF_ZONE,
     DECOY_APACHE,
     DECOY_VSFTPD,
-    FAILED_ACCESS,
-    FAILED_WORK,
     FIRST_USER,
-    IMPACT_COST,
     N_BLUE,
     N_HOSTS,
     N_RED,
@@ -40,12 +37,12 @@ from workflow_rl.cage4.compiled.network import (
     ZONE,
 )
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
-from workflow_rl.cage4.scenario4 import ACTIONS
+from workflow_rl.cage4.scenario4 import ACTIONS, FAILED_ACCESS, FAILED_WORK, IMPACT_COST
 from workflow_rl.cage4.scoring.protocol import evaluated_episodes
 
 RESTORE_COST = 3
 CAUSES = ("Greens' failed work", "Greens' blocked access", "Impact", "Restore")
-"""What costs, in the order of `network.REWARDS`; then what blue's actions cost."""
+"""What costs, in the order of `scenario4.REWARDS`; then what blue's actions cost."""
 LONGEST_PAUSE = 10
 """Steps without a cost within one moment. Greens work in one step of three."""
 DROPPED = 5

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workflow_rl.cage4.compiled.actions import BLUE_ACTIONS, RED_ACTIONS
-from workflow_rl.cage4.compiled.network import BLUE_OF_ZONE, NOBODY, RED_OF_ZONE, ZONE
+from workflow_rl.cage4.compiled.network import BLUE_OF_ZONE, LINKS, NOBODY, RED_OF_ZONE, ZONE
 from workflow_rl.cage4.compiled.true_state import HOST_NAMES, SERVICE_NAMES
 from workflow_rl.cage4.interface import AGENTS
 from workflow_rl.cage4.scenario4 import MISSION_PHASES
@@ -26,8 +26,6 @@ ZONE_TITLES = (
     "Internet",
 )
 """In the order of `scenario4.ZONES`."""
-ROUTES = ((8, 0), (8, 2), (8, 4), (8, 5), (0, 1), (2, 3), (5, 6), (5, 7))
-"""Pairs of zones that are linked."""
 
 
 def replay_page(
@@ -89,7 +87,7 @@ def _scenario() -> dict[str, Any]:
     blues = [int(agent) for agent in BLUE_OF_ZONE]
     return {
         "zones": ZONE_TITLES,
-        "routes": ROUTES,
+        "routes": [(zone, below) for zone, zones in LINKS.items() for below in zones],
         "hosts": HOST_NAMES,
         "zone_of": ZONE.tolist(),
         # By zone: whose it is. None: nobody's.

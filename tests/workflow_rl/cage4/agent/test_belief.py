@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from workflow_rl.cage4.agent.belief import FIRST_OBS, OWN_ZONES, Belief
+from workflow_rl.cage4.agent.belief import Belief
 from workflow_rl.cage4.interface import N_ACTIONS, OBS_SIZES
+from workflow_rl.cage4.scenario4 import FIRST_OBS, OWN_ZONES
 
 USER, OTHER_USER, SERVER = 8, 9, 2
 PROCESS, CONNECTION = 27, 43

@@ -27,8 +27,8 @@ def fresh() -> np.record:
 def events(processes: tuple[int, ...] = (), connections: tuple[int, ...] = ()) -> np.ndarray:
     """Return observations with events on hosts of agent 0."""
     obs = np.zeros(sum(OBS_SIZES), np.int8)
-    obs[memory.FIRST_PROCESS[0] + np.array(processes, np.int64)] = 1
-    obs[memory.FIRST_PROCESS[0] + memory.N_HOSTS + np.array(connections, np.int64)] = 1
+    obs[memory.PROCESSES[0, 0] + np.array(processes, np.int64)] = 1
+    obs[memory.PROCESSES[0, 0] + memory.N_HOSTS + np.array(connections, np.int64)] = 1
     return obs
 
 

@@ -29,13 +29,13 @@ from workflow_rl.cage4.compiled.network import (
 from workflow_rl.cage4.compiled.observe import SHOWN
 from workflow_rl.cage4.compiled.red_tables import HAS_SESSION
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator
-from workflow_rl.cage4.interface import RED_AGENTS
 from workflow_rl.cage4.scenario4 import (
     AGENT_ZONES,
     COUNTED_STEPS,
     IMPACT_COST,
     ON_HOSTS,
     OWN_ZONES,
+    RED_AGENTS,
     ZONES,
 )
 from workflow_rl.runs.intervals import mean_of

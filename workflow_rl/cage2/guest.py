@@ -45,7 +45,7 @@ class Cage2Guest(Guest):
     released: ClassVar = {"champion": Path(__file__).parent / "agent" / "released" / "champion.npz"}
 
     def arguments(self) -> type[Settings]:
-        from workflow_rl.cage2.env.settings import Cage2Arguments
+        from workflow_rl.cage2.env.arguments import Cage2Arguments
 
         return Cage2Arguments
 

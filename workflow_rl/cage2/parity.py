@@ -13,9 +13,9 @@ import numpy as np
 
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, ScriptedAgent, make_scripted_agent
 from workflow_rl.cage2.cyborg.network import cyborg_network
-from workflow_rl.cage2.cyborg.simulators import Simulator
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.interface import Simulator
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class LockStep:
     """CybORG and the compiled simulator, which play the same episodes step by step.
 
     Args:
-        simulator: which CybORG, one of `simulators.SIMULATORS`.
+        simulator: which CybORG, one of `interface.SIMULATORS`.
         max_steps: length of an episode.
         networks: also compare the networks, and the number of random words drawn, at every step.
             This finds hidden differences too, and is ten times as slow. May be set between

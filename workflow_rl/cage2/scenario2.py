@@ -14,6 +14,13 @@ from typing import Any
 ENV_ID = "workflow_rl/CAGE2-v0"
 RED_AGENTS = ("B_lineAgent", "RedMeanderAgent", "SleepAgent")
 HORIZONS = (30, 50, 100)
+MIXTURES = {
+    "mixed": RED_AGENTS,
+    "attackers": ("B_lineAgent",) * 8 + ("RedMeanderAgent",) * 11 + ("SleepAgent",),
+}
+"""The red agents that each episode draws one of. Little can be learned against SleepAgent."""
+
+RED_AGENT_CHOICES = (*RED_AGENTS, *MIXTURES)
 
 RED_ACTIONS = (
     "Sleep",
@@ -48,6 +55,7 @@ _HOSTS: dict[str, tuple[str, str | None, str | None, str | None]] = {
 
 HOSTS = tuple(_HOSTS)
 """The 13 hosts, in the order of the observation and of every group of actions."""
+OBS_SIZE = 4 * len(HOSTS)
 
 _SUBNETS: dict[str, tuple[str, ...]] = {
     "Enterprise": ("Enterprise0", "Enterprise1", "Enterprise2", "Defender"),

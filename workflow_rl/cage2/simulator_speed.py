@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.numpy_policy import FloatArray, NumpyPolicy, PolicyParameters
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.cage2.compiled.simulator import BatchedSimulator
-from workflow_rl.cage2.env.arguments import OBS_SIZE
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, OBS_SIZE, RED_AGENTS
 from workflow_rl.measuring.turns import in_turns, median_ratio
 from workflow_rl.runs.config import usable_cores
 from workflow_rl.runs.machine import environment, package_version

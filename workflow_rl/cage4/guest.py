@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
-from workflow_rl.cage4.interface import ENV_ID
+from workflow_rl.cage4.presets import QUICK
+from workflow_rl.cage4.scenario4 import ENV_ID
 from workflow_rl.environments.guest import (
     ChampionBudget,
     ChampionRecipe,
@@ -32,40 +33,14 @@ class Cage4Guest(Guest):
     single = "workflow_rl.cage4:parallel_env"
     places: ClassVar = {"cyborg4": (VARIABLE, "A checkout of the official CybORG 4.")}
     flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
-    presets: ClassVar = {
-        "cage4-quick": {
-            "env_args": {
-                # Events show for one step, and agents are often busy: a policy without a memory
-                # needs what they said. Of all actions, Remove and Restore do nearly all the good.
-                # The team's reward hides what an agent's own actions bring.
-                "observation": "belief",
-                "actions": "repair",
-                "own_rewards": True,
-            },
-            "n_envs": 50,
-            "episodes_per_update": 50,
-            "total_episodes": 2500,
-            "settings": {
-                "critic": "central",
-                "hidden_sizes": (64, 64),
-                "minibatch_size": 4000,
-                "epochs": 4,
-                "learning_rate": 3e-3,
-                "discount": 0.995,
-                "gae_lambda": 0.92,
-                "entropy_coef": 0.003,
-                "entropy_coef_final": 0.0,
-                "reward_scale": 0.1,
-            },
-        }
-    }
+    presets: ClassVar = {"cage4-quick": QUICK}
     measured: ClassVar = {"compiled": {"simulator": "compiled"}}
     fastest: ClassVar = {"simulator": "compiled"}
     has_verdicts: ClassVar = False  # A training episode has a reward more than the scores count.
     champion: ClassVar = ChampionBudget(training=10_000, selection=1000, score=100)
 
     def arguments(self) -> type[Settings]:
-        from workflow_rl.cage4.env.settings import Cage4Arguments
+        from workflow_rl.cage4.env.arguments import Cage4Arguments
 
         return Cage4Arguments
 

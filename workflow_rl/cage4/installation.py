@@ -5,8 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from workflow_rl.cage4.cyborg.checkout import HOW_TO_GET_IT, VARIABLE, CheckoutError, checkout
-from workflow_rl.cage4.interface import COMMIT
+from workflow_rl.cage4.cyborg.checkout import (
+    COMMIT,
+    HOW_TO_GET_IT,
+    VARIABLE,
+    CheckoutError,
+    checkout,
+)
 from workflow_rl.runs.installation import Finding
 
 

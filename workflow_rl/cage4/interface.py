@@ -1,7 +1,7 @@
 """What the simulators of CAGE Challenge 4 have in common.
 
-CybORG's 4.0 code at commit `COMMIT` is the reference. Every simulator repeats its draws: the same
-seed gives the same episode, bit for bit.
+CybORG's 4.0 code at commit `checkout.COMMIT` is the reference. Every simulator repeats its draws:
+the same seed gives the same episode, bit for bit.
 """
 
 from __future__ import annotations
@@ -13,19 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-ENV_ID = "workflow_rl/CAGE4-v0"
-COMMIT = "8c3c50ca54b176c2de199847944e8dcc035497e3"
 SIMULATORS = ("compiled", "cyborg", "cyborg-stock")
-AGENTS = tuple(f"blue_agent_{i}" for i in range(5))
-RED_AGENTS = ("FiniteStateRedAgent", "DiscoveryFSRed", "RandomSelectRedAgent", "SleepAgent")
-"""Names of CybORG's classes. Every red agent of an episode is of one class."""
-OBS_SIZES = (92, 92, 92, 92, 210)
-N_ACTIONS = (82, 82, 82, 82, 242)
-SLEEP_ACTIONS = (49, 49, 49, 49, 145)
-"""Each agent's index of the action Sleep, which is always possible."""
-MESSAGE_BITS = 8
-MAX_STEPS = 500
-"""Length of an episode in the challenge. Its last step is step 499: see StepResult.done."""
 
 
 class SimulationError(RuntimeError):

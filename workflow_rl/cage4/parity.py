@@ -21,14 +21,8 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.interface import (
-    AGENTS,
-    MAX_STEPS,
-    MESSAGE_BITS,
-    SimulationError,
-    Simulator,
-    StepResult,
-)
+from workflow_rl.cage4.interface import SimulationError, Simulator, StepResult
+from workflow_rl.cage4.scenario4 import AGENTS, MAX_STEPS, MESSAGE_BITS
 from workflow_rl.output_files import appending
 
 N_MESSAGE_BITS = (len(AGENTS) - 1) * MESSAGE_BITS

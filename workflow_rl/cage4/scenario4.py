@@ -11,8 +11,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4.interface import MAX_STEPS, N_ACTIONS, OBS_SIZES
-
+ENV_ID = "workflow_rl/CAGE4-v0"
+AGENTS = tuple(f"blue_agent_{i}" for i in range(5))
+RED_AGENTS = ("FiniteStateRedAgent", "DiscoveryFSRed", "RandomSelectRedAgent", "SleepAgent")
+"""Names of CybORG's classes. Every red agent of an episode is of one class."""
+OBS_SIZES = (92, 92, 92, 92, 210)
+N_ACTIONS = (82, 82, 82, 82, 242)
+SLEEP_ACTIONS = (49, 49, 49, 49, 145)
+"""Each agent's index of the action Sleep, which is always possible."""
+MESSAGE_BITS = 8
+MAX_STEPS = 500
+"""Length of an episode in the challenge. Its last step is step 499: see `interface.StepResult`."""
+LEAST_STEPS = 3
+"""A shorter episode has no step in each phase, and CybORG then fails."""
 ZONES = (
     "restricted_zone_a_subnet",
     "operational_zone_a_subnet",

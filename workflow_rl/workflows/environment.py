@@ -20,7 +20,7 @@ from workflow_rl.workflows.rules import MASK, OrderedActor, n_order_bits
 
 @dataclass(frozen=True)
 class OrderedCage2(Cage2):
-    """CAGE-2 with an order in what Blue sees. `settings.OrderedCage2Arguments` has the arguments,
+    """CAGE-2 with an order in what Blue sees. `arguments.OrderedCage2Arguments` has the arguments,
     and checks them."""
 
     observation: str = "belief"

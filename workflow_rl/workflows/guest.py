@@ -26,7 +26,7 @@ class OrderedCage2Guest(Cage2Guest):
     champion: ClassVar = None
 
     def arguments(self) -> type[Settings]:
-        from workflow_rl.workflows.settings import OrderedCage2Arguments
+        from workflow_rl.workflows.arguments import OrderedCage2Arguments
 
         return OrderedCage2Arguments
 

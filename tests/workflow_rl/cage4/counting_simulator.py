@@ -8,14 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4.interface import (
-    AGENTS,
-    N_ACTIONS,
-    OBS_SIZES,
-    SLEEP_ACTIONS,
-    SimulationError,
-    StepResult,
-)
+from workflow_rl.cage4.interface import SimulationError, StepResult
+from workflow_rl.cage4.scenario4 import AGENTS, N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
 
 
 class CountingSimulator:

@@ -17,8 +17,8 @@ from tests.workflow_rl.cage4.digests import episode_digests, stored_name
 from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.cyborg.checkout import CheckoutError, use_checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS
 from workflow_rl.cage4.parity import Pair
+from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS
 
 FILE = Path(__file__).parent / "digests.npz"
 

@@ -10,8 +10,8 @@ from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from tests.workflow_rl.cage4.digests import EpisodeDigests, episode_digests, pair_of, stored_name
 from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.interface import RED_AGENTS
 from workflow_rl.cage4.parity import Pair
+from workflow_rl.cage4.scenario4 import RED_AGENTS
 
 FILE = Path(__file__).parent / "digests.npz"
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from workflow_rl.cage4.cyborg.stock import StockSimulator
-from workflow_rl.cage4.interface import AGENTS, N_ACTIONS, SLEEP_ACTIONS
-from workflow_rl.cage4.scenario4 import ACTIONS, AGENT_HOSTS
+from workflow_rl.cage4.scenario4 import ACTIONS, AGENT_HOSTS, AGENTS, N_ACTIONS, SLEEP_ACTIONS
 
 
 def test_counts_and_sleeps() -> None:

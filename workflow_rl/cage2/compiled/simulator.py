@@ -15,8 +15,7 @@ from workflow_rl.cage2.compiled.jit import announce_compiling, entry_point, pref
 from workflow_rl.cage2.compiled.network import red_action_of
 from workflow_rl.cage2.compiled.random import M, N, seed
 from workflow_rl.cage2.compiled.state import NO_ERROR, SIZES, STATE, error_of, state_for
-from workflow_rl.cage2.cyborg.simulators import Facts
-from workflow_rl.cage2.env.arguments import SEED_LIMIT
+from workflow_rl.cage2.interface import SEED_LIMIT, Facts
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.environments.env_batch import StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
@@ -203,7 +202,7 @@ class BatchedSimulator:
 
 
 class CompiledSimulator:
-    """One network behind the interface of `simulators.Simulator`, for episodes of `max_steps`."""
+    """One network behind the interface of `interface.Simulator`, for episodes of `max_steps`."""
 
     def __init__(self, max_steps: int = SIZES[0]) -> None:
         self._simulator = BatchedSimulator(1, max_steps)

@@ -22,8 +22,9 @@ import cloudpickle
 
 from workflow_rl.cage2.cyborg.imports import no_stable_baselines3
 from workflow_rl.cage2.cyborg.private_cyborg import GLOBAL_GENERATOR, PACKAGE
-from workflow_rl.cage2.cyborg.simulators import OWN_RED, require_red_agent
 from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
+from workflow_rl.cage2.cyborg.stock import require_red_agent
+from workflow_rl.cage2.interface import OWN_RED
 
 ALL_OF_A_HOST = {
     "System info": "All",
@@ -62,13 +63,13 @@ class OwnRedSimulator(SpedUpSimulator):
         self._red_agents = {OWN_RED: agent}
 
     def save(self) -> bytes:
-        """See `simulators.Simulator`."""
+        """See `interface.Simulator`."""
         CYBORG.let_play(self)
         self.random_state = CYBORG.random.getstate()
         return _dumps(vars(self))
 
     def load(self, snapshot: bytes) -> None:
-        """See `simulators.Simulator`."""
+        """See `interface.Simulator`."""
         vars(self).update(_loads(snapshot))
         CYBORG.take_turn_again(self)
 

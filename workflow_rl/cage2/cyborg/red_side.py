@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.cyborg.simulators import OWN_RED
 from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
+from workflow_rl.cage2.interface import OWN_RED
 from workflow_rl.cage2.scenario2 import HOSTS, RED_ACTION_NAMES, SUBNETS
 
 SUPERUSERS = ("root", "SYSTEM")

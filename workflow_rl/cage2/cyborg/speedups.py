@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage2.cyborg.private_cyborg import PrivateCyborg
-from workflow_rl.cage2.cyborg.simulators import Facts, red_action_index, red_target_index
+from workflow_rl.cage2.cyborg.stock import red_action_index, red_target_index
 from workflow_rl.cage2.cyborg.template import Template, clone
+from workflow_rl.cage2.interface import Facts
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES, scenario2
 
 RED_KNOWS_AT_FIRST = {"User0": {"Interfaces": "All", "System info": "All", "Sessions": "Red"}}

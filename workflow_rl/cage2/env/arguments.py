@@ -1,124 +1,71 @@
-"""Checks of the arguments of `Cage2Env` and `CompiledVectorEnv`, without pydantic: workers make
-these envs. The functions raise ValueError, naming the argument, unless they say otherwise."""
+"""The arguments of CAGE-2 as an environment to train on, with their ranges and descriptions."""
 
 from __future__ import annotations
 
-import dataclasses
-import operator
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Self
 
-import numpy as np
+from pydantic import Field, model_validator
 
-from workflow_rl.cage2.scenario2 import HOSTS, RED_AGENTS
-
-if TYPE_CHECKING:
-    import gymnasium
-    from gymnasium.envs.registration import EnvSpec
-
-MIXTURES = {
-    "mixed": RED_AGENTS,
-    "attackers": ("B_lineAgent",) * 8 + ("RedMeanderAgent",) * 11 + ("SleepAgent",),
-}
-"""The red agents that each episode draws one of. Little can be learned against SleepAgent."""
-
-RED_AGENT_CHOICES = (*RED_AGENTS, *MIXTURES)
-OBS_SIZE = 4 * len(HOSTS)
-OBS_DTYPES = ("float32", "uint8")
-DEFAULT_STEPS = 100
-MOST = 1_000_000
-"""The largest number of steps of an episode, and of envs."""
-SEED_LIMIT = 2**63
-"""The seeds of the compiled simulator are below this."""
+from workflow_rl.agents.settings import ConfigError, OneOf, Settings
+from workflow_rl.cage2.agent.action_sets import ACTION_SETS
+from workflow_rl.cage2.agent.views import OBSERVATIONS
+from workflow_rl.cage2.env.checks import MOST
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.interface import SIMULATORS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENT_CHOICES
 
 
-def check_red_agent(name: Any) -> None:
-    """Require one of RED_AGENT_CHOICES."""
-    if not isinstance(name, str) or name not in RED_AGENT_CHOICES:
-        raise ValueError(f"red_agent={name!r}: choose one of {', '.join(RED_AGENT_CHOICES)}")
+class Cage2Arguments(Settings):
+    """The arguments of `Cage2`, checked. Making one raises ConfigError."""
 
+    red_agent: Annotated[str, OneOf(RED_AGENT_CHOICES)] = Field(
+        Cage2.red_agent,
+        description="The red agent. mixed draws one of the three for every episode; attackers "
+        "does so too, but seldom draws SleepAgent, which does nothing.",
+    )
+    max_steps: Annotated[int, Field(ge=1, le=MOST)] = Field(
+        Cage2.max_steps,
+        description="Steps after which an episode is truncated. The challenge scores 30, 50 and "
+        "100.",
+    )
+    simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
+        Cage2.simulator,
+        description="cyborg is the csle-cyborg package, sped up without changing a bit; "
+        "cyborg-stock is csle-cyborg without the speed-ups; cyborg-upstream is the official CybORG "
+        "package, if it is installed; compiled is this package's own simulator, which plays the "
+        "same episodes.",
+    )
+    observation: Annotated[str, OneOf(OBSERVATIONS)] = Field(
+        Cage2.observation,
+        description="What the policy sees. table: the 52 bits of the last step. belief: also what "
+        "Blue concludes from all steps before. true-state: the whole simulated network, which "
+        "measures what hidden information costs; agents that see it cannot be scored.",
+    )
+    actions: Annotated[str, OneOf(ACTION_SETS)] = Field(
+        Cage2.actions,
+        description="What the policy chooses from. all: the 145 actions. possible: the same, but a "
+        "mask rules out those that can do nothing now. useful: those that can do any good. "
+        "by-host: the useful ones, with one action for all decoys of a host. "
+        "by-host-timed: as by-host, without a Restore that does not pay before the challenge's "
+        "horizons.",
+    )
+    opening: Annotated[tuple[Annotated[str, OneOf(ACTION_NAMES)], ...], Field(strict=False)] = (
+        Field(
+            Cage2.opening,
+            description="Blue's actions that begin every episode. The policy chooses after them.",
+        )
+    )
 
-def red_agent_of(choice: str, episode_seed: int) -> str:
-    """Return the red agent of an episode. The seed draws one of a mixture."""
-    if choice not in MIXTURES:
-        return choice
-    # The env draws its later seeds from another stream.
-    (word,) = np.random.SeedSequence(episode_seed, spawn_key=(1,)).generate_state(1)
-    names = MIXTURES[choice]
-    return names[int(word) % len(names)]
-
-
-def checked_whole(name: str, value: Any) -> int:
-    """Return a whole number, of a type of Python's or NumPy's, as an int."""
-    try:
-        if isinstance(value, bool | np.bool_) or getattr(value, "dtype", None) == np.bool_:
-            raise TypeError
-        return operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name}={value!r}: a whole number is needed") from None
-
-
-def checked_count(name: str, value: Any) -> int:
-    """Return a whole number from 1 to MOST as an int."""
-    number = checked_whole(name, value)
-    if not 1 <= number <= MOST:
-        raise ValueError(f"{name}={number}: it is not from 1 to {MOST:,}")
-    return number
-
-
-def checked_seed(seed: Any) -> int:
-    """Return a whole number from 0 to SEED_LIMIT - 1 as an int."""
-    number = checked_whole("seed", seed)
-    if not 0 <= number < SEED_LIMIT:
-        raise ValueError(f"seed={number}: it is not from 0 to 2**63 - 1")
-    return number
-
-
-def check_options(options: Mapping[str, Any] | None, known: Collection[str]) -> None:
-    """Require options that `reset` knows."""
-    if options is not None and not isinstance(options, Mapping):
-        raise ValueError(f"options={options!r}: a dict is needed")
-    for name in options or ():
-        if name not in known:
-            raise ValueError(
-                f"options={{{name!r}: ...}}: reset knows {', '.join(known) or 'no options'}"
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        if self.observation == "true-state" and self.simulator != "compiled":
+            raise ConfigError(
+                "observation", f"true-state needs the simulator compiled, not {self.simulator}"
             )
-
-
-def observation_space(obs_dtype: str) -> gymnasium.spaces.Box:
-    """Return the space of 52 zeros and ones. obs_dtype: one of OBS_DTYPES."""
-    if obs_dtype not in OBS_DTYPES:
-        raise ValueError(f"obs_dtype={obs_dtype!r}: choose one of {', '.join(OBS_DTYPES)}")
-    from gymnasium import spaces
-
-    return spaces.Box(0, 1, (OBS_SIZE,), np.dtype(obs_dtype).type)
-
-
-NO_PICTURES = (
-    "the environment draws no pictures: describe() tells the last step in words, and "
-    "`workflow-rl replay` writes an episode as a page to watch"
-)
-
-
-def check_render_mode(render_mode: Any) -> None:
-    """Require None: there are no pictures. Raise TypeError, as an env without the argument does."""
-    if render_mode is not None:
-        raise TypeError(f"render_mode={render_mode!r}: {NO_PICTURES}")
-
-
-class TellsItsLength:
-    """An env whose `spec` holds the length of an episode, where Gymnasium's wrappers read it."""
-
-    max_steps: int
-    _spec: EnvSpec | None = None
-
-    @property
-    def spec(self) -> EnvSpec | None:
-        """What Gymnasium made the env from."""
-        if self._spec is None:
-            return None
-        return dataclasses.replace(self._spec, max_episode_steps=self.max_steps)
-
-    @spec.setter
-    def spec(self, spec: EnvSpec | None) -> None:
-        self._spec = spec
+        if len(self.opening) >= self.max_steps:
+            raise ConfigError(
+                "opening",
+                f"{len(self.opening)} actions leave no step for the policy: episodes have "
+                f"{self.max_steps} steps",
+            )
+        return self

@@ -11,8 +11,9 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
-from workflow_rl.cage2.cyborg.simulators import OWN_RED, Facts, make_simulator
-from workflow_rl.cage2.env import arguments
+from workflow_rl.cage2.cyborg.simulators import make_simulator
+from workflow_rl.cage2.env import checks
+from workflow_rl.cage2.interface import OWN_RED, Facts
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Snapshot(NamedTuple):
     generator: Mapping[str, Any] | None
 
 
-class Cage2Env(arguments.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
+class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     """CAGE Challenge 2 from Blue's side: Scenario 2 against one red agent.
 
     An observation is float32 `[52]`, zeros and ones: for each of the 13 hosts of `scenario2.HOSTS`
@@ -65,7 +66,7 @@ class Cage2Env(arguments.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     microseconds with the compiled simulator.
 
     Args:
-        red_agent: one of `scenario2.RED_AGENTS`, or one of `arguments.MIXTURES`: the seed of each
+        red_agent: one of `scenario2.RED_AGENTS`, or one of `checks.MIXTURES`: the seed of each
             episode draws one of the mixture. `reset(options={"red_agent": name})` chooses another
             red agent for one episode. Or a class of your own that derives from csle-cyborg's
             `BaseAgent`: it attacks in every episode, with CybORG's simulators alone. It must draw
@@ -98,12 +99,12 @@ class Cage2Env(arguments.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             if hasattr(red_agent, "get_action"):
                 name = type(red_agent).__name__
                 raise ValueError(f"red_agent={name}(): give the class {name}, not an object of it")
-            arguments.check_red_agent(red_agent)
-        arguments.check_render_mode(render_mode)
-        self.max_steps = arguments.DEFAULT_STEPS
+            checks.check_red_agent(red_agent)
+        checks.check_render_mode(render_mode)
+        self.max_steps = checks.DEFAULT_STEPS
         if max_steps is not None:
-            self.max_steps = arguments.checked_count("max_steps", max_steps)
-        self.observation_space = arguments.observation_space(obs_dtype)
+            self.max_steps = checks.checked_count("max_steps", max_steps)
+        self.observation_space = checks.observation_space(obs_dtype)
         self.action_space = gymnasium.spaces.Discrete(N_ACTIONS)
         self.red_agent = red_agent
         self.simulator = simulator
@@ -125,14 +126,14 @@ class Cage2Env(arguments.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         Raises:
             ValueError: the seed is not from 0 to 2**63 - 1, or an option is wrong.
         """
-        arguments.check_options(options, ("red_agent",))
+        checks.check_options(options, ("red_agent",))
         red_agent = self._red_agent_asked_for(options or {})
         if seed is not None:
-            seed = arguments.checked_seed(seed)
+            seed = checks.checked_seed(seed)
         super().reset(seed=seed)
         episode_seed = int(self.np_random.integers(2**31)) if seed is None else seed
         if isinstance(red_agent, str):
-            red_agent = arguments.red_agent_of(red_agent, episode_seed)
+            red_agent = checks.red_agent_of(red_agent, episode_seed)
             self._episode_red_agent = RED_AGENTS.index(red_agent)
         self._steps_left = self.max_steps
         self._last_action = NOTHING
@@ -153,7 +154,7 @@ class Cage2Env(arguments.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
                 )
             return self.red_agent
         choice: str = options.get("red_agent", self.red_agent)
-        arguments.check_red_agent(choice)
+        checks.check_red_agent(choice)
         return choice
 
     def step(self, action: SupportsIndex) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
@@ -163,7 +164,7 @@ class Cage2Env(arguments.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             ValueError: the action is no index into `ACTION_NAMES`.
             gymnasium.error.ResetNeeded: the episode has been truncated or never started.
         """
-        index = action if type(action) is int else arguments.checked_whole("action", action)
+        index = action if type(action) is int else checks.checked_whole("action", action)
         if not 0 <= index < N_ACTIONS:
             raise ValueError(f"action={action}: choose an index from 0 to {N_ACTIONS - 1}")
         if self._steps_left == 0:
@@ -194,7 +195,7 @@ class Cage2Env(arguments.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
 
     def render(self) -> NoReturn:
         """Raise NotImplementedError, which names the alternatives."""
-        raise NotImplementedError(arguments.NO_PICTURES)
+        raise NotImplementedError(checks.NO_PICTURES)
 
     def describe(self) -> dict[str, Any]:
         """Return the last step in CybORG's words: who attacks, what both sides did, whether they
@@ -242,7 +243,7 @@ class Cage2Env(arguments.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         )
 
     def load_state(self, snapshot: Snapshot) -> None:
-        """Go on from the state of this env, or of another env with the same arguments.
+        """Go on from the state of this env, or of another env with the same checks.
 
         Raises:
             ValueError: that env had another simulator, another red agent of your own, or episodes

@@ -14,10 +14,9 @@ from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.views import ViewingActor
-from workflow_rl.cage2.env.arguments import MIXTURES
 from workflow_rl.cage2.env.entities import hosts_as_entities
 from workflow_rl.cage2.env.viewed_envs import ViewedEnvs, view_size
-from workflow_rl.cage2.scenario2 import ENV_ID
+from workflow_rl.cage2.scenario2 import ENV_ID, MIXTURES
 from workflow_rl.environments.env_batch import EnvBatch, SerialEnvs
 from workflow_rl.environments.environment import InvalidEnvironmentError, Spaces
 from workflow_rl.environments.episode import EpisodeSpec
@@ -27,7 +26,7 @@ from workflow_rl.environments.episode import EpisodeSpec
 class Cage2:
     """CAGE Challenge 2 against a red agent.
 
-    `settings.Cage2Arguments` describes the arguments, and checks them for `make_environment`. This
+    `arguments.Cage2Arguments` describes the arguments, and checks them for `make_environment`. This
     class checks nothing, so that workers, which get it, import no pydantic.
     """
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage2.cyborg.red_side import RedSide
-from workflow_rl.cage2.env import arguments
+from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTION_NAMES, SUBNETS
 
 FACTS_OF_A_HOST = ("address known", "name known", "ports known", "user session", "root session")
@@ -62,10 +62,10 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         max_steps: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        arguments.check_render_mode(render_mode)
-        self.max_steps = arguments.DEFAULT_STEPS
+        checks.check_render_mode(render_mode)
+        self.max_steps = checks.DEFAULT_STEPS
         if max_steps is not None:
-            self.max_steps = arguments.checked_count("max_steps", max_steps)
+            self.max_steps = checks.checked_count("max_steps", max_steps)
         self.blue = blue
         self.observation_space = gymnasium.spaces.Box(0, 1, (OBS_SIZE,), np.float32)
         self.action_space = gymnasium.spaces.Discrete(N_ACTIONS)
@@ -81,9 +81,9 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         Raises:
             ValueError: the seed is not from 0 to 2**63 - 1, or there are options.
         """
-        arguments.check_options(options, ())
+        checks.check_options(options, ())
         if seed is not None:
-            seed = arguments.checked_seed(seed)
+            seed = checks.checked_seed(seed)
         super().reset(seed=seed)
         episode_seed = int(self.np_random.integers(2**31)) if seed is None else seed
         self._blue_obs = self._simulator.begin(episode_seed)
@@ -103,14 +103,14 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
                 `ACTION_NAMES`.
             gymnasium.error.ResetNeeded: the episode has been truncated or never started.
         """
-        index = arguments.checked_whole("action", action)
+        index = checks.checked_whole("action", action)
         if not 0 <= index < N_ACTIONS:
             raise ValueError(f"action={action}: choose an index from 0 to {N_ACTIONS - 1}")
         if self._steps_left == 0:
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
         blue = SLEEP
         if self.blue is not None:
-            blue = arguments.checked_whole(
+            blue = checks.checked_whole(
                 "the action of blue", self.blue.act(self._blue_obs.astype(np.float32))
             )
             if not 0 <= blue < len(ACTION_NAMES):
@@ -125,7 +125,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
 
     def render(self) -> None:
         """Raise NotImplementedError, which names the alternatives."""
-        raise NotImplementedError(arguments.NO_PICTURES)
+        raise NotImplementedError(checks.NO_PICTURES)
 
     def describe(self) -> dict[str, Any]:
         """Return the last step in CybORG's words.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
-from workflow_rl.cage2.env.arguments import check_options, check_red_agent
+from workflow_rl.cage2.env.checks import check_options, check_red_agent
 from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
 
 METHODS = ("action_masks", "describe")

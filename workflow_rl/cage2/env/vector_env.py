@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
 from workflow_rl.cage2.compiled.simulator import CAUGHT, FACTS, BatchedSimulator, red_action_of
 from workflow_rl.cage2.compiled.simulator import Snapshot as Networks
-from workflow_rl.cage2.env import arguments
+from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
 
 N_ACTIONS = len(ACTION_NAMES)
@@ -31,7 +31,7 @@ class VectorSnapshot(NamedTuple):
     generators: tuple[Mapping[str, Any] | None, ...]
 
 
-class CompiledVectorEnv(arguments.TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any]):
+class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any]):
     """N envs that play in step, each the episodes that `Cage2Env` plays with the same seeds.
 
     Observations are float32 `[N, 52]`, actions int64 `[N]`, rewards float64 `[N]`. Episodes never
@@ -83,18 +83,18 @@ class CompiledVectorEnv(arguments.TellsItsLength, gymnasium.vector.VectorEnv[Any
                 f"simulator={simulator!r}: this vector environment plays 'compiled' only; for "
                 'another use gymnasium.make_vec(..., vectorization_mode="sync") or "async"'
             )
-        arguments.check_render_mode(render_mode)
+        checks.check_render_mode(render_mode)
         lengths = {"max_steps": max_steps, "max_episode_steps": max_episode_steps}
         if max_episode_steps == -1:  # Gymnasium's value for the env's own length.
             del lengths["max_episode_steps"]
-        given = [arguments.checked_count(name, n) for name, n in lengths.items() if n is not None]
-        self.num_envs = num_envs = arguments.checked_count("num_envs", num_envs)
-        self.max_steps = min(given, default=arguments.DEFAULT_STEPS)
+        given = [checks.checked_count(name, n) for name, n in lengths.items() if n is not None]
+        self.num_envs = num_envs = checks.checked_count("num_envs", num_envs)
+        self.max_steps = min(given, default=checks.DEFAULT_STEPS)
         self.describe_steps = describe_steps
         self.simulator = simulator
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
-        self.single_observation_space = arguments.observation_space(obs_dtype)
+        self.single_observation_space = checks.observation_space(obs_dtype)
         self.single_action_space = gymnasium.spaces.Discrete(N_ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -126,7 +126,7 @@ class CompiledVectorEnv(arguments.TellsItsLength, gymnasium.vector.VectorEnv[Any
         Raises:
             ValueError: a seed or an option is wrong; no env has been reset then.
         """
-        arguments.check_options(options, ("red_agent", "reset_mask"))
+        checks.check_options(options, ("red_agent", "reset_mask"))
         options = options or {}
         mask = options.get("reset_mask")
         chosen = np.ones(self.num_envs, np.bool_) if mask is None else np.asarray(mask)
@@ -257,15 +257,15 @@ class CompiledVectorEnv(arguments.TellsItsLength, gymnasium.vector.VectorEnv[Any
             ValueError: an argument is out of range.
             gymnasium.error.ResetNeeded: an env has no episode in progress.
         """
-        n = arguments.checked_count("n", n)
+        n = checks.checked_count("n", n)
         if not self._steps_left.all():
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
-        n_envs = arguments.checked_count("n times num_envs", self.num_envs * n)
+        n_envs = checks.checked_count("n times num_envs", self.num_envs * n)
         if seed is None:
             first = int(np.random.SeedSequence().generate_state(1)[0])
         else:
-            first = arguments.checked_seed(seed)
-            arguments.checked_seed(first + n_envs - 1)
+            first = checks.checked_seed(seed)
+            checks.checked_seed(first + n_envs - 1)
         red_agents = [name for name in self.red_agents for _ in range(n)]
         envs = CompiledVectorEnv(
             n_envs,
@@ -296,10 +296,10 @@ class CompiledVectorEnv(arguments.TellsItsLength, gymnasium.vector.VectorEnv[Any
         if seed is None:
             return [None] * self.num_envs
         if isinstance(seed, str) or not np.iterable(seed):
-            first = arguments.checked_seed(seed)
-            arguments.checked_seed(first + self.num_envs - 1)
+            first = checks.checked_seed(seed)
+            checks.checked_seed(first + self.num_envs - 1)
             return list(range(first, first + self.num_envs))
-        seeds = [None if one is None else arguments.checked_seed(one) for one in seed]
+        seeds = [None if one is None else checks.checked_seed(one) for one in seed]
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed: {len(seeds)} seeds for {self.num_envs} envs")
         return seeds
@@ -336,9 +336,7 @@ class CompiledVectorEnv(arguments.TellsItsLength, gymnasium.vector.VectorEnv[Any
                     self._generators[i] = generator
                 seed = int(generator.integers(2**31))
             episode_seeds[i] = seed
-            self._episode_red_agents[i] = RED_AGENTS.index(
-                arguments.red_agent_of(red_agents[i], seed)
-            )
+            self._episode_red_agents[i] = RED_AGENTS.index(checks.red_agent_of(red_agents[i], seed))
         self._simulator.reset(episode_seeds, self._episode_red_agents, chosen)
         self._steps_left[chosen] = self.max_steps
         self._started |= chosen
@@ -365,11 +363,11 @@ class CompiledVectorEnv(arguments.TellsItsLength, gymnasium.vector.VectorEnv[Any
 
 def _one_for_each(red_agent: str | Iterable[str], num_envs: int) -> list[str]:
     if isinstance(red_agent, str) or not isinstance(red_agent, Iterable):
-        arguments.check_red_agent(red_agent)
+        checks.check_red_agent(red_agent)
         return [red_agent] * num_envs
     names = list(red_agent)
     if len(names) != num_envs:
         raise ValueError(f"red_agent names {len(names)} agents, but num_envs={num_envs}")
     for name in names:
-        arguments.check_red_agent(name)
+        checks.check_red_agent(name)
     return names

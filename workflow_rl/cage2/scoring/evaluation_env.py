@@ -19,9 +19,8 @@ from workflow_rl.agents.policies.distributions import Choice
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.agent.scripted import ScriptedAgent, make_scripted_agent
-from workflow_rl.cage2.env.arguments import OBS_SIZE
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, OBS_SIZE
 
 ACTION_CHARACTERS = 64
 RECORD = np.dtype(

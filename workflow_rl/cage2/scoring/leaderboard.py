@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workflow_rl.cage2.agent.card import read_card
-from workflow_rl.cage2.env.arguments import MIXTURES
-from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
+from workflow_rl.cage2.scenario2 import HORIZONS, MIXTURES, RED_AGENTS
 
 LEADERBOARD_NOTE = (
     "champion and winner were scored on this simulator: champion comes with the package; winner is "

@@ -14,9 +14,8 @@ from workflow_rl.agents.policies.distributions import Choice
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
-from workflow_rl.cage2.env.arguments import OBS_SIZE
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario2 import ACTION_NAMES
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, OBS_SIZE
 from workflow_rl.cage2.scoring.recording import MOST_PROBABILITIES, Decision
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.reporting.replay_frame import shown_name

@@ -13,9 +13,8 @@ import numpy as np
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.cage2.env.arguments import MIXTURES
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, RED_AGENTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, MIXTURES, RED_AGENTS
 from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, compared_scores
 from workflow_rl.cage2.scoring.players import load_actor, load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec

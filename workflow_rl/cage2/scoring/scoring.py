@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
-from workflow_rl.cage2.env.arguments import MOST
+from workflow_rl.cage2.env.checks import MOST
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.leaderboard import (
@@ -75,7 +75,7 @@ class ProtocolSettings(Settings):
 
     @property
     def played_on(self) -> str:
-        """One of `cyborg.simulators.SIMULATORS`."""
+        """One of `interface.SIMULATORS`."""
         return "cyborg-stock" if self.stock_simulator else self.simulator
 
 

@@ -19,7 +19,7 @@ from workflow_rl.cage4.agent.memory import (
     ZONE_COUNT,
 )
 from workflow_rl.cage4.compiled.jit import agent_entry_point, compiled
-from workflow_rl.cage4.interface import SLEEP_ACTIONS
+from workflow_rl.cage4.scenario4 import SLEEP_ACTIONS
 
 MOST_HOSTS = 3 * N_HOSTS
 GREEDY, SAMPLED, TAUGHT = range(3)

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.archive import read_archive
 from workflow_rl.cage4.agent import memory
 from workflow_rl.cage4.agent.champion_network import SHAPES, Weights, logits
-from workflow_rl.cage4.interface import SLEEP_ACTIONS
-from workflow_rl.cage4.scenario4 import FIRST_OF_KIND
+from workflow_rl.cage4.scenario4 import FIRST_OF_KIND, SLEEP_ACTIONS
 
 AGENT_FILE = "champion.npz"
 WEIGHTS = Path(__file__).parent / "released" / AGENT_FILE

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage4.interface import AGENTS, MAX_STEPS
 from workflow_rl.cage4.scenario4 import (
     AGENT_ZONES,
+    AGENTS,
     COUNTED_STEPS,
     DECISIVE_PHASES,
     DURATIONS,
@@ -21,6 +21,7 @@ from workflow_rl.cage4.scenario4 import (
     FIRST_ZONE_OF_AGENT,
     HOSTS_OF_A_ZONE,
     IMPACT_COST,
+    MAX_STEPS,
     N_SERVERS,
     N_ZONES_OF_AGENT,
     ON_HOSTS,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage4.agent.scripted import ScriptedTeam
-from workflow_rl.cage4.interface import AGENTS, OBS_SIZES
+from workflow_rl.cage4.scenario4 import AGENTS, OBS_SIZES
 from workflow_rl.environments.env_batch import ObservationError
 
 

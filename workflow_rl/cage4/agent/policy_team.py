@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage4.agent.views import SLEEP, Bits, ViewRows
-from workflow_rl.cage4.interface import AGENTS
-from workflow_rl.cage4.scenario4 import ACTIONS, DURATIONS
+from workflow_rl.cage4.scenario4 import ACTIONS, AGENTS, DURATIONS
 
 
 class PolicyTeam:

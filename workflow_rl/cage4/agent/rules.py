@@ -9,15 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4.agent.belief import NEVER, Belief, Bits
-from workflow_rl.cage4.interface import AGENTS, MAX_STEPS, SLEEP_ACTIONS
 from workflow_rl.cage4.scenario4 import (
+    AGENTS,
     COUNTED_STEPS,
     DECISIVE_PHASES,
     DURATIONS,
     FIRST_OF_KIND,
     HOSTS_OF_A_ZONE,
+    MAX_STEPS,
     OWN_ZONES,
     PHASE_STARTS,
+    SLEEP_ACTIONS,
 )
 
 

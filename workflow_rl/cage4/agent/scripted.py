@@ -11,16 +11,18 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage4.agent.champion import ChampionTeam, load_weights, made_at
 from workflow_rl.cage4.agent.rules import RuleTeam
-from workflow_rl.cage4.interface import AGENTS, MESSAGE_BITS, SLEEP_ACTIONS
 from workflow_rl.cage4.scenario4 import (
     ACTIONS,
     AGENT_HOSTS,
     AGENT_ZONES,
+    AGENTS,
     BITS_ABOUT_ZONES,
     BITS_OF_A_ZONE,
     DURATIONS,
     FIRST_OF_KIND,
     HOSTS_OF_A_ZONE,
+    MESSAGE_BITS,
+    SLEEP_ACTIONS,
 )
 
 SHORTEST_BURST, LONGEST_BURST = 3, 30

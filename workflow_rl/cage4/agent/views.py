@@ -15,17 +15,10 @@ from numpy.typing import NDArray
 from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF, TeamLayout
 from workflow_rl.cage4.agent.belief import Belief, Bits
 from workflow_rl.cage4.agent.messages import N_WORDS, alerts, spoken
-from workflow_rl.cage4.interface import (
-    AGENTS,
-    MAX_STEPS,
-    MESSAGE_BITS,
-    N_ACTIONS,
-    OBS_SIZES,
-    SLEEP_ACTIONS,
-)
 from workflow_rl.cage4.scenario4 import (
     ACTIONS,
     AGENT_ZONES,
+    AGENTS,
     BITS_OF_A_ZONE,
     DURATIONS,
     FIRST_ACTION,
@@ -33,11 +26,16 @@ from workflow_rl.cage4.scenario4 import (
     FIRST_OF_KIND,
     FIRST_ZONE_OF_AGENT,
     HOSTS_OF_A_ZONE,
+    MAX_STEPS,
+    MESSAGE_BITS,
     MISSION_PHASES,
+    N_ACTIONS,
     N_MASKS,
     N_ZONES_OF_AGENT,
+    OBS_SIZES,
     ON_HOSTS,
     PROCESSES,
+    SLEEP_ACTIONS,
     SORTED_ZONES,
 )
 

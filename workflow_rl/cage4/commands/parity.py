@@ -12,8 +12,7 @@ from tqdm import tqdm
 from workflow_rl.cage4 import parity as cage4
 from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.cyborg.checkout import CheckoutError, checkout
-from workflow_rl.cage4.cyborg.simulators import LEAST_STEPS
-from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS
+from workflow_rl.cage4.scenario4 import LEAST_STEPS, MAX_STEPS, RED_AGENTS
 from workflow_rl.commands.options import PATH, plain_option
 from workflow_rl.commands.parity import shared_options
 from workflow_rl.output_files import require_writable

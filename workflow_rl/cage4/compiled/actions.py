@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage4.compiled.network import N_BLUE, N_HOSTS, NOBODY, host_name
-from workflow_rl.cage4.interface import N_ACTIONS
-from workflow_rl.cage4.scenario4 import ACTIONS, DURATIONS, ON_HOSTS, ZONES
+from workflow_rl.cage4.scenario4 import ACTIONS, DURATIONS, N_ACTIONS, ON_HOSTS, ZONES
 
 (SLEEP, MONITOR, ANALYSE, REMOVE, RESTORE, ALLOW, BLOCK, DECOY) = range(8)
 BLUE_ACTIONS = tuple(DURATIONS)

@@ -18,12 +18,13 @@ from workflow_rl.cage4.compiled.network import (
     PLACES,
     POLICY,
 )
-from workflow_rl.cage4.interface import MESSAGE_BITS, N_ACTIONS
 from workflow_rl.cage4.scenario4 import (
     AGENT_ZONES,
     FIRST_ACTION,
     FIRST_OBS,
     HOSTS_OF_A_ZONE,
+    MESSAGE_BITS,
+    N_ACTIONS,
     N_SERVERS,
     N_USERS,
     N_ZONES_OF_AGENT,

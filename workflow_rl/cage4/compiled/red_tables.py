@@ -20,7 +20,7 @@ from workflow_rl.cage4.compiled.actions import (
 )
 
 FINITE_STATE, DISCOVERY, RANDOM_SELECT, SLEEPING = range(4)
-"""In the order of `interface.RED_AGENTS`."""
+"""In the order of `scenario4.RED_AGENTS`."""
 
 STATES = ("K", "KD", "S", "SD", "U", "UD", "R", "RD", "F")
 K, KD, S, SD, U, UD, R, RD, F = range(9)

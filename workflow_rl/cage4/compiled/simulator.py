@@ -15,17 +15,19 @@ from workflow_rl.cage4.compiled.network import N_BLUE
 from workflow_rl.cage4.compiled.observe import observe, write_masks
 from workflow_rl.cage4.compiled.state import NO_ERROR, error_of, room_for, state_for
 from workflow_rl.cage4.compiled.true_state import true_state
-from workflow_rl.cage4.cyborg.simulators import LEAST_STEPS
-from workflow_rl.cage4.interface import (
+from workflow_rl.cage4.interface import SimulationError, StepResult
+from workflow_rl.cage4.scenario4 import (
+    FIRST_ACTION,
+    FIRST_OBS,
+    LEAST_STEPS,
     MAX_STEPS,
     MESSAGE_BITS,
     N_ACTIONS,
+    N_MASKS,
+    N_OBS,
     OBS_SIZES,
     RED_AGENTS,
-    SimulationError,
-    StepResult,
 )
-from workflow_rl.cage4.scenario4 import FIRST_ACTION, FIRST_OBS, N_MASKS, N_OBS
 
 
 @entry_point
@@ -84,7 +86,7 @@ class BatchedSimulator:
     Args:
         n_envs: N.
         max_steps: length of episodes, in steps; memory grows with it.
-        red_agent: one of `interface.RED_AGENTS`, for all envs.
+        red_agent: one of `scenario4.RED_AGENTS`, for all envs.
 
     Attributes:
         states: record array `[N]` of `state.state_for(max_steps)`, the networks.

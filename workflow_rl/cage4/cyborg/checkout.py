@@ -6,8 +6,8 @@ import hashlib
 import os
 from pathlib import Path
 
-from workflow_rl.cage4.interface import COMMIT
-
+COMMIT = "8c3c50ca54b176c2de199847944e8dcc035497e3"
+"""Of the challenge's repository: the code that is the reference."""
 VARIABLE = "WORKFLOW_RL_CYBORG4"
 """The environment variable that names the folder. Worker processes inherit it."""
 SOURCES = ("env.py", "Agents/SimpleAgents", "Agents/Wrappers", "Shared", "Simulator")

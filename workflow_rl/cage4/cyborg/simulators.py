@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import importlib
 
-from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS, SIMULATORS, Simulator
+from workflow_rl.cage4.interface import SIMULATORS, Simulator
+from workflow_rl.cage4.scenario4 import LEAST_STEPS, MAX_STEPS, RED_AGENTS
 
 _CLASSES = {
     "compiled": ("workflow_rl.cage4.compiled.simulator", "CompiledSimulator"),
     "cyborg": ("workflow_rl.cage4.cyborg.sped_up", "SpedUpSimulator"),
     "cyborg-stock": ("workflow_rl.cage4.cyborg.stock", "StockSimulator"),
 }
-LEAST_STEPS = 3
-"""A shorter episode has no step in each phase, and CybORG then fails."""
 
 
 def make_simulator(

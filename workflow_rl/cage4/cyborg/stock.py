@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage4.cyborg.private_cyborg import published_cyborg
 from workflow_rl.cage4.cyborg.true_state import cyborg_state, generator_state
-from workflow_rl.cage4.interface import AGENTS, MESSAGE_BITS, SimulationError, StepResult
+from workflow_rl.cage4.interface import SimulationError, StepResult
+from workflow_rl.cage4.scenario4 import AGENTS, MESSAGE_BITS
 
 
 class StockSimulator:

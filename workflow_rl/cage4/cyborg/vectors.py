@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
-from workflow_rl.cage4.interface import AGENTS, MESSAGE_BITS, OBS_SIZES
 from workflow_rl.cage4.scenario4 import (
     ACTIONS,
     AGENT_ZONES,
+    AGENTS,
     BITS_ABOUT_ZONES,
     BITS_OF_A_ZONE,
     HOSTS_OF_A_ZONE,
+    MESSAGE_BITS,
     MISSION_PHASES,
+    OBS_SIZES,
     SORTED_ZONES,
     zone_hosts,
 )

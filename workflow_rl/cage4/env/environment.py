@@ -14,7 +14,7 @@ from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, ViewRows, views_la
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs
-from workflow_rl.cage4.interface import ENV_ID, MAX_STEPS, RED_AGENTS
+from workflow_rl.cage4.scenario4 import ENV_ID, MAX_STEPS, RED_AGENTS
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.environment import InvalidEnvironmentError, Spaces
 from workflow_rl.environments.episode import episode_spec
@@ -24,7 +24,7 @@ from workflow_rl.environments.episode import episode_spec
 class Cage4:
     """CAGE Challenge 4 for a team of five.
 
-    `settings.Cage4Arguments` describes the arguments, and checks them for `make_environment`. This
+    `arguments.Cage4Arguments` describes the arguments, and checks them for `make_environment`. This
     class checks nothing, so that workers, which get it, import no pydantic.
     """
 

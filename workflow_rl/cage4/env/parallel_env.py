@@ -10,16 +10,16 @@ from gymnasium.spaces import Discrete, MultiDiscrete
 from numpy.typing import NDArray
 
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.interface import (
+from workflow_rl.cage4.scenario4 import (
     AGENTS,
     MAX_STEPS,
     MESSAGE_BITS,
+    MISSION_PHASES,
     N_ACTIONS,
     OBS_SIZES,
     RED_AGENTS,
     SLEEP_ACTIONS,
 )
-from workflow_rl.cage4.scenario4 import MISSION_PHASES
 
 if TYPE_CHECKING:
     ParallelEnv = object
@@ -58,7 +58,7 @@ class Cage4ParallelEnv(ParallelEnv):
             without changing a bit; "cyborg-stock" is the official one as published. The latter two
             need the user's checkout, see `cyborg.checkout`. All play the same episodes.
         max_steps: length of an episode.
-        red_agent: one of `interface.RED_AGENTS`. `reset(options={"red_agent": name})` chooses
+        red_agent: one of `scenario4.RED_AGENTS`. `reset(options={"red_agent": name})` chooses
             another for the episodes that follow; other options are left unread.
         render_mode: None: there are no pictures.
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage4.agent.views import SLEEP, Bits, Joint, Shown, ViewRows, on_hosts
-from workflow_rl.cage4.interface import AGENTS, SimulationError, Simulator
-from workflow_rl.cage4.scenario4 import N_MASKS, N_OBS
+from workflow_rl.cage4.interface import SimulationError, Simulator
+from workflow_rl.cage4.scenario4 import AGENTS, N_MASKS, N_OBS
 from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 

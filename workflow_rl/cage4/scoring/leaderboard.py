@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS
+from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS
 
 
 class KnownScore(NamedTuple):

@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4.agent.scripted import ScriptedTeam
+from workflow_rl.cage4.cyborg.checkout import COMMIT
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.interface import AGENTS, COMMIT, MAX_STEPS, Simulator, StepResult
-from workflow_rl.cage4.scenario4 import ACTIONS
+from workflow_rl.cage4.interface import Simulator, StepResult
+from workflow_rl.cage4.scenario4 import ACTIONS, AGENTS, MAX_STEPS
 from workflow_rl.output_files import replacing, write_text
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.intervals import mean_of

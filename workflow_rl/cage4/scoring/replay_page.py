@@ -8,8 +8,7 @@ from typing import Any
 from workflow_rl.cage4.compiled.actions import BLUE_ACTIONS, RED_ACTIONS
 from workflow_rl.cage4.compiled.network import BLUE_OF_ZONE, LINKS, NOBODY, RED_OF_ZONE, ZONE
 from workflow_rl.cage4.compiled.true_state import HOST_NAMES, SERVICE_NAMES
-from workflow_rl.cage4.interface import AGENTS
-from workflow_rl.cage4.scenario4 import MISSION_PHASES
+from workflow_rl.cage4.scenario4 import AGENTS, MISSION_PHASES
 from workflow_rl.cage4.scoring.recording import CAUSES, Recording
 from workflow_rl.reporting.replay_frame import framed
 

@@ -13,7 +13,7 @@ from workflow_rl.agents.settings import OneOf, Settings
 from workflow_rl.cage4.agent.champion import made_at
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS
+from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS
 from workflow_rl.cage4.scoring.scoring import LEAST_EVALUATED, policy_team
 from workflow_rl.environments.guest import Replay
 from workflow_rl.reporting.replay_frame import shown_name

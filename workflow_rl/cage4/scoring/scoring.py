@@ -14,9 +14,10 @@ from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
 from workflow_rl.cage4.agent.scripted import ScriptedTeam, TeamNames, make_scripted_team
+from workflow_rl.cage4.env.arguments import MOST_STEPS
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.env.settings import MOST_STEPS
-from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS, SIMULATORS
+from workflow_rl.cage4.interface import SIMULATORS
+from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS
 from workflow_rl.cage4.scoring.leaderboard import KNOWN
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError

@@ -26,7 +26,7 @@ _ENV_OPTIONS = ("red_agent", "order", "obedience", "penalty")
 
 
 def _options() -> list[click.Parameter]:
-    from workflow_rl.workflows.settings import OrderedCage2Arguments
+    from workflow_rl.workflows.arguments import OrderedCage2Arguments
 
     defaults = {"red_agent": "attackers: one of the red agents for each episode"}
     return [

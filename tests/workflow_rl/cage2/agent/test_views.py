@@ -17,9 +17,8 @@ from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.cage2.agent.action_sets import useful_actions
 from workflow_rl.cage2.agent.views import ViewingActor
-from workflow_rl.cage2.env.arguments import MIXTURES
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HOSTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HOSTS, MIXTURES
 from workflow_rl.cage2.scoring.players import load_actor
 from workflow_rl.cage2.scoring.protocol import evaluate_actor
 from workflow_rl.collection.player import play_episodes

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from workflow_rl.cage4.agent.belief import Belief
-from workflow_rl.cage4.interface import N_ACTIONS, OBS_SIZES
-from workflow_rl.cage4.scenario4 import FIRST_OBS, OWN_ZONES
+from workflow_rl.cage4.scenario4 import FIRST_OBS, N_ACTIONS, OBS_SIZES, OWN_ZONES
 
 USER, OTHER_USER, SERVER = 8, 9, 2
 PROCESS, CONNECTION = 27, 43

@@ -11,8 +11,7 @@ import pytest
 from workflow_rl.cage4.agent import memory
 from workflow_rl.cage4.agent.champion import NETWORKS, ChampionTeam, load_weights, save_weights
 from workflow_rl.cage4.agent.champion_network import SHAPES
-from workflow_rl.cage4.interface import N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
-from workflow_rl.cage4.scenario4 import ACTIONS
+from workflow_rl.cage4.scenario4 import ACTIONS, N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
 from workflow_rl.cage4.scoring.protocol import Author, play_protocol
 
 USER, OTHER, SERVER = 9, 12, 2

@@ -11,7 +11,7 @@ from workflow_rl import load_agent
 from workflow_rl.cage4 import parallel_env
 from workflow_rl.cage4.agent.champion import AGENT_FILE, WEIGHTS
 from workflow_rl.cage4.agent.scripted import make_scripted_team
-from workflow_rl.cage4.interface import ENV_ID
+from workflow_rl.cage4.scenario4 import ENV_ID
 from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError

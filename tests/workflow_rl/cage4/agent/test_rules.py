@@ -7,12 +7,13 @@ from workflow_rl.cage4.agent.rules import BatchedRuleTeam, RuleTeam
 from workflow_rl.cage4.compiled.network import PLACES, RED_OF_ZONE
 from workflow_rl.cage4.compiled.observe import SHOWN
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator, masks_by_agent, observations_of
-from workflow_rl.cage4.interface import N_ACTIONS, OBS_SIZES
 from workflow_rl.cage4.scenario4 import (
     ACTIONS,
     AGENT_HOSTS,
     AGENT_ZONES,
     FIRST_ACTION,
+    N_ACTIONS,
+    OBS_SIZES,
     OWN_ZONES,
     ZONES,
 )

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
-from workflow_rl.cage4.interface import N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
-from workflow_rl.cage4.scenario4 import ACTIONS, AGENT_HOSTS
+from workflow_rl.cage4.scenario4 import ACTIONS, AGENT_HOSTS, N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
 
 
 def observations() -> list[np.ndarray]:

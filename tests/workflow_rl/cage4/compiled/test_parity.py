@@ -12,8 +12,9 @@ from tests.workflow_rl.cage4.digests import episode_digests
 from tests.workflow_rl.cage4.test_digests import stored_digests
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.cyborg.stock import StockSimulator
-from workflow_rl.cage4.interface import RED_AGENTS, SLEEP_ACTIONS, SimulationError, state_digest
+from workflow_rl.cage4.interface import SimulationError, state_digest
 from workflow_rl.cage4.parity import Pair, compare
+from workflow_rl.cage4.scenario4 import RED_AGENTS, SLEEP_ACTIONS
 
 TRACES = BESIDE_THE_REPOSITORY / "traces.npz"
 

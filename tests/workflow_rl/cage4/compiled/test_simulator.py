@@ -14,7 +14,8 @@ from workflow_rl.cage4.compiled.simulator import (
     step_envs,
 )
 from workflow_rl.cage4.compiled.state import RARE, SIZES, state_for
-from workflow_rl.cage4.interface import RED_AGENTS, SLEEP_ACTIONS, SimulationError, Simulator
+from workflow_rl.cage4.interface import SimulationError, Simulator
+from workflow_rl.cage4.scenario4 import RED_AGENTS, SLEEP_ACTIONS
 
 N_ENVS = 3
 

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, use_checkout
+from workflow_rl.cage4.cyborg.checkout import COMMIT, VARIABLE, CheckoutError, use_checkout
 from workflow_rl.cage4.cyborg.checkout import checkout as find_checkout
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.interface import COMMIT
 
 
 def assert_one_clear_line(error: pytest.ExceptionInfo[CheckoutError]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.cyborg.rare_paths import RARE_PATHS, counted_rare_paths
 from workflow_rl.cage4.cyborg.sped_up import SpedUpSimulator
-from workflow_rl.cage4.interface import RED_AGENTS
+from workflow_rl.cage4.scenario4 import RED_AGENTS
 
 
 def play(simulator: SpedUpSimulator, blue: str, seed: int, steps: int) -> tuple[int, int, int, int]:

@@ -10,8 +10,9 @@ import pytest
 from tests.workflow_rl.cage4.conftest import BESIDE_THE_REPOSITORY
 from workflow_rl.cage4.cyborg.sped_up import SpedUpSimulator
 from workflow_rl.cage4.cyborg.stock import StockSimulator
-from workflow_rl.cage4.interface import RED_AGENTS, SimulationError, state_digest
+from workflow_rl.cage4.interface import SimulationError, state_digest
 from workflow_rl.cage4.parity import Pair, compare
+from workflow_rl.cage4.scenario4 import RED_AGENTS
 
 TRACES = BESIDE_THE_REPOSITORY / "traces.npz"
 

@@ -9,7 +9,7 @@ import pytest
 from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from workflow_rl.cage4 import parallel_env
 from workflow_rl.cage4.env import parallel_env as module
-from workflow_rl.cage4.interface import AGENTS, N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
+from workflow_rl.cage4.scenario4 import AGENTS, N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
 
 SLEEP = dict(zip(AGENTS, SLEEP_ACTIONS, strict=True))
 

@@ -16,11 +16,10 @@ from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF, policy_map
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS, SLEEP, ViewRows
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
+from workflow_rl.cage4.env.arguments import MOST_STEPS
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.env.settings import MOST_STEPS
 from workflow_rl.cage4.env.team_envs import SerialNetworks, TeamEnvs
-from workflow_rl.cage4.interface import N_ACTIONS
-from workflow_rl.cage4.scenario4 import ACTIONS
+from workflow_rl.cage4.scenario4 import ACTIONS, N_ACTIONS
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.env_batch import EnvBatch, EpisodeError

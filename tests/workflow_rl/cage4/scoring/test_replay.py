@@ -15,8 +15,7 @@ from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.compiled.network import host_name
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.interface import RED_AGENTS
-from workflow_rl.cage4.scenario4 import AGENT_HOSTS, AGENT_ZONES
+from workflow_rl.cage4.scenario4 import AGENT_HOSTS, AGENT_ZONES, RED_AGENTS
 from workflow_rl.cage4.scoring.protocol import evaluated_episodes
 from workflow_rl.cage4.scoring.recording import (
     Cost,

@@ -15,7 +15,8 @@ from workflow_rl.cage4.agent.champion import (
     made_at,
     save_weights,
 )
-from workflow_rl.cage4.interface import COMMIT, MAX_STEPS
+from workflow_rl.cage4.cyborg.checkout import COMMIT
+from workflow_rl.cage4.scenario4 import MAX_STEPS
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guest import Exported
 from workflow_rl.runs.acting import NUMPY_POLICY, list_files, write_acting
@@ -34,7 +35,6 @@ ACTING = (
     "workflow_rl.cage4.agent.policy_team",
     "workflow_rl.cage4.agent.rules",
     "workflow_rl.cage4.agent.views",
-    "workflow_rl.cage4.interface",
     "workflow_rl.cage4.scenario4",
 )
 """Modules that are copied into the folder."""

@@ -14,10 +14,10 @@ from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import TimeAwareObservation
 
-from workflow_rl.cage2.env.arguments import MIXTURES, red_agent_of
 from workflow_rl.cage2.env.cage2_env import Cage2Env
+from workflow_rl.cage2.env.checks import red_agent_of
 from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, MIXTURES, RED_AGENTS
 
 ENV_ID = "workflow_rl/CAGE2-v0"
 SIMULATORS = ("compiled", "cyborg", "cyborg-stock")

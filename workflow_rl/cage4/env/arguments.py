@@ -9,9 +9,9 @@ from pydantic import Field, model_validator
 from workflow_rl.agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage4.agent.messages import MESSAGES
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS
-from workflow_rl.cage4.cyborg.simulators import LEAST_STEPS
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.interface import RED_AGENTS, SIMULATORS
+from workflow_rl.cage4.interface import SIMULATORS
+from workflow_rl.cage4.scenario4 import LEAST_STEPS, RED_AGENTS
 
 MOST_STEPS = 10_000
 """The compiled simulator has no room for longer episodes."""

@@ -1,0 +1,46 @@
+"""What the simulators of CAGE Challenge 2 (Scenario 2) have in common."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+SIMULATORS = ("cyborg", "cyborg-stock", "cyborg-upstream", "compiled")
+OWN_RED = "own"
+"""What a simulator calls the red agent whose class it was given."""
+SEED_LIMIT = 2**63
+"""The seeds of the compiled simulator are below this."""
+
+Facts: TypeAlias = tuple[int, int, int, int, NDArray[np.bool_]]
+"""What happened in a step: Blue's success, Red's action, target and success, and the mask of hosts
+`[13]` on which a process was caught, a copy. Successes are indices into `SUCCESSES`, Red's action
+and target into `RED_ACTIONS` and `RED_TARGETS` (-1: none). It is a plain tuple, because making a
+named one takes a tenth of a step."""
+
+
+class Simulator(Protocol):
+    """One simulated network that plays episodes. Copies and pickles go on as the original would.
+
+    An observation is an array of 52 zeros and ones (any integer dtype), which the next call may
+    overwrite. No call changes the caller's `random` state.
+    """
+
+    def reset(self, seed: int, red_agent: str) -> NDArray[Any]: ...
+
+    def step(self, action: int) -> tuple[NDArray[Any], float]: ...
+
+    @property
+    def facts(self) -> Facts:
+        """Facts about the last step."""
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """Blue's and Red's last action, as CybORG prints them."""
+
+    def save(self) -> Any:
+        """Return a snapshot of all that the next steps follow from."""
+
+    def load(self, snapshot: Any) -> None:
+        """Go on from a snapshot."""

@@ -115,13 +115,13 @@ class TrueEvents(BatchedSimulator):
     """Events show the hosts where red is root or next becomes root, and nothing else."""
 
     def reset(self, seeds: Any = None, chosen: Any = None) -> Any:
-        return self._shown(super().reset(seeds, chosen))
+        return self._with_truth(super().reset(seeds, chosen))
 
     def step(self, *arguments: Any) -> Any:
         observations, *others = super().step(*arguments)
-        return self._shown(observations), *others
+        return self._with_truth(observations), *others
 
-    def _shown(self, observations: Any) -> Any:
+    def _with_truth(self, observations: Any) -> Any:
         shown, held = observations.copy(), held_hosts(self)
         shown[:, PROCESSES] = shown[:, PROCESSES + N_HOSTS] = held
         return shown

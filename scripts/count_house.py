@@ -17,7 +17,7 @@ import click
 import grimp
 
 ROOT = Path(__file__).resolve().parents[1]
-GUESTS = ("workflow_rl/cage2/", "workflow_rl/cage4/", "workflow_rl/workflows/")
+GUESTS = ("workflow_rl/cage/", "workflow_rl/cage2/", "workflow_rl/cage4/", "workflow_rl/workflows/")
 APART = (*GUESTS, "workflow_rl/studies/", "workflow_rl/cluster/")
 """What general code does not count."""
 VAGUE = {"one", "own", "its", "left", "those", "these", "each"}

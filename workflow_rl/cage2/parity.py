@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-import multiprocessing
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from workflow_rl.cage.processes import in_processes
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, ScriptedAgent, make_scripted_agent
 from workflow_rl.cage2.cyborg.network import cyborg_network
 from workflow_rl.cage2.env.cage2_env import Cage2Env
@@ -236,11 +235,7 @@ def first_differences(
     # The simulator is compiled once here, for all processes.
     Cage2(simulator="compiled", max_steps=max_steps).check()
     play = functools.partial(_first_difference, simulator=simulator, max_steps=max_steps)
-    if n_workers == 1:
-        yield from map(play, shares)
-        return
-    with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(play, shares)
+    yield from in_processes(play, shares, n_workers)
 
 
 def _paired(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, tuple[Any, Any]]:

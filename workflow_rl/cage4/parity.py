@@ -7,11 +7,9 @@ import gc
 import hashlib
 import json
 import marshal
-import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage.processes import in_processes
 from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.interface import SimulationError, Simulator, StepResult
@@ -274,7 +273,7 @@ def comparisons(
     play = functools.partial(
         _compare_by_name, names=names, max_steps=max_steps, state_every=state_every
     )
-    for comparison in _played(play, missing, n_workers):
+    for comparison in in_processes(play, missing, n_workers):
         with appending(record) as file:
             file.write(json.dumps({**asked, "comparison": comparison}) + "\n")
         yield comparison
@@ -286,14 +285,6 @@ def _code_digest() -> str:
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _played(play: Any, pairs: list[Pair], n_workers: int) -> Iterator[Comparison]:
-    if n_workers == 1:
-        yield from map(play, pairs)
-        return
-    with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(play, pairs)
 
 
 def _recorded(record: Path, asked: dict[str, Any]) -> dict[Pair, Comparison]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,9 @@ def framed(package: str, title: str, about: str, compared: str, episodes: dict[s
         package: has side.html, side.css and side.js, which show one agent's episode: see replay.js.
         title, about, compared: what stands at the head.
         episodes: what the scripts read. `recordings`: of each agent `agent`, `steps` with the
-            return so far as `total`, and `moments` with `cause`, `first`, `last` and `cost`, the
-            costliest first. `moments_shown`: how many of these are listed. `digits`: of rewards,
-            1 unless given. `phases`, if there are any: names, each with the steps before the phase.
+            return so far as `total`, and `moments`, see `moments_of`. `moments_shown`: how many of
+            these are listed. `digits`: of rewards, 1 unless given. `phases`, if there are any:
+            names, each with the steps before the phase.
     """
     return filled(
         STYLE,
@@ -31,6 +33,33 @@ def framed(package: str, title: str, about: str, compared: str, episodes: dict[s
         side_style=source(package, "side.css"),
         side_script=source(package, "side.js"),
     )
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Steps that cost something for one cause. first, last: counted from 1."""
+
+    cause: str
+    first: int
+    last: int
+    cost: float
+
+
+def moments_of(costs: Iterable[Mapping[str, float]], longest_pause: int = 1) -> tuple[Moment, ...]:
+    """Return what cost something in an episode, the costliest first.
+
+    costs: of each step, by cause. longest_pause: steps from a cost to the next one of its moment.
+    """
+    found: dict[str, list[Moment]] = {}
+    for number, step in enumerate(costs, 1):
+        for cause, cost in step.items():
+            moments, first = found.setdefault(cause, []), number
+            if moments and number - moments[-1].last <= longest_pause:
+                before = moments.pop()
+                first, cost = before.first, round(before.cost + cost, 1)
+            moments.append(Moment(cause, first, number, cost))
+    every = [moment for moments in found.values() for moment in moments]
+    return tuple(sorted(every, key=lambda moment: (-moment.cost, moment.first)))
 
 
 def shown_name(agent: Path) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
+from workflow_rl.cage.network_batch import NetworkBatch, Snapshot, mask_of
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.episode import reset_env, step_env, tell
 from workflow_rl.cage2.compiled.jit import announce_compiling, entry_point, prefetch
@@ -77,11 +78,7 @@ def reseed_envs(states: Any, seeds: Any) -> None:
         seed(states[i], seeds[i])
 
 
-Snapshot: TypeAlias = tuple[NDArray[Any], ...]
-"""What `Simulator.save` returns: the envs' bytes, what Blue sees, rewards and facts."""
-
-
-class BatchedSimulator:
+class BatchedSimulator(NetworkBatch):
     """N networks that step together. Copies and pickles go on as the original would.
 
     Args:
@@ -98,14 +95,13 @@ class BatchedSimulator:
     """
 
     def __init__(self, n_envs: int, max_steps: int = SIZES[0]) -> None:
-        self.states = np.zeros(n_envs, state_for(max_steps))
+        super().__init__(n_envs, state_for(max_steps))
         room = next((size for size in SIZES if max_steps <= size), SIZES[-1])
         what = f"the simulator for episodes of up to {room:,} steps"
         announce_compiling(what, "20 seconds", (reset_envs, step_envs), self.states.dtype)
         self.rewards = np.zeros(n_envs)
         self.facts = np.zeros((n_envs, len(FACTS)), np.int8)
         self._words = np.zeros((n_envs, tables.N_HOSTS), np.uint32)
-        self._all = np.ones(n_envs, np.bool_)
         self.obs = self._words.view(np.uint8)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -117,21 +113,8 @@ class BatchedSimulator:
         self.obs = self._words.view(np.uint8)
 
     @property
-    def _kept(self) -> tuple[NDArray[Any], ...]:
-        # Records are copied many times as fast in the form of bytes.
-        rows = self.states.view(np.uint8).reshape(len(self.states), -1)
-        return rows, self._words, self.rewards, self.facts
-
-    def save(self) -> Snapshot:
-        """Return a snapshot of all that the next steps follow from."""
-        return tuple(array.copy() for array in self._kept)
-
-    def load(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot. Raises ValueError, and changes nothing, if its shapes differ."""
-        if [one.shape for one in snapshot] != [array.shape for array in self._kept]:
-            raise ValueError("the snapshot is of another number of envs, or of longer episodes")
-        for array, saved in zip(self._kept, snapshot, strict=True):
-            array[:] = saved
+    def _shown(self) -> tuple[NDArray[Any], ...]:
+        return self._words, self.rewards, self.facts
 
     def load_repeated(self, snapshot: Snapshot, seeds: NDArray[np.int64]) -> None:
         """Load each env of a smaller snapshot several times in a row.
@@ -139,8 +122,8 @@ class BatchedSimulator:
         seeds: `[N]`, for the draws from now on.
         """
         for array, saved in zip(self._kept, snapshot, strict=True):
-            each = array.reshape(len(saved), len(array) // len(saved), *array.shape[1:])
-            each[:] = saved[:, None]
+            copies = array.reshape(len(saved), len(array) // len(saved), *array.shape[1:])
+            copies[:] = saved[:, None]
         reseed_envs(self.states, self._checked("seeds", seeds, SEED_LIMIT))
 
     def reset(
@@ -183,11 +166,6 @@ class BatchedSimulator:
         failed = step_envs(self.states, chosen, actions, self._words, self.rewards, self.facts)
         if failed >= 0:
             raise RuntimeError(f"env {failed}: {error_of(self.states[failed])}")
-
-    def _mask(self, chosen: ArrayLike | None) -> NDArray[np.bool_]:
-        if chosen is None:
-            return self._all
-        return np.array(np.broadcast_to(chosen, len(self.states)), np.bool_)
 
     def _checked(self, name: str, values: ArrayLike, stop: int) -> NDArray[np.int64]:
         """Return one number from 0 to stop - 1 for each env. Compiled code checks no range."""
@@ -269,7 +247,7 @@ class CompiledEnvs:
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> NDArray[np.uint8]:
         """Begin an episode in each of M envs. Returns obs [M, 52]."""
-        chosen = self._chosen(envs)
+        chosen = mask_of(envs, self.n_envs)
         seeds, red_agents = np.zeros((2, self.n_envs), np.int64)
         seeds[envs] = [spec.env_seed for spec in specs]
         red_agents[envs] = [RED_AGENTS.index(spec.variant) for spec in specs]
@@ -279,7 +257,7 @@ class CompiledEnvs:
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         """Step each of M envs once."""
-        chosen = self._chosen(envs)
+        chosen = mask_of(envs, self.n_envs)
         all_actions = np.zeros(self.n_envs, np.int64)
         all_actions[envs] = actions
         obs, rewards = self._simulator.step(all_actions, chosen)
@@ -289,8 +267,3 @@ class CompiledEnvs:
 
     def close(self) -> None:
         """Nothing is held."""
-
-    def _chosen(self, envs: Sequence[int]) -> NDArray[np.bool_]:
-        chosen = np.zeros(self.n_envs, np.bool_)
-        chosen[envs] = True
-        return chosen

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import random
 import sys
-from types import ModuleType
 from typing import Any, Protocol
 
+from workflow_rl.cage.private_modules import take_modules
 from workflow_rl.cage2.cyborg.pickles import dumps, loads
 
 PACKAGE = "csle_cyborg"
@@ -32,12 +32,12 @@ class PrivateCyborg:
     def __init__(self) -> None:
         self.random = random.Random()
         self._playing: Drawer | None = None
-        published = _take_modules()
+        published = take_modules(PACKAGE)
         try:
             for name in ("agents", "shared.action_space", "shared.actions", "simulator.state"):
                 importlib.import_module(f"{PACKAGE}.{name}")
         finally:
-            self.modules = _take_modules()
+            self.modules = take_modules(PACKAGE)
             sys.modules.update(published)
         for module in self.modules.values():
             for name, value in list(vars(module).items()):
@@ -70,8 +70,3 @@ class PrivateCyborg:
         """Continue this player's draws after its state has been replaced."""
         if self._playing is player:
             self.random.setstate(player.random_state)
-
-
-def _take_modules() -> dict[str, ModuleType]:
-    names = [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]
-    return {name: sys.modules.pop(name) for name in names}

@@ -7,8 +7,7 @@ recording is episode `k` of an evaluation's cell.
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.scoring.protocol import cell_spec
+from workflow_rl.reporting.replay_frame import Moment, moments_of
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.scoring.players import BluePlayer
@@ -91,16 +91,6 @@ class Step:
     total: float
     decision: Decision | None
     after: NetworkState
-
-
-@dataclass(frozen=True)
-class Moment:
-    """Consecutive steps that cost something for one cause. first, last: counted from 1."""
-
-    cause: str
-    first: int
-    last: int
-    cost: float
 
 
 @dataclass(frozen=True)
@@ -232,16 +222,3 @@ def _costs(state: Any, blue_action: str) -> dict[str, float]:
     if not state["ot_running"]:
         costs[OT_SERVICE_STOPPED] = WORTH_OF_OT_SERVICE / 10
     return costs
-
-
-def moments_of(costs: Sequence[Mapping[str, float]]) -> tuple[Moment, ...]:
-    """Return the losses of consecutive steps for one cause, the costliest first."""
-    moments = []
-    for cause in dict.fromkeys(itertools.chain(*costs)):
-        numbered = enumerate((step.get(cause, 0.0) for step in costs), 1)
-        for is_lost, group in itertools.groupby(numbered, lambda one: one[1] > 0):
-            if is_lost:
-                steps = list(group)
-                cost = round(sum(lost for _, lost in steps), 1)
-                moments.append(Moment(cause, steps[0][0], steps[-1][0], cost))
-    return tuple(sorted(moments, key=lambda moment: (-moment.cost, moment.first)))

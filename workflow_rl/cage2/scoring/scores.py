@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from prettytable import PrettyTable, TableStyle
 
 from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.cage.scoring import ReturnStatistics
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.evaluation_env import step_actions
 from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, compared_scores
-from workflow_rl.runs.intervals import mean_of
+from workflow_rl.runs.intervals import Mean, mean_of
 
 
-class CellScore(NamedTuple):
+@dataclass(frozen=True)
+class CellScore(ReturnStatistics):
     """The episodes of one red agent and one length, in the order of their numbers."""
 
     max_steps: int
@@ -26,23 +28,7 @@ class CellScore(NamedTuple):
 
     @property
     def returns(self) -> list[float]:
-        """Total reward of each episode."""
         return [trajectory.episode_return for trajectory in self.trajectories]
-
-    @property
-    def mean(self) -> float:
-        """Mean total reward."""
-        return statistics.mean(self.returns)
-
-    @property
-    def std(self) -> float:
-        """Sample standard deviation of the total rewards; NaN for a single episode."""
-        return statistics.stdev(self.returns) if len(self.returns) > 1 else math.nan
-
-    @property
-    def interval_95(self) -> float:
-        """Half the width of the mean's 95% confidence interval; NaN for a single episode."""
-        return mean_of([self.returns]).interval_95
 
 
 class ProtocolScores(NamedTuple):
@@ -66,18 +52,19 @@ class ProtocolScores(NamedTuple):
         return cells == [(steps, red_agent) for steps in HORIZONS for red_agent in RED_AGENTS]
 
     @property
-    def total(self) -> float:
-        """Sum of the cells' means: the challenge's score if `is_official`."""
-        return sum(cell.mean for cell in self.cells)
+    def total_mean(self) -> Mean:
+        """Sum of the cells' means, the challenge's score if `is_official`; the cells are
+        independent."""
+        return mean_of([cell.returns for cell in self.cells])
 
     @property
-    def total_interval_95(self) -> float:
-        """Half the width of the total's 95% confidence interval; the cells are independent."""
-        return mean_of([cell.returns for cell in self.cells]).interval_95
+    def total(self) -> float:
+        """Sum of the cells' means."""
+        return sum(cell.mean for cell in self.cells)
 
     def against(self, red_agent: str) -> ProtocolScores:
         """Return the cells of one red agent alone."""
-        return self._replace(cells=[one for one in self.cells if one.red_agent == red_agent])
+        return self._replace(cells=[cell for cell in self.cells if cell.red_agent == red_agent])
 
 
 def score_table(scores: ProtocolScores) -> PrettyTable:
@@ -88,24 +75,24 @@ def score_table(scores: ProtocolScores) -> PrettyTable:
     table = PrettyTable(align="r")
     table.set_style(TableStyle.SINGLE_BORDER)
     table.header = False  # Headings are a row: they may have two lines.
-    headings = ["steps", "red agent", "mean", "95%", "std", *(one.name for one in published)]
+    headings = ["steps", "red agent", "mean", "95%", "std", *(score.name for score in published)]
     table.add_row(headings, divider=True)
     table.align["Field 2"] = "l"
     last = len(scores.cells) - 1
     for number, cell in enumerate(scores.cells):
         ours = [_figure(cell.mean), _interval(cell.interval_95), _figure(cell.std)]
-        others = [_figure(one.cell(cell.max_steps, cell.red_agent)) for one in published]
+        others = [_figure(score.cell(cell.max_steps, cell.red_agent)) for score in published]
         table.add_row(
             [cell.max_steps, cell.red_agent, *ours, *others],
             divider=number == last or scores.cells[number + 1].max_steps != cell.max_steps,
         )
-    totals = [_figure(one.total if scores.is_official else None) for one in published]
+    totals = [_figure(score.total if scores.is_official else None) for score in published]
     table.add_row(
         [
             "",
             "total" if scores.is_official else "sum of these",
             f"{scores.total:.2f}",
-            _interval(scores.total_interval_95),
+            _interval(scores.total_mean.interval_95),
             "",
             *totals,
         ]
@@ -130,30 +117,18 @@ def to_dict(scores: ProtocolScores) -> dict[str, Any]:
         "seconds": scores.seconds,
         "official_protocol": scores.is_official,
         "total": scores.total,
-        "total_interval_95": _none_if_nan(scores.total_interval_95),
+        "total_interval_95": scores.total_mean.plain()["interval_95"],
         "cells": [
             {
                 "max_steps": cell.max_steps,
                 "red_agent": cell.red_agent,
                 "episodes": len(cell.trajectories),
-                "mean": cell.mean,
-                "std": _none_if_nan(cell.std),
-                "interval_95": _none_if_nan(cell.interval_95),
+                **cell.statistics(),
                 "returns": cell.returns,
             }
             for cell in scores.cells
         ],
     }
-
-
-def with_interval(mean: float, half: float, places: int = 1) -> str:
-    """Return a mean with its 95% interval, if it has one. half: half the interval's width."""
-    interval = f" ± {half:.{places}f}" if math.isfinite(half) else ""
-    return f"{mean:.{places}f}{interval}"
-
-
-def _none_if_nan(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def official_text(scores: ProtocolScores, author: str, team: str, technique: str) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.agents.settings import ConfigError, OneOf, Settings
+from workflow_rl.cage.scoring import ResultSettings
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.checks import MOST
 from workflow_rl.cage2.env.environment import Cage2
@@ -27,7 +27,6 @@ from workflow_rl.cage2.scoring.scores import (
     official_text,
     score_table,
     to_dict,
-    with_interval,
 )
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.output_files import write_text
@@ -36,7 +35,7 @@ SIMULATORS = ("cyborg", "cyborg-upstream")
 Steps = Annotated[int, Field(ge=1, le=MOST)]
 
 
-class ProtocolSettings(Settings):
+class ProtocolSettings(ResultSettings):
     """What can be chosen of an evaluation on CAGE-2. Making one raises ConfigError."""
 
     agent: Annotated[str, OneOf(SCRIPTED_AGENTS)] | None = Field(
@@ -53,15 +52,6 @@ class ProtocolSettings(Settings):
         description="cyborg is the csle-cyborg package, sped up without changing a bit; "
         "cyborg-upstream is the official CybORG package, if it is installed.",
     )
-    stock_simulator: bool = Field(
-        default=False, description="Play on csle-cyborg without the speed-ups."
-    )
-    output_dir: Path | None = Field(
-        default=None,
-        description="Folder in which to write a result file in the challenge's format.",
-    )
-    author: str = Field(default="anonymous", description="Author named in that result file.")
-    team: str = Field(default="none", description="Team named in that result file.")
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
@@ -72,11 +62,6 @@ class ProtocolSettings(Settings):
                 "up",
             )
         return self
-
-    @property
-    def played_on(self) -> str:
-        """One of `interface.SIMULATORS`."""
-        return "cyborg-stock" if self.stock_simulator else self.simulator
 
 
 class Cage2Scores(NamedTuple):
@@ -101,11 +86,11 @@ class Cage2Scores(NamedTuple):
             return self._lines_on_all()
         (red_agent,) = self.trained_against
         cells = self.cells.against(red_agent)
-        means = ", ".join(f"{one.mean:.1f} after {one.max_steps}" for one in cells.cells)
-        total = with_interval(cells.total, cells.total_interval_95)
+        means = ", ".join(f"{cell.mean:.1f} after {cell.max_steps}" for cell in cells.cells)
         return [
             f"score against {red_agent}, the red agent of the training: mean return {means} steps; "
-            f"sum {total} (the champion's sum: {champion_score().sum_against(red_agent):.1f}).",
+            f"sum {cells.total_mean.told(1)} (the champion's sum: "
+            f"{champion_score().sum_against(red_agent):.1f}).",
             f"Each mean is of {cells.episodes} episodes on {cells.simulator.name} "
             f"{cells.simulator.version}. A return is at best 0. The champion is this package's "
             "strongest agent.",
@@ -115,9 +100,9 @@ class Cage2Scores(NamedTuple):
 
     def _lines_on_all(self) -> list[str]:
         cells = self.cells
-        winner, record = TOP_SCORES[0].total, max(one.total for one in TOP_SCORES)
+        winner, record = TOP_SCORES[0].total, max(score.total for score in TOP_SCORES)
         return [
-            f"score: {with_interval(cells.total, cells.total_interval_95)}, the sum of the mean "
+            f"score: {cells.total_mean.told(1)}, the sum of the mean "
             f"returns against three red agents over 30, 50 and 100 steps; at best 0.",
             f"For comparison: the challenge winner's released agent scores {winner:.1f}; the best "
             f"published score is {record:.1f}, on an older and easier simulator; the champion of "

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from workflow_rl.cage.network_batch import NetworkBatch
 from workflow_rl.cage4.compiled.episode import reset_env, step_env
 from workflow_rl.cage4.compiled.generator import seed_words
 from workflow_rl.cage4.compiled.jit import announce_compiling, entry_point
@@ -76,11 +77,7 @@ def step_envs(
     return failed
 
 
-Snapshot: TypeAlias = tuple[NDArray[Any], ...]
-"""What `BatchedSimulator.save` returns: the envs' bytes, what blue sees, rewards, dones, masks."""
-
-
-class BatchedSimulator:
+class BatchedSimulator(NetworkBatch):
     """N networks that step together. Copies and pickles go on as the original would.
 
     Args:
@@ -105,7 +102,7 @@ class BatchedSimulator:
         if max_steps < LEAST_STEPS:
             raise ValueError(f"max_steps: {max_steps} is not {LEAST_STEPS} or more")
         self.max_steps, self.red_agent = max_steps, red_agent
-        self.states = np.zeros(n_envs, state_for(max_steps))
+        super().__init__(n_envs, state_for(max_steps))
         what = f"the simulator of CAGE Challenge 4 for up to {room_for(max_steps):,} steps"
         announce_compiling(what, "a minute", (reset_envs, step_envs), self.states.dtype)
         self.obs = np.zeros((n_envs, N_OBS), np.int8)
@@ -114,24 +111,10 @@ class BatchedSimulator:
         self.masks = np.zeros((n_envs, N_MASKS), np.bool_)
         self._red_classes = np.full(n_envs, RED_AGENTS.index(red_agent))
         self._silence = np.zeros((n_envs, N_BLUE, MESSAGE_BITS), np.int8)
-        self._all = np.ones(n_envs, np.bool_)
 
     @property
-    def _kept(self) -> tuple[NDArray[Any], ...]:
-        # Records are copied many times as fast in the form of bytes.
-        rows = self.states.view(np.uint8).reshape(len(self.states), -1)
-        return rows, self.obs, self.rewards, self.dones, self.masks
-
-    def save(self) -> Snapshot:
-        """Return a snapshot of all that the next steps follow from."""
-        return tuple(array.copy() for array in self._kept)
-
-    def load(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot. Raises ValueError, and changes nothing, if its shapes differ."""
-        if [one.shape for one in snapshot] != [array.shape for array in self._kept]:
-            raise ValueError("the snapshot is of another number of envs, or of longer episodes")
-        for array, saved in zip(self._kept, snapshot, strict=True):
-            array[:] = saved
+    def _shown(self) -> tuple[NDArray[Any], ...]:
+        return self.obs, self.rewards, self.dones, self.masks
 
     def reset(
         self, seeds: Sequence[int | None] | None = None, chosen: ArrayLike | None = None
@@ -208,11 +191,6 @@ class BatchedSimulator:
         )
         if failed >= 0:
             raise SimulationError(f"env {failed}: {error_of(self.states[failed])}")
-
-    def _mask(self, chosen: ArrayLike | None) -> NDArray[np.bool_]:
-        if chosen is None:
-            return self._all
-        return np.array(np.broadcast_to(chosen, len(self.states)), np.bool_)
 
 
 def observations_of(row: NDArray[np.int8]) -> tuple[NDArray[np.int64], ...]:

@@ -17,6 +17,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from workflow_rl.cage.private_modules import take_modules
 from workflow_rl.cage4.cyborg.checkout import checkout
 
 PACKAGE = "CybORG"
@@ -32,7 +33,7 @@ class Cyborg:
 
     def __init__(self) -> None:
         folder = str(checkout())
-        others = _take_modules()
+        others = take_modules(PACKAGE)
         sys.path.insert(0, folder)
         try:
             with stand_ins():
@@ -40,7 +41,7 @@ class Cyborg:
                     importlib.import_module(f"{PACKAGE}.{name}")
         finally:
             sys.path.remove(folder)
-            self._modules = _take_modules()
+            self._modules = take_modules(PACKAGE)
             sys.modules.update(others)
 
     def __getitem__(self, name: str) -> Any:
@@ -121,8 +122,3 @@ def _stand_in_modules() -> dict[str, ModuleType]:
             setattr(modules[parent], last, module)
     modules["gym.spaces"] = spaces
     return modules
-
-
-def _take_modules() -> dict[str, ModuleType]:
-    names = [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]
-    return {name: sys.modules.pop(name) for name in names}

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
+from workflow_rl.cage.network_batch import mask_of
 from workflow_rl.cage4.agent.views import SLEEP, Bits, Joint, Shown, ViewRows, on_hosts
 from workflow_rl.cage4.interface import SimulationError, Simulator
 from workflow_rl.cage4.scenario4 import AGENTS, N_MASKS, N_OBS
@@ -132,7 +133,7 @@ class TeamEnvs:
         networks, seeds = self._networks, dict.fromkeys(range(self.n_envs), 0)
         self._specs.update(zip(envs, specs, strict=True))
         seeds.update({env: spec.env_seed for env, spec in zip(envs, specs, strict=True)})
-        networks.reset(list(seeds.values()), self._chosen(envs))
+        networks.reset(list(seeds.values()), mask_of(envs, self.n_envs))
         return self._rows.begin(
             envs, networks.obs[envs], networks.masks[envs], networks.busy_steps[envs]
         )
@@ -144,7 +145,7 @@ class TeamEnvs:
         played = np.tile(SLEEP, (self.n_envs, 1))
         played[envs] = taken
         try:
-            networks.step(played, self._rows.sent, self._chosen(envs))
+            networks.step(played, self._rows.sent, mask_of(envs, self.n_envs))
         except SimulationError as error:
             raise EpisodeError(self._specs[networks.failed()[-1]]) from error
         if self._rows.own.size:
@@ -153,11 +154,6 @@ class TeamEnvs:
         rows = self._rows.after(envs, taken, networks.obs[envs], networks.busy_steps[envs], ended)
         reward = networks.rewards[envs].sum(axis=1).astype(np.float64)
         return StepAnswers(rows, reward, np.zeros(len(envs), np.bool_), ended)
-
-    def _chosen(self, envs: Sequence[int]) -> Bits:
-        chosen = np.zeros(self.n_envs, np.bool_)
-        chosen[envs] = True
-        return chosen
 
     def close(self) -> None:
         """Do nothing: there is nothing to free."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import shutil
-import statistics
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -20,6 +20,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage.scoring import ReturnStatistics
 from workflow_rl.cage4.agent.scripted import ScriptedTeam
 from workflow_rl.cage4.cyborg.checkout import COMMIT
 from workflow_rl.cage4.cyborg.simulators import make_simulator
@@ -27,7 +28,6 @@ from workflow_rl.cage4.interface import Simulator, StepResult
 from workflow_rl.cage4.scenario4 import ACTIONS, AGENTS, MAX_STEPS
 from workflow_rl.output_files import replacing, write_text
 from workflow_rl.runs.bar import Progress
-from workflow_rl.runs.intervals import mean_of
 
 EPISODES = 100
 VERSION = "CybORG v4.0, Scenario4"
@@ -58,7 +58,8 @@ class EvaluatedEpisode(NamedTuple):
         return sum(self.rewards)
 
 
-class TeamScores(NamedTuple):
+@dataclass(frozen=True)
+class TeamScores(ReturnStatistics):
     """The result of an evaluation. totals: the sum of the counted rewards of each episode."""
 
     simulator: str
@@ -68,22 +69,11 @@ class TeamScores(NamedTuple):
     totals: list[int]
 
     @property
-    def mean(self) -> float:
-        """The score: the mean of the totals."""
-        return statistics.mean(self.totals)
-
-    @property
-    def stdev(self) -> float:
-        """Standard deviation over episodes; not a number for one episode."""
-        return statistics.stdev(self.totals) if len(self.totals) > 1 else float("nan")
-
-    @property
-    def interval_95(self) -> float:
-        """Half the width of the mean's 95% confidence interval; not a number for one episode."""
-        return mean_of([self.totals]).interval_95
+    def returns(self) -> list[int]:
+        return self.totals
 
     def __str__(self) -> str:
-        return f"Average reward is: {self.mean} with a standard deviation of {self.stdev}"
+        return f"Average reward is: {self.mean} with a standard deviation of {self.std}"
 
 
 def evaluated_episodes(
@@ -221,7 +211,7 @@ class _Logs:
                 "max_episodes": len(scores.totals),
             },
             "time": {"start": str(start), "end": str(end), "elapsed": str(end - start)},
-            "reward": {"mean": scores.mean, "stdev": scores.stdev},
+            "reward": {"mean": scores.mean, "stdev": scores.std},
             "agents": agents,
             # The original has no entries below.
             "simulator": {"name": scores.simulator, "commit": COMMIT},
@@ -229,7 +219,7 @@ class _Logs:
             "totals": scores.totals,
         }
         self._write("summary.json", json.dumps(summary))
-        self._write("scores.txt", f"reward_mean: {scores.mean}\nreward_stdev: {scores.stdev}\n")
+        self._write("scores.txt", f"reward_mean: {scores.mean}\nreward_stdev: {scores.std}\n")
 
     def _write(self, name: str, text: str) -> None:
         write_text(self._folder / name, text)

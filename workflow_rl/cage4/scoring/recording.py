@@ -39,10 +39,23 @@ from workflow_rl.cage4.compiled.network import (
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.scenario4 import ACTIONS, FAILED_ACCESS, FAILED_WORK, IMPACT_COST
 from workflow_rl.cage4.scoring.protocol import evaluated_episodes
+from workflow_rl.reporting.replay_frame import Moment, moments_of
 
 RESTORE_COST = 3
 CAUSES = ("Greens' failed work", "Greens' blocked access", "Impact", "Restore")
 """What costs, in the order of `scenario4.REWARDS`; then what blue's actions cost."""
+ZONE_TITLES = (
+    "Restricted A",
+    "Operational A",
+    "Restricted B",
+    "Operational B",
+    "Contractor",
+    "Public access",
+    "Admin",
+    "Office",
+    "Internet",
+)
+"""In the order of `scenario4.ZONES`."""
 LONGEST_PAUSE = 10
 """Steps without a cost within one moment. Greens work in one step of three."""
 DROPPED = 5
@@ -104,17 +117,6 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Moment:
-    """Steps that cost something for one cause in one zone. first, last: counted from 1."""
-
-    cause: int
-    zone: int
-    first: int
-    last: int
-    cost: int
-
-
-@dataclass(frozen=True)
 class Recording:
     """An episode of an evaluation, without its last step, which does not count.
 
@@ -131,19 +133,12 @@ class Recording:
         return self.steps[-1].total
 
     def moments(self) -> tuple[Moment, ...]:
-        """Return what cost something, the costliest first."""
-        found: dict[tuple[int, int], list[Moment]] = {}
-        for number, step in enumerate(self.steps, 1):
-            for cause, zone, cost, _ in step.costs:
-                of_pair = found.setdefault((cause, zone), [])
-                if of_pair and number - of_pair[-1].last <= LONGEST_PAUSE:
-                    before = of_pair.pop()
-                    cost, first = before.cost + cost, before.first
-                else:
-                    first = number
-                of_pair.append(Moment(cause, zone, first, number, cost))
-        every = [moment for moments in found.values() for moment in moments]
-        return tuple(sorted(every, key=lambda moment: (-moment.cost, moment.first)))
+        """Return what cost something, by cause and zone, the costliest first."""
+        costs = (
+            {f"{CAUSES[cost.cause]} in {ZONE_TITLES[cost.zone]}": cost.cost for cost in step.costs}
+            for step in self.steps
+        )
+        return moments_of(costs, LONGEST_PAUSE)
 
 
 def record_episodes(

@@ -9,22 +9,10 @@ from workflow_rl.cage4.compiled.actions import BLUE_ACTIONS, RED_ACTIONS
 from workflow_rl.cage4.compiled.network import BLUE_OF_ZONE, LINKS, NOBODY, RED_OF_ZONE, ZONE
 from workflow_rl.cage4.compiled.true_state import HOST_NAMES, SERVICE_NAMES
 from workflow_rl.cage4.scenario4 import AGENTS, MISSION_PHASES
-from workflow_rl.cage4.scoring.recording import CAUSES, Recording
+from workflow_rl.cage4.scoring.recording import CAUSES, ZONE_TITLES, Recording
 from workflow_rl.reporting.replay_frame import framed
 
 PAGES = "workflow_rl.cage4.scoring.pages"
-ZONE_TITLES = (
-    "Restricted A",
-    "Operational A",
-    "Restricted B",
-    "Operational B",
-    "Contractor",
-    "Public access",
-    "Admin",
-    "Office",
-    "Internet",
-)
-"""In the order of `scenario4.ZONES`."""
 
 
 def replay_page(
@@ -60,15 +48,7 @@ def replay_page(
                 {
                     "agent": team,
                     **vars(one),
-                    "moments": [
-                        {
-                            "cause": f"{CAUSES[moment.cause]} in {ZONE_TITLES[moment.zone]}",
-                            "first": moment.first,
-                            "last": moment.last,
-                            "cost": moment.cost,
-                        }
-                        for moment in one.moments()
-                    ],
+                    "moments": one.moments(),
                 }
                 for team, one in zip(teams, recordings, strict=True)
             ],

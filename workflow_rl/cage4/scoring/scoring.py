@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -12,6 +13,7 @@ from pydantic import Field, model_validator
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.settings import ConfigError, OneOf, Settings
+from workflow_rl.cage.scoring import ResultSettings
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
 from workflow_rl.cage4.agent.scripted import ScriptedTeam, TeamNames, make_scripted_team
 from workflow_rl.cage4.env.arguments import MOST_STEPS
@@ -26,7 +28,7 @@ LEAST_EVALUATED = 3
 Steps = Annotated[int, Field(ge=LEAST_EVALUATED, le=MOST_STEPS)]
 
 
-class ProtocolSettings(Settings):
+class ProtocolSettings(ResultSettings):
     """What can be chosen of an evaluation on CAGE-4. Making one raises ConfigError."""
 
     agent: Annotated[str, OneOf(TeamNames())] | None = Field(
@@ -44,12 +46,6 @@ class ProtocolSettings(Settings):
         "--cyborg4, sped up without changing a bit; cyborg-stock is CybORG 4 as published. All "
         "give the same scores.",
     )
-    stock_simulator: bool = Field(default=False, description="Play on CybORG 4 as published.")
-    output_dir: Path | None = Field(
-        default=None, description="Folder in which to write the challenge's result files."
-    )
-    author: str = Field(default="anonymous", description="Author named in those result files.")
-    team: str = Field(default="none", description="Team named in those result files.")
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
@@ -57,11 +53,6 @@ class ProtocolSettings(Settings):
             if len(values) != 1:
                 raise ConfigError(name, f"{len(values)} are given: CAGE-4 is scored with one")
         return self
-
-    @property
-    def played_on(self) -> str:
-        """One of `interface.SIMULATORS`."""
-        return "cyborg-stock" if self.stock_simulator else self.simulator
 
 
 class Cage4Scores(NamedTuple):
@@ -78,12 +69,15 @@ class Cage4Scores(NamedTuple):
         table.align[""] = table.align["simulator"] = "l"
         is_official = (scores.red_agent, scores.steps) == (RED_AGENTS[0], MAX_STEPS)
         half = f"± {scores.interval_95:,.1f}" if len(scores.totals) > 1 else ""
-        deviation = f"{scores.stdev:,.1f}" if len(scores.totals) > 1 else ""
-        own = (f"{scores.mean:,.1f}", half, deviation, len(scores.totals), scores.simulator)
-        table.add_row([self.team, *own], divider=is_official)
-        for one in KNOWN if is_official else ():
-            known = (f"{one.mean:,.1f}", "", "" if one.stdev is None else f"{one.stdev:,.0f}")
-            table.add_row([one.name, *known, one.episodes or "", one.simulator])
+        deviation = f"{scores.std:,.1f}" if len(scores.totals) > 1 else ""
+        mean, n_episodes = f"{scores.mean:,.1f}", len(scores.totals)
+        table.add_row(
+            [self.team, mean, half, deviation, n_episodes, scores.simulator], divider=is_official
+        )
+        for known in KNOWN if is_official else ():
+            deviation = "" if known.stdev is None else f"{known.stdev:,.0f}"
+            mean, episodes = f"{known.mean:,.1f}", known.episodes or ""
+            table.add_row([known.name, mean, "", deviation, episodes, known.simulator])
         return [
             str(table),
             f"{agent} on {scores.simulator}: {len(scores.totals)} episodes of one stream with seed "
@@ -99,7 +93,7 @@ class Cage4Scores(NamedTuple):
             f"score: {scores.mean:,.1f}{half}, the mean total reward of {len(scores.totals)} "
             f"episodes by the challenge's evaluation on {scores.simulator}; at best 0.",
             "For comparison: "
-            + "; ".join(f"{one.name} {one.mean:,.0f}" for one in KNOWN if one.is_compared)
+            + "; ".join(f"{known.name} {known.mean:,.0f}" for known in KNOWN if known.is_compared)
             + ".",
         ]
 
@@ -108,10 +102,8 @@ class Cage4Scores(NamedTuple):
         scores = self.scores
         return {
             "agent": self.team,
-            **scores._asdict(),
-            "mean": scores.mean,
-            "std": scores.stdev if len(scores.totals) > 1 else None,
-            "interval_95": scores.interval_95 if len(scores.totals) > 1 else None,
+            **asdict(scores),
+            **scores.statistics(),
         }
 
 

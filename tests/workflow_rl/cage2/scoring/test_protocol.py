@@ -122,4 +122,4 @@ def test_mean_deviation_and_interval_of_hand_computed_cells():
     # Two equal independent cells: sqrt(2) times the error, and 5 degrees of freedom.
     both = ProtocolScores("x", SimulatorVersion("s", "1", "c"), 0, 1.0, [three, three])
     assert both.total == -8.0
-    assert both.total_interval_95 == pytest.approx(2.5706 * math.sqrt(2) * 3**0.5, rel=1e-4)
+    assert both.total_mean.interval_95 == pytest.approx(2.5706 * math.sqrt(2) * 3**0.5, rel=1e-4)

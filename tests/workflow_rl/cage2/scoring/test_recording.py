@@ -20,8 +20,9 @@ from workflow_rl.cage2.scoring import replay_page
 from workflow_rl.cage2.scoring.evaluation_env import step_actions
 from workflow_rl.cage2.scoring.players import ScriptedPlayer, TrainedPlayer, load_actor, load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
-from workflow_rl.cage2.scoring.recording import Recording, moments_of, record_episode
+from workflow_rl.cage2.scoring.recording import Recording, record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg
+from workflow_rl.reporting.replay_frame import moments_of
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
     CheckpointError,

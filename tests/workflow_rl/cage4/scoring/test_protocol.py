@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -59,7 +60,7 @@ def test_files_are_those_of_the_challenge(simulator: CountingSimulator, tmp_path
 
 
 def test_one_episode_has_no_standard_deviation(simulator: CountingSimulator) -> None:
-    assert math.isnan(play_protocol(SleepingTeam(), AUTHOR, episodes=1, steps=4).stdev)
+    assert math.isnan(play_protocol(SleepingTeam(), AUTHOR, episodes=1, steps=4).std)
 
 
 def test_logged_actions_are_those_that_cyborg_played(checkout: Path) -> None:
@@ -82,7 +83,7 @@ def test_the_interval_of_two_episodes_by_hand() -> None:
     """A standard error of 10, and one degree of freedom."""
     scores = TeamScores("compiled", "FiniteStateRedAgent", 0, 500, [-110, -90])
     assert scores.interval_95 == pytest.approx(127.062, rel=1e-4)
-    assert math.isnan(scores._replace(totals=[-110]).interval_95)
+    assert math.isnan(dataclasses.replace(scores, totals=[-110]).interval_95)
 
 
 def test_links_in_a_folder_lead_to_no_other_file(

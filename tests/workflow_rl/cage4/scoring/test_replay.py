@@ -124,11 +124,13 @@ def step_of(*costs: Cost) -> Step:
 
 
 def test_moments_join_what_costs_again_and_again() -> None:
-    work, restore = Cost(0, 5, 2, (90,)), Cost(3, 5, 1, (90,))
+    failed, restored = Cost(0, 5, 2, (90,)), Cost(3, 5, 1, (90,))
     pauses = [step_of()] * 10
-    recording = Recording((), (), (step_of(work), step_of(restore, work), *pauses, step_of(work)))
+    steps = (step_of(failed), step_of(restored, failed), *pauses, step_of(failed))
+    recording = Recording((), (), steps)
     found = [(one.cause, one.first, one.last, one.cost) for one in recording.moments()]
-    assert found == [(0, 1, 2, 4), (0, 13, 13, 2), (3, 2, 2, 1)]
+    work, restore = "Greens' failed work in Public access", "Restore in Public access"
+    assert found == [(work, 1, 2, 4), (work, 13, 13, 2), (restore, 2, 2, 1)]
 
 
 def test_a_trained_team_plays_as_evaluate_plays_it(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""What the CAGE challenges have in common."""

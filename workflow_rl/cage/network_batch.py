@@ -1,0 +1,57 @@
+"""Simulated networks that compiled code steps together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Snapshot: TypeAlias = tuple[NDArray[Any], ...]
+"""What `NetworkBatch.save` returns: the networks' bytes, then what they show."""
+
+
+class NetworkBatch:
+    """N networks, and what they show. Copies and pickles go on as the original would.
+
+    states: record array `[N]`, the networks.
+    """
+
+    def __init__(self, n_envs: int, record: np.dtype[Any]) -> None:
+        self.states = np.zeros(n_envs, record)
+        self._all = np.ones(n_envs, np.bool_)
+
+    @property
+    def _shown(self) -> tuple[NDArray[Any], ...]:
+        """The arrays `[N, ...]` that a snapshot has beside the states."""
+        raise NotImplementedError
+
+    @property
+    def _kept(self) -> tuple[NDArray[Any], ...]:
+        # Records are copied many times as fast in the form of bytes.
+        rows = self.states.view(np.uint8).reshape(len(self.states), -1)
+        return rows, *self._shown
+
+    def save(self) -> Snapshot:
+        """Return a snapshot of all that the next steps follow from."""
+        return tuple(array.copy() for array in self._kept)
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot. Raises ValueError, and changes nothing, if its shapes differ."""
+        if [saved.shape for saved in snapshot] != [array.shape for array in self._kept]:
+            raise ValueError("the snapshot is of another number of envs, or of longer episodes")
+        for array, saved in zip(self._kept, snapshot, strict=True):
+            array[:] = saved
+
+    def _mask(self, chosen: ArrayLike | None) -> NDArray[np.bool_]:
+        if chosen is None:
+            return self._all
+        return np.array(np.broadcast_to(chosen, len(self.states)), np.bool_)
+
+
+def mask_of(envs: Sequence[int], n_envs: int) -> NDArray[np.bool_]:
+    """Return booleans `[n_envs]`: True for these envs."""
+    chosen = np.zeros(n_envs, np.bool_)
+    chosen[envs] = True
+    return chosen

@@ -1,0 +1,12 @@
+"""Packages that are imported more than once in a process, each time with modules of their own."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+
+def take_modules(package: str) -> dict[str, ModuleType]:
+    """Take a package's modules out of `sys.modules`, so that the next import makes new ones."""
+    names = [name for name in sys.modules if name == package or name.startswith(f"{package}.")]
+    return {name: sys.modules.pop(name) for name in names}

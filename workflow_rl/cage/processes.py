@@ -1,0 +1,21 @@
+"""Work that is spread over processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import TypeVar
+
+Item, Result = TypeVar("Item"), TypeVar("Result")
+
+
+def in_processes(
+    work: Callable[[Item], Result], items: Sequence[Item], n_workers: int
+) -> Iterator[Result]:
+    """Yield the results in the order of the items. One worker is this process."""
+    if n_workers == 1:
+        yield from map(work, items)
+        return
+    with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(work, items)

@@ -1,0 +1,66 @@
+"""Scores by a challenge's protocol: what can be chosen, and the statistics of total rewards."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from workflow_rl.agents.settings import Settings
+from workflow_rl.runs.intervals import mean_of
+
+
+class ResultSettings(Settings):
+    """What can be chosen of an evaluation besides its episodes: the simulator, and result files in
+    the challenge's format."""
+
+    simulator: str
+    stock_simulator: bool = Field(
+        default=False, description="Play on CybORG as published, without the speed-ups."
+    )
+    output_dir: Path | None = Field(
+        default=None, description="Folder in which to write result files in the challenge's format."
+    )
+    author: str = Field(default="anonymous", description="Author named in these files.")
+    team: str = Field(default="none", description="Team named in these files.")
+
+    @property
+    def played_on(self) -> str:
+        """One of the guest's `interface.SIMULATORS`."""
+        return "cyborg-stock" if self.stock_simulator else self.simulator
+
+
+class ReturnStatistics:
+    """The statistics of `returns`, the total rewards of episodes."""
+
+    @property
+    def returns(self) -> Sequence[float]:
+        """Total reward of each episode."""
+        raise NotImplementedError
+
+    @property
+    def mean(self) -> float:
+        """Mean total reward."""
+        return statistics.mean(self.returns)
+
+    @property
+    def std(self) -> float:
+        """Sample standard deviation of the total rewards; NaN for a single episode."""
+        return statistics.stdev(self.returns) if len(self.returns) > 1 else math.nan
+
+    @property
+    def interval_95(self) -> float:
+        """Half the width of the mean's 95% confidence interval; NaN for a single episode."""
+        return mean_of([self.returns]).interval_95
+
+    def statistics(self) -> dict[str, Any]:
+        """Return the statistics as JSON can hold them: None for NaN."""
+        return {
+            name: None if math.isnan(value) else value
+            for name in ("mean", "std", "interval_95")
+            for value in [getattr(self, name)]
+        }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
@@ -11,21 +10,24 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import Field, PrivateAttr, field_validator
 
 from workflow_rl.agents import algorithm
+from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.settings import ConfigError as ConfigError
 from workflow_rl.agents.settings import Count, CountOrNone, OneOf, Settings
 from workflow_rl.collection.cluster_address import NONE, host_and_port, is_address
 from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.guests import default_env, guests
 from workflow_rl.runs.machine import usable_cores as usable_cores
-from workflow_rl.runs.presets import KNOWN
+from workflow_rl.runs.presets import KNOWN, preset_named
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
+    flattened,
+    named_by_file,
     require_fields,
     require_same_fields,
-    settings_in,
     settings_of_aliases,
+    split_env_args,
 )
-from workflow_rl.runs.spec import environment_of, resolve
+from workflow_rl.runs.spec import Found, resolve
 
 Mode: TypeAlias = Literal["sync", "async"]
 
@@ -48,6 +50,12 @@ Episodes = Annotated[int, Field(ge=1, le=1_000_000)]
 Workers = Annotated[int, Field(ge=1, le=4096)]
 Threads = Annotated[int, Field(ge=1, le=1024)]
 Seconds = Annotated[float, Field(gt=0, le=1_000_000)]
+
+
+_NAME_THE_ENVIRONMENT = {
+    *("env", "env_args", "make_env", "named_by_file", "action_mask", "preset", "algorithm")
+}
+"""Fields that decide which environment it is."""
 
 
 class TrainConfig(Settings):
@@ -224,14 +232,23 @@ class TrainConfig(Settings):
         "`trust`. It is not kept with the run.",
     )
     _given: dict[str, Any] = PrivateAttr()
+    _found: Found = PrivateAttr()
 
-    def __init__(self, mode: Any = None, n_envs: Any = None, /, **given: Any) -> None:
+    def __init__(
+        self, mode: Any = None, n_envs: Any = None, /, *, found: Found = Found(), **given: Any
+    ) -> None:
+        """found: what is known of the environment and the algorithm that the fields name."""
         positional = {"mode": mode, "n_envs": n_envs}
         given = settings_of_aliases({n: v for n, v in positional.items() if v is not None} | given)
-        require_fields(given, type(self).model_fields)
-        # Twice: resolving takes values of the right types.
-        super().__init__(**{n: v for n, v in given.items() if v is not None and n != "settings"})
-        super().__init__(**resolve(given, dict(self)))
+        fields = type(self).model_fields
+        require_fields(given, fields)
+        preset = preset_named(given.get("preset"))
+        # None asks for the default, which is None itself where it follows from other fields.
+        asked = {n: v for n, v in given.items() if v is not None or fields[n].default is None}
+        asked = {n: v for n, v in {**preset, **asked}.items() if v is not None and n != "settings"}
+        super().__init__(**asked)
+        values, self._found = resolve(dict(self), preset, given, found)
+        vars(self).update(values)
         self._given = given
         self._check_end()
         self._check_algorithm()
@@ -250,15 +267,23 @@ class TrainConfig(Settings):
 
     def changed(self, **changes: Any) -> Self:
         """Return the config of what was given and these changes; None asks for a default."""
-        new = type(self)(**{**self._given, **changes})
-        if new.environment == self.environment:  # What was learned of it is not learned again.
-            vars(new)["environment"] = self.environment
-        return new
+        environment, plug_in = self._found
+        found = Found(
+            None if changes.keys() & _NAME_THE_ENVIRONMENT else environment,
+            None if changes.keys() & {"algorithm", "preset"} else plug_in,
+        )
+        return type(self)(**{**self._given, **changes}, found=found)
 
-    @functools.cached_property
+    @property
     def environment(self) -> Environment:
         """The environment that `env` and `env_args` name. It is not made yet."""
-        return environment_of(dict(self))
+        assert self._found.environment is not None
+        return self._found.environment
+
+    @property
+    def plug_in(self) -> Algorithm:
+        """The algorithm that `algorithm` names. Raises ConfigError if only a file names it."""
+        return self._found.plug_in or algorithm.find(self.algorithm)
 
     def progress(self, episodes: int, env_steps: int) -> float:
         """Return the share of the run that is done, from 0 to 1."""
@@ -282,23 +307,31 @@ class TrainConfig(Settings):
         args = json.loads(json.dumps(self.env_args))
         return args if self.env in guests else {"env_args": args}
 
+    def flat(self) -> dict[str, Any]:
+        """Return `to_dict` with the settings of the algorithm beside the other fields."""
+        return flattened(self.to_dict())
+
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, saved: Mapping[str, Any], environment: Environment | None = None) -> Self:
         """Return the config that `to_dict` gave.
 
         Imports and calls nothing that the values name: an algorithm is looked up among those that
         are known, and the environment is not made, see `trust`. Raises KeyError, TypeError or
         ValueError.
+
+        environment: from `trust.trusted_environment`, if it may be made.
         """
-        values = dict(values)
-        guest = guests.get(values.get("env", ""))
-        if guest is not None:
-            names = guest.arguments().model_fields
-            require_same_fields(values.keys() & names.keys(), names)
-            values["env_args"] = {name: values.pop(name) for name in names}
+        args, values = split_env_args(saved)
         fields = cls.model_fields.items()
         require_same_fields(values, [name for name, field in fields if not field.exclude])
-        return cls(**{**values, "settings": settings_in(values), "named_by_file": True})
+        plug_in = None if named_by_file(values) else algorithm.find(values["algorithm"])
+        kind = UnknownSettings if plug_in is None else plug_in.settings
+        return cls(
+            **{**values, "settings": kind(**values["settings"])},
+            env_args=args,
+            named_by_file=environment is None,
+            found=Found(environment, plug_in),
+        )
 
     @field_validator("cluster")
     @classmethod
@@ -322,16 +355,16 @@ class TrainConfig(Settings):
             raise ConfigError("env_args", f"they cannot be kept with the run: {error}") from None
 
     def _check_algorithm(self) -> None:
-        if isinstance(self.settings, UnknownSettings):
+        found = self._found.plug_in
+        if found is None:
             return
-        found = algorithm.find(self.algorithm)
         if found.most_threads is not None and self.learner_threads > found.most_threads:
             raise ConfigError(
                 "learner_threads",
                 f"{self.learner_threads} is too large: {self.algorithm} learns with at most "
                 f"{found.most_threads}",
             )
-        if self.device != "auto" and self.device not in found.devices:
+        if self.device not in found.devices:
             raise ConfigError(
                 "device", f"{self.algorithm} learns on the {' or '.join(found.devices)}"
             )
@@ -376,9 +409,8 @@ class TrainConfig(Settings):
             )
         if self.batching != "exact-lag":
             return
-        limit = None
-        if not isinstance(self.settings, UnknownSettings):
-            limit = algorithm.find(self.algorithm).max_policy_lag(self.settings)
+        plug_in = self._found.plug_in
+        limit = None if plug_in is None else plug_in.max_policy_lag(self.settings)
         if self.async_rl and limit is not None and limit < lag:
             raise ConfigError(
                 "max_policy_lag",

@@ -12,7 +12,7 @@ from workflow_rl.agents.team import TeamLayout
 from workflow_rl.collection.rollout import Rollout, utilisation
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.resume import OF_WORKERS
+from workflow_rl.runs.config import OF_WORKERS
 
 METRICS = (
     "update",

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from workflow_rl.environments.guests import guests
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.config import ConfigError, Resume, TrainConfig
 from workflow_rl.runs.folder import RunDirError, is_finished
-from workflow_rl.runs.resume import require_same_run, resumed_config
-from workflow_rl.runs.trust import trusted_config
+from workflow_rl.runs.saved_config import flattened, split_env_args
+from workflow_rl.runs.spec import environment_of
+from workflow_rl.runs.trust import trusted_environment
 
 if TYPE_CHECKING:
     # What several policies need is imported for them alone.
@@ -43,10 +44,6 @@ class Plan:
 
         return [policy_folder(path, number) for number in range(len(self.configs))]
 
-    def changed(self, **changes: Any) -> Plan:
-        """Return the plan with other values in all configs."""
-        return replace(self, configs=[config.changed(**changes) for config in self.configs])
-
 
 def new_plan(
     config: TrainConfig, n_policies: int = 1, exchange: ExchangeConfig | None = None
@@ -58,16 +55,19 @@ def new_plan(
     """
     if n_policies > 1:
         require_shareable(config)
-    configs = [config.changed(seed=config.seed + number) for number in range(n_policies)]
     if exchange is not None:
-        from workflow_rl.runs.exchange import drawn
-
         require_variable(config)
-        configs = [
-            one.changed(settings=one.settings.changed(**drawn(exchange.ranges, one.seed)))
-            for one in configs
-        ]
-    return Plan(configs, [None] * n_policies, exchange)
+
+    def policy(number: int) -> TrainConfig:
+        changes: dict[str, Any] = {"seed": config.seed + number} if number else {}
+        if exchange is not None:
+            from workflow_rl.runs.exchange import drawn
+
+            settings = drawn(exchange.ranges, config.seed + number)
+            changes["settings"] = config.settings.changed(**settings)
+        return config.changed(**changes) if changes else config
+
+    return Plan([policy(number) for number in range(n_policies)], [None] * n_policies, exchange)
 
 
 def require_variable(config: TrainConfig) -> None:
@@ -110,7 +110,7 @@ def resumed_plan(
 
     Args:
         path: a run's folder, of one policy or of several.
-        asked: what is asked for anew, as `resume.require_same_run` takes it, and "env" and
+        asked: what is asked for anew, as `changes_on_resume` takes it, and "env" and
             "env_args" where the user names the environment.
         trust: whether the environment may be made that only the files name.
         names_cluster: whether the user names the cluster.
@@ -119,15 +119,19 @@ def resumed_plan(
         CheckpointError, RunDirError: the run cannot be resumed.
         ConfigError: what is asked for would make it another run.
     """
-    from workflow_rl.runs.exchange import ExchangeConfig
     from workflow_rl.runs.population_dir import is_population, policy_folder, read_population
+
+    def policy(saved: Mapping[str, Any]) -> TrainConfig:
+        return _resumed_config(saved, path, asked, trust, names_cluster)
 
     if not is_population(path):
         require_no_member(path)
         checkpoint = load_checkpoint(path / "checkpoint.pt")
-        config = _config_of(checkpoint, path, asked, trust, names_cluster)
-        _require_more_to_do(config, checkpoint.training, path, asked)
-        return Plan([resumed_config(config, _own_names(config, asked))], [checkpoint])
+        config = policy(checkpoint.config)
+        _require_more_to_do(config, checkpoint, path, asked)
+        return Plan([config], [checkpoint])
+    from workflow_rl.runs.exchange import ExchangeConfig
+
     record = read_population(path)
     folders = [policy_folder(path, number) for number in range(len(record.configs))]
     # A run can be stopped before all of its policies have begun.
@@ -136,45 +140,49 @@ def resumed_plan(
         for folder in folders
     ]
     states = [
-        one or Checkpoint(config, {}, TrainingState())
-        for one, config in zip(resumed, record.configs, strict=True)
+        checkpoint or Checkpoint(config, {}, TrainingState())
+        for checkpoint, config in zip(resumed, record.configs, strict=True)
     ]
-    configs = [_config_of(one, path, asked, trust, names_cluster) for one in states]
+    configs = [policy(checkpoint.config) for checkpoint in states]
     for folder, config in zip(folders, configs, strict=True):
         if (config.env, config.env_args) != (configs[0].env, configs[0].env_args):
             raise RunDirError(f"{path}: {folder.name} is of another environment than policy-0")
     # A policy that diverged may have stayed behind.
-    config, checkpoint = max(
-        zip(configs, states, strict=True),
-        key=lambda one: one[0].progress(one[1].training.episodes, one[1].training.env_steps),
-    )
-    _require_more_to_do(config, checkpoint.training, path, asked)
+    furthest = max(range(len(states)), key=lambda number: _done(configs[number], states[number]))
+    _require_more_to_do(configs[furthest], states[furthest], path, asked)
     exchange = None if record.exchange is None else ExchangeConfig(**record.exchange)
-    return Plan(
-        [resumed_config(one, _own_names(one, asked)) for one in configs], resumed, exchange, record
-    )
+    return Plan(configs, resumed, exchange, record)
 
 
-def _config_of(
-    checkpoint: Checkpoint,
+def _resumed_config(
+    saved: Mapping[str, Any],
     path: Path,
     asked: Mapping[str, Any],
     trust: bool,
     names_cluster: bool,
 ) -> TrainConfig:
-    """Return the config of a checkpoint, whose environment may be made. Raises RunDirError."""
+    """Return the config with which a checkpoint's run goes on, whose environment may be made.
+
+    Raises RunDirError for a config that cannot be used, and ConfigError for what is asked.
+    """
+    names = {**asked, **(asked.get("env_args") or {})}
     try:
-        config = TrainConfig.from_dict(checkpoint.config)
+        args, others = split_env_args(saved)
+        is_named = asked.get("env") == saved["env"]
+        is_named = is_named and _text(asked.get("env_args", {})) == _text(args)
+        changes = changes_on_resume(saved, _by_name(saved["env"], args, asked))
+        environment = trusted_environment(
+            saved,
+            environment_of({**others, "env_args": args, "make_env": None, "named_by_file": True}),
+            *(trust, names_cluster, is_named),
+        )
+        return TrainConfig.from_dict({**saved, **changes}, environment)
     except ConfigError as error:
+        if error.field_name in names:
+            raise
         raise RunDirError(f"{path}: its config cannot be used: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunDirError(f"{path}: its config cannot be read: {str(error)[:300]}") from None
-    is_named = asked.get("env") == config.env
-    is_named = is_named and _text(asked.get("env_args", {})) == _text(config.env_args)
-    try:
-        return trusted_config(config, trust, names_cluster, is_named)
-    except ConfigError as error:
-        raise RunDirError(f"{path}: {error.message}") from None
 
 
 def _text(env_args: Mapping[str, Any]) -> str:
@@ -182,13 +190,12 @@ def _text(env_args: Mapping[str, Any]) -> str:
     return json.dumps(dict(env_args), sort_keys=True)
 
 
-def _own_names(config: TrainConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is asked for by the names of `resume.flat`."""
-    own = {name: value for name, value in asked.items() if name != "env_args"}
-    args = asked.get("env_args")
-    if args is None:
-        return own
-    return {**own, **(args if config.env in guests else {"env_args": {**config.env_args, **args}})}
+def _by_name(env: str, args: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is asked for by the names of `TrainConfig.flat`. args: the environment's."""
+    others = {name: value for name, value in asked.items() if name != "env_args"}
+    if asked.get("env_args") is None:
+        return others
+    return {**others, **(asked["env_args"] if env in guests else {"env_args": {**args, **asked["env_args"]}})}
 
 
 def require_no_member(path: Path) -> None:
@@ -203,27 +210,83 @@ def require_no_member(path: Path) -> None:
         )
 
 
+def _done(config: TrainConfig, checkpoint: Checkpoint) -> float:
+    return config.progress(checkpoint.training.episodes, checkpoint.training.env_steps)
+
+
 def _require_more_to_do(
-    config: TrainConfig, state: TrainingState, path: Path, asked: Mapping[str, Any]
+    config: TrainConfig, checkpoint: Checkpoint, path: Path, asked: Mapping[str, Any]
 ) -> None:
     """Refuse a finished run without a later end. Raises ConfigError."""
-    if config.progress(state.episodes, state.env_steps) < 1 or not is_finished(path):
+    if _done(config, checkpoint) < 1 or not is_finished(path):
         return
-    in_steps = config.total_episodes is None
-    name, done = (
-        ("total_steps", state.env_steps) if in_steps else ("total_episodes", state.episodes)
+    name, unit, done = "total_episodes", "episodes", checkpoint.training.episodes
+    if config.total_episodes is None:
+        name, unit, done = "total_steps", "steps", checkpoint.training.env_steps
+    if asked.get(name) in (None, checkpoint.config[name]):
+        raise ConfigError(
+            name,
+            f"the run in {path} is finished, with all its {done} {unit}: to go on, give a larger "
+            "number",
+        )
+    raise ConfigError(
+        name,
+        f"{asked[name]}, but the run in {path} is finished, after {done}: to go on, give more than "
+        "that",
     )
-    before, value = getattr(config, name), asked.get(name)
-    if value is None or value == before:
-        require_same_run(config, _own_names(config, asked))
+
+
+OF_WORKERS = ("n_envs", "n_workers", "envs_per_worker")
+"""Fields of which the others follow from one that is given."""
+
+
+def free_on_resume(saved: Mapping[str, Any]) -> frozenset[str]:
+    """Return the fields that a resumed run may be given anew, whatever their values.
+
+    `n_envs` is one of them where rollouts are of complete episodes: unrolls depend on it.
+
+    saved: from `TrainConfig.to_dict`.
+    """
+    free = {Resume.FREE}
+    if saved["num_steps_per_env"] is None:
+        free.add(Resume.FREE_WITH_EPISODES)
+    return frozenset(name for name in TrainConfig.model_fields if _kind_of(name) in free)
+
+
+def changes_on_resume(saved: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that a resumed run gets anew.
+
+    If the number of envs or workers is asked for, the rest of them follows from that.
+
+    Args:
+        saved: the config that the run was saved with, as `TrainConfig.to_dict` gives it.
+        asked: some of the fields, settings and arguments of `TrainConfig.flat`.
+
+    Raises:
+        ConfigError: what is asked would make it another run.
+    """
+    before, free = flattened(saved), free_on_resume(saved)
+    for name, value in asked.items():
+        value, was = json.loads(json.dumps(value)), before.get(name)
+        if value == was or name in free or _is_later(name, value, was):
+            continue
+        if name not in before:
+            of_run = f"{saved['env']} with {saved['algorithm']}"
+            raise ConfigError(name, f"{value}: the run to resume, on {of_run}, has no such setting")
+        has = "none" if was is None else was
         raise ConfigError(
-            name,
-            f"the run in {path} is finished, with all its {done} "
-            f"{'steps' if in_steps else 'episodes'}: to go on, give a larger number",
+            name, f"{value}, but the run to resume has {has}: leave it out, or start a new run"
         )
-    if value <= done:
-        raise ConfigError(
-            name,
-            f"{value}, but the run in {path} is finished, after {done}: to go on, give more than "
-            "that",
-        )
+    changes = {name: value for name, value in asked.items() if _kind_of(name) is not None}
+    rest = OF_WORKERS[1:] if changes.keys() & set(OF_WORKERS) else ()
+    return {**dict.fromkeys(rest), **changes}
+
+
+def _is_later(name: str, value: Any, was: Any) -> bool:
+    return _kind_of(name) is Resume.LATER and None not in (value, was) and bool(value >= was)
+
+
+def _kind_of(name: str) -> Resume | None:
+    field = TrainConfig.model_fields.get(name)
+    marks = () if field is None else field.metadata
+    return next((mark for mark in marks if isinstance(mark, Resume)), None)

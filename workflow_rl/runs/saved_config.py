@@ -16,6 +16,7 @@ from workflow_rl.agents.modules import place_of
 from workflow_rl.agents.policies import own_network
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import ConfigError, Settings
+from workflow_rl.environments.guests import guests
 from workflow_rl.errors import UserError
 from workflow_rl.runs.plain import is_plain
 from workflow_rl.runs.presets import preset_named
@@ -45,15 +46,23 @@ class UnknownSettings(Settings):
     model_config = ConfigDict(extra="allow")
 
 
-def settings_in(config: Mapping[str, Any]) -> Settings:
-    """Return the settings of a saved config. Imports nothing that the config names.
+def split_env_args(saved: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the environment's arguments in a saved config, and the other fields.
 
-    Raises KeyError, TypeError or ValueError.
+    Raises OtherVersionError, or another ValueError, TypeError or KeyError.
     """
-    name, values = config["algorithm"], config["settings"]
-    if named_by_file(config):
-        return UnknownSettings(**values)
-    return algorithm.find(name).settings(**values)
+    others = dict(saved)
+    guest = guests.get(others.get("env", ""))
+    if guest is None:
+        return others.pop("env_args"), others
+    names = guest.arguments().model_fields
+    require_same_fields(others.keys() & names.keys(), names)
+    return {name: others.pop(name) for name in names}, others
+
+
+def flattened(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a saved config with the settings of the algorithm beside the other fields."""
+    return {**{n: value for n, value in saved.items() if n != "settings"}, **saved["settings"]}
 
 
 def classes_in(config: Mapping[str, Any]) -> dict[str, str]:

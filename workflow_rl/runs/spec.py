@@ -4,46 +4,65 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from workflow_rl.agents import algorithm
+from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection.cluster_address import LOCAL, NONE
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guests import guests
 from workflow_rl.runs import machine
-from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.saved_config import UnknownSettings
 
 EPISODES_PER_UPDATE = 24
 STEPS_PER_UPDATE = 2048
 
 
-def resolve(given: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str, Any]:
-    """Return every field of a TrainConfig.
+class Found(NamedTuple):
+    """What the fields of a config name; None for what has not been looked up.
+
+    The algorithm that only a file names is never looked up.
+    """
+
+    environment: Environment | None = None
+    plug_in: Algorithm | None = None
+
+
+def resolve(
+    values: dict[str, Any], preset: Mapping[str, Any], given: Mapping[str, Any], found: Found
+) -> tuple[dict[str, Any], Found]:
+    """Return every field of a TrainConfig, and what the fields name.
 
     Args:
-        given: the fields that were asked for. None asks for a field's default.
-        constants: the defaults that follow from nothing, None for those that follow from others.
+        values: the fields that were given or that the preset has, checked, or their constant
+            defaults. None asks for a default that follows from other fields.
+        preset: the preset's fields.
+        given: the fields that were given.
+        found: what is known already.
 
     Raises:
         ConfigError: an environment, an algorithm or a setting makes no sense.
     """
-    given = {n: v for n, v in given.items() if v is not None or constants[n] is None}
-    preset = preset_named(given.get("preset"))
-    values = {**constants, **preset, **given}
-    asked = {**preset.get("env_args", {}), **(given.get("env_args") or {})}
-    values["env_args"] = {**off_policy_args(values["algorithm"], values["env"], asked), **asked}
-    environment = environment_of(values)
+    environment, plug_in = found
+    asked = given.get("settings")
+    if plug_in is None and not isinstance(asked, UnknownSettings):
+        plug_in = algorithm.find(values["algorithm"])
+    if environment is None:
+        args = {**preset.get("env_args", {}), **(given.get("env_args") or {})}
+        values["env_args"] = {**off_policy_args(plug_in, values["env"], args), **args}
+        environment = environment_of(values)
     values["env_args"] = dict(environment.args)
-    if values["env"] in guests and (both := constants.keys() & environment.args.keys()):
+    if values["env"] in guests and (both := values.keys() & environment.args.keys()):
         raise ConfigError(
             "env", f"{values['env']} calls its argument {min(both)} as a run calls its own field"
         )
-    values["settings"] = _settings(
-        values["algorithm"], environment, preset.get("settings", {}), given.get("settings")
-    )
+    values["settings"] = asked
+    if plug_in is not None:
+        values["settings"] = _settings(plug_in, environment, preset.get("settings", {}), asked)
+        if values["device"] == "auto":
+            values["device"] = _fastest_device(plug_in)
     if values["total_episodes"] is None and values["total_steps"] is None:
         for name in ("total_episodes", "total_steps"):
             values[name] = environment.settings.get(name)
@@ -61,14 +80,24 @@ def resolve(given: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str,
     )
     if values["num_steps_per_env"] is not None:
         if values["steps_per_update"] is None:
-            values["steps_per_update"] = _steps_of_unrolls(values, environment.episode_steps)
+            values["steps_per_update"] = _steps_of_unrolls(
+                values, environment.episode_steps, plug_in is not None and plug_in.off_policy
+            )
     elif values["episodes_per_update"] is None and values["steps_per_update"] is None:
         # The number of envs has no say: it must not decide how well a run learns.
         if environment.episode_steps is None:
             values["steps_per_update"] = STEPS_PER_UPDATE
         else:
             values["episodes_per_update"] = EPISODES_PER_UPDATE
-    return values
+    return values, Found(environment, plug_in)
+
+
+def _fastest_device(plug_in: Algorithm) -> str:
+    if "cuda" not in plug_in.devices:
+        return "cpu"
+    import torch  # It takes seconds, which other runs spend after their options are checked.
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _steps_together(environment: Environment, values: Mapping[str, Any]) -> bool:
@@ -80,13 +109,14 @@ def _steps_together(environment: Environment, values: Mapping[str, Any]) -> bool
         raise ConfigError(error.argument, str(error)) from None
 
 
-def off_policy_args(name: str, env: str, asked: Collection[str]) -> dict[str, Any]:
+def off_policy_args(
+    plug_in: Algorithm | None, env: str, asked: Collection[str]
+) -> dict[str, Any]:
     """Return the arguments that an environment has for algorithms that learn off-policy, except
     those that were asked for."""
-    own = guests[env].off_policy if env in guests else {}
-    # A saved config has all arguments, and its algorithm may be one that nobody has imported.
-    left = {one: value for one, value in own.items() if one not in asked}
-    return left if left and algorithm.find(name).off_policy else {}
+    if plug_in is None or not plug_in.off_policy or env not in guests:
+        return {}
+    return {name: value for name, value in guests[env].off_policy.items() if name not in asked}
 
 
 def environment_of(values: Mapping[str, Any]) -> Environment:
@@ -106,33 +136,33 @@ def environment_of(values: Mapping[str, Any]) -> Environment:
 
 
 def _settings(
-    name: str,
+    plug_in: Algorithm,
     environment: Environment,
     of_preset: Mapping[str, Any],
     asked: Settings | Mapping[str, Any] | None,
 ) -> Settings:
     """Return an algorithm's settings: those asked for, or the preset's, or the environment's."""
-    if isinstance(asked, UnknownSettings):
-        return asked
-    found = algorithm.find(name)
-    if isinstance(asked, found.settings):
+    if isinstance(asked, plug_in.settings):
         return asked
     if isinstance(asked, Settings):
         raise ConfigError(
             "settings",
-            f"a {type(asked).__name__} does not go with {name}: give a {found.settings.__name__}",
+            f"a {type(asked).__name__} does not go with {plug_in.name}: give a "
+            f"{plug_in.settings.__name__}",
         )
     if not isinstance(asked, Mapping | None):
         raise ConfigError("settings", f"{asked!r:.100} is no mapping of names to values")
-    return found.settings_for(environment.settings, {**of_preset, **(asked or {})})
+    return plug_in.settings_for(environment.settings, {**of_preset, **(asked or {})})
 
 
-def _steps_of_unrolls(values: Mapping[str, Any], episode_steps: int | None) -> int:
+def _steps_of_unrolls(
+    values: Mapping[str, Any], episode_steps: int | None, off_policy: bool
+) -> int:
     """Return the steps of a rollout of unrolls: a multiple of what all envs collect together."""
     if values["batching"] == "first-come":
         return int(values["envs_per_worker"] * values["num_steps_per_env"])
     round_steps = values["n_envs"] * values["num_steps_per_env"]
-    if algorithm.find(values["algorithm"]).off_policy:
+    if off_policy:
         return int(round_steps)  # It learns from earlier steps as well.
     at_least = STEPS_PER_UPDATE if episode_steps is None else EPISODES_PER_UPDATE * episode_steps
     return int(math.ceil(at_least / round_steps) * round_steps)

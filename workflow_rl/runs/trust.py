@@ -71,16 +71,19 @@ def trusted(environment: Environment, trust: bool = False) -> Environment:
     return own
 
 
-def trusted_config(
-    config: TrainConfig,
+def trusted_environment(
+    saved: Mapping[str, Any],
+    environment: Environment,
     trust: bool = False,
     names_cluster: bool = False,
     names_env: bool = False,
-) -> TrainConfig:
-    """A config from a file, whose environment may be made and whose cluster may be joined.
+) -> Environment:
+    """The environment of a saved config, which may be made, and whose cluster may be joined.
 
     Args:
-        config: from `TrainConfig.from_dict`.
+        saved: from `TrainConfig.to_dict`, in a file. Its algorithm and network are imported if they
+            may be.
+        environment: that of the config, as only the file names it.
         trust: whether what the file names may be imported and called, but for the cluster.
         names_cluster: whether the user names the cluster, which may then be joined.
         names_env: whether the user names the environment and its arguments, as they are in the
@@ -90,23 +93,36 @@ def trusted_config(
         ConfigError: only the file names the environment, the algorithm, or the address of a
             cluster.
     """
-    if isinstance(config.settings, UnknownSettings):
-        if not may_import(config.to_dict(), trust):
-            what = min(named_by_file(config.to_dict()))
-            raise ConfigError(what, only_the_file_names(config.to_dict()))
-        import_named(config.to_dict())
-        config = config.changed(settings=config.settings.to_dict())
+    if by_file := named_by_file(saved):
+        if not may_import(saved, trust):
+            raise ConfigError(min(by_file), only_the_file_names(saved))
+        import_named(saved)
     try:
-        trusted(config.environment, trust or names_env)
+        environment = trusted(environment, trust or names_env)
     except InvalidEnvironmentError as error:
         raise ConfigError(error.argument, str(error)) from None
-    if config.named_by_file and not names_cluster and is_address(config.cluster):
+    if not names_cluster and is_address(saved["cluster"]):
         raise ConfigError(
             "cluster",
-            f"only the file names the cluster {config.cluster}: give --cluster {config.cluster} to "
-            "join it, or --cluster none",
+            f"only the file names the cluster {saved['cluster']}: give --cluster "
+            f"{saved['cluster']} to join it, or --cluster none",
         )
-    return config.changed(named_by_file=False)
+    return environment
+
+
+def trusted_config(
+    config: TrainConfig, trust: bool = False, names_cluster: bool = False
+) -> TrainConfig:
+    """A config from a file, whose environment may be made: see `trusted_environment`.
+
+    The config of a user's own is returned as it is. Raises ConfigError.
+    """
+    if not config.named_by_file:
+        return config
+    trusted_environment(config.to_dict(), config.environment, trust, names_cluster)
+    of_file = isinstance(config.settings, UnknownSettings)
+    settings = {"settings": config.settings.to_dict()} if of_file else {}
+    return config.changed(named_by_file=False, **settings)
 
 
 def remember(environment: Environment) -> None:

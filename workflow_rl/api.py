@@ -19,15 +19,14 @@ import gymnasium
 from workflow_rl.agents.ppo.config import PPOConfig as PPOConfig
 from workflow_rl.environments.guests import guests
 from workflow_rl.reporting import learning_curve
-from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, own_config
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.config import TrainConfig as TrainConfig
 from workflow_rl.runs.evaluation import Evaluation, evaluate_policy
 from workflow_rl.runs.execute import execute, ready, run_folder
 from workflow_rl.runs.folder import distinct_names, read_config, read_metrics
-from workflow_rl.runs.plan import Plan, require_no_member
+from workflow_rl.runs.plan import Plan, changes_on_resume, require_no_member
 from workflow_rl.runs.population_dir import is_population, run_folders
-from workflow_rl.runs.resume import flat, require_same_run
 from workflow_rl.runs.returns import known_to_all, warn_of_short_runs, with_returns
 from workflow_rl.runs.run_record import begins_with_another
 from workflow_rl.runs.saved_agent import load_agent as load_agent
@@ -110,7 +109,7 @@ def _checkpoint_of(config: TrainConfig, run_dir: PathLike | None) -> Checkpoint:
         raise ConfigError("run_dir", "None: give the folder of the run to resume")
     require_no_member(Path(run_dir))
     checkpoint = load_checkpoint(Path(run_dir) / "checkpoint.pt")
-    require_same_run(TrainConfig.from_dict(checkpoint.config), flat(config))
+    changes_on_resume(own_config(checkpoint, Path(run_dir)).to_dict(), config.flat())
     return checkpoint
 
 
@@ -174,7 +173,7 @@ def learning_curves(*runs: PathLike) -> Figure:
     names = list(metrics)
     configs = [read_config(folder_of[name]) for name in names]
     about = [
-        {**flat(config), "init_from": begins_with_another(folder_of[name])}
+        {**config.flat(), "init_from": begins_with_another(folder_of[name])}
         for name, config in zip(names, configs, strict=True)
     ]
     groups = {name: [names[n] for n in group] for name, group in groups_of(names, about).items()}

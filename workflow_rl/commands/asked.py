@@ -7,27 +7,29 @@ from typing import Any
 
 import click
 
-from workflow_rl.agents.algorithm import find
 from workflow_rl.commands.guest_options import chosen_env, guest_args
-from workflow_rl.commands.named import look_at, named_algorithm, named_env
+from workflow_rl.commands.open_command import named_here
 from workflow_rl.commands.options import given_options, spelling
 from workflow_rl.commands.training_options import RESUME_RUN_DIR
 from workflow_rl.environments.guests import guests
 from workflow_rl.runs.config import ConfigError, Mode, TrainConfig
 from workflow_rl.runs.presets import preset_named
+from workflow_rl.runs.spec import Found
 from workflow_rl.suggestions import question, word_meant
 
 
 def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
     """Return the config of a new run with these options. Raises ConfigError, click.UsageError."""
-    fields = _fields(options)
-    settings = _settings(options)
-    algorithm = named_algorithm(look_at(options))
-    known = find(algorithm).settings.model_fields
+    named, settings = named_here(), _settings(options)
+    known = named.plug_in.settings.model_fields if named.plug_in else {}
     for name in sorted(settings.keys() - known.keys()):
         meant = [spelling(known_name) for known_name in word_meant(name, known)]
-        raise click.UsageError(f"--setting {name} is no setting of {algorithm}.{question(meant)}")
-    return TrainConfig(mode, **chosen_env(options), **fields, settings=settings)
+        raise click.UsageError(
+            f"--setting {name} is no setting of {named.algorithm}.{question(meant)}"
+        )
+    found = Found(plug_in=named.plug_in)
+    fields = {**chosen_env(options), **_fields(options)}
+    return TrainConfig(mode, **fields, settings=settings, found=found)
 
 
 def _spelled(name: str, options: dict[str, Any]) -> str:
@@ -39,7 +41,7 @@ def asked_anew(options: dict[str, Any]) -> dict[str, Any]:
     """Return what the command line asks of a run to resume, as `plan.resumed_plan` takes it."""
     asked = {**_fields(options), **_settings(options)}
     given = {name: options[name] for name in given_options()}
-    env = named_env(look_at(options))
+    env = named_here().env
     if env in guests:
         asked |= guest_args(guests[env], given)
     if "env" in given:
@@ -57,13 +59,10 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of an algorithm that are on the command line."""
-    look = look_at(options)
-    try:
-        own = {*find(named_algorithm(look)).settings.model_fields}
-    except ConfigError:  # Only the resumed run names the algorithm: `resumed_plan` decides.
-        own = set()
-    env = named_env(look)
-    of_guest = {*guests[env].arguments().model_fields} if env in guests else set()
+    named = named_here()
+    # Only the resumed run may name the algorithm: then `resumed_plan` decides.
+    own = {*named.plug_in.settings.model_fields} if named.plug_in else set()
+    of_guest = {*guests[named.env].arguments().model_fields} if named.env in guests else set()
     taken = {option.name for option in click.get_current_context().command.params}
     names = given_options() & own - taken - of_guest
     given = {name: options[name] for name in names}

@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 
-from workflow_rl.agents.algorithm import find
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection.cluster_address import ClusterError
 from workflow_rl.commands.asked import typed
 from workflow_rl.commands.clear import printable
+from workflow_rl.commands.open_command import named_here
 from workflow_rl.commands.options import option_words, spelling
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.errors import StoppedAtOnce
@@ -77,19 +77,13 @@ def usage_errors(options: dict[str, Any]) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        message = option_words(error.message, _settings(options))
+        plug_in = named_here().plug_in
+        message = option_words(error.message, plug_in.settings if plug_in else Settings)
         raise click.BadParameter(message, param_hint=typed(error, options)) from None
     except ClusterError as error:
         raise click.BadParameter(str(error), param_hint="--cluster") from None
     except InvalidEnvironmentError as error:
         raise click.BadParameter(str(error), param_hint=spelling(error.argument)) from None
-
-
-def _settings(options: dict[str, Any]) -> type[Settings]:
-    try:
-        return find(options.get("algorithm") or "ppo").settings
-    except ConfigError:
-        return Settings
 
 
 def _batch_in(path: Path) -> Path | None:

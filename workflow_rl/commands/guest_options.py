@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.commands.named import look_at, named_env
+from workflow_rl.commands.open_command import named_here
 from workflow_rl.commands.options import (
     PATH,
     given_options,
@@ -113,7 +113,7 @@ def chosen_env(options: Mapping[str, Any]) -> dict[str, Any]:
     Raises click.UsageError for an argument that is given twice.
     """
     args = dict(options["env_arg"])
-    env = named_env(look_at(options))
+    env = named_here().env
     if env not in guests:
         return {"env": env, "env_args": args}
     if twice := given_options().intersection(args):

@@ -12,18 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from workflow_rl.commands.open_command import Look
-from workflow_rl.commands.options import given_options
 from workflow_rl.environments.guests import default_env, guests
 from workflow_rl.output_files import NOT_OURS, read_text
 from workflow_rl.runs.presets import preset_named
 
 MOST_OF_FILE = 2**24
 _CONFIGS = ("config.json", "population.json", "tune.json")
-
-
-def look_at(options: Mapping[str, Any]) -> Look:
-    """Return what a look at the present command line has found. options: of the command."""
-    return Look({name: options[name] for name in given_options() & options.keys()})
 
 
 def named_env(look: Look) -> str:

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import click
 
+from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.commands.clear import GroupedCommand
 from workflow_rl.commands.options import ALGORITHMS
 from workflow_rl.environments.guests import guests
 
-_FURTHER = "workflow_rl.further_options"
+_NAMED = "workflow_rl.named"
 
 
 class Look:
@@ -33,10 +34,22 @@ class Look:
 
 
 class Named(NamedTuple):
-    """What a command line names, and the options that go with it. subject: in words."""
+    """What a command line names, and the options that go with it.
 
-    subject: str
+    env: the environment's id, or in words what else decides the options. algorithm: its name, if it
+    decides options too. plug_in: the algorithm, if it is known.
+    """
+
+    env: str
     options: Sequence[click.Option]
+    algorithm: str = ""
+    plug_in: Algorithm | None = None
+
+
+def named_here() -> Named:
+    """Return what the present command line names."""
+    named: Named = click.get_current_context().meta[_NAMED]
+    return named
 
 
 class OpenCommand(GroupedCommand):
@@ -50,19 +63,20 @@ class OpenCommand(GroupedCommand):
         self.named = named
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        if _FURTHER not in ctx.meta:
-            ctx.meta[_FURTHER] = self.named(Look()).options
-        return [*super().get_params(ctx), *ctx.meta[_FURTHER]]
+        if _NAMED not in ctx.meta:
+            ctx.meta[_NAMED] = self.named(Look())
+        return [*super().get_params(ctx), *ctx.meta[_NAMED].options]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         look = self._look(ctx, args)
-        subject, ctx.meta[_FURTHER] = self.named(look)
+        named = ctx.meta[_NAMED] = self.named(look)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             owners = self._owners(error.option_name, look)
             if not owners:
                 raise
+            subject = f"{named.env} and {named.algorithm}" if named.algorithm else named.env
             raise click.UsageError(
                 f"{error.option_name} does not apply to {subject}: it is an option of "
                 f"{', '.join(owners)}",
@@ -70,7 +84,7 @@ class OpenCommand(GroupedCommand):
             ) from None
 
     def _look(self, ctx: click.Context, args: Sequence[str]) -> Look:
-        ctx.meta[_FURTHER] = ()
+        ctx.meta[_NAMED] = Named("", ())
         parser = self.make_parser(ctx)
         parser.ignore_unknown_options = True
         try:

@@ -12,13 +12,13 @@ from workflow_rl.collection.cluster_address import is_address
 from workflow_rl.collection.local_pool import ensure_fork_server
 from workflow_rl.commands.asked import asked_anew, new_config, path_to_resume
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
+from workflow_rl.commands.open_command import named_here
 from workflow_rl.commands.options import given_options, printable, spelling
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import require_writable, require_writable_folder
 from workflow_rl.runs.config import Mode, TrainConfig
 from workflow_rl.runs.preflight import hints
 from workflow_rl.runs.preflight import warn_if_results_vary as warn_if_results_vary
-from workflow_rl.runs.resume import flat
 
 if TYPE_CHECKING:
     from workflow_rl.runs.exchange import ExchangeConfig
@@ -105,33 +105,35 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
     click.UsageError.
     """
     from workflow_rl.runs.plan import resumed_plan
-    from workflow_rl.runs.population_dir import is_population, read_population
 
     given = given_options()
-    record = read_population(path) if is_population(path) else None
-    is_exchange = record is not None and record.exchange is not None
-    if is_exchange and not exchange:
+    plan = resumed_plan(
+        path,
+        asked_anew(options),
+        trust=options["trust"],
+        names_cluster="cluster" in given,
+        plug_in=named_here().plug_in,
+    )
+    if plan.exchange is not None and not exchange:
         raise click.UsageError(f"--resume {path} is a population: resume it with train-population")
-    if exchange and not is_exchange:
+    if exchange and plan.exchange is None:
         raise click.UsageError(f"--resume {path} is not a population: see train-{mode}")
-    n_policies = 1 if record is None else len(record.configs)
+    n_policies = len(plan.configs)
     if "n_policies" in given and options["n_policies"] != n_policies:
         raise click.UsageError(
             f"--n-policies is {options['n_policies']}, but the run in {path} has {n_policies}: "
             "leave it out, or start a new run"
         )
-    for name in sorted(given & ((record and record.exchange) or {}).keys()):
-        value, was = options[name], record.exchange[name]  # type: ignore[union-attr,index]
+    before = {} if plan.exchange is None else plan.exchange.to_dict()
+    for name in sorted(given & before.keys()):
+        value = options[name]
         if name == "ranges":
-            value = {of: list(ends) for of, ends in value}
-        if value != was:
+            value = {setting: list(ends) for setting, ends in value}
+        if value != before[name]:
             raise click.UsageError(
-                f"{spelling(name)} is not what the population in {path} has, {was}: leave it out, "
-                "or start a new run"
+                f"{spelling(name)} is not what the population in {path} has, {before[name]}: leave "
+                "it out, or start a new run"
             )
-    plan = resumed_plan(
-        path, asked_anew(options), trust=options["trust"], names_cluster="cluster" in given
-    )
     its_mode = plan.configs[0].mode
     if its_mode != mode:
         raise click.UsageError(
@@ -169,14 +171,12 @@ def _again(plan: Plan, path: Path) -> str:
 
 def _careful_options(config: TrainConfig) -> str:
     """Return the options of which smaller values keep learning from diverging."""
-    from workflow_rl.agents.algorithm import find
-
-    *first, last = map(spelling, find(config.algorithm).to_lower)
+    *first, last = map(spelling, config.plug_in.to_lower)
     return f"{', '.join(first)} or {last}" if first else last
 
 
 def _show(plan: Plan) -> None:
-    for name, value in flat(plan.configs[0]).items():
+    for name, value in plan.configs[0].flat().items():
         click.echo(f"{name}: {printable(value)}")
     if len(plan.configs) > 1:
         click.echo(f"n_policies: {len(plan.configs)}")

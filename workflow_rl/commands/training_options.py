@@ -8,8 +8,8 @@ from typing import Any
 import click
 from pydantic.fields import FieldInfo
 
-from workflow_rl.agents.algorithm import find
-from workflow_rl.agents.settings import ConfigError, ForTeams
+from workflow_rl.agents.algorithm import Algorithm, find
+from workflow_rl.agents.settings import ConfigError, ForTeams, Settings
 from workflow_rl.commands.guest_options import guest_options
 from workflow_rl.commands.named import named_algorithm, named_env
 from workflow_rl.commands.open_command import Look, Named, OpenCommand
@@ -26,7 +26,7 @@ from workflow_rl.commands.options import (
     setting_options,
     under,
 )
-from workflow_rl.commands.types import AlgorithmName
+from workflow_rl.commands.types import typed_algorithm
 from workflow_rl.environments.environment import SETTINGS
 from workflow_rl.environments.guests import guests
 from workflow_rl.runs.config import TrainConfig
@@ -83,18 +83,24 @@ def _run_options(option: Option) -> list[Any]:
     ]  # fmt: skip
 
 
-def _algorithm_options(look: Look, env_id: str, taken: Collection[str]) -> list[click.Option]:
-    """Return options for the settings of an algorithm. Nothing is imported that only a file names.
+def _algorithm_of(name: str, look: Look) -> Algorithm | None:
+    """Return the algorithm, or None for a name that is refused when all options are read.
+
+    Imports nothing that only a file names.
+    """
+    try:
+        return typed_algorithm(name) if name == look.values.get("algorithm") else find(name)
+    except ConfigError:
+        return None
+
+
+def _algorithm_options(
+    name: str, settings: type[Settings], look: Look, env_id: str, taken: Collection[str]
+) -> list[click.Option]:
+    """Return options for the settings of an algorithm.
 
     taken: names of other options. `--setting` gives settings of these names.
     """
-    name = named_algorithm(look)
-    try:
-        if name == look.values.get("algorithm"):
-            AlgorithmName().convert(name, None, None)
-        settings = find(name).settings
-    except (ConfigError, click.UsageError):
-        return []  # It is refused when all options are read.
     fields = settings.model_fields
     names = [name for name in fields if name not in taken and _applies(fields[name], env_id)]
     shown = {} if env_id in guests else {n: _in_words(SETTINGS[n]) for n in names if n in SETTINGS}
@@ -151,8 +157,11 @@ def training_command(
             hidden=algorithm in ALGORITHMS,  # It has an option for each setting.
             help="Setting of the algorithm, such as epochs=4; may be given again.",
         )  # fmt: skip
-        options = [*own, *under("The run", setting), *_algorithm_options(look, env_id, others)]
-        return Named(f"{env_id} and {algorithm}", options)
+        options = [*own, *under("The run", setting)]
+        plug_in = _algorithm_of(algorithm, look)
+        if plug_in is not None:
+            options += _algorithm_options(algorithm, plug_in.settings, look, env_id, others)
+        return Named(env_id, options, algorithm, plug_in)
 
     return click.command(name, cls=OpenCommand, params=made, named=named)
 

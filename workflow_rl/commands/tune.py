@@ -27,7 +27,6 @@ from workflow_rl.output_files import NOT_OURS, read_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, require_range
 from workflow_rl.runs.preflight import warn_if_results_vary
-from workflow_rl.runs.resume import flat, free_on_resume, resumed_config
 from workflow_rl.runs.trust import trusted_config
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def _new_search(options: dict[str, Any]) -> Search:
     """Return a new search, whose folder has been made unless this is a dry run."""
     from workflow_rl.runs.execute import require_cluster
     from workflow_rl.runs.folder import begin_folder, make_run_folder
-    from workflow_rl.runs.make_agent import usable_device
+    from workflow_rl.runs.make_agent import require_device
     from workflow_rl.runs.plan import require_shareable, require_variable
     from workflow_rl.studies.search import Search
 
@@ -125,7 +124,7 @@ def _new_search(options: dict[str, Any]) -> Search:
     require_variable(config)
     require_shareable(config)
     warn_if_results_vary(config)
-    usable_device(config)
+    require_device(config)
     require_cluster(config)
     ranges = dict(options["ranges"]) or RANGES
     _require_ranges(config, ranges)
@@ -147,18 +146,22 @@ def _new_search(options: dict[str, Any]) -> Search:
 def _search_to_resume(options: dict[str, Any]) -> Search:
     """Return the search to go on with."""
     from workflow_rl.runs.execute import require_cluster
-    from workflow_rl.runs.make_agent import usable_device
+    from workflow_rl.runs.make_agent import require_device
+    from workflow_rl.runs.plan import changes_on_resume, free_on_resume
     from workflow_rl.studies.search import Search
 
     path = path_to_resume(options)
     config, ranges, n_policies, n_finalists = _read(path, options["trust"])
     others = given_options() - GOES_ON_WITH
-    if kept := others - free_on_resume(config):
+    saved = config.to_dict()
+    if kept := others - free_on_resume(saved):
         raise click.UsageError(
             f"{spelling(min(kept))} does not go with --resume: a search goes on as it began"
         )
-    config = resumed_config(config, {name: asked_anew(options)[name] for name in others})
-    usable_device(config)
+    asked = {name: asked_anew(options)[name] for name in others}
+    if asked:
+        config = config.changed(**changes_on_resume(saved, asked))
+    require_device(config)
     require_cluster(config)
     return Search(config, ranges, n_policies, n_finalists, path, options["quiet"])
 
@@ -204,7 +207,7 @@ def _require_ranges(config: TrainConfig, ranges: Mapping[str, tuple[float, float
 
 
 def _show(search: Search) -> None:
-    for name, value in flat(search.config).items():
+    for name, value in search.config.flat().items():
         click.echo(f"{name}: {printable(value)}")
     for name, (low, high) in search.ranges.items():
         click.echo(f"{name.replace('_', '-')}: {low:g} to {high:g}")

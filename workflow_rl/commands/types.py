@@ -7,11 +7,14 @@ import math
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from workflow_rl.environments.gymnasium_ids import register_envs
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.algorithm import Algorithm
 
 MOST_POLICIES = 1000
 
@@ -131,18 +134,29 @@ class Range(click.ParamType):
         return name.replace("-", "_"), (low, high)
 
 
+def typed_algorithm(name: str) -> Algorithm:
+    """Return the algorithm of a name that the user has typed. Imports that of module:Name.
+
+    Raises ConfigError.
+    """
+    from workflow_rl.agents.algorithm import load
+
+    _prepare_for(name)
+    return load(name)
+
+
 class AlgorithmName(click.ParamType):
     """The name of a known algorithm, or module:Name, which is imported: the user has typed it."""
 
     name = "ppo|sac|mbpo|module:Name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from workflow_rl.agents.algorithm import load
+        from workflow_rl.agents.algorithm import names
         from workflow_rl.agents.settings import ConfigError
 
-        _prepare_for(value)
         try:
-            load(value)
+            if value not in names():
+                typed_algorithm(value)
         except ConfigError as error:
             self.fail(error.message, param, ctx)
         return str(value)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from workflow_rl.agents.algorithm import Algorithm, find
+from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.policies.archive import read_archive, sealed
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.policies.numpy_policy import Parameters
@@ -185,7 +185,8 @@ class Checkpoint:
 
     config: TrainConfig.to_dict(). agent: PPOAgent.state_dict(). begun: the batches that are being
     collected meanwhile. run_id: of the run that saved it. memory: the files with the steps that the
-    agent remembers, if this is the latest checkpoint of a run whose agent remembers any. There is
+    agent remembers, if this is the latest checkpoint of a run whose agent remembers any. written:
+    when its file was written, if it was read from one: see `when_written`. There is
     no random state to keep: every random stream is derived from the run's seed and the counters in
     `training`.
     """
@@ -196,6 +197,12 @@ class Checkpoint:
     begun: list[BegunBatch] = field(default_factory=list)
     run_id: str = ""
     memory: list[Part] | None = None
+    written: int = 0
+
+
+def when_written(path: Path) -> int:
+    """Return the time in nanoseconds. Raises OSError if there is no such file."""
+    return path.stat().st_mtime_ns
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -223,6 +230,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint at {path}")
     try:
+        written = when_written(path)
         archive = _readable(path)
         content = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
         _require_no_larger(content, len(archive))
@@ -236,7 +244,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         begun = [begun_batch(values, distribution) for values in content["policies"]]
         config, agent = dict(content["config"]), dict(content["agent"])
         memory = None if content["memory"] is None else parts_of(content["memory"])
-        return Checkpoint(config, agent, training, begun, str(content["run_id"]), memory)
+        return Checkpoint(config, agent, training, begun, str(content["run_id"]), memory, written)
     except CheckpointError:
         raise
     except OtherVersionError as error:
@@ -340,7 +348,7 @@ def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Setting
     config = own_config(checkpoint, path)
     if isinstance(config.settings, UnknownSettings):
         raise CheckpointError(f"{path}: {only_the_file_names(checkpoint.config)}")
-    return find(config.algorithm), config.settings
+    return config.plug_in, config.settings
 
 
 def own_policy(checkpoint: Checkpoint, path: Path) -> Parameters:

@@ -27,7 +27,7 @@ from workflow_rl.runs.saved_config import (
     settings_of_aliases,
     split_env_args,
 )
-from workflow_rl.runs.spec import Found, resolve
+from workflow_rl.runs.spec import NOTHING, Found, resolve
 
 Mode: TypeAlias = Literal["sync", "async"]
 
@@ -52,6 +52,8 @@ Threads = Annotated[int, Field(ge=1, le=1024)]
 Seconds = Annotated[float, Field(gt=0, le=1_000_000)]
 
 
+OF_WORKERS = ("n_envs", "n_workers", "envs_per_worker")
+"""Fields of which the others follow from one that is given."""
 _NAME_THE_ENVIRONMENT = {
     *("env", "env_args", "make_env", "named_by_file", "action_mask", "preset", "algorithm")
 }
@@ -235,7 +237,7 @@ class TrainConfig(Settings):
     _found: Found = PrivateAttr()
 
     def __init__(
-        self, mode: Any = None, n_envs: Any = None, /, *, found: Found = Found(), **given: Any
+        self, mode: Any = None, n_envs: Any = None, /, *, found: Found = NOTHING, **given: Any
     ) -> None:
         """found: what is known of the environment and the algorithm that the fields name."""
         positional = {"mode": mode, "n_envs": n_envs}
@@ -312,25 +314,31 @@ class TrainConfig(Settings):
         return flattened(self.to_dict())
 
     @classmethod
-    def from_dict(cls, saved: Mapping[str, Any], environment: Environment | None = None) -> Self:
+    def from_dict(cls, saved: Mapping[str, Any], found: Found = NOTHING) -> Self:
         """Return the config that `to_dict` gave.
 
         Imports and calls nothing that the values name: an algorithm is looked up among those that
         are known, and the environment is not made, see `trust`. Raises KeyError, TypeError or
         ValueError.
 
-        environment: from `trust.trusted_environment`, if it may be made.
+        found: the environment from `trust.trusted_environment`, if it may be made, and the
+            algorithm, if it is known.
         """
         args, values = split_env_args(saved)
         fields = cls.model_fields.items()
-        require_same_fields(values, [name for name, field in fields if not field.exclude])
-        plug_in = None if named_by_file(values) else algorithm.find(values["algorithm"])
+        names = [name for name, field in fields if not field.exclude and name != "env_args"]
+        require_same_fields(values, names)
+        plug_in = found.plug_in
+        if named_by_file(values):
+            plug_in = None
+        elif plug_in is None or plug_in.name != values["algorithm"]:
+            plug_in = algorithm.find(values["algorithm"])
         kind = UnknownSettings if plug_in is None else plug_in.settings
         return cls(
             **{**values, "settings": kind(**values["settings"])},
             env_args=args,
-            named_by_file=environment is None,
-            found=Found(environment, plug_in),
+            named_by_file=found.environment is None,
+            found=Found(found.environment, plug_in),
         )
 
     @field_validator("cluster")

@@ -19,7 +19,7 @@ from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import make_run_folder
 from workflow_rl.runs.learner import Draw, Learner
 from workflow_rl.runs.loop import Meetings, Watch, train_together
-from workflow_rl.runs.make_agent import usable_device
+from workflow_rl.runs.make_agent import require_device
 from workflow_rl.runs.plan import Plan, new_plan
 from workflow_rl.runs.preflight import warn_if_results_vary
 
@@ -48,14 +48,14 @@ class Outcome:
 
 
 def ready(plan: Plan | TrainConfig) -> Plan:
-    """Return the plan with its device named, once processor, environment and cluster are tried.
+    """Return the plan, once device, processor, environment and cluster are tried.
 
     Raises ConfigError if one of them cannot be used, ClusterError, and NestedError in a worker.
     """
     require_no_worker("nothing can be trained")
     plan = new_plan(plan) if isinstance(plan, TrainConfig) else plan
     config = plan.configs[0]
-    plan = plan.changed(device=usable_device(config))
+    require_device(config)
     warn_if_results_vary(config)
     require_cluster(config)
     return plan

@@ -37,14 +37,13 @@ from workflow_rl.output_files import (
     write_text,
 )
 from workflow_rl.runs import memory
-from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint, when_written
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.event_file import EventFile
 from workflow_rl.runs.machine import machine
 from workflow_rl.runs.metrics import METRICS as METRICS
 from workflow_rl.runs.metrics import columns
 from workflow_rl.runs.metrics import return_columns as return_columns
-from workflow_rl.runs.resume import flat
 from workflow_rl.runs.run_record import N_UPDATES, RECORD_FILE, RunRecord, read_record
 from workflow_rl.runs.trust import remember, remember_classes
 
@@ -148,7 +147,7 @@ class RunDir:
             self._write_metrics(
                 rows, list(dict.fromkeys([*(rows[0] if rows else ()), *columns(config)]))
             )
-            self._events = EventFile(path, flat(config), None if resumed is None else logged + 1)
+            self._events = EventFile(path, config.flat(), None if resumed is None else logged + 1)
             self._memory = (resumed and resumed.memory) or []
             self._record = None
             if resumed is None:
@@ -220,7 +219,7 @@ class RunDir:
     def _require_latest(self, resumed: Checkpoint) -> None:
         """Another process may have gone on with it before this one had the folder."""
         path = self.path / "checkpoint.pt"
-        if path.exists() and load_checkpoint(path).training.updates != resumed.training.updates:
+        if path.exists() and when_written(path) != resumed.written:
             raise RunDirError(
                 f"{self.path} has gone on meanwhile in another process: give the command again"
             )

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from workflow_rl.agents.algorithm import DivergedError, find
+from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.policies.numpy_policy import Policy
 from workflow_rl.agents.settings import Settings
 from workflow_rl.collection.collector_thread import CollectorThread
@@ -191,7 +191,7 @@ class Learner:
             )
             self.agent.load_state_dict(before)
             self.state.diverged = True
-            metrics = dict.fromkeys(find(self.config.algorithm).metrics, math.nan)
+            metrics = dict.fromkeys(self.config.plug_in.metrics, math.nan)
         self._policy = None
         update_seconds = time.perf_counter() - update_start
         seconds = Seconds(update_start - wait_start, update_seconds, self._passed())

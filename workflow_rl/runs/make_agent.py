@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from workflow_rl.agents.algorithm import LearningAgent, find
+from workflow_rl.agents.algorithm import LearningAgent
 from workflow_rl.agents.policies.network import NetworkError
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.spaces import Spaces
@@ -36,11 +36,13 @@ def make_agent(config: TrainConfig) -> LearningAgent:
     # Sums are split by torch's number of threads: part of what makes two runs equal.
     set_threads(config.learner_threads)
     trial.learn_facts(config.environment, config.worker_timeout)
-    algorithm, spaces = find(config.algorithm), config.environment.spaces()
+    spaces = config.environment.spaces()
     _require_playable(config, spaces)
-    device = usable_device(config)
+    require_device(config)
     try:
-        agent = algorithm.make(config.settings, spaces, config.seed, device, config.learner_threads)
+        agent = config.plug_in.make(
+            config.settings, spaces, config.seed, config.device, config.learner_threads
+        )
     except NetworkError as error:
         raise ConfigError("network", str(error)) from error
     if agent is None:
@@ -61,16 +63,11 @@ def _require_playable(config: TrainConfig, spaces: Spaces) -> None:
         )
 
 
-def usable_device(config: TrainConfig) -> str:
-    """Return the device that the agent learns on. Raises ConfigError if it is missing."""
-    if config.device != "cuda" and "cuda" not in find(config.algorithm).devices:
-        return "cpu"
+def require_device(config: TrainConfig) -> None:
+    """Raise ConfigError if the device that the agent learns on is missing."""
     if config.device == "cuda" and not torch.cuda.is_available():
         why = "finds no CUDA device here" if torch.version.cuda else "is built without CUDA"
         raise ConfigError("device", f"torch {torch.__version__} {why}: use cpu")
-    if config.device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return config.device
 
 
 def restored_agent(agent: LearningAgent, checkpoint: Checkpoint, path: Path) -> None:

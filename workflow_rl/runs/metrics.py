@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workflow_rl.agents import algorithm
 from workflow_rl.agents.team import TeamLayout
 from workflow_rl.collection.rollout import Rollout, utilisation
 from workflow_rl.runs.checkpoint import TrainingState
-from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.config import OF_WORKERS
+from workflow_rl.runs.config import OF_WORKERS, TrainConfig
 
 METRICS = (
     "update",
@@ -64,7 +62,7 @@ def columns(config: TrainConfig) -> tuple[str, ...]:
     Those of METRICS that the run's algorithm does not have are NaN.
     """
     spaces = config.environment.spaces()
-    names = algorithm.find(config.algorithm).metrics_of(config.settings, spaces)
+    names = config.plug_in.metrics_of(config.settings, spaces)
     further = [one for one in names if one not in METRICS]
     returns = [*return_columns(config), *_paid_agents(spaces.team)]
     return (*METRICS, *further, *(f"return_mean_{one}" for one in returns))

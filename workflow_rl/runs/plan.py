@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.environments.guests import guests
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
-from workflow_rl.runs.config import ConfigError, Resume, TrainConfig
+from workflow_rl.runs.config import OF_WORKERS, ConfigError, Resume, TrainConfig
 from workflow_rl.runs.folder import RunDirError, is_finished
 from workflow_rl.runs.saved_config import flattened, split_env_args
-from workflow_rl.runs.spec import environment_of
+from workflow_rl.runs.spec import Found, environment_of
 from workflow_rl.runs.trust import trusted_environment
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def resumed_plan(
     *,
     trust: bool = False,
     names_cluster: bool = False,
+    plug_in: Algorithm | None = None,
 ) -> Plan:
     """Return the plan with which the run in `path` goes on.
 
@@ -114,6 +116,7 @@ def resumed_plan(
             "env_args" where the user names the environment.
         trust: whether the environment may be made that only the files name.
         names_cluster: whether the user names the cluster.
+        plug_in: the algorithm, if it is known.
 
     Raises:
         CheckpointError, RunDirError: the run cannot be resumed.
@@ -122,7 +125,7 @@ def resumed_plan(
     from workflow_rl.runs.population_dir import is_population, policy_folder, read_population
 
     def policy(saved: Mapping[str, Any]) -> TrainConfig:
-        return _resumed_config(saved, path, asked, trust, names_cluster)
+        return _resumed_config(saved, path, asked, trust, names_cluster, plug_in)
 
     if not is_population(path):
         require_no_member(path)
@@ -160,6 +163,7 @@ def _resumed_config(
     asked: Mapping[str, Any],
     trust: bool,
     names_cluster: bool,
+    plug_in: Algorithm | None,
 ) -> TrainConfig:
     """Return the config with which a checkpoint's run goes on, whose environment may be made.
 
@@ -176,7 +180,7 @@ def _resumed_config(
             environment_of({**others, "env_args": args, "make_env": None, "named_by_file": True}),
             *(trust, names_cluster, is_named),
         )
-        return TrainConfig.from_dict({**saved, **changes}, environment)
+        return TrainConfig.from_dict({**saved, **changes}, Found(environment, plug_in))
     except ConfigError as error:
         if error.field_name in names:
             raise
@@ -195,7 +199,10 @@ def _by_name(env: str, args: Mapping[str, Any], asked: Mapping[str, Any]) -> dic
     others = {name: value for name, value in asked.items() if name != "env_args"}
     if asked.get("env_args") is None:
         return others
-    return {**others, **(asked["env_args"] if env in guests else {"env_args": {**args, **asked["env_args"]}})}
+    return {
+        **others,
+        **(asked["env_args"] if env in guests else {"env_args": {**args, **asked["env_args"]}}),
+    }
 
 
 def require_no_member(path: Path) -> None:
@@ -234,10 +241,6 @@ def _require_more_to_do(
         f"{asked[name]}, but the run in {path} is finished, after {done}: to go on, give more than "
         "that",
     )
-
-
-OF_WORKERS = ("n_envs", "n_workers", "envs_per_worker")
-"""Fields of which the others follow from one that is given."""
 
 
 def free_on_resume(saved: Mapping[str, Any]) -> frozenset[str]:

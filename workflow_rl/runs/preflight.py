@@ -6,7 +6,6 @@ import logging
 import math
 
 from workflow_rl import portable
-from workflow_rl.agents import algorithm
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.guests import guests
 from workflow_rl.runs.config import ConfigError, TrainConfig
@@ -38,7 +37,7 @@ def warn_if_results_vary(config: TrainConfig) -> None:
     try:
         difference = trial.check(config.environment, config.worker_timeout)
         spaces = config.environment.spaces()
-        algorithm.find(config.algorithm).distribution(spaces, config.settings)
+        config.plug_in.distribution(spaces, config.settings)
     except InvalidEnvironmentError as error:
         raise ConfigError(error.argument, str(error)) from None
     if difference is not None:
@@ -66,7 +65,7 @@ def hints(config: TrainConfig) -> list[str]:
 
 
 def _about_updates(config: TrainConfig, steps: int | None) -> str | None:
-    needed = algorithm.find(config.algorithm).steps_before_learning(config.settings)
+    needed = config.plug_in.steps_before_learning(config.settings)
     if needed and steps is not None and steps <= needed:
         return (
             f"this run learns nothing: its {steps:,} steps are no more than --warm-up-steps "
@@ -117,7 +116,7 @@ def _about_args(config: TrainConfig) -> str | None:
     """Return a hint that names the arguments that follow from the algorithm; None without any."""
     own = preset_named(config.preset).get("env_args", {})
     asked = {**own, **(config.given.get("env_args") or {})}
-    args = off_policy_args(config.algorithm, config.env, asked)
+    args = off_policy_args(config.plug_in, config.env, asked)
     if not args:
         return None
     options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in args.items())

@@ -53,11 +53,10 @@ def split_env_args(saved: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     """
     others = dict(saved)
     guest = guests.get(others.get("env", ""))
-    if guest is None:
-        return others.pop("env_args"), others
-    names = guest.arguments().model_fields
-    require_same_fields(others.keys() & names.keys(), names)
-    return {name: others.pop(name) for name in names}, others
+    names = ["env_args"] if guest is None else list(guest.arguments().model_fields)
+    require_same_fields(others.keys() & {*names}, names)
+    args = {name: others.pop(name) for name in names}
+    return args["env_args"] if guest is None else args, others
 
 
 def flattened(saved: Mapping[str, Any]) -> dict[str, Any]:

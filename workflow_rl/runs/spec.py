@@ -30,6 +30,9 @@ class Found(NamedTuple):
     plug_in: Algorithm | None = None
 
 
+NOTHING = Found()
+
+
 def resolve(
     values: dict[str, Any], preset: Mapping[str, Any], given: Mapping[str, Any], found: Found
 ) -> tuple[dict[str, Any], Found]:
@@ -109,9 +112,7 @@ def _steps_together(environment: Environment, values: Mapping[str, Any]) -> bool
         raise ConfigError(error.argument, str(error)) from None
 
 
-def off_policy_args(
-    plug_in: Algorithm | None, env: str, asked: Collection[str]
-) -> dict[str, Any]:
+def off_policy_args(plug_in: Algorithm | None, env: str, asked: Collection[str]) -> dict[str, Any]:
     """Return the arguments that an environment has for algorithms that learn off-policy, except
     those that were asked for."""
     if plug_in is None or not plug_in.off_policy or env not in guests:

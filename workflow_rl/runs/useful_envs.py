@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 
-from workflow_rl.agents import algorithm
 from workflow_rl.collection.rollout import Rollout
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
@@ -27,7 +26,7 @@ class UsefulEnvs:
 
     def __init__(self, config: TrainConfig) -> None:
         self._n_envs = config.n_envs
-        self._before = algorithm.find(config.algorithm).steps_before_learning(config.settings)
+        self._before = config.plug_in.steps_before_learning(config.settings)
         self._is_known = False
         self._working = self._playing = self._held = 0.0
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.resume import flat, free_on_resume, require_same_run, resumed_config
+from workflow_rl.runs.plan import changes_on_resume, free_on_resume
 
-BEFORE = TrainConfig.from_dict(TrainConfig("async", n_envs=4, n_workers=2).to_dict())
+CONFIG = TrainConfig("async", n_envs=4, n_workers=2)
+BEFORE = CONFIG.to_dict()
 
 
 @pytest.mark.parametrize(
@@ -23,8 +24,8 @@ BEFORE = TrainConfig.from_dict(TrainConfig("async", n_envs=4, n_workers=2).to_di
     ],
 )
 def test_what_changes_no_weights_may_change(asked: dict[str, Any]) -> None:
-    config = resumed_config(BEFORE, asked)
-    after = {name: flat(config)[name] for name in asked if name != "hidden_sizes"}
+    config = TrainConfig.from_dict({**BEFORE, **changes_on_resume(BEFORE, asked)})
+    after = {name: config.flat()[name] for name in asked if name != "hidden_sizes"}
     assert after == {name: value for name, value in asked.items() if name != "hidden_sizes"}
     assert config.n_workers * config.envs_per_worker >= config.n_envs
 
@@ -43,11 +44,11 @@ def test_what_changes_no_weights_may_change(asked: dict[str, Any]) -> None:
 )
 def test_what_would_make_it_another_run_may_not(asked: dict[str, Any]) -> None:
     with pytest.raises(ConfigError) as caught:
-        require_same_run(BEFORE, asked)
+        changes_on_resume(BEFORE, asked)
     assert caught.value.field_name in asked
 
 
 def test_unrolls_depend_on_the_number_of_envs() -> None:
-    unrolls = BEFORE.changed(num_steps_per_env=10, episodes_per_update=None)
+    unrolls = CONFIG.changed(num_steps_per_env=10, episodes_per_update=None)
     assert "n_envs" in free_on_resume(BEFORE)
-    assert "n_envs" not in free_on_resume(unrolls)
+    assert "n_envs" not in free_on_resume(unrolls.to_dict())

@@ -17,7 +17,7 @@ from workflow_rl.cage2.scoring.selection import Candidate, rank_candidates
 from workflow_rl.environments.guest import Chosen
 from workflow_rl.output_files import sha256_of
 from workflow_rl.reporting import learning_curve
-from workflow_rl.runs import checkpoint, execute, export, folder, loop, plan, resume
+from workflow_rl.runs import checkpoint, execute, export, folder, loop, plan
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.machine import environment
 
@@ -84,8 +84,8 @@ def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict
 
 
 def _require_same_run(config: TrainConfig, run_dir: Path) -> None:
-    before, free = resume.flat(folder.read_config(run_dir)), resume.free_on_resume(config)
-    for name, value in resume.flat(config).items():
+    before, free = folder.read_config(run_dir).flat(), plan.free_on_resume(config.to_dict())
+    for name, value in config.flat().items():
         if name not in free and before.get(name) != value:
             raise folder.RunDirError(
                 f"{run_dir} holds another run, whose {name} is {before.get(name)} and not {value}: "

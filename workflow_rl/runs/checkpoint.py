@@ -186,9 +186,8 @@ class Checkpoint:
     config: TrainConfig.to_dict(). agent: PPOAgent.state_dict(). begun: the batches that are being
     collected meanwhile. run_id: of the run that saved it. memory: the files with the steps that the
     agent remembers, if this is the latest checkpoint of a run whose agent remembers any. written:
-    when its file was written, if it was read from one: see `when_written`. There is
-    no random state to keep: every random stream is derived from the run's seed and the counters in
-    `training`.
+    `writing_of` its file, if it was read from one. There is no random state to keep: every random
+    stream is derived from the run's seed and the counters in `training`.
     """
 
     config: dict[str, Any]
@@ -197,12 +196,13 @@ class Checkpoint:
     begun: list[BegunBatch] = field(default_factory=list)
     run_id: str = ""
     memory: list[Part] | None = None
-    written: int = 0
+    written: tuple[int, int] | None = None
 
 
-def when_written(path: Path) -> int:
-    """Return the time in nanoseconds. Raises OSError if there is no such file."""
-    return path.stat().st_mtime_ns
+def writing_of(path: Path) -> tuple[int, int]:
+    """Return what is another after each writing of a file. Raises OSError."""
+    about = path.stat()
+    return about.st_ino, about.st_mtime_ns
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -230,7 +230,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint at {path}")
     try:
-        written = when_written(path)
+        written = writing_of(path)
         archive = _readable(path)
         content = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
         _require_no_larger(content, len(archive))

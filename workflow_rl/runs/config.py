@@ -25,7 +25,6 @@ from workflow_rl.runs.saved_config import (
     require_fields,
     require_same_fields,
     settings_of_aliases,
-    split_env_args,
 )
 from workflow_rl.runs.spec import NOTHING, Found, resolve
 
@@ -314,6 +313,20 @@ class TrainConfig(Settings):
         return flattened(self.to_dict())
 
     @classmethod
+    def parts(cls, saved: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the environment's arguments in a saved config, and the other fields.
+
+        Raises ValueError for fields that are not those of this version, KeyError and TypeError.
+        """
+        guest = guests.get(saved.get("env", ""))
+        args = ["env_args"] if guest is None else list(guest.arguments().model_fields)
+        fields = [name for name, field in cls.model_fields.items() if not field.exclude]
+        require_same_fields(saved, [*args, *(name for name in fields if name != "env_args")])
+        values = dict(saved)
+        env_args = {name: values.pop(name) for name in args}
+        return env_args["env_args"] if guest is None else env_args, values
+
+    @classmethod
     def from_dict(cls, saved: Mapping[str, Any], found: Found = NOTHING) -> Self:
         """Return the config that `to_dict` gave.
 
@@ -324,10 +337,7 @@ class TrainConfig(Settings):
         found: the environment from `trust.trusted_environment`, if it may be made, and the
             algorithm, if it is known.
         """
-        args, values = split_env_args(saved)
-        fields = cls.model_fields.items()
-        names = [name for name, field in fields if not field.exclude and name != "env_args"]
-        require_same_fields(values, names)
+        args, values = cls.parts(saved)
         plug_in = found.plug_in
         if named_by_file(values):
             plug_in = None

@@ -37,7 +37,7 @@ from workflow_rl.output_files import (
     write_text,
 )
 from workflow_rl.runs import memory
-from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint, when_written
+from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint, writing_of
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.event_file import EventFile
 from workflow_rl.runs.machine import machine
@@ -219,7 +219,7 @@ class RunDir:
     def _require_latest(self, resumed: Checkpoint) -> None:
         """Another process may have gone on with it before this one had the folder."""
         path = self.path / "checkpoint.pt"
-        if path.exists() and when_written(path) != resumed.written:
+        if resumed.written is not None and path.exists() and writing_of(path) != resumed.written:
             raise RunDirError(
                 f"{self.path} has gone on meanwhile in another process: give the command again"
             )

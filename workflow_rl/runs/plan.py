@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from workflow_rl.environments.guests import guests
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import OF_WORKERS, ConfigError, Resume, TrainConfig
 from workflow_rl.runs.folder import RunDirError, is_finished
-from workflow_rl.runs.saved_config import flattened, split_env_args
+from workflow_rl.runs.saved_config import flattened
 from workflow_rl.runs.spec import Found, environment_of
 from workflow_rl.runs.trust import trusted_environment
 
@@ -130,9 +130,7 @@ def resumed_plan(
     if not is_population(path):
         require_no_member(path)
         checkpoint = load_checkpoint(path / "checkpoint.pt")
-        config = policy(checkpoint.config)
-        _require_more_to_do(config, checkpoint, path, asked)
-        return Plan([config], [checkpoint])
+        return Plan(_resumed_configs([checkpoint], path, asked, policy), [checkpoint])
     from workflow_rl.runs.exchange import ExchangeConfig
 
     record = read_population(path)
@@ -146,15 +144,29 @@ def resumed_plan(
         checkpoint or Checkpoint(config, {}, TrainingState())
         for checkpoint, config in zip(resumed, record.configs, strict=True)
     ]
-    configs = [policy(checkpoint.config) for checkpoint in states]
+    configs = _resumed_configs(states, path, asked, policy)
     for folder, config in zip(folders, configs, strict=True):
         if (config.env, config.env_args) != (configs[0].env, configs[0].env_args):
             raise RunDirError(f"{path}: {folder.name} is of another environment than policy-0")
-    # A policy that diverged may have stayed behind.
-    furthest = max(range(len(states)), key=lambda number: _done(configs[number], states[number]))
-    _require_more_to_do(configs[furthest], states[furthest], path, asked)
     exchange = None if record.exchange is None else ExchangeConfig(**record.exchange)
     return Plan(configs, resumed, exchange, record)
+
+
+def _resumed_configs(
+    checkpoints: Sequence[Checkpoint],
+    path: Path,
+    asked: Mapping[str, Any],
+    policy: Callable[[Mapping[str, Any]], TrainConfig],
+) -> list[TrainConfig]:
+    """Return the configs of a run that is not at its end. Raises ConfigError."""
+    # A policy that diverged may have stayed behind.
+    over = _over(max(checkpoints, key=lambda checkpoint: _end(checkpoint)[1]), path, asked)
+    if over is not None and asked.get(over.field_name) is not None:
+        raise over
+    configs = [policy(checkpoint.config) for checkpoint in checkpoints]
+    if over is not None:
+        raise over
+    return configs
 
 
 def _resumed_config(
@@ -171,7 +183,7 @@ def _resumed_config(
     """
     names = {**asked, **(asked.get("env_args") or {})}
     try:
-        args, others = split_env_args(saved)
+        args, others = TrainConfig.parts(saved)
         is_named = asked.get("env") == saved["env"]
         is_named = is_named and _text(asked.get("env_args", {})) == _text(args)
         changes = changes_on_resume(saved, _by_name(saved["env"], args, asked))
@@ -217,30 +229,28 @@ def require_no_member(path: Path) -> None:
         )
 
 
-def _done(config: TrainConfig, checkpoint: Checkpoint) -> float:
-    return config.progress(checkpoint.training.episodes, checkpoint.training.env_steps)
-
-
-def _require_more_to_do(
-    config: TrainConfig, checkpoint: Checkpoint, path: Path, asked: Mapping[str, Any]
-) -> None:
-    """Refuse a finished run without a later end. Raises ConfigError."""
-    if _done(config, checkpoint) < 1 or not is_finished(path):
-        return
-    name, unit, done = "total_episodes", "episodes", checkpoint.training.episodes
-    if config.total_episodes is None:
-        name, unit, done = "total_steps", "steps", checkpoint.training.env_steps
-    if asked.get(name) in (None, checkpoint.config[name]):
-        raise ConfigError(
-            name,
-            f"the run in {path} is finished, with all its {done} {unit}: to go on, give a larger "
-            "number",
-        )
-    raise ConfigError(
-        name,
-        f"{asked[name]}, but the run in {path} is finished, after {done}: to go on, give more than "
-        "that",
+def _end(checkpoint: Checkpoint) -> tuple[str, int]:
+    """Return the field that says when a run ends, and how many of its units are done."""
+    training, in_steps = checkpoint.training, checkpoint.config.get("total_episodes") is None
+    return (
+        ("total_steps", training.env_steps) if in_steps else ("total_episodes", training.episodes)
     )
+
+
+def _over(checkpoint: Checkpoint, path: Path, asked: Mapping[str, Any]) -> ConfigError | None:
+    """Return why a finished run does not go on: no later end is asked for."""
+    name, done = _end(checkpoint)
+    total, value = checkpoint.config.get(name), asked.get(name)
+    if not isinstance(total, int) or done < total or not is_finished(path):
+        return None
+    if value in (None, total):
+        unit = name.removeprefix("total_")
+        why = f"the run in {path} is finished, with all its {done} {unit}: to go on, give a larger"
+        return ConfigError(name, f"{why} number")
+    if value > done:
+        return None
+    why = f"{value}, but the run in {path} is finished, after {done}: to go on, give more than"
+    return ConfigError(name, f"{why} that")
 
 
 def free_on_resume(saved: Mapping[str, Any]) -> frozenset[str]:

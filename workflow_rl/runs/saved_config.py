@@ -16,7 +16,6 @@ from workflow_rl.agents.modules import place_of
 from workflow_rl.agents.policies import own_network
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import ConfigError, Settings
-from workflow_rl.environments.guests import guests
 from workflow_rl.errors import UserError
 from workflow_rl.runs.plain import is_plain
 from workflow_rl.runs.presets import preset_named
@@ -44,19 +43,6 @@ class UnknownSettings(Settings):
     """The settings in a file whose algorithm only the file names: data, which nothing checks."""
 
     model_config = ConfigDict(extra="allow")
-
-
-def split_env_args(saved: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the environment's arguments in a saved config, and the other fields.
-
-    Raises OtherVersionError, or another ValueError, TypeError or KeyError.
-    """
-    others = dict(saved)
-    guest = guests.get(others.get("env", ""))
-    names = ["env_args"] if guest is None else list(guest.arguments().model_fields)
-    require_same_fields(others.keys() & {*names}, names)
-    args = {name: others.pop(name) for name in names}
-    return args["env_args"] if guest is None else args, others
 
 
 def flattened(saved: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def test_a_check_that_fails_is_a_finding(error):
 
 def test_what_is_wrong_ends_with_exit_code_1(monkeypatch):
     monkeypatch.setattr(installation, "LEAST_MEMORY", 2**60)
-    for name in ("versions", "machine"):
+    for name in ("versions", "processor_and_cores"):
         monkeypatch.setattr(installation, name, lambda: [])
     monkeypatch.setattr(cage2, "simulators", lambda: [])
     monkeypatch.setattr(cage2, "weights", lambda: [])

@@ -174,14 +174,18 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
 
 def test_a_run_that_went_on_meanwhile_loses_nothing(tmp_path):
     """Its checkpoint was read before the other process was done."""
-    with RunDir(tmp_path / "run", CONFIG) as run:
-        for update in (1, 2):
-            run.log(a_row(update))
+    path = tmp_path / "run"
+    with RunDir(path, CONFIG) as run:
+        run.log(a_row(1))
+        run.save("checkpoint.pt", after(1))
+    before = load_checkpoint(path / "checkpoint.pt")
+    with RunDir(path, CONFIG, before) as run:
+        run.log(a_row(2))
         run.save("checkpoint.pt", after(2))
     with pytest.raises(RunDirError, match="gone on meanwhile"):
-        RunDir(tmp_path / "run", CONFIG, after(1))
-    assert len(read_metrics(tmp_path / "run")) == 2
-    RunDir(tmp_path / "run", CONFIG, after(2)).close()
+        RunDir(path, CONFIG, before)
+    assert len(read_metrics(path)) == 2
+    RunDir(path, CONFIG, load_checkpoint(path / "checkpoint.pt")).close()
 
 
 def test_folders_of_before_there_were_ids_take_their_checkpoints(tmp_path):

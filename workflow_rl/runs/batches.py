@@ -7,6 +7,7 @@ import itertools
 import math
 import time
 from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING
 
 from workflow_rl.agents.policies.numpy_policy import Policy
 from workflow_rl.agents.trajectory import Trajectory
@@ -23,11 +24,8 @@ from workflow_rl.collection.rollout import (
     what_is_not_finite,
 )
 from workflow_rl.collection.schedule import (
-    Batches,
     BegunBatch,
     ExactLag,
-    FreeRunning,
-    Newest,
     NextShare,
     PlayBatch,
     Schedule,
@@ -36,6 +34,9 @@ from workflow_rl.collection.schedule import (
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
+
+if TYPE_CHECKING:
+    from workflow_rl.collection.free_running import Batches, Newest
 
 
 def make_schedule(
@@ -69,7 +70,8 @@ def make_schedule(
             ]
             specs_of = functools.partial(_specs_of, config)
         return ExactLag(thread, collector, play_batch, next_share, specs_of, lag, begun)
-    batches: Batches
+    from workflow_rl.collection.free_running import FreeRunning
+
     if config.batching == "whole-batches":
         batches = _whole_batches(play_batch, next_share, state.episodes)
     else:

@@ -53,7 +53,8 @@ def test_idle_workers_begin_with_what_follows(policy, same_trajectories):
         collector = AsyncCollector(pool)
 
         def are_played_ahead() -> bool:
-            return collector._ahead is not None and len(collector._ahead.trajectories) >= 5
+            ahead = collector._ahead
+            return ahead is not None and len(ahead.gathering.trajectories) >= 5
 
         with stopped(pool._workers[0].process.pid, are_played_ahead):
             one = collector.collect(policy, first, lambda: (later, second))
@@ -79,7 +80,7 @@ def test_a_batch_is_returned_when_it_is_complete_whatever_follows(policy):
             rollout = collector.collect(policy, specs, lambda: (policy, following))
         assert len(rollout.trajectories) == 4
         assert collector._ahead is not None
-        assert len(collector._ahead.trajectories) < len(following)
+        assert len(collector._ahead.gathering.trajectories) < len(following)
 
 
 def test_what_follows_is_dropped_if_something_else_does(policy, specs, expected, same_trajectories):

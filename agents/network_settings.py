@@ -6,7 +6,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from workflow_rl.agents.policies.networks import ACTIVATIONS, NETWORKS
+from workflow_rl.agents.policies.network import ACTIVATIONS
+from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import ConfigError, LayerSizes, OneOf, Positive, Settings, Share
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from workflow_rl.agents.network_settings import NetworkSettings
 from workflow_rl.agents.policies.distributions import Distribution, from_plain, to_plain
-from workflow_rl.agents.policies.networks import NETWORKS, Layers
+from workflow_rl.agents.policies.network import Layers
+from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 
 if TYPE_CHECKING:

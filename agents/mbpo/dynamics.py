@@ -6,7 +6,7 @@ Models" (PETS), as used by Janner et al. 2019, "When to Trust Your Model" (MBPO)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from workflow_rl.agents.policies.distributions import (
     MultiCategorical,
     SquashedGaussian,
 )
-from workflow_rl.agents.policies.networks import MLP
+from workflow_rl.agents.policies.mlp import MLP
 from workflow_rl.agents.policies.recurrent import sigmoid
 from workflow_rl.agents.replay import Transitions
 from workflow_rl.agents.sac.stacked_mlp import NumpyAdam, StackedMLP, fill_array
@@ -224,8 +224,9 @@ class Dynamics:
         while epochs < config.model_epochs and since < config.model_patience:
             epochs += 1
             since += 1
-            for batch in self._batches(bootstraps, random):
-                self._step(rows.at(rest[batch]))
+            shuffled = random.permuted(bootstraps, axis=1)
+            for start in range(0, len(rest), config.model_batch_size):
+                self._step(rows.at(rest[shuffled[:, start : start + config.model_batch_size]]))
             losses = np.array(self._losses(held_out))
             scores = losses.sum(axis=0)
             better = scores < best - LEAST_IMPROVEMENT * np.abs(best)
@@ -248,15 +249,6 @@ class Dynamics:
             float(obs_loss[self.elites].std()),
             float(epochs),
         )
-
-    def _batches(
-        self, bootstraps: NDArray[np.int64], random: np.random.Generator
-    ) -> Iterator[NDArray[np.int64]]:
-        """Yield each member's steps once, in random order: rows [N, B]."""
-        shuffled = random.permuted(bootstraps, axis=1)
-        size = self.config.model_batch_size
-        for start in range(0, shuffled.shape[1], size):
-            yield shuffled[:, start : start + size]
 
     def _step(self, rows: Rows) -> None:
         """Make a gradient step of every member, from rows [N, B, ...]."""

@@ -46,16 +46,16 @@ class ActorCritic(nn.Module):
         n_outputs = distribution.n_outputs
         self.distribution = distribution
         self.args, self.masked, self.n_further = dict(args), masked, n_further
-        its, sizes = NETWORKS[kind], tuple(hidden_sizes)
-        n_own = n_outputs + is_shared
-        self.actor_network = its.of_sizes(obs_dim, sizes, n_own, activation, args)
+        network, sizes = NETWORKS[kind], tuple(hidden_sizes)
+        n_actors = n_outputs + is_shared
+        self.actor_network = network.of_sizes(obs_dim, sizes, n_actors, activation, args)
         self.actor = self.actor_network.module(0.01, generator)
         self.actor_network.try_out(self.actor, n_outputs if masked else 0)
         self.is_shared, self.critic_network = is_shared, self.actor_network
         self.critic: nn.Module = nn.Identity()
         if not is_shared:
-            own = its.critics_args(args, n_further)
-            self.critic_network = its.of_sizes(obs_dim + n_further, sizes, 1, activation, own)
+            args = network.critics_args(args, n_further)
+            self.critic_network = network.of_sizes(obs_dim + n_further, sizes, 1, activation, args)
             self.critic = self.critic_network.module(1.0, generator)
             self.critic_network.try_out(self.critic, n_outputs if masked else 0)
         self.log_std = (

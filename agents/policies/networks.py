@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections import UserDict
 
-from workflow_rl.agents.policies.mlp import MLP as MLP
-from workflow_rl.agents.policies.network import ACTIVATIONS as ACTIVATIONS
-from workflow_rl.agents.policies.network import Layers as Layers
-from workflow_rl.agents.policies.network import Network as Network
-from workflow_rl.agents.policies.network import Shape as Shape
-from workflow_rl.agents.policies.network import relu as relu
+from workflow_rl.agents.policies.mlp import MLP
+from workflow_rl.agents.policies.network import Network
 
 
 class _Networks(UserDict[str, type[Network] | None]):

@@ -19,7 +19,8 @@ from workflow_rl.agents.policies.distributions import (
     Rows,
 )
 from workflow_rl.agents.policies.masks import masked
-from workflow_rl.agents.policies.networks import NETWORKS, Layers, Network
+from workflow_rl.agents.policies.network import Layers, Network
+from workflow_rl.agents.policies.networks import NETWORKS
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.entity_layout import EntityLayout

@@ -13,7 +13,7 @@ import numpy as np
 
 from workflow_rl.agents.policies.archive import read_archive, sealed
 from workflow_rl.agents.policies.distributions import Categorical, from_plain, to_plain
-from workflow_rl.agents.policies.networks import ACTIVATIONS
+from workflow_rl.agents.policies.network import ACTIVATIONS
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 
 VERSION = 1

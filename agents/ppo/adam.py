@@ -37,15 +37,14 @@ class FusedAdam:
     @torch.no_grad()
     def step(self) -> None:
         """Change the parameters in place. A parameter without a gradient stays."""
-        learned = [(n, one, one.grad) for n, one in enumerate(self.parameters)]
-        with_gradient = [(n, one, grad) for n, one, grad in learned if grad is not None]
-        for number, parameter, _ in with_gradient:
+        learned = {n: tensor for n, tensor in enumerate(self.parameters) if tensor.grad is not None}
+        for number, parameter in learned.items():
             if number not in self.state:
                 self.state[number] = _no_steps(parameter)
-        states = [self.state[number] for number, _, _ in with_gradient]
+        states = [self.state[number] for number in learned]
         adam(
-            [parameter for _, parameter, _ in with_gradient],
-            [gradient for _, _, gradient in with_gradient],
+            list(learned.values()),
+            [parameter.grad for parameter in learned.values() if parameter.grad is not None],
             [state["exp_avg"] for state in states],
             [state["exp_avg_sq"] for state in states],
             [],

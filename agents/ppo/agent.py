@@ -43,7 +43,6 @@ from workflow_rl.agents.ppo.minibatches import (
     Minibatch,
     RolloutObs,
     TensorBatch,
-    minibatches,
 )
 from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoments
 from workflow_rl.agents.torch_threads import set_threads
@@ -171,9 +170,10 @@ class PPOAgent(LearningAgent):
         shuffle = np.random.default_rng([self.seed, self.policy_version])
         history: list[tuple[Tensor, ...]] = []
         whole = config.minibatches_of == "observations"
+        # A last minibatch of few steps would be a noisy step: all are of nearly equal size.
+        n_minibatches = math.ceil(len(batch.action) / config.minibatch_size)
         epochs = (
-            minibatches(obs, batch, config.minibatch_size, whole, shuffle)
-            for _ in range(config.epochs)
+            obs.minibatches(batch, n_minibatches, whole, shuffle) for _ in range(config.epochs)
         )
         with self._helper() as helper:
             for minibatch in itertools.chain.from_iterable(epochs):

@@ -106,7 +106,7 @@ def make_batch(
         durations: list[Any] = [trajectory.durations for trajectory in trajectories]
         over = discount ** np.concatenate(durations)
     for length in np.unique(lengths):
-        # ValuedEpisodes of one length together: a loop of Python over all steps takes as long as a
+        # Episodes of one length together: a loop of Python over all steps takes as long as a
         # gradient step.
         alike = np.flatnonzero(lengths == length)
         steps = ends[alike] - length + np.arange(length)[:, None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -15,7 +14,6 @@ from workflow_rl.agents.ppo.batch import whole_observations
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.torch_memory import Packed
-    from workflow_rl.agents.ppo.sequences import RolloutSequences
 
 
 class TensorBatch(NamedTuple):
@@ -76,7 +74,10 @@ class RolloutObs(NamedTuple):
     def minibatches(
         self, batch: TensorBatch, n_minibatches: int, whole: bool, shuffle: np.random.Generator
     ) -> Iterator[Minibatch]:
-        """Yield one pass over the batch: see `minibatches`."""
+        """Yield one pass over the batch in random order, in minibatches of nearly equal size.
+
+        whole: whether all steps of an observation that repeats are in one minibatch.
+        """
         if self.repeat and whole:
             for chosen, distinct, row in whole_observations(
                 batch.obs_index.cpu().numpy(), n_minibatches, shuffle
@@ -100,18 +101,3 @@ class Minibatch(NamedTuple):
     steps: TensorBatch
     obs: Tensor | Packed
     row: Tensor | None
-
-
-def minibatches(
-    obs: RolloutObs | RolloutSequences,
-    batch: TensorBatch,
-    size: int,
-    whole: bool,
-    shuffle: np.random.Generator,
-) -> Iterator[Minibatch]:
-    """Yield one pass over the batch in random order, as minibatches of about `size` steps.
-
-    whole: whether all steps of an observation that repeats are in one minibatch.
-    """
-    # Minibatches of nearly equal size: a last one of few steps would be a noisy step.
-    return obs.minibatches(batch, math.ceil(len(batch.action) / size), whole, shuffle)

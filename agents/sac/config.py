@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from workflow_rl.agents.network_settings import NetworkSettings
-from workflow_rl.agents.policies.networks import ACTIVATIONS
+from workflow_rl.agents.policies.network import ACTIVATIONS
 from workflow_rl.agents.settings import ConfigError, Count, CountOrNone, OneOf, Positive
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from workflow_rl.agents.policies.distributions import (
     FloatArray,
     SquashedGaussian,
 )
-from workflow_rl.agents.policies.networks import MLP
+from workflow_rl.agents.policies.mlp import MLP
 from workflow_rl.agents.replay import Transitions
 from workflow_rl.agents.sac.stacked_mlp import NumpyAdam, StackedMLP, fill_array
 
@@ -70,19 +70,35 @@ class Judged(NamedTuple):
     entropy: FloatArray
 
 
-class ActionKind(Protocol):
-    """The parts of soft actor-critic that differ by the kind of actions."""
+Taken: TypeAlias = tuple[float, FloatArray]
+"""The sum of the two critics' mean squared errors, and its gradient by their weights."""
+
+
+class OfChoices:
+    """The parts of soft actor-critic that differ by the kind of actions. Here it is one choice of
+    several: a critic has one output for each choice."""
+
+    def __init__(self, distribution: Categorical) -> None:
+        self.n_choices = distribution.n_outputs
 
     def critic(self, obs_dim: int, hidden_sizes: tuple[int, ...]) -> MLP:
         """Return the description of a critic's network."""
+        return MLP(obs_dim, hidden_sizes, self.n_choices, "relu")
 
-    def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> LossOfTaken:
-        """Return the critics' loss for the taken actions, whose values should be `target` [B]."""
+    def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> Taken:
+        """Return the loss of the taken actions, whose values should be `target` [B]."""
+        passed = critics.forward(steps.obs)
+        rows = np.arange(len(target))
+        error = passed.outputs[:, rows, steps.action] - target
+        of_outputs = np.zeros_like(passed.outputs)
+        of_outputs[:, rows, steps.action] = 2 / len(target) * error
+        return _sum_of_means(error), critics.gradient(passed, of_outputs)
 
     def judge(
         self, critics: StackedMLP, obs: FloatArray, outputs: FloatArray, random: np.random.Generator
     ) -> Judged:
         """Judge a policy with these outputs [B, n_outputs]."""
+        return self.improve(critics, obs, outputs, 0.0, random)[0]
 
     def improve(
         self,
@@ -94,48 +110,9 @@ class ActionKind(Protocol):
     ) -> tuple[Judged, FloatArray]:
         """Judge a policy, and return the derivatives [B, n_outputs] of its loss by its outputs.
 
-        The loss is minus the mean of q + temperature * entropy.
+        The loss is minus the mean of q + temperature * entropy. These are expectations over all
+        choices: Christodoulou 2019, equations 10, 12.
         """
-
-
-class LossOfTaken(NamedTuple):
-    """The sum of the two critics' mean squared errors, and its gradient by their weights."""
-
-    loss: float
-    gradient: FloatArray
-
-
-class OfChoices:
-    """One choice of several: a critic has one output for each choice."""
-
-    def __init__(self, distribution: Categorical) -> None:
-        self.n_choices = distribution.n_outputs
-
-    def critic(self, obs_dim: int, hidden_sizes: tuple[int, ...]) -> MLP:
-        return MLP(obs_dim, hidden_sizes, self.n_choices, "relu")
-
-    def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> LossOfTaken:
-        passed = critics.forward(steps.obs)
-        rows = np.arange(len(target))
-        error = passed.outputs[:, rows, steps.action] - target
-        of_outputs = np.zeros_like(passed.outputs)
-        of_outputs[:, rows, steps.action] = 2 / len(target) * error
-        return LossOfTaken(_sum_of_means(error), critics.gradient(passed, of_outputs))
-
-    def judge(
-        self, critics: StackedMLP, obs: FloatArray, outputs: FloatArray, random: np.random.Generator
-    ) -> Judged:
-        return self.improve(critics, obs, outputs, 0.0, random)[0]
-
-    def improve(
-        self,
-        critics: StackedMLP,
-        obs: FloatArray,
-        outputs: FloatArray,
-        temperature: float,
-        random: np.random.Generator,
-    ) -> tuple[Judged, FloatArray]:
-        """Expectations over all choices: Christodoulou 2019, equations 10, 12."""
         of_each = critics(obs).min(axis=0)
         log_prob = outputs - outputs.max(axis=1, keepdims=True)
         log_prob -= np.log(np.exp(log_prob).sum(axis=1, keepdims=True))
@@ -147,7 +124,7 @@ class OfChoices:
 
 
 class OfNumbers:
-    """Numbers within bounds: a critic takes them as inputs, as numbers from -1 to 1."""
+    """The same parts for numbers within bounds: a critic takes them as inputs, from -1 to 1."""
 
     def __init__(self, distribution: SquashedGaussian) -> None:
         self.distribution = distribution
@@ -156,12 +133,12 @@ class OfNumbers:
     def critic(self, obs_dim: int, hidden_sizes: tuple[int, ...]) -> MLP:
         return MLP(obs_dim + self.n_numbers, hidden_sizes, 1, "relu")
 
-    def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> LossOfTaken:
+    def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> Taken:
         numbers = self.distribution.normalised(steps.action)
         passed = critics.forward(np.concatenate([steps.obs, numbers], axis=1))
         error = passed.outputs - target[:, None]
         gradient = critics.gradient(passed, 2 / len(target) * error)
-        return LossOfTaken(_sum_of_means(error[..., 0]), gradient)
+        return _sum_of_means(error[..., 0]), gradient
 
     def judge(
         self, critics: StackedMLP, obs: FloatArray, outputs: FloatArray, random: np.random.Generator
@@ -178,8 +155,8 @@ class OfNumbers:
         temperature: float,
         random: np.random.Generator,
     ) -> tuple[Judged, FloatArray]:
-        """Estimates from one drawn action for each observation, by the
-        reparameterisation trick: Haarnoja et al. 2018, equations 9 and 10."""
+        """Do what `OfChoices.improve` does. These are estimates from one drawn action for each
+        observation, by the reparameterisation trick: Haarnoja et al. 2018, equations 9 and 10."""
         drawn = _Drawn.of(outputs, random)
         passed = critics.forward(np.concatenate([obs, drawn.action], axis=1))
         values = passed.outputs[..., 0]
@@ -235,7 +212,7 @@ def _sum_of_means(error: FloatArray) -> float:
     return float((error * error).mean(axis=1).sum())
 
 
-def actions_kind(distribution: Distribution) -> ActionKind:
+def actions_kind(distribution: Distribution) -> OfChoices | OfNumbers:
     """Return the kind of a distribution's actions. Raises ValueError for other distributions."""
     if isinstance(distribution, Categorical):
         return OfChoices(distribution)

@@ -14,7 +14,7 @@ from workflow_rl.agents.policies.distributions import (
     MultiCategorical,
 )
 from workflow_rl.agents.policies.masks import masked, torch_masked
-from workflow_rl.agents.policies.networks import MLP
+from workflow_rl.agents.policies.mlp import MLP
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.policies.torch_actor import TorchActor
 from workflow_rl.agents.policies.torch_distributions import log_prob_and_entropy

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from workflow_rl.agents.policies.distributions import Categorical
-from workflow_rl.agents.policies.networks import NETWORKS, Network
+from workflow_rl.agents.policies.network import Network
+from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.policies.policy_file import load_policy, save_policy
 from workflow_rl.agents.policies.torch_actor import TorchActor

@@ -16,7 +16,8 @@ from tests.agents.examples import example_trajectory
 from workflow_rl.agents.algorithm import find
 from workflow_rl.agents.policies import networks
 from workflow_rl.agents.policies.distributions import Categorical, FloatArray
-from workflow_rl.agents.policies.networks import ACTIVATIONS, MLP, Layers, Network, Shape
+from workflow_rl.agents.policies.mlp import MLP
+from workflow_rl.agents.policies.network import ACTIVATIONS, Layers, Network, Shape
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.policies.policy_file import load_policy, save_policy
 from workflow_rl.agents.policies.torch_actor import TorchActor

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from workflow_rl.agents.policies import numpy_policy
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Categorical
-from workflow_rl.agents.policies.networks import ACTIVATIONS
+from workflow_rl.agents.policies.network import ACTIVATIONS
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 
 OBS_DIM, N_ACTIONS, HIDDEN_SIZES = 52, 145, (64, 64)

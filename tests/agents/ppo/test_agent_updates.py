@@ -26,9 +26,8 @@ from tests.agents.ppo.small_agents import (
 )
 from tests.tiny_envs import CountingEnv, MatchingEnv
 from workflow_rl.agents.policies.distributions import Categorical
-from workflow_rl.agents.ppo import minibatches
 from workflow_rl.agents.ppo.agent import PPOAgent
-from workflow_rl.agents.ppo.minibatches import Minibatch
+from workflow_rl.agents.ppo.minibatches import Minibatch, RolloutObs
 from workflow_rl.agents.trajectory import Trajectory
 
 
@@ -58,12 +57,14 @@ def orders_of_update(
 
     def record(*arguments: Any) -> Iterator[Minibatch]:
         orders.append([])
-        for minibatch in minibatches.minibatches(*arguments):
+        for minibatch in minibatches(*arguments):
             orders[-1] += minibatch.steps.advantage.tolist()
             yield minibatch
 
-    monkeypatch.setattr("workflow_rl.agents.ppo.agent.minibatches", record)
+    minibatches = RolloutObs.minibatches
+    monkeypatch.setattr(RolloutObs, "minibatches", record)
     agent.update(TRAJECTORIES, 0.0)
+    monkeypatch.setattr(RolloutObs, "minibatches", minibatches)
     return orders
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.agents.policies.networks import ACTIVATIONS
+from workflow_rl.agents.policies.network import ACTIVATIONS
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.views import TABLE_SIZE, BeliefView, Bits

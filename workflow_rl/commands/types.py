@@ -168,6 +168,10 @@ class NetworkName(click.ParamType):
     name = "mlp|gru|lstm|frame-stack|module:Name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from workflow_rl.agents.policies.networks import NETWORKS
+
+        if value in NETWORKS:
+            return str(value)
         from workflow_rl.agents.policies.own_network import load_network
 
         _prepare_for(value)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from workflow_rl.agents.policies.distributions import Categorical, Distribution
 from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
-from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.agents.saved import saved_flag, saved_further
-from workflow_rl.agents.team import team_layout
 from workflow_rl.collection.schedule import BegunBatch, Share
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.team_policy import TeamParameters
 
 
 def plain_batch(batch: BegunBatch) -> dict[str, Any]:
@@ -24,13 +25,13 @@ def plain_batch(batch: BegunBatch) -> dict[str, Any]:
 
 
 def _plain_parameters(parameters: Parameters) -> dict[str, Any]:
-    if isinstance(parameters, TeamParameters):
+    if not isinstance(parameters, PolicyParameters):
+        team: TeamParameters = parameters  # type: ignore[assignment]
         return {
-            "team": parameters.layout.to_plain(),
-            "agents_of": {name: list(of) for name, of in parameters.policies.items()},
-            "members": {n: _plain_parameters(one) for n, one in parameters.parameters.items()},
+            "team": team.layout.to_plain(),
+            "agents_of": {name: list(of) for name, of in team.policies.items()},
+            "members": {name: _plain_parameters(of) for name, of in team.parameters.items()},
         }
-    assert isinstance(parameters, PolicyParameters)
     arrays = {"log_std": parameters.log_std}
     arrays |= {"obs_mean": parameters.obs_mean, "obs_scale": parameters.obs_scale}
     return {
@@ -46,7 +47,7 @@ def _plain_parameters(parameters: Parameters) -> dict[str, Any]:
 
 
 def begun_batch(values: dict[str, Any], distribution: Distribution | None) -> BegunBatch:
-    """Return the batch that `to_plain` gave. distribution: of the run's actions.
+    """Return the batch that `plain_batch` gave. distribution: of the run's actions.
 
     Raises LookupError, TypeError, AttributeError or ValueError for what never was a batch.
     """
@@ -57,11 +58,14 @@ def begun_batch(values: dict[str, Any], distribution: Distribution | None) -> Be
 
 def _parameters(values: dict[str, Any], distribution: Distribution | None) -> Parameters:
     if "team" in values:
+        from workflow_rl.agents.policies.team_policy import TeamParameters
+        from workflow_rl.agents.team import team_layout
+
         layout = team_layout(values["team"])
         agents_of = {name: tuple(of) for name, of in values["agents_of"].items()}
         members = {
-            name: _of_one_policy(one, Categorical(layout.n_actions[agents_of[name][0]]))
-            for name, one in values["members"].items()
+            name: _of_one_policy(member, Categorical(layout.n_actions[agents_of[name][0]]))
+            for name, member in values["members"].items()
         }
         return TeamParameters(layout, agents_of, members)
     return _of_one_policy(values, distribution)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from workflow_rl.agents.team import TeamLayout
 from workflow_rl.collection.rollout import Rollout, utilisation
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import OF_WORKERS, TrainConfig
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.team import TeamLayout
 
 METRICS = (
     "update",

@@ -13,7 +13,6 @@ from pydantic import ConfigDict
 
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.modules import place_of
-from workflow_rl.agents.policies import own_network
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.errors import UserError
@@ -97,6 +96,8 @@ def _settings(config: Mapping[str, Any]) -> Mapping[str, Any]:
 def import_named(config: Mapping[str, Any]) -> None:
     """Import the classes of a config: the user trusts whoever made the file. Raises
     ConfigError."""
+    from workflow_rl.agents.policies import own_network
+
     accept(config)
     loads = {"algorithm": algorithm.load, "network": own_network.load_network}
     for what, name in classes_in(config).items():

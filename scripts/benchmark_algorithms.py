@@ -28,7 +28,7 @@ from matplotlib.figure import Figure
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.commands.asked import new_config
+from workflow_rl.commands.training_options import new_config
 from workflow_rl.measuring.compare_modes import reached
 from workflow_rl.measuring.turns import in_turns, machine_name, spread
 from workflow_rl.reporting.drawing import save_png

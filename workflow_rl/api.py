@@ -24,9 +24,9 @@ from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.config import TrainConfig as TrainConfig
 from workflow_rl.runs.evaluation import Evaluation, evaluate_policy
 from workflow_rl.runs.execute import execute, ready, run_folder
-from workflow_rl.runs.folder import distinct_names, read_config, read_metrics
+from workflow_rl.runs.folder import distinct_names, is_population, read_config, read_metrics
 from workflow_rl.runs.plan import Plan, changes_on_resume, require_no_member
-from workflow_rl.runs.population_dir import is_population, run_folders
+from workflow_rl.runs.population_dir import run_folders
 from workflow_rl.runs.returns import known_to_all, warn_of_short_runs, with_returns
 from workflow_rl.runs.run_record import begins_with_another
 from workflow_rl.runs.saved_agent import load_agent as load_agent

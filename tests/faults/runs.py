@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tests.tiny_runs import recorded_updates
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.commands import main as cli
-from workflow_rl.commands.asked import new_config
+from workflow_rl.commands.training_options import new_config
 from workflow_rl.parallel_train_workflow_rl import train_sync
 from workflow_rl.runs.config import TrainConfig
 

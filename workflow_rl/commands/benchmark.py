@@ -7,17 +7,10 @@ from typing import Any
 
 import click
 
+from workflow_rl.commands.clear import under
 from workflow_rl.commands.guest_options import chosen_env, guest_options
-from workflow_rl.commands.named import named_env
-from workflow_rl.commands.open_command import Look, Named, OpenCommand
-from workflow_rl.commands.options import (
-    EPISODES,
-    SEED,
-    FiniteRange,
-    env_options,
-    plain_option,
-    under,
-)
+from workflow_rl.commands.open_command import Look, Named, OpenCommand, named_env
+from workflow_rl.commands.options import EPISODES, SEED, FiniteRange, env_options, plain_option
 from workflow_rl.commands.outputs import (
     errors_in_one_line,
     output_options,

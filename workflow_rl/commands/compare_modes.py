@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from workflow_rl.commands.guest_options import chosen_env, guest_options
-from workflow_rl.commands.named import named_env
-from workflow_rl.commands.open_command import Look, Named, OpenCommand
+from workflow_rl.commands.open_command import Look, Named, OpenCommand, named_env
 from workflow_rl.commands.options import (
     COUNT,
     EPISODES,

@@ -13,10 +13,10 @@ import click
 
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection.cluster_address import ClusterError
-from workflow_rl.commands.asked import typed
 from workflow_rl.commands.clear import printable
 from workflow_rl.commands.open_command import named_here
 from workflow_rl.commands.options import option_words, spelling
+from workflow_rl.commands.training_options import typed
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.errors import StoppedAtOnce
 

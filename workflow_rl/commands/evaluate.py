@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from workflow_rl.commands.clear import under
 from workflow_rl.commands.guest_options import (
     given_settings,
     name_of,
@@ -16,8 +17,7 @@ from workflow_rl.commands.guest_options import (
     require_agent,
     scripted_agents,
 )
-from workflow_rl.commands.named import env_of_agent, env_of_agents
-from workflow_rl.commands.open_command import Look, Named, OpenCommand
+from workflow_rl.commands.open_command import Look, Named, OpenCommand, env_of_agent, env_of_agents
 from workflow_rl.commands.options import (
     EPISODES,
     PATH,
@@ -30,7 +30,6 @@ from workflow_rl.commands.options import (
     plain_option,
     setting_options,
     spelling,
-    under,
 )
 from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workflow_rl.commands.guest_options import scripted_agents
-from workflow_rl.commands.named import env_of_agent
-from workflow_rl.commands.open_command import Look, Named, OpenCommand
+from workflow_rl.commands.open_command import Look, Named, OpenCommand, env_of_agent
 from workflow_rl.commands.options import PATH, TRUST
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from workflow_rl.commands.clear import under
 from workflow_rl.commands.open_command import named_here
 from workflow_rl.commands.options import (
     PATH,
@@ -17,7 +18,6 @@ from workflow_rl.commands.options import (
     plain_option,
     setting_options,
     spelling,
-    under,
 )
 from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.environments.guests import guests

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from collections.abc import Callable, Collection, Mapping
+import stat
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -11,36 +14,197 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import click
 from pydantic.fields import FieldInfo
 
-from workflow_rl.agents.settings import LARGEST_COUNT, OneOf, Settings
-from workflow_rl.commands.clear import ClearCommand as ClearCommand
-from workflow_rl.commands.clear import GroupedCommand as GroupedCommand
-from workflow_rl.commands.clear import one_line as one_line
-from workflow_rl.commands.clear import printable as printable
-from workflow_rl.commands.clear import under as under
-from workflow_rl.commands.types import COUNT as COUNT
-from workflow_rl.commands.types import EPISODES as EPISODES
-from workflow_rl.commands.types import MOST_POLICIES as MOST_POLICIES
-from workflow_rl.commands.types import NOT_NEGATIVE as NOT_NEGATIVE
-from workflow_rl.commands.types import PATH as PATH
-from workflow_rl.commands.types import POLICIES as POLICIES
-from workflow_rl.commands.types import POSITIVE as POSITIVE
-from workflow_rl.commands.types import PROCESSES as PROCESSES
-from workflow_rl.commands.types import SECONDS as SECONDS
-from workflow_rl.commands.types import SEED as SEED
-from workflow_rl.commands.types import SHARE as SHARE
-from workflow_rl.commands.types import AlgorithmName, LayerSizes, NetworkName
-from workflow_rl.commands.types import EnvArg as EnvArg
-from workflow_rl.commands.types import FiniteRange as FiniteRange
-from workflow_rl.commands.types import OutputFile as OutputFile
-from workflow_rl.commands.types import Range as Range
-from workflow_rl.commands.types import UsablePath as UsablePath
-from workflow_rl.commands.types import spelled as spelled
+from workflow_rl.agents import algorithm
+from workflow_rl.agents.settings import LARGEST_COUNT, ConfigError, OneOf, Settings
+from workflow_rl.environments.gymnasium_ids import register_envs
 from workflow_rl.runs.config import TrainConfig
 
 Option = Callable[..., Any]
 """Makes an option of its names and click's settings."""
 
 TRUST = "Import and call what the files name. Trust the files' authors first."
+
+MOST_POLICIES = 1000
+
+
+class LayerSizes(click.ParamType):
+    """Comma-separated positive integers, as a tuple."""
+
+    name = "n,n,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            sizes = tuple(int(part) for part in value.split(","))
+        except ValueError:
+            sizes = ()
+        if not sizes or min(sizes) < 1:
+            self.fail(f"{value!r} is not a list of positive layer sizes like 64,64", param, ctx)
+        return sizes
+
+
+class FiniteRange(click.FloatRange):
+    """A FloatRange that takes neither nan nor inf."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
+
+    def _describe_range(self) -> str:
+        return "" if self.min is None and self.max is None else super()._describe_range()
+
+
+class UsablePath(click.Path):
+    """A path of a file or folder, which need not exist, and that the system can look up.
+
+    Pipes and devices are refused: reading them could wait forever.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(str(super().convert(value, param, ctx)))
+        try:
+            mode = path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return path
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            self.fail(f"{path!s:.200} cannot be used: {reason}", param, ctx)
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            self.fail(f"{path} is neither a file nor a folder", param, ctx)
+        return path
+
+
+class OutputFile(UsablePath):
+    """A file to write, whose name ends in one of `endings`, like ".json", or in none."""
+
+    def __init__(self, *endings: str) -> None:
+        super().__init__()
+        self._endings = endings
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        if path.suffix.lower() not in ("", *self._endings):
+            self.fail(f"{path}: give a name that ends in {' or '.join(self._endings)}", param, ctx)
+        return path
+
+
+class EnvArg(click.ParamType):
+    """key=value, as a pair. The value is read as JSON if it is JSON, and else is the text."""
+
+    name = "key=value"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, Any]:
+        if isinstance(value, tuple):
+            return value
+        key, equals, text = value.partition("=")
+        if not equals or not key.isidentifier():
+            self.fail(f"{value!r} is not of the form key=value", param, ctx)
+        if text in ("True", "False"):
+            return key, text == "True"
+        try:
+            return key, json.loads(text)
+        except (ValueError, RecursionError):
+            return key, text
+
+
+class Range(click.ParamType):
+    """NAME=SMALLEST:LARGEST, as a setting's name and a pair of numbers."""
+
+    name = "NAME=SMALLEST:LARGEST"
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[float, float]]:
+        if isinstance(value, tuple):
+            return value
+        name, _, ends = value.partition("=")
+        if name.replace("-", "_") not in self._names:
+            self.fail(f"{name!r} is not one of {spelled(self._names)}", param, ctx)
+        try:
+            low, high = map(float, ends.split(":"))
+        except ValueError:
+            self.fail(f"{value!r} is not of the form {name}=1e-4:1e-2", param, ctx)
+        return name.replace("-", "_"), (low, high)
+
+
+def typed_algorithm(name: str) -> algorithm.Algorithm:
+    """Return the algorithm of a name that the user has typed. Imports that of module:Name.
+
+    Raises ConfigError.
+    """
+    _prepare_for(name)
+    return algorithm.load(name)
+
+
+class AlgorithmName(click.ParamType):
+    """The name of a known algorithm, or module:Name, which is imported: the user has typed it."""
+
+    name = "ppo|sac|mbpo|module:Name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            if value not in algorithm.names():
+                typed_algorithm(value)
+        except ConfigError as error:
+            self.fail(error.message, param, ctx)
+        return str(value)
+
+
+class NetworkName(click.ParamType):
+    """The name of a known network, or module:Name, which is imported: the user has typed it."""
+
+    name = "mlp|gru|lstm|frame-stack|module:Name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from workflow_rl.agents.policies.networks import NETWORKS
+
+        if value in NETWORKS:
+            return str(value)
+        from workflow_rl.agents.policies.own_network import load_network
+
+        _prepare_for(value)
+        try:
+            return load_network(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _prepare_for(value: str) -> None:
+    """Register the package's environments, which the user's module may make, if it is imported."""
+    if ":" in value:
+        register_envs()
+
+
+def spelled(names: Sequence[str]) -> str:
+    """Return the names of settings as the command line spells them."""
+    return ", ".join(name.replace("_", "-") for name in names)
+
+
+POSITIVE = FiniteRange(min=0, min_open=True)
+NOT_NEGATIVE = FiniteRange(min=0)
+SHARE = FiniteRange(0, 1)
+SEED = click.IntRange(0, 2**63 - 1)
+COUNT = click.IntRange(min=1)
+EPISODES = click.IntRange(1, 1_000_000)
+POLICIES = click.IntRange(1, MOST_POLICIES)
+PROCESSES = click.IntRange(1, 4096)
+SECONDS = FiniteRange(0, 1_000_000, min_open=True)
+PATH = UsablePath()
 
 # What cannot be derived from a field.
 _NAMES = {

@@ -54,7 +54,7 @@ def plot(
     if output is None and timeline:
         output = runs[0].parent / "timeline.png"
     elif output is None:
-        from workflow_rl.runs.population_dir import is_population  # It brings torch.
+        from workflow_rl.runs.folder import is_population
 
         # A population's own picture stays as it is.
         name = "policies.png" if is_population(runs[0].parent) else "learning_curve.png"

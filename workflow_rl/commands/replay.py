@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from workflow_rl.commands.clear import under
 from workflow_rl.commands.guest_options import given_settings, name_of, require_agent
-from workflow_rl.commands.named import env_of_agent, env_of_agents
-from workflow_rl.commands.open_command import Look, Named, OpenCommand
+from workflow_rl.commands.open_command import Look, Named, OpenCommand, env_of_agent, env_of_agents
 from workflow_rl.commands.options import (
     PATH,
     SEED,
@@ -19,7 +19,6 @@ from workflow_rl.commands.options import (
     given_options,
     plain_option,
     setting_options,
-    under,
 )
 from workflow_rl.environments.guests import default_env, guests
 from workflow_rl.output_files import require_writable, write_text

@@ -10,10 +10,11 @@ import click
 
 from workflow_rl.collection.cluster_address import is_address
 from workflow_rl.collection.local_pool import ensure_fork_server
-from workflow_rl.commands.asked import asked_anew, new_config, path_to_resume
+from workflow_rl.commands.clear import printable
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.open_command import named_here
-from workflow_rl.commands.options import given_options, printable, spelling
+from workflow_rl.commands.options import given_options, spelling
+from workflow_rl.commands.training_options import asked_anew, new_config, path_to_resume
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import require_writable, require_writable_folder
 from workflow_rl.runs.config import Mode, TrainConfig

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.commands.asked import asked_anew, new_config, path_to_resume
+from workflow_rl.commands.clear import printable
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.options import (
     COUNT,
@@ -18,11 +18,15 @@ from workflow_rl.commands.options import (
     Option,
     Range,
     given_options,
-    printable,
     spelled,
     spelling,
 )
-from workflow_rl.commands.training_options import training_command
+from workflow_rl.commands.training_options import (
+    asked_anew,
+    new_config,
+    path_to_resume,
+    training_command,
+)
 from workflow_rl.output_files import NOT_OURS, read_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, require_range

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.collection.cluster_address import NONE
-from workflow_rl.commands.clear import ClearCommand
-from workflow_rl.commands.options import PATH, TRUST, printable
+from workflow_rl.commands.clear import ClearCommand, printable
+from workflow_rl.commands.options import PATH, TRUST
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.run_record import RECORD_FILE, RunRecord, read_record
 from workflow_rl.runs.trust import trusted_config
@@ -34,8 +34,8 @@ def verify(run: Path, init_from: Path | None, trust: bool) -> None:
     Example: verify runs/mixed
     """
     from workflow_rl.runs.checkpoint import checkpoint_path, load_checkpoint
+    from workflow_rl.runs.folder import is_population
     from workflow_rl.runs.machine import machine
-    from workflow_rl.runs.population_dir import is_population
 
     try:
         if is_population(run):

@@ -99,7 +99,7 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
 
 def _evaluation_of_best(path: Path) -> Mapping[str, Any] | None:
     """Return what `evaluate` left in the folder of the population whose best policy this is."""
-    from workflow_rl.runs.population_dir import is_population
+    from workflow_rl.runs.folder import is_population
 
     above = path.absolute().parent
     both = [folder / "best.pt" for folder in (above, path)]

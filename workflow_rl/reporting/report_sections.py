@@ -189,7 +189,7 @@ def scores(runs: Sequence[Run]) -> Section:
 
 def _policies_beside(run: Run, runs: Sequence[Run]) -> list[Run]:
     """Return those of the runs that were trained together with this one, by the same workers."""
-    from workflow_rl.runs.population_dir import is_population
+    from workflow_rl.runs.folder import is_population
 
     above = run.path.absolute().parent
     beside = [other for other in runs if other is not run and other.path.absolute().parent == above]

@@ -54,6 +54,8 @@ MOST_OF_CONFIG, MOST_OF_METRICS, MOST_OF_ID = 2**20, 2**30, 100
 """Bytes; a larger file is not one of ours."""
 
 KEPT_FOLDER = "kept"
+POPULATION_FILE = "population.json"
+"""What says that a folder is one of several policies."""
 RUN_FILE = "run_id"
 """By which a folder and its checkpoints know each other; locked while a process trains there."""
 DIVERGED_FILE = "diverged.npz"
@@ -324,6 +326,11 @@ def locked(path: Path, name: str = RUN_FILE) -> IO[str]:
         raise RunDirError(f"{path} is in use: another process is training in it") from None
     file.seek(0)
     return file
+
+
+def is_population(path: Path) -> bool:
+    """Return whether a folder is one of several policies."""
+    return (path / POPULATION_FILE).is_file()
 
 
 def kept_name(update: int) -> str:

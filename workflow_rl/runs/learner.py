@@ -82,7 +82,6 @@ class Learner:
         elif init_from is not None:
             begin_with(self.agent, init_from, config)
         self._policy: Policy | None = None
-        self._useful_envs = UsefulEnvs(config)
 
     def __enter__(self) -> Self:
         self.run = RunDir(self.path, self.config, self._resumed)
@@ -108,6 +107,7 @@ class Learner:
 
     def start_clock(self) -> None:
         """Count the run's seconds from here on."""
+        self._useful_envs = UsefulEnvs(self.config)
         self._clock_start = time.perf_counter() - self.state.wall_seconds
 
     @property

@@ -122,7 +122,8 @@ def resumed_plan(
         CheckpointError, RunDirError: the run cannot be resumed.
         ConfigError: what is asked for would make it another run.
     """
-    from workflow_rl.runs.population_dir import is_population, policy_folder, read_population
+    from workflow_rl.runs.folder import is_population
+    from workflow_rl.runs.population_dir import policy_folder, read_population
 
     def policy(saved: Mapping[str, Any]) -> TrainConfig:
         return _resumed_config(saved, path, asked, trust, names_cluster, plug_in)
@@ -219,7 +220,8 @@ def _by_name(env: str, args: Mapping[str, Any], asked: Mapping[str, Any]) -> dic
 
 def require_no_member(path: Path) -> None:
     """Refuse to resume one member: a population is resumed as a whole. Raises RunDirError."""
-    from workflow_rl.runs.population_dir import is_population, read_population
+    from workflow_rl.runs.folder import is_population
+    from workflow_rl.runs.population_dir import read_population
 
     population = path.resolve().parent
     if is_population(population) and read_population(population).exchange is not None:

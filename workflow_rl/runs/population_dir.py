@@ -21,9 +21,8 @@ from workflow_rl.output_files import (
 from workflow_rl.printable import shortened
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import Copy, ExchangeConfig, Values
-from workflow_rl.runs.folder import RunDirError, begin_folder
+from workflow_rl.runs.folder import POPULATION_FILE, RunDirError, begin_folder, is_population
 
-POPULATION_FILE = "population.json"
 MOST_OF_POPULATION = 2**26
 """Bytes; a larger file is not one of ours."""
 
@@ -66,11 +65,6 @@ class PopulationRecord:
 def policy_folder(path: Path, number: int) -> Path:
     """The run folder of the policy of this number."""
     return path / f"policy-{number}"
-
-
-def is_population(path: Path) -> bool:
-    """Whether the folder is one of several policies."""
-    return (path / POPULATION_FILE).is_file()
 
 
 def run_folders(path: Path) -> list[Path]:

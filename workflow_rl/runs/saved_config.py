@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -16,11 +17,11 @@ from workflow_rl.agents.modules import place_of
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.errors import UserError
-from workflow_rl.runs.plain import is_plain
 from workflow_rl.runs.presets import preset_named
 
 TRUST_IT = "give --trust (in Python trust=True) if you trust whoever made the file"
 _ALIASES = ("ppo", "sac", "mbpo")
+WORD = re.compile(r"[\w-]*")
 _accepted: set[str] = set()
 """Classes with their settings, which `accept` has let in."""
 
@@ -174,3 +175,21 @@ def _with_network(settings: Any, network: Any) -> Any:
     if isinstance(settings, Settings):
         return settings.changed(network=network)
     return {**(settings or {}), "network": network}
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value can name neither a file, nor a module, nor an address."""
+    with suppress(RecursionError):  # No user wrote such a value.
+        return all(map(WORD.fullmatch, texts_in(value)))
+    return False
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """All texts of a value, which is made of JSON's kinds of values."""
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from texts_in(one)
+    elif isinstance(value, dict):
+        yield from texts_in([*value, *value.values()])
+    elif isinstance(value, str):
+        yield value

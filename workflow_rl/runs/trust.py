@@ -25,16 +25,18 @@ from workflow_rl.environments.environment import ENV, Environment, InvalidEnviro
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.output_files import private_folder, write_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.plain import WORD, is_plain, texts_in
 from workflow_rl.runs.saved_config import (
     TRUST_IT,
+    WORD,
     UnknownSettings,
     accept,
     classes_in,
     import_named,
+    is_plain,
     named_by_file,
     not_plain,
     only_the_file_names,
+    texts_in,
 )
 
 

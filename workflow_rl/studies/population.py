@@ -12,10 +12,10 @@ from typing import Any
 
 from workflow_rl.environments.episode import SeedStream
 from workflow_rl.runs.exchange import ExchangeConfig, Values, exchanged, meeting_random
-from workflow_rl.runs.folder import NotWrittenError, RunDirError
+from workflow_rl.runs.folder import POPULATION_FILE, NotWrittenError, RunDirError
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.loop import Meetings
-from workflow_rl.runs.population_dir import POPULATION_FILE, Meeting, PopulationRecord
+from workflow_rl.runs.population_dir import Meeting, PopulationRecord
 
 RANKED_EPISODES = 100
 

@@ -13,9 +13,9 @@ from workflow_rl.runs import loop
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import ExchangeConfig, drawn
+from workflow_rl.runs.folder import POPULATION_FILE
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.population_dir import (
-    POPULATION_FILE,
     PopulationRecord,
     begin_population,
     policy_folder,

@@ -16,8 +16,8 @@ from workflow_rl.commands.train_population import train_population
 from workflow_rl.reporting.population_figure import figure_of_folder
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import RunDirError
-from workflow_rl.runs.population_dir import POPULATION_FILE, policy_folder, read_population
+from workflow_rl.runs.folder import POPULATION_FILE, RunDirError
+from workflow_rl.runs.population_dir import policy_folder, read_population
 
 
 @pytest.mark.parametrize(

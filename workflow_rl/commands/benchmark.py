@@ -63,7 +63,8 @@ def _varied(env_id: str) -> set[str]:
 
 def _named(look: Look) -> Named:
     env_id = named_env(look)
-    own = [one for one in guest_options(env_id) if one.name not in _varied(env_id)]
+    of_guest = guest_options(guests[env_id]) if env_id in guests else []
+    own = [option for option in of_guest if option.name not in _varied(env_id)]
     if not _ways(env_id):
         return Named(env_id, own)
     ways = click.Option(

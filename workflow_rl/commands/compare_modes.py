@@ -57,7 +57,7 @@ def _named(look: Look) -> Named:
     """Return the environment's options. By default, the simulator is the fastest."""
     env_id = named_env(look)
     fastest = guests[env_id].fastest if env_id in guests else {}
-    options = guest_options(env_id)
+    options = guest_options(guests[env_id]) if env_id in guests else []
     for option in options:
         if option.name in fastest:
             option.show_default = str(fastest[option.name])

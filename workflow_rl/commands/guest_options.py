@@ -29,11 +29,8 @@ if TYPE_CHECKING:
     from workflow_rl.environments.guest import Guest
 
 
-def guest_options(env_id: str) -> list[click.Option]:
-    """Return the options that stand for arguments of an environment; none if it is no guest's."""
-    if env_id not in guests:
-        return []
-    guest = guests[env_id]
+def guest_options(guest: Guest) -> list[click.Option]:
+    """Return the options that stand for arguments of a guest."""
     flags = [
         plain_option(spelling(flag), is_flag=True, help=f"Same as {_as_options(meant)}.")
         for flag, meant in guest.flags.items()

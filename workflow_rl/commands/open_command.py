@@ -132,8 +132,8 @@ def named_algorithm(look: Look) -> str:
 
 def _named(field: str, look: Look) -> Any:
     values = look.values
-    preset = preset_named(values.get("preset"))
-    return values.get(field) or config_in(_resumed(values)).get(field) or preset.get(field)
+    named = values.get(field) or config_in(_resumed(values)).get(field)
+    return named or preset_named(values.get("preset")).get(field)
 
 
 def _resumed(values: Mapping[str, str]) -> Path | None:

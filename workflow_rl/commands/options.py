@@ -15,6 +15,7 @@ import click
 from pydantic.fields import FieldInfo
 
 from workflow_rl.agents import algorithm
+from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import LARGEST_COUNT, ConfigError, OneOf, Settings
 from workflow_rl.environments.gymnasium_ids import register_envs
 from workflow_rl.runs.config import TrainConfig
@@ -171,8 +172,11 @@ class NetworkName(click.ParamType):
     name = "mlp|gru|lstm|frame-stack|module:Name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+<<<<<<< HEAD
         from workflow_rl.agents.policies.networks import NETWORKS
 
+=======
+>>>>>>> 199d73f (A test that holds how often a run makes its config and looks up names)
         if value in NETWORKS:
             return str(value)
         from workflow_rl.agents.policies.own_network import load_network

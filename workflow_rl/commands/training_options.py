@@ -161,7 +161,7 @@ def training_command(
 
     def named(look: Look) -> Named:
         env_id = named_env(look)
-        own = guest_options(env_id)
+        own = guest_options(guests[env_id]) if env_id in guests else []
         others = taken | {option.name for option in own}
         algorithm = named_algorithm(look)
         setting = plain_option(

@@ -243,7 +243,7 @@ class TrainConfig(Settings):
         given = settings_of_aliases({n: v for n, v in positional.items() if v is not None} | given)
         fields = type(self).model_fields
         require_fields(given, fields)
-        preset = preset_named(given.get("preset"))
+        preset = preset_named(given["preset"]) if given.get("preset") else {}
         # None asks for the default, which is None itself where it follows from other fields.
         asked = {n: v for n, v in given.items() if v is not None or fields[n].default is None}
         asked = {n: v for n, v in {**preset, **asked}.items() if v is not None and n != "settings"}

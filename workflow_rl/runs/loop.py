@@ -7,7 +7,7 @@ import logging
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import FrameType
@@ -29,7 +29,7 @@ from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE, NotWrittenError
 from workflow_rl.runs.learner import Draw, Learner
-from workflow_rl.runs.progress import Progress, progress_bar, show_progress
+from workflow_rl.runs.progress import progress_bar, show_progress
 
 MakeCollector: TypeAlias = Callable[[AnyPool, TrainConfig], Collector]
 Watch: TypeAlias = Callable[[Any], AbstractContextManager[Any]]
@@ -163,12 +163,8 @@ def train_together(
         lost: dict[Learner, str] = {}
         with watch(pool):
             try:
-                with (
-                    pool,
-                    _all_entered(learners),
-                    progress_bar(learners, quiet, last_update) as bar,
-                ):
-                    _loop(learners, pool, bar, meetings or Meetings(), last_update, lost)
+                with pool, _all_entered(learners):
+                    _loop(learners, pool, quiet, meetings or Meetings(), last_update, lost)
             except NotWrittenError:
                 raise
             except Exception:  # A stop, failures, or what nobody expects.
@@ -189,7 +185,7 @@ def train_together(
 def _loop(
     learners: Sequence[Learner],
     pool: AnyPool,
-    bar: Progress,
+    quiet: bool,
     meetings: Meetings,
     last_update: int | None,
     lost: dict[Learner, str],
@@ -197,32 +193,51 @@ def _loop(
     """Add to `lost` the learners that end before the others, and why."""
     for learner in learners:
         learner.start_clock()
-    while going_on := [
-        one for one in learners if one not in lost and not one.is_finished(last_update)
-    ]:
-        pool.raise_if_stopped()
-        # A meeting would change an agent whose last update is still to be evaluated.
-        free = [one for one in going_on if one.state.unlogged or not meetings.is_due(one)]
-        if not free:
-            meetings.meet()
-            continue
-        for learner in free:
-            learner.begin()
-        behind = min(free, key=lambda learner: learner.progress)
-        try:
-            row = behind.learn_once(meetings.can_rescue(behind))
-        except DivergedError as error:
-            lost[behind] = str(error)
-            left = [one for one in learners if one not in lost and not one.state.diverged]
-            if not left or not meetings.may_lose:
-                raise
-            _log.warning(
-                "%s diverged in update %d: %s. It ends here, and the others go on; the batch is in "
-                "%s",
-                *(behind.path.name, behind.state.updates + 1, error, behind.path / DIVERGED_FILE),
-            )
-            continue
-        show_progress(bar, learners, row, last_update)
+    with progress_bar(learners, quiet, last_update) as bar:
+        while going_on := [
+            learner
+            for learner in learners
+            if learner not in lost and not learner.is_finished(last_update)
+        ]:
+            pool.raise_if_stopped()
+            row = _learn_once(going_on, learners, meetings, lost)
+            if row is not None:
+                show_progress(bar, learners, row, last_update)
+
+
+def _learn_once(
+    going_on: Sequence[Learner],
+    learners: Sequence[Learner],
+    meetings: Meetings,
+    lost: dict[Learner, str],
+) -> Mapping[str, float] | None:
+    """Return the row of the update of the learner that is furthest behind.
+
+    Return None after a meeting, or if the learner is lost.
+    """
+    # A meeting would change an agent whose last update is still to be evaluated.
+    free = [
+        learner for learner in going_on if learner.state.unlogged or not meetings.is_due(learner)
+    ]
+    if not free:
+        meetings.meet()
+        return None
+    for learner in free:
+        learner.begin()
+    behind = min(free, key=lambda learner: learner.progress)
+    try:
+        return behind.learn_once(meetings.can_rescue(behind))
+    except DivergedError as error:
+        lost[behind] = str(error)
+        if not meetings.may_lose or all(
+            learner in lost or learner.state.diverged for learner in learners
+        ):
+            raise
+        _log.warning(
+            "%s diverged in update %d: %s. It ends here, and the others go on; the batch is in %s",
+            *(behind.path.name, behind.state.updates + 1, error, behind.path / DIVERGED_FILE),
+        )
+        return None
 
 
 @contextlib.contextmanager

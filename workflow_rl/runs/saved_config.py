@@ -168,7 +168,9 @@ def require_fields(given: Mapping[str, Any], fields: Collection[str]) -> None:
 
 
 def _algorithm_of(given: Mapping[str, Any]) -> Any:
-    return given.get("algorithm", preset_named(given.get("preset")).get("algorithm", "ppo"))
+    if "algorithm" in given:
+        return given["algorithm"]
+    return preset_named(given.get("preset")).get("algorithm", "ppo")
 
 
 def _with_network(settings: Any, network: Any) -> Any:

@@ -1,0 +1,71 @@
+"""A run makes each policy's config once, and looks up what the config names once."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke
+from workflow_rl.agents import algorithm
+from workflow_rl.environments.by_name import make_environment
+from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.plan import new_plan
+
+COUNTED: dict[str, Any] = {
+    "config": TrainConfig.__init__,
+    "environment": make_environment,
+    "algorithm": algorithm.find,
+    "checkpoint": load_checkpoint,
+}
+ONCE = {"config": 1, "environment": 1, "algorithm": 1}
+
+
+@contextmanager
+def counted() -> Iterator[Counter[str]]:
+    """Count the calls of the functions in COUNTED."""
+    names: dict[CodeType, str] = {called.__code__: name for name, called in COUNTED.items()}
+    calls: Counter[str] = Counter()
+
+    def count(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code in names:
+            calls[names[frame.f_code]] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(before)
+
+
+def test_a_run_and_its_resumption(tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    with counted() as calls:
+        made = invoke("train-async", *CART_POLE, *TINY, "--run-dir", run)
+    assert made.exit_code == 0, made.output
+    assert calls == ONCE
+    with counted() as calls:
+        resumed = invoke("train-async", "--resume", run, "--total-steps", "900", "--quiet")
+    assert resumed.exit_code == 0, resumed.output
+    assert calls == {**ONCE, "checkpoint": 1}
+
+
+def test_policies_share_what_their_config_names() -> None:
+    with counted() as calls:
+        plan = new_plan(TrainConfig("async", env="CartPole-v1", total_steps=60), n_policies=3)
+    assert [config.seed for config in plan.configs] == [0, 1, 2]
+    assert calls == {**ONCE, "config": 3}
+
+
+def test_a_device_is_chosen_while_the_config_is_made(tmp_path: Path) -> None:
+    with counted() as calls:
+        shown = invoke("train-async", *CART_POLE, "--device", "auto", "--dry-run")
+    assert shown.exit_code == 0, shown.output
+    assert "device: auto" not in shown.output
+    assert calls == ONCE

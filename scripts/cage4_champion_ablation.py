@@ -33,12 +33,12 @@ from workflow_rl.cage4.agent.memory import (
     FIRST_ZONE,
     N_CLOCK,
     N_HOSTS,
-    PROCESSES,
     ZONE_COUNT,
 )
 from workflow_rl.cage4.champion.config import ChampionConfig
 from workflow_rl.cage4.champion.recipe import Training
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator
+from workflow_rl.cage4.scenario4 import PROCESSES
 from workflow_rl.output_files import require_writable
 from workflow_rl.reporting.text_table import text_table
 

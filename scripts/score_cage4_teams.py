@@ -15,29 +15,15 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.champion import load_weights
 from workflow_rl.cage4.agent.rules import BatchedRuleTeam, Rules
 from workflow_rl.cage4.champion.episodes import BatchedChampionTeam
+from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.actions import IMPACT
-from workflow_rl.cage4.compiled.network import (
-    CONTRACTOR,
-    PLACES,
-    RED_OF_ZONE,
-    REWARDS,
-    ZONE,
-)
 from workflow_rl.cage4.compiled.observe import SHOWN
 from workflow_rl.cage4.compiled.red_tables import HAS_SESSION
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator
-from workflow_rl.cage4.scenario4 import (
-    AGENT_ZONES,
-    COUNTED_STEPS,
-    IMPACT_COST,
-    ON_HOSTS,
-    OWN_ZONES,
-    RED_AGENTS,
-    ZONES,
-)
 from workflow_rl.runs.intervals import mean_of
 
 AT_ONCE = 250
@@ -56,10 +42,12 @@ VARIANTS = {
     "lead 60": RELEASED._replace(lead=60),
 }
 TRUE_STATE = "sees the true state"
-_ZONES = np.array([ZONES.index(AGENT_ZONES[agent][i]) for agent, i in OWN_ZONES])
-_HOSTS = _ZONES[:, None] * PLACES + SHOWN
-_ANALYSES = ON_HOSTS["Analyse"].ravel()
-_REDS = np.repeat(RED_OF_ZONE[_ZONES][:, None], len(SHOWN), axis=1)
+_ZONES = np.array(
+    [scenario4.ZONES.index(scenario4.AGENT_ZONES[agent][i]) for agent, i in scenario4.OWN_ZONES]
+)
+_HOSTS = _ZONES[:, None] * network.PLACES + SHOWN
+_ANALYSES = scenario4.ON_HOSTS["Analyse"].ravel()
+_REDS = np.repeat(network.RED_OF_ZONE[_ZONES][:, None], len(SHOWN), axis=1)
 
 
 def held_hosts(simulator: BatchedSimulator) -> NDArray[np.bool_]:
@@ -111,7 +99,7 @@ def play(team: Team, seeds: range, red_agent: str, sees_truth: bool = False) -> 
         team.reset(simulator.masks)
         lost = Lost(*np.zeros((5, len(chosen)), np.int64))
         lost.hosts[:] = simulator.masks[:, _ANALYSES].sum(1)
-        for _ in range(COUNTED_STEPS):
+        for _ in range(scenario4.COUNTED_STEPS):
             if sees_truth:
                 assert isinstance(team, BatchedRuleTeam)
                 see_true_state(team, simulator)
@@ -129,9 +117,9 @@ def impacts_of(states: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool
     """Return what each red agent's impact cost in the last step, and whether it was in the
     contractor's zone, `[N, 6]` each."""
     has_impact = (states["red_done"] == IMPACT) & (states["n_sessions"] > 0)
-    zones = ZONE[np.where(has_impact, states["red_target"], 0)]
-    prices = REWARDS[states["phase"][:, None], zones, IMPACT_COST]
-    return prices * has_impact, zones == CONTRACTOR
+    zones = network.ZONE[np.where(has_impact, states["red_target"], 0)]
+    prices = network.REWARDS[states["phase"][:, None], zones, scenario4.IMPACT_COST]
+    return prices * has_impact, zones == network.CONTRACTOR
 
 
 @click.command()
@@ -150,7 +138,9 @@ def impacts_of(states: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool
     multiple=True,
     help="The file of a champion that `train-champion` made.",
 )
-@click.option("--red-agent", type=click.Choice(RED_AGENTS), default=RED_AGENTS[0])
+@click.option(
+    "--red-agent", type=click.Choice(scenario4.RED_AGENTS), default=scenario4.RED_AGENTS[0]
+)
 def main(
     episodes: int,
     first_seed: int,

@@ -248,8 +248,8 @@ def _side_by_side(pairs: dict[str, tuple[Any, Any]], width: int = 60) -> list[st
     lines = [f"  {'':{names}}  {'CybORG':{width}}  compiled"]
     for name, (reference, compiled) in pairs.items():
         mark = " " if repr(reference) == repr(compiled) else "*"
-        left, right = _chunks(str(reference), width), _chunks(str(compiled), width)
-        for i, (a, b) in enumerate(itertools.zip_longest(left, right, fillvalue="")):
+        first, right = _chunks(str(reference), width), _chunks(str(compiled), width)
+        for i, (a, b) in enumerate(itertools.zip_longest(first, right, fillvalue="")):
             label = name if i == 0 else ""
             lines.append(f"{mark} {label:{names}}  {a:{width}}  {b}".rstrip())
     return lines

@@ -88,7 +88,7 @@ def _best_on_one_core(rows: Sequence[Row]) -> list[str]:
     """Return a sentence for each policy: the fastest of its batch sizes."""
     on_one = (row for row in rows if row["cores"] == 1)
     by_policy = groupby(sorted(on_one, key=itemgetter("policy")), key=itemgetter("policy"))
-    best = [max(its, key=itemgetter("steps_per_second")) for _, its in by_policy]
+    best = [max(group, key=itemgetter("steps_per_second")) for _, group in by_policy]
     return [
         f"{row['policy']} policy, 1 core: up to {row['steps_per_second']:,.0f} steps/s, "
         f"{row['ratio_to_stock']:,.0f} x stock"

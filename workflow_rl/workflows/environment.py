@@ -47,11 +47,11 @@ class OrderedCage2(Cage2):
 
     def spaces(self) -> Spaces:
         """Return the spaces: the belief, the order's bits and, unless fixes cost, the mask."""
-        own = super().spaces()
+        spaces = super().spaces()
         n_bits = n_order_bits(self.rules.workflow, self.obedience)
         # The order's bits are no entity's.
-        return own._replace(
-            obs_dim=own.obs_dim + n_bits, masked=self.obedience == MASK, entities=None
+        return spaces._replace(
+            obs_dim=spaces.obs_dim + n_bits, masked=self.obedience == MASK, entities=None
         )
 
     def bare_actor(self, actor: Actor) -> Actor:

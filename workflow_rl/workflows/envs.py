@@ -49,11 +49,11 @@ class Milestones:
 
     def needs(self, obs: NDArray[Any]) -> Bools:
         """Return which milestones are still to be reached, bool [M, G]."""
-        return np.array([self._needs(one) for one in obs], np.bool_)
+        return np.array([self._needs(row) for row in obs], np.bool_)
 
     def fixes(self, obs: NDArray[Any]) -> Numbers:
         """Return the milestone that each action would reach now, int64 [M, A], or NOBODY."""
-        return np.array([self._fixes(one) for one in obs], np.int64)
+        return np.array([self._fixes(row) for row in obs], np.int64)
 
     def name_of(self, action: int) -> str:
         """Return what an action is called."""
@@ -159,16 +159,16 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         row = shown(self.rules, self._obs, self._ranks, self.obedience)[0]
         size = self.observation_space.shape[0]  # type: ignore[index]
         if self.obedience == MASK:
-            kept, own = row[size:] > 0, mask_in(obs, info)
+            kept, mask = row[size:] > 0, mask_in(obs, info)
             # Nobody acts after the end: then the environment's mask may forbid every action.
-            if own is not None and not ended:
-                kept &= self._read_mask(own)
+            if mask is not None and not ended:
+                kept &= self._read_mask(mask)
                 if not kept.any():
                     raise ObservationError(
                         "the environment's action mask leaves only actions that break the order: "
                         f"allow another one, or choose obedience {PENALTY}"
                     )
             info = {**info, ACTION_MASK: kept.astype(np.int8)}
-        elif (own := mask_in(obs, info)) is not None:
-            info = {**info, ACTION_MASK: own}
+        elif (mask := mask_in(obs, info)) is not None:
+            info = {**info, ACTION_MASK: mask}
         return row[:size], info

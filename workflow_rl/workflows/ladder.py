@@ -22,7 +22,7 @@ class Obeyed(NamedTuple):
 
     def told(self) -> list[str]:
         """Return the three as text."""
-        return [self.fixes.told(1), *(one.told(1, 100, "%") for one in self[1:])]
+        return [self.fixes.told(1), *(share.told(1, 100, "%") for share in self[1:])]
 
     def plain(self) -> dict[str, Any]:
         """Return what JSON can hold."""
@@ -42,7 +42,7 @@ class FixCounts(NamedTuple):
 
     def over(self, axis: int) -> FixCounts:
         """Return the sums over an axis."""
-        return FixCounts(*(one.sum(axis=axis) for one in self))
+        return FixCounts(*(counts.sum(axis=axis) for counts in self))
 
     @property
     def an_episode(self) -> FloatArray:
@@ -159,7 +159,7 @@ class Ladder(NamedTuple):
 
     def obeyed_of(self, place: int) -> Obeyed:
         """Return how the agents kept an order."""
-        return obeyed(FixCounts(*(one[:, place] for one in self.fixes)))
+        return obeyed(FixCounts(*(counts[:, place] for counts in self.fixes)))
 
     @property
     def obeyed(self) -> Obeyed:
@@ -207,7 +207,7 @@ class Ladder(NamedTuple):
 def obeyed(fixes: FixCounts) -> Obeyed:
     """Return how agents kept orders. fixes: of every agent, [A]."""
     measured = (fixes.an_episode, fixes.adherence, fixes.adherence_decided)
-    return Obeyed(*(over_agents(one[:, None]) for one in measured))
+    return Obeyed(*(over_agents(values[:, None]) for values in measured))
 
 
 def _ranked(totals: FloatArray) -> list[int]:

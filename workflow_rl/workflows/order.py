@@ -102,9 +102,9 @@ class Workflow:
             yield from self._extensions([*begun, group])
 
     def _next_groups(self, begun: Collection[int]) -> list[int]:
-        left = [group for group in self.contested if group not in begun]
-        held_up = {second for first, second in self.implied if first in left}
-        return [group for group in left if group not in held_up]
+        waiting = [group for group in self.contested if group not in begun]
+        held_up = {second for first, second in self.implied if first in waiting}
+        return [group for group in waiting if group not in held_up]
 
     def drawn(self, random: np.random.Generator) -> Order:
         """Return a random order. Without constraints, all orders are equally likely."""
@@ -142,13 +142,15 @@ def parsed(text: str, targets: Collection[str], fixable: Collection[str]) -> Wor
             raise ValueError(f"{target!r} is none of {', '.join(targets)}")
         if every.count(target) > 1:
             raise ValueError(f"{target} is in two groups, or in one twice")
-    left = tuple(tuple(one for one in group if one in fixable) for group in groups.values())
-    workflow = Workflow(tuple(groups), left)
+    contested = tuple(
+        tuple(target for target in group if target in fixable) for group in groups.values()
+    )
+    workflow = Workflow(tuple(groups), contested)
     if not 2 <= len(groups) <= MOST_GROUPS or len(workflow.contested) < 2:
         raise ValueError(f"2 to {MOST_GROUPS} groups are needed, two of which can be fixed")
     numbers = [[workflow._number(name) for name in chain] for chain in constraints]
     pairs = tuple(pair for chain in numbers for pair in itertools.pairwise(chain))
-    workflow = Workflow(workflow.groups, left, pairs)
+    workflow = Workflow(workflow.groups, contested, pairs)
     if any(first == second for first, second in workflow.implied):
         raise ValueError("the constraints go round in a circle")
     return workflow

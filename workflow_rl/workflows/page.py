@@ -105,7 +105,7 @@ def _merged(workflow: Workflow, merged: Sequence[str]) -> str:
     idle = [group for group, members in zip(workflow.groups, workflow.members, strict=True)
             if not members]  # fmt: skip
     said = [f"{name} never needs fixing: its place makes no difference." for name in idle]
-    return "".join(f"<p>{escaped(one)}</p>" for one in [*said, *merged]) or "<p>None.</p>"
+    return "".join(f"<p>{escaped(sentence)}</p>" for sentence in [*said, *merged]) or "<p>None.</p>"
 
 
 def _fixes(workflow: Workflow, games: Games, order: Order) -> str:

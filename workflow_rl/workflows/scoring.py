@@ -107,8 +107,8 @@ def told(environment: Environment, order: str) -> Environment:
     if isinstance(environment, Cage2):
         return environment.scored()
     if isinstance(environment, GymnasiumEnvironment):
-        own = {one.name: getattr(environment, one.name) for one in dataclasses.fields(environment)}
-        return _Told(**{**own, "order": order})
+        fields = [field.name for field in dataclasses.fields(environment)]
+        return _Told(**{name: getattr(environment, name) for name in fields} | {"order": order})
     raise InvalidEnvironmentError("env", f"{environment.env_id} cannot be scored here")
 
 
@@ -140,13 +140,13 @@ def play_orders(
         actor = _Mislabelled(actor, rules, environment.spaces().masked)
     totals = np.zeros(len(numbers))
     counts = np.zeros((4, len(numbers)), np.int64)
-    for one in _games(actor, environment, numbers, seed):
-        place = one.episode % MOST_EPISODES - numbers.start
-        totals[place] += _total(one, environment)
+    for game in _games(actor, environment, numbers, seed):
+        place = game.episode % MOST_EPISODES - numbers.start
+        totals[place] += _total(game, environment)
         if rules is not None:
-            obs, ranks = _parts(one.obs, rules)
-            _, ruled, kept, decided = fixes_made(rules, obs, ranks, one.action)
-            counts[:, place] += [one.sum() for one in (ruled, kept, decided, decided & kept)]
+            obs, ranks = _parts(game.obs, rules)
+            _, ruled, kept, decided = fixes_made(rules, obs, ranks, game.action)
+            counts[:, place] += [game.sum() for game in (ruled, kept, decided, decided & kept)]
     return OrderEpisodes(totals, FixCounts(np.ones(len(numbers), np.int64), *counts))
 
 
@@ -188,22 +188,22 @@ def played_again(
     environment = told(environment, rules.workflow.name_of(order))
     groups, games = rules.workflow.groups, []
     n_before = len(environment.opening) if isinstance(environment, Cage2) else 0
-    for one in _games(actor, environment, range(number, number + 1), seed):
-        obs, ranks = _parts(one.obs, rules)
+    for game in _games(actor, environment, range(number, number + 1), seed):
+        obs, ranks = _parts(game.obs, rules)
         wanted, fixes = due(rules.needs(obs), ranks), list[Fix]()
-        for step in np.flatnonzero(fixes_made(rules, obs, ranks, one.action).made):
-            fixed = rules.fixes(obs[step : step + 1])[0, one.action[step]]
+        for step in np.flatnonzero(fixes_made(rules, obs, ranks, game.action).made):
+            fixed = rules.fixes(obs[step : step + 1])[0, game.action[step]]
             reasons = rules.reasons(obs[step])
             fixes.append(
                 Fix(
                     int(step) + 1 + n_before,
-                    rules.name_of(int(one.action[step])),
+                    rules.name_of(int(game.action[step])),
                     groups[fixed],
                     "" if wanted[step] == NOBODY else groups[wanted[step]],
                     tuple((groups[g], reasons[g]) for g in order if reasons[g]),
                 )
             )
-        games.append((one.variant, _total(one, environment), fixes))
+        games.append((game.variant, _total(game, environment), fixes))
     return games
 
 
@@ -228,11 +228,11 @@ def _total(played: Trajectory, environment: Environment) -> float:
 def _parts(obs: NDArray[Any], rules: WorkflowRules) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return what the environment itself showed in an episode, and the episode's order as ranks
     [T, G]."""
-    n_groups, own = len(rules.workflow.groups), rules.n_own
+    n_groups, n_own = len(rules.workflow.groups), rules.n_own
     first, second = np.triu_indices(n_groups, 1)
-    bits = obs[0, own : own + rules.workflow.n_pairs] > 0
+    bits = obs[0, n_own : n_own + rules.workflow.n_pairs] > 0
     ranks = np.bincount(np.where(bits, second, first), minlength=n_groups)
-    return obs[:, :own], np.broadcast_to(ranks, (len(obs), n_groups))
+    return obs[:, :n_own], np.broadcast_to(ranks, (len(obs), n_groups))
 
 
 class _Mislabelled:
@@ -252,11 +252,11 @@ class _Mislabelled:
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Act on observations with the bits of another order."""
-        own = obs[:, : self._rules.n_own]
+        shown = obs[:, : self._rules.n_own]
         ranks = np.stack([self._ranks[env] for env in envs])
-        bits = order_bits(self._rules, own, ranks, self._obedience)
-        after = obs[:, own.shape[1] + bits.shape[1] :]
-        return self._actor.act(np.concatenate([own, bits.astype(obs.dtype), after], axis=1), envs)
+        bits = order_bits(self._rules, shown, ranks, self._obedience)
+        after = obs[:, shown.shape[1] + bits.shape[1] :]
+        return self._actor.act(np.concatenate([shown, bits.astype(obs.dtype), after], axis=1), envs)
 
 
 class RandomActor:
@@ -291,8 +291,8 @@ def states_met(
     specs = [episode_spec(seed, n, (variant,), SeedStream.WORKFLOWS) for n in range(episodes)]
     envs, met = environment.make_envs(min(MOST_TOGETHER, episodes)), set[tuple[bool, ...]]()
     for ended in play_episodes(envs, RandomActor(environment), specs):
-        for one in ended:
-            needs = rules.needs(_parts(one.obs, rules)[0])
+        for game in ended:
+            needs = rules.needs(_parts(game.obs, rules)[0])
             met.update(map(tuple, np.unique(needs, axis=0).tolist()))
     envs.close()
     return met

@@ -79,17 +79,19 @@ def candidates(workflow: Workflow, random: np.random.Generator) -> list[Order]:
 
 def halving(workflow: Workflow, pull: Pull, budget: int, seed: int = 0) -> Found:
     """Play all candidates a little, the better half more, and so on."""
-    left = candidates(workflow, np.random.default_rng(seed))
-    while len(left) > 2 and len(left) * math.log2(len(left)) * LEAST_EPISODES > budget:
-        left.pop()
-    n_rounds, tally = math.ceil(math.log2(len(left))), _Tally(pull, budget)
+    orders = candidates(workflow, np.random.default_rng(seed))
+    while len(orders) > 2 and len(orders) * math.log2(len(orders)) * LEAST_EPISODES > budget:
+        orders.pop()
+    n_rounds, tally = math.ceil(math.log2(len(orders))), _Tally(pull, budget)
     for number in range(n_rounds):
-        share = tally.left // (n_rounds - number) // len(left)
-        for order in left:
+        share = tally.left // (n_rounds - number) // len(orders)
+        for order in orders:
             tally.play(order, max(1, share))
-        left = sorted((one for one in left if one in tally.totals), key=tally.mean, reverse=True)
-        left = left[: math.ceil(len(left) / 2)]
-    return tally.found(left[0])
+        orders = sorted(
+            (order for order in orders if order in tally.totals), key=tally.mean, reverse=True
+        )
+        orders = orders[: math.ceil(len(orders) / 2)]
+    return tally.found(orders[0])
 
 
 def random_search(workflow: Workflow, pull: Pull, budget: int, seed: int = 0) -> Found:
@@ -132,9 +134,9 @@ def swapped(workflow: Workflow, order: Order) -> list[Order]:
     # Groups that never need fixing stand last, whatever the constraints say of them.
     pairs, n_contested = workflow.implied, len(workflow.contested)
     return [
-        one
-        for one in found
-        if not any((b, a) in pairs for a, b in itertools.combinations(one[:n_contested], 2))
+        order
+        for order in found
+        if not any((b, a) in pairs for a, b in itertools.combinations(order[:n_contested], 2))
     ]
 
 
@@ -158,9 +160,9 @@ class OrderModel:
         from sklearn.gaussian_process.kernels import DotProduct
 
         self._contested = workflow.contested
-        means = np.array([one.mean() for one in totals.values()])
-        n_played = np.array([len(one) for one in totals.values()])
-        within = sum(((one - one.mean()) ** 2).sum() for one in totals.values())
+        means = np.array([values.mean() for values in totals.values()])
+        n_played = np.array([len(values) for values in totals.values()])
+        within = sum(((values - values.mean()) ** 2).sum() for values in totals.values())
         variance = within / max(1, n_played.sum() - len(totals))
         self._middle, self._scale = means.mean(), max(means.std(), 1e-9)
         noise = variance / n_played / self._scale**2

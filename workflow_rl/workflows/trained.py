@@ -60,13 +60,13 @@ class Trained:
             rules = rules_of(environment)
         except InvalidEnvironmentError:
             rules = None
-        for run, one in zip(runs[1:], loaded[1:], strict=True):
-            _require_same_task(one.environment, environment, str(run), ENV)
-            if one.environment.spaces() != environment.spaces():
+        for run, player in zip(runs[1:], loaded[1:], strict=True):
+            _require_same_task(player.environment, environment, str(run), ENV)
+            if player.environment.spaces() != environment.spaces():
                 raise InvalidEnvironmentError(ENV, f"{run} has other spaces than {runs[0]}")
         names = [run.resolve().name for run in runs]
-        environments = [one.environment for one in loaded]
-        return cls(names, [one.policy for one in loaded], environments, rules)
+        environments = [player.environment for player in loaded]
+        return cls(names, [player.policy for player in loaded], environments, rules)
 
     def require_beside(self, free: Trained) -> None:
         """Raise InvalidEnvironmentError unless `free` has an agent without an order for each of
@@ -108,8 +108,8 @@ class Trained:
             for actor, order in tqdm(told, unit="order", disable=quiet or None)
         ]
         shape = len(self.actors), len(orders)
-        totals = np.reshape([one.totals for one in played], (*shape, episodes))
-        counted = np.transpose([one.fixes.over(0) for one in played])
+        totals = np.reshape([episodes_of.totals for episodes_of in played], (*shape, episodes))
+        counted = np.transpose([episodes_of.fixes.over(0) for episodes_of in played])
         fixes = FixCounts(*counted.reshape(-1, *shape))
         without = free_fixes = None
         if free is not None:
@@ -117,9 +117,11 @@ class Trained:
                 play_orders(actor, free.environment, free.rules, None, numbers, seed)
                 for actor in free.actors
             ]
-            without = np.stack([one.totals for one in played_free])
+            without = np.stack([episodes_of.totals for episodes_of in played_free])
             if free.rules is not None:
-                free_fixes = FixCounts(*np.transpose([one.fixes.over(0) for one in played_free]))
+                free_fixes = FixCounts(
+                    *np.transpose([episodes_of.fixes.over(0) for episodes_of in played_free])
+                )
         return Ladder(self.workflow, orders, totals, fixes, without, free_fixes)
 
     def puller(self, seed: int = 0) -> Pull:
@@ -150,7 +152,7 @@ class Trained:
         said = []
         orders = self.workflow.orders()
         variants = dict.fromkeys(self.environment.variants or ("",))
-        for variant in [one for one in variants if one != "SleepAgent" or len(variants) == 1]:
+        for variant in [name for name in variants if name != "SleepAgent" or len(variants) == 1]:
             met = states_met(self.environment, self._rules, variant, EPISODES_OF_CLASSES, seed)
             n_classes = len(classes(orders, met))
             against = f" against {variant}" if variant else ""
@@ -161,26 +163,29 @@ class Trained:
         return said
 
 
-def _require_same_task(one: Environment, other: Environment, name: str, argument: str) -> None:
+def _require_same_task(
+    environment: Environment, other: Environment, name: str, argument: str
+) -> None:
     """Raise InvalidEnvironmentError, which names `argument`, if two environments differ in more
     than how an order is told. A run of CAGE-2 without orders may stand beside one with orders.
 
     name: of the run whose environment is `one`.
     """
-    both_cage2 = isinstance(one, Cage2) and isinstance(other, Cage2)
-    if one.env_id != other.env_id and not (argument == BESIDE and both_cage2):
+    both_cage2 = isinstance(environment, Cage2) and isinstance(other, Cage2)
+    if environment.env_id != other.env_id and not (argument == BESIDE and both_cage2):
         raise InvalidEnvironmentError(
-            argument, f"{name} is a run of {one.env_id}, the first of RUNS of {other.env_id}"
+            argument,
+            f"{name} is a run of {environment.env_id}, the first of RUNS of {other.env_id}",
         )
     # CAGE-2 is scored on one simulator, whichever a run was trained on.
     skipped = (*OF_THE_ORDER, "simulator") if both_cage2 else OF_THE_ORDER
-    for arg in [arg for arg in {**other.args, **one.args} if arg not in skipped]:
-        its, wanted = (env.args.get(arg, "the default") for env in (one, other))
-        if its != wanted:
+    for arg in [arg for arg in {**other.args, **environment.args} if arg not in skipped]:
+        found, wanted = (env.args.get(arg, "the default") for env in (environment, other))
+        if found != wanted:
             raise InvalidEnvironmentError(
-                argument, f"{name} has {arg} {its}, the first of RUNS has {wanted}"
+                argument, f"{name} has {arg} {found}, the first of RUNS has {wanted}"
             )
-    if one.env_id == other.env_id and _workflow_of(one) != _workflow_of(other):
+    if environment.env_id == other.env_id and _workflow_of(environment) != _workflow_of(other):
         raise InvalidEnvironmentError(
             argument, f"{name} has another workflow than the first of RUNS"
         )

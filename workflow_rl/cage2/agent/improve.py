@@ -65,7 +65,7 @@ class Better(NamedTuple):
 
     choice: int
     gain: float
-    own: str
+    before: str
     name: str
 
 
@@ -137,27 +137,29 @@ def better_choice(
         ]
         if len(differences) == 1:
             return differences[0]
-        return np.stack([one.mean(axis=1) for one in differences], axis=1)
+        return np.stack([difference.mean(axis=1) for difference in differences], axis=1)
 
     def error(of: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(of.std(axis=-1, ddof=1) / math.sqrt(of.shape[-1]))
 
-    left = [choice for choice in names if choice != state.choice]
+    choices = [choice for choice in names if choice != state.choice]
     for n_rollouts, n_left in ((ROLLOUTS[0], N_LEFT), (ROLLOUTS[1], 1)):
-        if not left:
+        if not choices:
             return None
-        tried = gains(left, n_rollouts)
+        tried = gains(choices, n_rollouts)
         hopeful = tried.mean(axis=1) + (error(tried) if n_left > 1 else -error(tried))
         ranked = np.argsort(-hopeful, kind="stable")[:n_left]
-        left = [left[i] for i in ranked if hopeful[i] > 0]
-    if not left:
+        choices = [choices[i] for i in ranked if hopeful[i] > 0]
+    if not choices:
         return None
-    (judged,) = gains(left, ROLLOUTS[2])
+    (judged,) = gains(choices, ROLLOUTS[2])
     if judged.mean() <= SURELY * error(judged):
         return None
     # The gain is measured again, because chance favoured what passed the test.
-    gain = float(gains(left, ROLLOUTS[2]).mean())
-    return Better(left[0], gain, names.get(state.choice, "what changes nothing"), names[left[0]])
+    gain = float(gains(choices, ROLLOUTS[2]).mean())
+    return Better(
+        choices[0], gain, names.get(state.choice, "what changes nothing"), names[choices[0]]
+    )
 
 
 def learned(
@@ -192,8 +194,8 @@ def learned(
         optimizer.step()
     linears = [layer for layer in layers if isinstance(layer, torch.nn.Linear)]
     return policy._replace(
-        weights=tuple(np.ascontiguousarray(one.weight.detach().numpy().T) for one in linears),
-        biases=tuple(one.bias.detach().numpy() for one in linears),
+        weights=tuple(np.ascontiguousarray(linear.weight.detach().numpy().T) for linear in linears),
+        biases=tuple(linear.bias.detach().numpy() for linear in linears),
     )
 
 
@@ -216,10 +218,14 @@ def improved(
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
         results = pool.imap(search, numbered, chunksize=8)
         progress = tqdm(results, "searching", len(numbered), unit="state", disable=None)
-        found = {key: one for key, one in zip(searched, progress, strict=True) if one is not None}
+        found = {
+            key: better
+            for key, better in zip(searched, progress, strict=True)
+            if better is not None
+        }
     gains: dict[tuple[str, str], float] = {}
-    for key, (_, gain, own, name) in found.items():
-        gains[own, name] = gains.get((own, name), 0.0) + gain * states[key].count / episodes
+    for key, (_, gain, before, name) in found.items():
+        gains[before, name] = gains.get((before, name), 0.0) + gain * states[key].count / episodes
     choices = [found[key].choice if key in found else states[key].choice for key in keys]
     bits = np.array([np.frombuffer(key, np.uint8) for key in keys])
     weights = np.array([states[key].weight for key in keys])

@@ -166,7 +166,7 @@ def imagined_gains(
     policy: PolicyParameters,
     actions: str,
     where: Believed,
-    own: int,
+    choice: int,
     others: Sequence[int],
     n_steps: int,
     n_rollouts: int,
@@ -178,7 +178,7 @@ def imagined_gains(
     rollout has n_steps steps, or as many as are left of the episode.
     """
     cells = CELLS[where.n_steps : where.n_steps + n_steps]
-    first = np.array([own, *others])
+    first = np.array([choice, *others])
     returns = (
         imagined_rewards(policy, actions, where, first, len(cells), n_rollouts, random) @ cells
     )

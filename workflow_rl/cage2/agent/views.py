@@ -138,8 +138,8 @@ class ViewingActor:
         log_probs = np.zeros(len(envs), np.float32)
         if free:
             playing = [envs[row] for row in free]
-            own = self._actions.with_masks(seen[free], playing)
-            choices, log_probs[free] = self.actor.act(own, playing)
+            masked = self._actions.with_masks(seen[free], playing)
+            choices, log_probs[free] = self.actor.act(masked, playing)
             actions[free] = self._actions.chosen(playing, choices)
         self._actions.after(envs, actions)
         for env, n, action in zip(envs, made, actions.tolist(), strict=True):
@@ -150,12 +150,12 @@ class ViewingActor:
         going_on = np.array([self._made[env][0] > 0 for env in envs])
         shown = []
         for rows in (np.flatnonzero(~going_on).tolist(), np.flatnonzero(going_on).tolist()):
-            its = [envs[row] for row in rows]
-            if its and going_on[rows[0]]:
-                last = np.array([self._made[env][1] for env in its])
-                shown.append((rows, self._view.after(its, last, obs[rows])))
-            elif its:
-                shown.append((rows, self._view.begin(its, obs[rows])))
+            chosen = [envs[row] for row in rows]
+            if chosen and going_on[rows[0]]:
+                last = np.array([self._made[env][1] for env in chosen])
+                shown.append((rows, self._view.after(chosen, last, obs[rows])))
+            elif chosen:
+                shown.append((rows, self._view.begin(chosen, obs[rows])))
         seen = np.empty((len(obs), shown[0][1].shape[1]), np.uint8)
         for rows, bits in shown:
             seen[rows] = bits

@@ -80,8 +80,8 @@ def improve(
         f"{found.n_better} of {found.n_searched} states, of {found.n_met} met, have a better "
         f"choice, at first order worth {sum(found.gains.values()):+.2f} in all cells together:"
     )
-    for (own, name), gain in sorted(found.gains.items(), key=lambda item: -item[1])[:8]:
-        click.echo(f"  {gain:+.3f} {name} instead of {own}")
+    for (replaced, name), gain in sorted(found.gains.items(), key=lambda item: -item[1])[:8]:
+        click.echo(f"  {gain:+.3f} {name} instead of {replaced}")
     if mean.after <= mean.before:
         raise click.ClickException(
             f"no better agent was found ({judgement}): {output} is not written"

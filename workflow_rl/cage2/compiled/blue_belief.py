@@ -227,14 +227,14 @@ def begin_beliefs(beliefs: Any, chosen: Any, hypotheses: Any, obs: Any, shown: A
     """
     probabilities = np.zeros(N_PROBABILITIES)
     for i in range(len(chosen)):
-        b, its = beliefs[chosen[i]], hypotheses[chosen[i]]
+        b, possible = beliefs[chosen[i]], hypotheses[chosen[i]]
         # Either of the two attackers.
         b.n_hypotheses = 2
         b.decoys[:] = 0
-        red_hypothesis.begin_hypothesis(its[0], B_LINE)
-        red_hypothesis.begin_hypothesis(its[1], MEANDER)
+        red_hypothesis.begin_hypothesis(possible[0], B_LINE)
+        red_hypothesis.begin_hypothesis(possible[1], MEANDER)
         b.probability[0] = b.probability[1] = 0.5
-        show_belief(b, its, obs[i], probabilities, shown[i])
+        show_belief(b, possible, obs[i], probabilities, shown[i])
 
 
 @entry_point
@@ -255,6 +255,6 @@ def conclude_steps(
     odds, weights = np.zeros(red_hypothesis.N_OUTCOMES), np.zeros(N_CANDIDATES)
     probabilities = np.zeros(N_PROBABILITIES)
     for i in range(len(chosen)):
-        belief, its = beliefs[chosen[i]], hypotheses[chosen[i]]
-        conclude(belief, its, actions[i], obs[i], candidates, odds, weights)
-        show_belief(belief, its, obs[i], probabilities, shown[i])
+        belief, possible = beliefs[chosen[i]], hypotheses[chosen[i]]
+        conclude(belief, possible, actions[i], obs[i], candidates, odds, weights)
+        show_belief(belief, possible, obs[i], probabilities, shown[i])

@@ -67,13 +67,13 @@ def imagine_steps(
             # A subnet's number is read as a host's here, but the decoys there have no effect.
             decoys = int(copy[0].decoys[target])
             is_new = new_decoy_host == target
-            left, outcome = uniform[n, 1], red_hypothesis.FAILED
+            draw, outcome = uniform[n, 1], red_hypothesis.FAILED
             for looks in (observe.NO_ACTIVITY, observe.SCAN, observe.EXPLOITED):
                 red_hypothesis.odds_of(h, red_kind, target, looks, decoys, is_new, odds)
                 for i in range(red_hypothesis.N_OUTCOMES):
-                    if odds[i] > 0 and left >= 0:
+                    if odds[i] > 0 and draw >= 0:
                         activity, outcome = looks, i
-                        left -= odds[i]
+                        draw -= odds[i]
             red_hypothesis.after_red(h, red_kind, target, outcome, decoys)
             if red_kind == tables.IMPACT and outcome == red_hypothesis.DONE and s.ot_can_stop:
                 s.ot_running = False
@@ -87,10 +87,10 @@ def imagine_steps(
 @compiled
 def drawn_bit(mask: int, uniform: float) -> int:
     """Return the number of one of a mask's bits, by a draw from 0 to 1."""
-    left = int(uniform * observe.count_bits(mask))
+    n_before = int(uniform * observe.count_bits(mask))
     for i in range(tables.N_HOSTS):
         if mask >> i & 1:
-            if left == 0:
+            if n_before == 0:
                 return i
-            left -= 1
+            n_before -= 1
     return 0

@@ -141,8 +141,8 @@ def _ephemeral_ports(state: Any, host: int) -> list[int]:
     n = int(state["n_ports"][PORT_SIDE[host]])
     side = state["ports"][:n] if PORT_SIDE[host] == 0 else state["ports"][len(state["ports"]) - n :]
     ports = side.astype(int) - FIRST_PORT[host]
-    own = ports[(ports >= 0) & (ports < tables.N_EPHEMERAL)]
-    return sorted({tables.FIRST_EPHEMERAL + int(port) for port in own})
+    used = ports[(ports >= 0) & (ports < tables.N_EPHEMERAL)]
+    return sorted({tables.FIRST_EPHEMERAL + int(port) for port in used})
 
 
 def known_ports(state: Any, host: int) -> list[int] | None:

@@ -117,12 +117,12 @@ def privately(agent_class: type) -> type:
     """
     with _by_value(agent_class.__module__.partition(".")[0]):
         try:
-            own: type = _loads(_dumps(agent_class))
+            copied: type = _loads(_dumps(agent_class))
         except Exception as error:
             raise TypeError(
                 f"red_agent={agent_class.__name__} cannot be copied: {error}"
             ) from error
-    return own
+    return copied
 
 
 @contextmanager

@@ -258,7 +258,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
                 f"max_steps={snapshot.max_steps}, not of {self.simulator!r} and {self.max_steps}"
             )
         if snapshot.own_red != self._own_red:
-            theirs, ours = (own or "CAGE-2's" for own in (snapshot.own_red, self._own_red))
+            theirs, ours = (name or "CAGE-2's" for name in (snapshot.own_red, self._own_red))
             raise ValueError(f"the snapshot's red agent is {theirs}, and this env's is {ours}")
         self._simulator.load(snapshot.network)
         self._episode_red_agent, self._steps_left, self._last_action, seed = snapshot.episode

@@ -126,8 +126,8 @@ class Cage2:
 
     @property
     def _has_own_view(self) -> bool:
-        own = (self.observation, self.actions, self.opening)
-        return own != (Cage2.observation, Cage2.actions, Cage2.opening)
+        view = (self.observation, self.actions, self.opening)
+        return view != (Cage2.observation, Cage2.actions, Cage2.opening)
 
     def scored(self) -> Self:
         """Return the environment that scores an agent: fast, with the challenge's rewards alone."""

@@ -215,7 +215,10 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
             self._simulator.save(),
             tuple(array.copy() for array in self._episodes),
             tuple(self._generator_seeds),
-            tuple(None if one is None else one.bit_generator.state for one in self._generators),
+            tuple(
+                None if generator is None else generator.bit_generator.state
+                for generator in self._generators
+            ),
         )
 
     def load_state(self, snapshot: VectorSnapshot) -> None:
@@ -299,7 +302,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
             first = checks.checked_seed(seed)
             checks.checked_seed(first + self.num_envs - 1)
             return list(range(first, first + self.num_envs))
-        seeds = [None if one is None else checks.checked_seed(one) for one in seed]
+        seeds = [None if number is None else checks.checked_seed(number) for number in seed]
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed: {len(seeds)} seeds for {self.num_envs} envs")
         return seeds

@@ -56,8 +56,8 @@ def require_fitting(
     from workflow_rl.runs.checkpoint import CheckpointError
 
     spaces = (environment if isinstance(environment, Cage2) else Cage2()).spaces()
-    own = policy.network.n_inputs, policy.distribution, policy.masked
-    if own == (spaces.obs_dim, spaces.distribution, spaces.masked):
+    fits = policy.network.n_inputs, policy.distribution, policy.masked
+    if fits == (spaces.obs_dim, spaces.distribution, spaces.masked):
         return
     if not isinstance(environment, Cage2):
         raise CheckpointError(f"{path} was trained on {environment.env_id}, not on CAGE-2")

@@ -74,7 +74,8 @@ def replay_page(recordings: Sequence[Recording], compared: Sequence[ReplayCheck]
     first = recordings[0]
     agents = " and ".join(recording.agent for recording in recordings)
     returns = "; ".join(
-        f"{one.agent}, {one.choice} actions: return {one.episode_return:.1f}" for one in recordings
+        f"{recording.agent}, {recording.choice} actions: return {recording.episode_return:.1f}"
+        for recording in recordings
     )
     about = (
         f"{returns}. Episode {first.episode} of the {first.max_steps}-step cell of an evaluation "
@@ -86,7 +87,7 @@ def replay_page(recordings: Sequence[Recording], compared: Sequence[ReplayCheck]
         PAGES,
         f"{agents} against {first.red_agent}",
         about,
-        " ".join(dict.fromkeys(one.text for one in compared)),
+        " ".join(dict.fromkeys(comparison.text for comparison in compared)),
         {**_scenario(), "recordings": recordings, "moments_shown": 3 if len(recordings) > 1 else 5},
     )
 

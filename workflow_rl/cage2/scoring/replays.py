@@ -52,6 +52,6 @@ class Cage2Replays:
             f"return {recording.episode_return:.1f}"
             for recording in recordings
         ]
-        lines += dict.fromkeys(one.text for one in compared)
-        is_same = all(one.is_same is not False for one in compared)
+        lines += dict.fromkeys(comparison.text for comparison in compared)
+        is_same = all(comparison.is_same is not False for comparison in compared)
         return Replay(replay_page(recordings, compared), lines, is_same)

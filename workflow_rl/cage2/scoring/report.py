@@ -115,7 +115,7 @@ class Played(NamedTuple):
     def uses(self, red_agent: str) -> Mapping[str, float]:
         """Return the mean number of uses in an episode, by the action's name."""
         trajectories = self.trajectories[red_agent]
-        actions = np.concatenate([one.action for one in trajectories])
+        actions = np.concatenate([trajectory.action for trajectory in trajectories])
         counts = np.bincount(actions, minlength=len(ACTION_NAMES)) / len(trajectories)
         return {ACTION_NAMES[i]: float(counts[i]) for i in np.flatnonzero(counts)}
 
@@ -137,8 +137,8 @@ def _played(paths: Sequence[Path], progress: Progress) -> list[Played]:
     """Play checkpoints. Of two that were saved at the same time, the later one counts."""
     played: dict[str, Played] = {}
     for path in paths:
-        one = _play_checkpoint(path, path.name == "best.pt")
-        played[one.label] = one
+        checkpoint = _play_checkpoint(path, path.name == "best.pt")
+        played[checkpoint.label] = checkpoint
         progress.update()
     return list(played.values())
 
@@ -158,9 +158,12 @@ def _episodes(actor: Actor, n: int) -> dict[str, list[Trajectory]]:
     """Play the first n episodes of the evaluation's longest cells, in the compiled simulator."""
     specs = [cell_spec(SEED, STEPS, red, k) for red in RED_AGENTS for k in range(n)]
     envs = Cage2(max_steps=STEPS, simulator="compiled").make_envs(len(specs))
-    played = [one for ended in play_episodes(envs, actor, specs) for one in ended]
-    by_number = sorted(played, key=lambda one: one.episode)
-    return {red: [one for one in by_number if one.variant == red] for red in RED_AGENTS}
+    played = [trajectory for ended in play_episodes(envs, actor, specs) for trajectory in ended]
+    by_number = sorted(played, key=lambda trajectory: trajectory.episode)
+    return {
+        red: [trajectory for trajectory in by_number if trajectory.variant == red]
+        for red in RED_AGENTS
+    }
 
 
 def _actions(runs: Sequence[Run], played: Mapping[str, list[Played]]) -> Section:
@@ -175,7 +178,7 @@ def _actions(runs: Sequence[Run], played: Mapping[str, list[Played]]) -> Section
         if not of_run:
             body += f"<h3>{escaped(run.name)}</h3><p>No checkpoint that could be played.</p>"
             continue
-        labels = [one.label for one in of_run]
+        labels = [checkpoint.label for checkpoint in of_run]
         charts = "".join(
             chart(
                 shares_figure(labels, _shares(of_run, red), across=True),
@@ -194,21 +197,24 @@ def _actions(runs: Sequence[Run], played: Mapping[str, list[Played]]) -> Section
 def _shares(played: Sequence[Played], red_agent: str) -> dict[str, list[float]]:
     return {
         kind: [
-            sum(n for name, n in one.uses(red_agent).items() if name.startswith(kind)) / STEPS
-            for one in played
+            sum(n for name, n in checkpoint.uses(red_agent).items() if name.startswith(kind))
+            / STEPS
+            for checkpoint in played
         ]
         for kind in KINDS
     }
 
 
 def _uses_table(played: Sequence[Played], red_agent: str) -> str:
-    uses = [one.uses(red_agent) for one in played]
-    names = dict.fromkeys(name for one in uses for name in one)
+    uses = [checkpoint.uses(red_agent) for checkpoint in played]
+    names = dict.fromkeys(name for by_name in uses for name in by_name)
     most = sorted(names, key=lambda name: -uses[-1].get(name, 0.0))
-    rows = [[escaped(name), *(number(one.get(name, 0.0), 2) for one in uses)] for name in most]
+    rows = [
+        [escaped(name), *(number(by_name.get(name, 0.0), 2) for by_name in uses)] for name in most
+    ]
     label = f"Uses in an episode against {red_agent}"
     return f"<h4>{label}</h4>" + table(
-        ("Action", *(one.label for one in played)), rows, label, "tall"
+        ("Action", *(checkpoint.label for checkpoint in played)), rows, label, "tall"
     )
 
 
@@ -231,13 +237,13 @@ def _replays(
             row = [f"{escaped(run.name)}, {' or '.join(red_agents)}"]
             for which, (red_agent, episode) in _notable(best, red_agents).items():
                 name = f"{beginnings[run.name]}-{red_agent}-{which}.html"
-                one = record_episode(blue, red_agent, STEPS, SEED, episode)
+                recording = record_episode(blue, red_agent, STEPS, SEED, episode)
                 make_folder(further)
-                compared = compare_with_cyborg(one, networks=False)
-                write_text(further / name, replay_page([one], [compared]))
+                compared = compare_with_cyborg(recording, networks=False)
+                write_text(further / name, replay_page([recording], [compared]))
                 link = quote(os.fsencode(f"{further.name}/{name}"))
                 whose = f"{red_agent}, " if len(red_agents) > 1 else ""
-                text = f"{number(one.episode_return)} ({whose}episode {episode})"
+                text = f"{number(recording.episode_return)} ({whose}episode {episode})"
                 row.append(f'<a href="{link}">{text}</a>')
             rows.append(row)
     if not rows:
@@ -276,5 +282,5 @@ def _notable(played: Played, red_agents: Sequence[str]) -> dict[str, tuple[str, 
         for red_agent in red_agents
         for episode, trajectory in enumerate(played.trajectories[red_agent])
     }
-    order = sorted(returns, key=lambda one: -returns[one])
+    order = sorted(returns, key=lambda key: -returns[key])
     return {"best": order[0], "median": order[len(order) // 2], "worst": order[-1]}

@@ -154,11 +154,7 @@ class Cage2Scoring:
         settings: Settings,
         *,
         name: str,
-        episodes: int,
-        seed: int,
-        n_workers: int | None,
-        worker_timeout: float,
-        quiet: bool,
+        **played: Any,
     ) -> Cage2Scores:
         """Play all cells, and write the result file that the settings ask for, if any.
 
@@ -177,15 +173,11 @@ class Cage2Scoring:
             blue, technique = on_the_bits(actor, environment, name), "PPOAgent"
         cells = evaluate_actor(
             blue,
-            episodes=episodes,
-            seed=seed,
             simulator=settings.played_on,
-            n_workers=n_workers,
             horizons=settings.max_steps,
             red_agents=settings.red_agent,
             name=name,
-            quiet=quiet,
-            worker_timeout=worker_timeout,
+            **played,
         )
         if settings.output_dir is not None:
             path = settings.output_dir / f"{datetime.now():%Y%m%d_%H%M%S}_{technique}.txt"

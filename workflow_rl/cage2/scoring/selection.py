@@ -7,7 +7,6 @@ evaluation.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.cage.tournament import tournament
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.leaderboard import champion_score
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
-from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.intervals import Mean, mean_of
 
 if TYPE_CHECKING:
@@ -106,32 +105,26 @@ def rank_candidates(
     quiet: bool = True,
     actions: str | None = None,
 ) -> list[Candidate]:
-    """Return the candidates, best first.
+    """Return the candidates, best first: see `tournament`.
 
-    In every round, the remaining candidates play more episodes against each attacker, and the
-    better third goes on. actions: the action set of play, if it differs from that of training; it
-    must be of the same size. Raises CheckpointError.
+    rounds: episodes against each attacker. actions: the action set of play, if it differs from that
+    of training; it must be of the same size. Raises CheckpointError.
     """
     from workflow_rl.runs.checkpoint import load_checkpoint
     from workflow_rl.runs.saved_agent import policy_of
 
-    left, out = list(paths), list[Candidate]()
-    for number, episodes in enumerate(rounds):
-        ranked = []
-        work = f"choosing the best agent, {episodes} episodes each"
-        with Progress(quiet, len(left), "agent", desc=work) as progress:
-            for path in left:
-                checkpoint = load_checkpoint(path)
-                environment = _cage2(checkpoint, path)
-                if actions is not None:
-                    environment = dataclasses.replace(environment, actions=actions)
-                scored = score(policy_of(checkpoint, path), environment, episodes)
-                ranked.append(Candidate(path, episodes, scored))
-                progress.update()
-        ranked.sort(key=lambda candidate: -candidate.score.mean)
-        n_left = 0 if number == len(rounds) - 1 else math.ceil(len(ranked) / 3)
-        left, out = [candidate.path for candidate in ranked[:n_left]], ranked[n_left:] + out
-    return out
+    found = dict[Path, Candidate]()
+
+    def mean_score(path: Path, episodes: int) -> float:
+        checkpoint = load_checkpoint(path)
+        environment = _cage2(checkpoint, path)
+        if actions is not None:
+            environment = dataclasses.replace(environment, actions=actions)
+        scored = score(policy_of(checkpoint, path), environment, episodes)
+        found[path] = Candidate(path, episodes, scored)
+        return scored.mean
+
+    return [found[path] for path in tournament(paths, rounds, mean_score, quiet)]
 
 
 def _cage2(checkpoint: Checkpoint, path: Path) -> Cage2:

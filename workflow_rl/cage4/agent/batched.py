@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage4.agent import champion_network as net
 from workflow_rl.cage4.agent.champion import FIRST_ACTION
-from workflow_rl.cage4.agent.champion_network import HIDDEN, POOLED
 from workflow_rl.cage4.agent.memory import (
     N_AGENTS,
     N_CONTEXT,
@@ -87,36 +87,37 @@ def add_product(x: Any, matrix: Any, out: Any) -> None:
 
 @compiled
 def forward(w: Any, hosts: Any, context: Any, options: Any, first: Any, out: Any) -> None:
-    """`network.logits`, of the options alone. first: `[h, HIDDEN]`, working space."""
+    """`champion_network.logits`, of the options alone. first: `[h, HIDDEN]`, working space."""
     n = len(hosts)
-    base, mixed, waiting = w[2].copy(), w[6].copy(), w[11].copy()
-    pool, row = np.zeros(2 * HIDDEN, np.float32), np.zeros(HIDDEN, np.float32)
-    add_product(context, w[1], base)
+    base, mixed = w[net.HOST_BIAS].copy(), w[net.MIXED_BIAS].copy()
+    waiting = w[net.WAIT_BIAS].copy()
+    pool, row = np.zeros(2 * net.HIDDEN, np.float32), np.zeros(net.HIDDEN, np.float32)
+    add_product(context, w[net.HOST_CONTEXT], base)
     for i in range(n):
         first[i] = 0
         if hosts[i, 0] > 0:
             first[i] = base
-            add_product(hosts[i], w[0], first[i])
-            for j in range(HIDDEN):
+            add_product(hosts[i], w[net.HOST], first[i])
+            for j in range(net.HIDDEN):
                 first[i, j] = max(first[i, j], np.float32(0))
-                pool[j] += first[i, j] / np.float32(POOLED)
-                pool[HIDDEN + j] = max(pool[HIDDEN + j], first[i, j])
-    add_product(context, w[5], mixed)
-    add_product(pool, w[4], mixed)
-    add_product(context, w[10], waiting)
-    add_product(pool, w[9], waiting)
+                pool[j] += first[i, j] / np.float32(net.POOLED)
+                pool[net.HIDDEN + j] = max(pool[net.HIDDEN + j], first[i, j])
+    add_product(context, w[net.MIXED_CONTEXT], mixed)
+    add_product(pool, w[net.MIXED_POOL], mixed)
+    add_product(context, w[net.WAIT_CONTEXT], waiting)
+    add_product(pool, w[net.WAIT], waiting)
     out[0] = 0
-    for j in range(HIDDEN):
-        out[0] += max(waiting[j], np.float32(0)) * w[12][j, 0]
+    for j in range(net.HIDDEN):
+        out[0] += max(waiting[j], np.float32(0)) * w[net.WAIT_OUT][j, 0]
     for i in range(n):
         if options[1 + i] or options[1 + n + i]:
             row[:] = mixed
-            add_product(first[i], w[3], row)
-            out[1 + i], out[1 + n + i] = w[8][0], w[8][1]
-            for j in range(HIDDEN):
+            add_product(first[i], w[net.MIXED], row)
+            out[1 + i], out[1 + n + i] = w[net.ACT_BIAS][0], w[net.ACT_BIAS][1]
+            for j in range(net.HIDDEN):
                 value = max(row[j], np.float32(0))
-                out[1 + i] += value * w[7][j, 0]
-                out[1 + n + i] += value * w[7][j, 1]
+                out[1 + i] += value * w[net.ACT][j, 0]
+                out[1 + n + i] += value * w[net.ACT][j, 1]
 
 
 @compiled
@@ -175,7 +176,7 @@ def decide(
     `rooms`, two Decisions, keep; negative keeps no decisions.
     """
     hosts = np.zeros((MOST_HOSTS, N_FEATURES), np.float32)
-    first = np.zeros((MOST_HOSTS, HIDDEN), np.float32)
+    first = np.zeros((MOST_HOSTS, net.HIDDEN), np.float32)
     context, out = np.zeros(N_CONTEXT, np.float32), np.zeros(1 + 2 * MOST_HOSTS, np.float32)
     found = np.zeros(1 + 2 * MOST_HOSTS, np.bool_)
     for i in range(len(memories)):

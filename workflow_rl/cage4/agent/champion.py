@@ -56,8 +56,8 @@ def save_weights(file: Path | IO[bytes], weights: TeamWeights) -> None:
     """Write what `load_weights` reads."""
     arrays: dict[str, Any] = {
         f"{network}_{name}": array.astype(np.float16)
-        for network, own in zip(NETWORKS, weights, strict=True)
-        for name, array in zip(SHAPES, own, strict=True)
+        for network, arrays in zip(NETWORKS, weights, strict=True)
+        for name, array in zip(SHAPES, arrays, strict=True)
     }
     np.savez(file, **arrays)
 

@@ -26,6 +26,8 @@ SHAPES = {
     "wait_out": (HIDDEN, 1),
 }
 """In the order in which `logits` takes them."""
+HOST, HOST_CONTEXT, HOST_BIAS, MIXED, MIXED_POOL, MIXED_CONTEXT, MIXED_BIAS = range(7)
+ACT, ACT_BIAS, WAIT, WAIT_CONTEXT, WAIT_BIAS, WAIT_OUT = range(7, 13)
 Weights: TypeAlias = tuple[NDArray[np.float32], ...]
 POOLED = 8
 

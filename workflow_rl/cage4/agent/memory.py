@@ -11,30 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage4.scenario4 import (
-    AGENT_ZONES,
-    AGENTS,
-    COUNTED_STEPS,
-    DECISIVE_PHASES,
-    DURATIONS,
-    FAILED_WORK,
-    FIRST_ZONE_OF_AGENT,
-    HOSTS_OF_A_ZONE,
-    IMPACT_COST,
-    MAX_STEPS,
-    N_SERVERS,
-    N_ZONES_OF_AGENT,
-    ON_HOSTS,
-    OWN_ZONES,
-    PHASE_STARTS,
-    PROCESSES,
-    REWARDS,
-    ZONES,
-)
+from workflow_rl.cage4 import scenario4
 
-N_AGENTS, N_OWN_ZONES, N_HOSTS = len(AGENTS), len(OWN_ZONES), HOSTS_OF_A_ZONE
-FIRST_ZONE, ZONE_COUNT = FIRST_ZONE_OF_AGENT, N_ZONES_OF_AGENT
-ANALYSES = ON_HOSTS["Analyse"]
+N_AGENTS, N_OWN_ZONES, N_HOSTS = (
+    len(scenario4.AGENTS),
+    len(scenario4.OWN_ZONES),
+    scenario4.HOSTS_OF_A_ZONE,
+)
+FIRST_ZONE, ZONE_COUNT = scenario4.FIRST_ZONE_OF_AGENT, scenario4.N_ZONES_OF_AGENT
+ANALYSES = scenario4.ON_HOSTS["Analyse"]
 
 SHELL, DOUBT, SCAN, SOURCE, RESTORED, REMOVED = range(6)
 FLAGS = (
@@ -66,10 +51,10 @@ MEMORY = np.dtype(
     align=True,
 )
 
-N_STEPS, END, RHYTHM = MAX_STEPS, COUNTED_STEPS, 4
+N_STEPS, END, RHYTHM = scenario4.MAX_STEPS, scenario4.COUNTED_STEPS, 4
 LAST_DECISION = END - 8
-BUSY_RESTORE, BUSY_REMOVE = DURATIONS["Restore"], DURATIONS["Remove"]
-_FIRST_ZONES = [ZONES.index(zones[0]) for zones in AGENT_ZONES]
+BUSY_RESTORE, BUSY_REMOVE = scenario4.DURATIONS["Restore"], scenario4.DURATIONS["Remove"]
+_FIRST_ZONES = [scenario4.ZONES.index(zones[0]) for zones in scenario4.AGENT_ZONES]
 DEAR = 10
 
 
@@ -77,16 +62,16 @@ def _clock() -> Any:
     """Return what an agent knows from the step's number alone, `[501, 5, 10]`."""
     table = np.zeros((N_STEPS + 1, N_AGENTS, 10), np.float32)
     for step in range(N_STEPS + 1):
-        phase = sum(step >= start for start in PHASE_STARTS) - 1
-        left = max(0, END - step)
+        phase = sum(step >= start for start in scenario4.PHASE_STARTS) - 1
+        remaining = max(0, END - step)
         for agent in range(N_AGENTS):
-            rewards = REWARDS[phase][_FIRST_ZONES[agent]]
-            work, impact = -rewards[FAILED_WORK], -rewards[IMPACT_COST]
-            row = [work / DEAR, impact / DEAR, left / N_STEPS]
-            row += [np.exp(-left / 10), np.exp(-left / 60), float(work == DEAR)]
+            rewards = scenario4.REWARDS[phase][_FIRST_ZONES[agent]]
+            work, impact = -rewards[scenario4.FAILED_WORK], -rewards[scenario4.IMPACT_COST]
+            row = [work / DEAR, impact / DEAR, remaining / N_STEPS]
+            row += [np.exp(-remaining / 10), np.exp(-remaining / 60), float(work == DEAR)]
             for later in (1, 2):
-                wait = PHASE_STARTS[later] - step
-                comes = wait > 0 and (_FIRST_ZONES[agent], later) in DECISIVE_PHASES
+                wait = scenario4.PHASE_STARTS[later] - step
+                comes = wait > 0 and (_FIRST_ZONES[agent], later) in scenario4.DECISIVE_PHASES
                 row += [np.exp(-wait / 15), np.exp(-wait / 60)] if comes else [0.0, 0.0]
             table[step, agent] = row
     return table
@@ -97,7 +82,11 @@ LEAD = 30
 """Steps before an agent's dear phase in which the agent must restore suspects."""
 DECISIVE_FROM = np.array(
     [
-        sum(PHASE_STARTS[phase] for zone, phase in DECISIVE_PHASES if zone == first_zone)
+        sum(
+            scenario4.PHASE_STARTS[phase]
+            for zone, phase in scenario4.DECISIVE_PHASES
+            if zone == first_zone
+        )
         for first_zone in _FIRST_ZONES
     ]
 )
@@ -125,7 +114,7 @@ def begin(m: Any, mask: Any) -> None:
     for zone in range(N_OWN_ZONES):
         for host in range(N_HOSTS):
             m.exists[zone, host] = mask[ANALYSES[zone, host]]
-            m.may_be_first[zone, host] = m.exists[zone, host] and host >= N_SERVERS
+            m.may_be_first[zone, host] = m.exists[zone, host] and host >= scenario4.N_SERVERS
 
 
 def read_observations(m: Any, obs: Any) -> None:
@@ -151,7 +140,7 @@ def finish(m: Any, agent: int) -> None:
         for flags in (m.had_shell, m.had_doubt, m.source, m.scanned, m.removed, m.may_be_first):
             flags[zone, host] = 0
         m.n_attacks[zone, host] = 0
-        m.may_return[zone, host] = host >= N_SERVERS
+        m.may_return[zone, host] = host >= scenario4.N_SERVERS
         m.n_restores[agent] += 1
         m.last[RESTORED, zone, host] = m.step
     else:
@@ -165,11 +154,11 @@ def read_zones(m: Any, agent: int, obs: Any) -> None:
     is_attacked = False
     for zone in range(first, first + n):
         for host in range(N_HOSTS):
-            at = PROCESSES[zone, host]
+            at = scenario4.PROCESSES[zone, host]
             is_attacked |= obs[at] > 0 and obs[at + N_HOSTS] > 0
     for zone in range(first, first + n):
         for host in range(N_HOSTS):
-            at = PROCESSES[zone, host]
+            at = scenario4.PROCESSES[zone, host]
             if obs[at] > 0 or obs[at + N_HOSTS] > 0:
                 m.is_due[agent] = True
                 read_host(m, agent, zone, host, obs[at] > 0, obs[at + N_HOSTS] > 0, is_attacked)
@@ -179,7 +168,7 @@ def read_host(
     m: Any, agent: int, zone: int, host: int, process: bool, connection: bool, is_attacked: bool
 ) -> None:
     """Read the events of a host. What they say: see `belief`."""
-    is_user, now = host >= N_SERVERS, m.step
+    is_user, now = host >= scenario4.N_SERVERS, m.step
     if process and (connection or not is_user):
         m.shell[zone, host] = 1
         m.had_shell[zone, host] = 1
@@ -234,7 +223,7 @@ def find_options(m: Any, agent: int, options: Any) -> bool:
     an episode, but so seldom that learning alone forgets it.
     """
     n = ZONE_COUNT[agent] * N_HOSTS
-    left = DECISIVE_FROM[agent] - (m.step - 1)
+    wait = DECISIVE_FROM[agent] - (m.step - 1)
     must_restore = False
     options[:] = False
     options[0] = True
@@ -256,7 +245,7 @@ def find_options(m: Any, agent: int, options: Any) -> bool:
         options[1 + i] = may_remove
         options[1 + n + i] = may_restore
         found |= may_restore != 0
-        must_restore |= 0 < left <= LEAD and is_suspect(m, agent, zone, host)
+        must_restore |= 0 < wait <= LEAD and is_suspect(m, agent, zone, host)
     if must_restore:
         options[: 1 + n] = False
         for i in range(n):
@@ -269,7 +258,7 @@ def is_suspect(m: Any, agent: int, zone: int, host: int) -> bool:
     """Return whether red may be root on a user's host, or become root there, without an event."""
     is_active = m.first_activity[agent] != LONG_AGO
     long_restored = m.step - 1 - m.last[RESTORED, zone, host] > LEAD + BUSY_RESTORE + RHYTHM
-    return host >= N_SERVERS and (
+    return host >= scenario4.N_SERVERS and (
         (is_active and m.may_be_first[zone, host] != 0)
         or m.had_doubt[zone, host] != 0
         or (m.may_return[zone, host] != 0 and long_restored)
@@ -286,7 +275,7 @@ def describe(m: Any, agent: int, hosts: Any, context: Any) -> None:
         for host in range(N_HOSTS):
             if m.exists[zone, host]:
                 n_exist += 1
-                n_users += host >= N_SERVERS
+                n_users += host >= scenario4.N_SERVERS
                 n_first += m.may_be_first[zone, host]
                 n_return += m.may_return[zone, host]
                 n_shells += m.shell[zone, host]
@@ -311,7 +300,7 @@ def describe(m: Any, agent: int, hosts: Any, context: Any) -> None:
         min(n_return, 10) / 10,
         1.0 * (n_first <= 1),
         n_exist / (N_HOSTS * n),
-        n_users / ((N_HOSTS - N_SERVERS) * n),
+        n_users / ((N_HOSTS - scenario4.N_SERVERS) * n),
         min(n_shells, 5) / 3,
         min(n_sources, 5) / 3,
         min(n_doubts, 5) / 3,
@@ -329,7 +318,7 @@ def describe_host(
 ) -> None:
     """Write the features of a host, `[F]`. Those of a host that does not exist are zeros."""
     row[0] = 1
-    row[1] = host < N_SERVERS
+    row[1] = host < scenario4.N_SERVERS
     row[2] = m.shell[zone, host]
     row[3] = m.had_shell[zone, host]
     row[4] = m.doubt[zone, host]

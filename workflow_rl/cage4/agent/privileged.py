@@ -8,20 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.actions import IMPACT, REMOVE, RESTORE
 from workflow_rl.cage4.compiled.jit import agent_entry_point, compiled
-from workflow_rl.cage4.compiled.network import (
-    ABSTRACT,
-    BLUE_OF_ZONE,
-    FIRST_SERVER,
-    N_BLUE,
-    N_RED,
-    NOBODY,
-    PLACE,
-    REWARDS,
-    ROOT,
-    ZONE,
-)
 from workflow_rl.cage4.compiled.red_tables import HAS_SESSION
 from workflow_rl.cage4.scenario4 import FAILED_WORK, IMPACT_COST
 
@@ -39,15 +28,15 @@ def look(states: Any, restores: Any, seen: Any, rewards: Any) -> None:
     for i in range(len(states)):
         s = states[i]
         seen[i] = 0
-        for agent in range(N_BLUE):
+        for agent in range(network.N_BLUE):
             rewards[i, agent] = -1.0 * restores[i, agent]
         look_at_greens(s, seen[i], rewards[i])
-        for red in range(N_RED):
-            zone = ZONE[s.red_target[red]]
-            blue = BLUE_OF_ZONE[zone]
-            if s.red_done[red] == IMPACT and s.n_sessions[red] > 0 and blue != NOBODY:
-                rewards[i, blue] += REWARDS[s.phase, zone, IMPACT_COST]
-        for blue in range(N_BLUE):
+        for red in range(network.N_RED):
+            zone = network.ZONE[s.red_target[red]]
+            blue = network.BLUE_OF_ZONE[zone]
+            if s.red_done[red] == IMPACT and s.n_sessions[red] > 0 and blue != network.NOBODY:
+                rewards[i, blue] += network.REWARDS[s.phase, zone, IMPACT_COST]
+        for blue in range(network.N_BLUE):
             look_at_red(s, blue, blue + 1, seen[i, blue])
 
 
@@ -56,8 +45,8 @@ def look_at_greens(s: Any, seen: Any, rewards: Any) -> None:
     """Add up how much of the greens' work fails, and what that costs."""
     for i in range(s.n_greens):
         host = s.green_host[i]
-        blue = BLUE_OF_ZONE[ZONE[host]]
-        if blue == NOBODY:
+        blue = network.BLUE_OF_ZONE[network.ZONE[host]]
+        if blue == network.NOBODY:
             continue
         n, lost = 0, 0.0
         for k in range(s.n_services[host]):
@@ -65,7 +54,7 @@ def look_at_greens(s: Any, seen: Any, rewards: Any) -> None:
                 n += 1
                 lost += 1 - s.reliability[host, k] / FULL
         share = lost / n if n > 0 else 1.0
-        cost = share * GREEN_WORK * REWARDS[s.phase, ZONE[host], FAILED_WORK]
+        cost = share * GREEN_WORK * network.REWARDS[s.phase, network.ZONE[host], FAILED_WORK]
         rewards[blue] += cost
         seen[blue, 0] += share
         seen[blue, 1] += cost
@@ -79,8 +68,8 @@ def look_at_red(s: Any, blue: int, red: int, seen: Any) -> None:
     for i in range(s.n_sessions[red]):
         session = s.sessions[red, i]
         host = session.host
-        is_server, state = PLACE[host] >= FIRST_SERVER, s.host_state[red, host]
-        is_root, is_abstract = session.user == ROOT, session.type == ABSTRACT
+        is_server, state = network.PLACE[host] >= network.FIRST_SERVER, s.host_state[red, host]
+        is_root, is_abstract = session.user == network.ROOT, session.type == network.ABSTRACT
         n_abstract += is_abstract
         kind = 6
         if is_root:
@@ -91,8 +80,10 @@ def look_at_red(s: Any, blue: int, red: int, seen: Any) -> None:
             kind = 5
         seen[kind + 4 * is_server] += 1
         if is_root:
-            seen[11] -= REWARDS[s.phase, ZONE[host], FAILED_WORK] * (not is_server) / 3
-            seen[12] -= REWARDS[s.phase, ZONE[host], IMPACT_COST] / 3
+            seen[11] -= (
+                network.REWARDS[s.phase, network.ZONE[host], FAILED_WORK] * (not is_server) / 3
+            )
+            seen[12] -= network.REWARDS[s.phase, network.ZONE[host], IMPACT_COST] / 3
         if s.blue_ticks[blue] > 0 and s.blue_target[blue] == host:
             ends = s.blue_kind[blue] == RESTORE or (s.blue_kind[blue] == REMOVE and not is_root)
             seen[13 + (not is_root)] += ends

@@ -8,19 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.belief import NEVER, Belief, Bits
-from workflow_rl.cage4.scenario4 import (
-    AGENTS,
-    COUNTED_STEPS,
-    DECISIVE_PHASES,
-    DURATIONS,
-    FIRST_OF_KIND,
-    HOSTS_OF_A_ZONE,
-    MAX_STEPS,
-    OWN_ZONES,
-    PHASE_STARTS,
-    SLEEP_ACTIONS,
-)
 
 
 class Rules(NamedTuple):
@@ -57,13 +46,13 @@ class BatchedRuleTeam:
     def reset(self, masks: Bits) -> None:
         """Begin N episodes. masks: bool `[N, 570]`."""
         self.belief = Belief(masks)
-        self._busy = np.zeros((len(masks), len(AGENTS)), np.int64)
+        self._busy = np.zeros((len(masks), len(scenario4.AGENTS)), np.int64)
 
     def act(self, observations: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return actions `[N, 5]`. observations: `[N, 578]`, the five one after the other."""
         self.belief.update(observations)
         urgency = self._urgency()
-        actions = np.tile(np.array(SLEEP_ACTIONS), (len(urgency), 1))
+        actions = np.tile(np.array(scenario4.SLEEP_ACTIONS), (len(urgency), 1))
         for agent, zones in enumerate(_ZONES_OF):
             score = urgency[:, zones].reshape(len(urgency), -1)
             chosen = score.argmax(1)
@@ -84,21 +73,21 @@ class BatchedRuleTeam:
             ("Restore", wanted > _REMOVE, self.belief.restore),
             ("Remove", wanted == _REMOVE, self.belief.remove),
         ):
-            actions[is_wanted, agent] = FIRST_OF_KIND[kind][agent] + chosen[is_wanted]
-            self._busy[is_wanted, agent] = DURATIONS[kind] - 1
+            actions[is_wanted, agent] = scenario4.FIRST_OF_KIND[kind][agent] + chosen[is_wanted]
+            self._busy[is_wanted, agent] = scenario4.DURATIONS[kind] - 1
             for i, zone in enumerate(_ZONES_OF[agent]):
-                episodes = np.flatnonzero(is_wanted & (chosen // HOSTS_OF_A_ZONE == i))
-                note(episodes, zone, chosen[episodes] % HOSTS_OF_A_ZONE)
+                episodes = np.flatnonzero(is_wanted & (chosen // scenario4.HOSTS_OF_A_ZONE == i))
+                note(episodes, zone, chosen[episodes] % scenario4.HOSTS_OF_A_ZONE)
 
     def _urgency(self) -> NDArray[np.int64]:
         """Return `[N, 7, 16]`: what is most urgent on each host, 0 for nothing."""
         belief, rules, step = self.belief, self._rules, self.belief.step - 1
-        if step >= COUNTED_STEPS - rules.last:
+        if step >= scenario4.COUNTED_STEPS - rules.last:
             return np.zeros(belief.exists.shape, np.int64)
         surely = belief.exploited.copy()
         waited = np.where(belief.first_activity == NEVER, 0, step - belief.first_activity)
         is_ripe = (waited > 0) & ((waited >= rules.patience) | (belief.n_possible <= rules.few))
-        for zone, phase in DECISIVE_PHASES:
+        for zone, phase in scenario4.DECISIVE_PHASES:
             if _PHASES[phase] - rules.lead <= step < _PHASES[phase + 1]:
                 is_ripe[:, zone] |= waited[:, zone] > 0
                 if rules.restores_doubtful:
@@ -111,10 +100,10 @@ class BatchedRuleTeam:
 
 
 _REMOVE, _SOURCE, _FOOTHOLD, _EXPLOITED = 1, 2, 3, 4
-_PHASES = (*PHASE_STARTS, MAX_STEPS)
+_PHASES = (*scenario4.PHASE_STARTS, scenario4.MAX_STEPS)
 _ZONES_OF = [
-    [zone for zone, (owner, _) in enumerate(OWN_ZONES) if owner == agent]
-    for agent in range(len(AGENTS))
+    [zone for zone, (owner, _) in enumerate(scenario4.OWN_ZONES) if owner == agent]
+    for agent in range(len(scenario4.AGENTS))
 ]
 
 

@@ -9,21 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.champion import ChampionTeam, load_weights, made_at
 from workflow_rl.cage4.agent.rules import RuleTeam
-from workflow_rl.cage4.scenario4 import (
-    ACTIONS,
-    AGENT_HOSTS,
-    AGENT_ZONES,
-    AGENTS,
-    BITS_ABOUT_ZONES,
-    BITS_OF_A_ZONE,
-    DURATIONS,
-    FIRST_OF_KIND,
-    HOSTS_OF_A_ZONE,
-    MESSAGE_BITS,
-    SLEEP_ACTIONS,
-)
 
 SHORTEST_BURST, LONGEST_BURST = 3, 30
 
@@ -47,7 +35,7 @@ class SleepingTeam:
         pass
 
     def act(self, observations: Any) -> tuple[list[int], None]:
-        return list(SLEEP_ACTIONS), None
+        return list(scenario4.SLEEP_ACTIONS), None
 
 
 class RandomTeam:
@@ -62,7 +50,7 @@ class RandomTeam:
     def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
         self._generator = np.random.default_rng([seed, 4])
         self._options = []
-        for actions, mask in zip(ACTIONS, masks, strict=True):
+        for actions, mask in zip(scenario4.ACTIONS, masks, strict=True):
             options = [
                 i
                 for i, action in enumerate(actions)
@@ -73,7 +61,7 @@ class RandomTeam:
     def act(self, observations: Any) -> tuple[list[int], NDArray[np.bool_]]:
         draw = self._generator.integers
         actions = [options[draw(len(options))] for options in self._options]
-        return actions, draw(0, 2, (len(AGENTS), MESSAGE_BITS)).astype(np.bool_)
+        return actions, draw(0, 2, (len(scenario4.AGENTS), scenario4.MESSAGE_BITS)).astype(np.bool_)
 
 
 class BurstTeam(RandomTeam):
@@ -81,12 +69,12 @@ class BurstTeam(RandomTeam):
 
     def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
         super().reset(masks, seed)
-        self._last = list(SLEEP_ACTIONS)
-        self._steps_left = [0] * len(AGENTS)
+        self._last = list(scenario4.SLEEP_ACTIONS)
+        self._steps_left = [0] * len(scenario4.AGENTS)
 
     def act(self, observations: Any) -> tuple[list[int], NDArray[np.bool_]]:
         drawn, messages = super().act(observations)
-        for agent in range(len(AGENTS)):
+        for agent in range(len(scenario4.AGENTS)):
             if self._steps_left[agent] == 0:
                 self._last[agent] = drawn[agent]
                 burst = self._generator.integers(SHORTEST_BURST, LONGEST_BURST, endpoint=True)
@@ -115,16 +103,22 @@ class RestoringTeam:
         self._in_turn_after = in_turn_after
 
     def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
-        self._steps_since_event = [np.full(len(hosts), self._memory) for hosts in AGENT_HOSTS]
-        self._steps_since_restore = [np.zeros(len(hosts), np.int64) for hosts in AGENT_HOSTS]
+        self._steps_since_event = [
+            np.full(len(hosts), self._memory) for hosts in scenario4.AGENT_HOSTS
+        ]
+        self._steps_since_restore = [
+            np.zeros(len(hosts), np.int64) for hosts in scenario4.AGENT_HOSTS
+        ]
         self._is_user_host = [
             np.array(["user" in host for host in hosts]) & mask[first : first + len(hosts)]
-            for hosts, mask, first in zip(AGENT_HOSTS, masks, FIRST_OF_KIND["Restore"], strict=True)
+            for hosts, mask, first in zip(
+                scenario4.AGENT_HOSTS, masks, scenario4.FIRST_OF_KIND["Restore"], strict=True
+            )
         ]
-        self._busy_steps = [0] * len(AGENTS)
+        self._busy_steps = [0] * len(scenario4.AGENTS)
 
     def act(self, observations: Sequence[NDArray[np.int64]]) -> tuple[list[int], None]:
-        actions = list(SLEEP_ACTIONS)
+        actions = list(scenario4.SLEEP_ACTIONS)
         for agent, observation in enumerate(observations):
             seen = _hosts_with_events(agent, observation, self._on_connections)
             self._steps_since_event[agent] += 1
@@ -135,10 +129,10 @@ class RestoringTeam:
                 continue
             host = self._host_to_restore(agent)
             if host is not None:
-                actions[agent] = int(FIRST_OF_KIND["Restore"][agent]) + host
+                actions[agent] = int(scenario4.FIRST_OF_KIND["Restore"][agent]) + host
                 self._steps_since_event[agent][host] = self._memory
                 self._steps_since_restore[agent][host] = 0
-                self._busy_steps[agent] = DURATIONS["Restore"] - 1
+                self._busy_steps[agent] = scenario4.DURATIONS["Restore"] - 1
         return actions, None
 
     def _host_to_restore(self, agent: int) -> int | None:
@@ -156,9 +150,11 @@ def _hosts_with_events(
     agent: int, observation: NDArray[np.int64], on_connections: bool
 ) -> NDArray[np.bool_]:
     """Return `[16]` or `[48]`: which of AGENT_HOSTS have an event in the observation."""
-    n_zones = len(AGENT_ZONES[agent])
-    zones = observation[1 : 1 + n_zones * BITS_OF_A_ZONE].reshape(n_zones, BITS_OF_A_ZONE)
-    events = zones[:, BITS_ABOUT_ZONES:].reshape(n_zones, 2, HOSTS_OF_A_ZONE)
+    n_zones = len(scenario4.AGENT_ZONES[agent])
+    zones = observation[1 : 1 + n_zones * scenario4.BITS_OF_A_ZONE].reshape(
+        n_zones, scenario4.BITS_OF_A_ZONE
+    )
+    events = zones[:, scenario4.BITS_ABOUT_ZONES :].reshape(n_zones, 2, scenario4.HOSTS_OF_A_ZONE)
     seen = events.any(axis=1) if on_connections else events[:, 0] > 0
     return seen.ravel()
 

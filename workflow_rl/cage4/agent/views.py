@@ -13,36 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF, TeamLayout
+from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.belief import Belief, Bits
 from workflow_rl.cage4.agent.messages import N_WORDS, alerts, spoken
-from workflow_rl.cage4.scenario4 import (
-    ACTIONS,
-    AGENT_ZONES,
-    AGENTS,
-    BITS_OF_A_ZONE,
-    DURATIONS,
-    FIRST_ACTION,
-    FIRST_OBS,
-    FIRST_OF_KIND,
-    FIRST_ZONE_OF_AGENT,
-    HOSTS_OF_A_ZONE,
-    MAX_STEPS,
-    MESSAGE_BITS,
-    MISSION_PHASES,
-    N_ACTIONS,
-    N_MASKS,
-    N_ZONES_OF_AGENT,
-    OBS_SIZES,
-    ON_HOSTS,
-    PROCESSES,
-    SLEEP_ACTIONS,
-    SORTED_ZONES,
-)
 
 OBSERVATIONS = ("flat", "belief")
 REPAIR = frozenset({"Sleep", "Remove", "Restore"})
 ACTION_SETS = {
-    "all": frozenset(DURATIONS),
+    "all": frozenset(scenario4.DURATIONS),
     "repair": REPAIR,
     "suspects": REPAIR,
 }
@@ -53,12 +31,16 @@ Shown = NDArray[np.int8]
 Joint = NDArray[np.int64]
 N_SEEN = 20
 """Numbers of the true state that a critic sees of each agent's zones: see `privileged`."""
-_HEARD = (len(AGENTS) - 1) * MESSAGE_BITS
-_ALL_KINDS = np.array([action.kind for actions in ACTIONS for action in actions])
-SLEEP = np.array(SLEEP_ACTIONS)
-_CLOCK_SIZE = len(MISSION_PHASES) + 2
-_N_CONCLUSIONS = Belief(np.zeros((1, N_MASKS), np.bool_)).features().shape[-1]
-_BELIEF_ZONE_SIZE = BITS_OF_A_ZONE - len(SORTED_ZONES) + HOSTS_OF_A_ZONE * _N_CONCLUSIONS
+_HEARD = (len(scenario4.AGENTS) - 1) * scenario4.MESSAGE_BITS
+_ALL_KINDS = np.array([action.kind for actions in scenario4.ACTIONS for action in actions])
+SLEEP = np.array(scenario4.SLEEP_ACTIONS)
+_CLOCK_SIZE = len(scenario4.MISSION_PHASES) + 2
+_N_CONCLUSIONS = Belief(np.zeros((1, scenario4.N_MASKS), np.bool_)).features().shape[-1]
+_BELIEF_ZONE_SIZE = (
+    scenario4.BITS_OF_A_ZONE
+    - len(scenario4.SORTED_ZONES)
+    + scenario4.HOSTS_OF_A_ZONE * _N_CONCLUSIONS
+)
 
 
 class View:
@@ -77,7 +59,7 @@ class View:
     @staticmethod
     def obs_sizes(listens: bool) -> tuple[int, ...]:
         """Return how many numbers each agent sees."""
-        return OBS_SIZES
+        return scenario4.OBS_SIZES
 
     def begin(self, envs: Sequence[int], obs: Shown, masks: Bits) -> NDArray[np.generic]:
         """Begin episodes in M envs: return what the team sees [M, D].
@@ -102,7 +84,7 @@ class View:
 
         obs: [M, 578], the last step's, which this method reads events of processes from.
         """
-        return obs[:, PROCESSES] > 0
+        return obs[:, scenario4.PROCESSES] > 0
 
 
 class BeliefView(View):
@@ -119,7 +101,9 @@ class BeliefView(View):
     @staticmethod
     def obs_sizes(listens: bool) -> tuple[int, ...]:
         heard = listens * _HEARD
-        return tuple(_CLOCK_SIZE + len(zones) * _BELIEF_ZONE_SIZE + heard for zones in AGENT_ZONES)
+        return tuple(
+            _CLOCK_SIZE + len(zones) * _BELIEF_ZONE_SIZE + heard for zones in scenario4.AGENT_ZONES
+        )
 
     def __init__(self, max_steps: int, listens: bool = False) -> None:
         super().__init__(max_steps, listens)
@@ -139,15 +123,15 @@ class BeliefView(View):
         return shown
 
     def suspects(self, envs: Sequence[int]) -> Bits:
-        possible = np.ones((len(envs), N_MASKS), np.bool_)
+        possible = np.ones((len(envs), scenario4.N_MASKS), np.bool_)
         for belief, rows in self._groups(envs):
             suspected = _attacked(belief) | (belief.first_foothold > 0)
-            possible[np.array(rows)[:, None, None], ON_HOSTS["Restore"]] = suspected
-            possible[np.array(rows)[:, None, None], ON_HOSTS["Remove"]] = belief.doubtful
+            possible[np.array(rows)[:, None, None], scenario4.ON_HOSTS["Restore"]] = suspected
+            possible[np.array(rows)[:, None, None], scenario4.ON_HOSTS["Remove"]] = belief.doubtful
         return possible
 
     def suspected(self, envs: Sequence[int], obs: Shown) -> Bits:
-        found = np.empty((len(envs), *PROCESSES.shape), np.bool_)
+        found = np.empty((len(envs), *scenario4.PROCESSES.shape), np.bool_)
         for belief, rows in self._groups(envs):
             found[rows] = _attacked(belief)
         return found
@@ -176,16 +160,16 @@ class BeliefView(View):
         phase = obs[:, 0]
         clock = np.zeros((len(obs), _CLOCK_SIZE), np.float32)
         clock[np.arange(len(obs)), phase] = 1
-        clock[:, -2] = step / MAX_STEPS
+        clock[:, -2] = step / scenario4.MAX_STEPS
         clock[:, -1] = 3 * step / self.max_steps - phase
         parts: list[NDArray[np.generic]] = []
-        for agent, zones in enumerate(AGENT_ZONES):
-            start = FIRST_OBS[agent] + 1
+        for agent, zones in enumerate(scenario4.AGENT_ZONES):
+            start = scenario4.FIRST_OBS[agent] + 1
             parts.append(clock)
             for i in range(len(zones)):
-                end = start + BITS_OF_A_ZONE
-                parts += [obs[:, start + len(SORTED_ZONES) : end]]
-                parts += [conclusions[:, FIRST_ZONE_OF_AGENT[agent] + i]]
+                end = start + scenario4.BITS_OF_A_ZONE
+                parts += [obs[:, start + len(scenario4.SORTED_ZONES) : end]]
+                parts += [conclusions[:, scenario4.FIRST_ZONE_OF_AGENT[agent] + i]]
                 start = end
             if self.listens:
                 parts.append(obs[:, start : start + _HEARD])
@@ -194,8 +178,8 @@ class BeliefView(View):
 
 def on_hosts(kind: str, taken: Joint) -> tuple[Bits, Joint]:
     """Return which actions [M, 5] are a Restore or a Remove, and the numbers of their hosts."""
-    host = taken - FIRST_OF_KIND[kind]
-    return (host >= 0) & (host < N_ZONES_OF_AGENT * HOSTS_OF_A_ZONE), host
+    host = taken - scenario4.FIRST_OF_KIND[kind]
+    return (host >= 0) & (host < scenario4.N_ZONES_OF_AGENT * scenario4.HOSTS_OF_A_ZONE), host
 
 
 def _attacked(belief: Belief) -> Bits:
@@ -209,8 +193,12 @@ def _note(belief: Belief, taken: Joint) -> None:
     for kind, note in (("Restore", belief.restore), ("Remove", belief.remove)):
         of_kind, host = on_hosts(kind, taken)
         for episode, agent in np.argwhere(of_kind).tolist():
-            zone, place = divmod(int(host[episode, agent]), HOSTS_OF_A_ZONE)
-            note(np.array([episode]), int(FIRST_ZONE_OF_AGENT[agent]) + zone, np.array([place]))
+            zone, place = divmod(int(host[episode, agent]), scenario4.HOSTS_OF_A_ZONE)
+            note(
+                np.array([episode]),
+                int(scenario4.FIRST_ZONE_OF_AGENT[agent]) + zone,
+                np.array([place]),
+            )
 
 
 def _part(belief: Belief, rows: list[int]) -> Belief:
@@ -234,12 +222,12 @@ def views_layout(observation: str, own_rewards: bool = False, messages: str = "n
     """
     n_words = N_WORDS if messages == "learned" else 1
     return TeamLayout(
-        AGENTS,
+        scenario4.AGENTS,
         VIEWS[observation].obs_sizes(messages != "none"),
-        tuple(n * n_words for n in N_ACTIONS),
+        tuple(n * n_words for n in scenario4.N_ACTIONS),
         own_rewards,
         masked=True,
-        state_size=own_rewards * len(AGENTS) * N_SEEN,
+        state_size=own_rewards * len(scenario4.AGENTS) * N_SEEN,
     )
 
 
@@ -268,11 +256,15 @@ class ViewRows:
         self._only_suspects = actions == "suspects"
         self._alerts, self._learned = messages == "alerts", messages == "learned"
         self._chosen_from = np.isin(_ALL_KINDS, sorted(ACTION_SETS[actions]))
-        self._masks = np.zeros((n_envs, N_MASKS), np.bool_)
-        self.acts = np.zeros((n_envs, len(AGENTS)), np.bool_)
-        self.own = np.zeros((n_envs, own_rewards * len(AGENTS)), np.float32)
+        self._masks = np.zeros((n_envs, scenario4.N_MASKS), np.bool_)
+        self.acts = np.zeros((n_envs, len(scenario4.AGENTS)), np.bool_)
+        self.own = np.zeros((n_envs, own_rewards * len(scenario4.AGENTS)), np.float32)
         self.seen = np.zeros((*self.own.shape, N_SEEN), np.float32)
-        self.sent = np.zeros((n_envs, len(AGENTS), MESSAGE_BITS), np.bool_) if talks else None
+        self.sent = (
+            np.zeros((n_envs, len(scenario4.AGENTS), scenario4.MESSAGE_BITS), np.bool_)
+            if talks
+            else None
+        )
 
     def play(self, envs: Sequence[int], decided: Joint) -> Joint:
         """Return the actions [M, 5] of the coming step. Who decides nothing sleeps.
@@ -305,7 +297,7 @@ class ViewRows:
         rows = self._rows(envs, seen, obs, busy)
         if ended.any():
             start = seen.shape[1]
-            rows[np.flatnonzero(ended), start : start + len(AGENTS)] = CUT_OFF
+            rows[np.flatnonzero(ended), start : start + len(scenario4.AGENTS)] = CUT_OFF
         return rows
 
     def _rows(
@@ -315,7 +307,7 @@ class ViewRows:
         acts = busy == 0
         if self._only_suspects:
             masks &= self._view.suspects(envs)
-            acts &= np.add.reduceat(masks, FIRST_ACTION, axis=1, dtype=np.int64) > 1
+            acts &= np.add.reduceat(masks, scenario4.FIRST_ACTION, axis=1, dtype=np.int64) > 1
         self.acts[envs] = acts
         if self._alerts:
             assert self.sent is not None

@@ -168,14 +168,14 @@ class NetworkLearner:
         at = (where[:, 3].numpy(), where[:, 1].numpy(), where[:, 2].numpy() - self.group.start)
         return hosts, context, options, where[:, 0], log_prob, weight, at
 
-    def improve(self, episodes: Episodes, left: float) -> tuple[float, float]:
+    def improve(self, episodes: Episodes, remaining: float) -> tuple[float, float]:
         """Take one update of PPO. left: the share of the training that is left, from 1 to 0.
 
         Returns the critic's explained variance, and the last epoch's mean divergence.
         """
         config = self.config
         self._steps["actor"].learning_rate = (
-            config.learning_rate * left + config.learning_rate_final
+            config.learning_rate * remaining + config.learning_rate_final
         )
         all_advantages, explained = self.advantages(episodes)
         hosts, context, options, chosen, before, weight, at = self._decisions(episodes)
@@ -196,7 +196,9 @@ class NetworkLearner:
                     ratio * gain, ratio.clamp(1 - config.clip, 1 + config.clip) * gain
                 )
                 entropy = -(log_probs.exp() * log_probs.clamp(min=-50)).sum(1)
-                goal = ((surrogate + config.entropy_coef * left**2 * entropy) * weight[part]).mean()
+                goal = (
+                    (surrogate + config.entropy_coef * remaining**2 * entropy) * weight[part]
+                ).mean()
                 self._steps["actor"].zero_grad()
                 (-goal).backward()
                 torch.nn.utils.clip_grad_norm_(self.w.values(), config.max_grad_norm)

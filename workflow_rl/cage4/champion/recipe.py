@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.archive import read_archive
+from workflow_rl.cage.tournament import tournament
 from workflow_rl.cage4.agent import batched
 from workflow_rl.cage4.agent.champion import (
     AGENT_FILE,
@@ -99,7 +100,7 @@ class Training:
         start, done, config = time.perf_counter(), self.updates, self.config
         with _drawing(config.seed, 2 + done):
             played = play_seeds(self.weights, self._seeds("training", done), batched.SAMPLED)
-            told = [each.improve(played, 1 - done / config.updates) for each in self.learners]
+            told = [learner.improve(played, 1 - done / config.updates) for learner in self.learners]
         row = [done + 1, (done + 1) * config.episodes_per_update, float(played.totals.mean())]
         self.rows.append([*row, *told[0], *told[1], self.seconds + time.perf_counter() - start])
 
@@ -188,8 +189,8 @@ class Cage4Recipe:
                     if training.updates == config.updates:
                         break
                     training.update()
-                    left = config.updates - training.updates
-                    if left % kept_every == 0 and left // kept_every < N_CANDIDATES:
+                    remaining = config.updates - training.updates
+                    if remaining % kept_every == 0 and remaining // kept_every < N_CANDIDATES:
                         _write(_kept(run_dir, f"{training.updates:06}"), training.weights)
                     training.save(run_dir)
                     _show(bar, training)
@@ -198,23 +199,22 @@ class Cage4Recipe:
     def choose(self, run_dir: Path, episodes: int, quiet: bool) -> Chosen:
         """Make the best candidate AGENT_FILE. Candidates are the kept weights, and their mean.
 
-        All play the same episodes, on which nothing was learned. Each round the better third goes
-        on, to more episodes.
+        All play the same episodes, on which nothing was learned: see `tournament`.
         """
         kept = sorted(run_dir.glob(f"{KEPT}/0*.npz"))
         last = [load_weights(path) for path in kept[-N_AVERAGED:]]
         if not last:
             raise RunDirError(f"{run_dir / KEPT} is empty: there is no agent to choose")
         _write(_kept(run_dir, "mean"), _mean(last))
-        left = [*kept, _kept(run_dir, "mean")]
-        n_candidates = len(left)
-        for n in (episodes // 16, episodes // 4, episodes):
-            seeds = range(FIRST_SEEDS["selection"], FIRST_SEEDS["selection"] + max(n, 2))
-            totals = {path: totals_of(load_weights(path), seeds) for path in left}
-            left.sort(key=lambda path: -totals[path].mean())
-            left = left[: -(-len(left) // 3)]
-        _write(run_dir / AGENT_FILE, load_weights(left[0]))
-        return Chosen(str(left[0].relative_to(run_dir)), n_candidates, len(seeds))
+        rounds = [max(2, n) for n in (episodes // 16, episodes // 4, episodes)]
+
+        def mean_total(path: Path, n: int) -> float:
+            first = FIRST_SEEDS["selection"]
+            return float(totals_of(load_weights(path), range(first, first + n)).mean())
+
+        ranked = tournament([*kept, _kept(run_dir, "mean")], rounds, mean_total, quiet)
+        _write(run_dir / AGENT_FILE, load_weights(ranked[0]))
+        return Chosen(str(ranked[0].relative_to(run_dir)), len(ranked), rounds[-1])
 
     def agent(self, run_dir: Path) -> Path:
         """Return the file of the chosen agent."""

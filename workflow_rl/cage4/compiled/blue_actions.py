@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.actions import ALLOW, BLOCK, DECOY, MONITOR, REMOVE, RESTORE
 from workflow_rl.cage4.compiled.cells import free_list, new_cell
 from workflow_rl.cage4.compiled.generator import below
@@ -21,19 +22,6 @@ from workflow_rl.cage4.compiled.hosts import (
     stop_process,
 )
 from workflow_rl.cage4.compiled.jit import compiled, int64
-from workflow_rl.cage4.compiled.network import (
-    BLUE_OF_ZONE,
-    DECOY_APACHE,
-    DECOY_HARAKA,
-    DECOY_TOMCAT,
-    DECOY_VSFTPD,
-    FIRST_ZONE_OF_BLUE,
-    LISTENS_ON,
-    N_ZONES_OF_BLUE,
-    PLACES,
-    UBUNTU,
-    ZONE,
-)
 from workflow_rl.cage4.compiled.red_sessions import forget_session, index_of
 from workflow_rl.cage4.compiled.state import RESTORED_DECOY, RESTORED_RED
 
@@ -82,8 +70,10 @@ def control_traffic(s: Any, agent: int) -> None:
 @compiled
 def monitor(s: Any, agent: int) -> None:
     """`Monitor`: events become old ones. The host of the parent session comes last."""
-    first, parent = FIRST_ZONE_OF_BLUE[agent], int64(s.blue_parent[agent])
-    for host in range(first * PLACES, (first + N_ZONES_OF_BLUE[agent]) * PLACES):
+    first, parent = network.FIRST_ZONE_OF_BLUE[agent], int64(s.blue_parent[agent])
+    for host in range(
+        first * network.PLACES, (first + network.N_ZONES_OF_BLUE[agent]) * network.PLACES
+    ):
         if s.has_events[host] and host != parent:
             monitor_host(s, agent, host)
     if s.has_events[parent]:
@@ -128,7 +118,7 @@ def remove(s: Any, host: int) -> None:
 @compiled
 def restore(s: Any, host: int) -> None:
     """`RestoreFromBackup`. The host's blue session becomes the last of its agent's."""
-    agent = BLUE_OF_ZONE[ZONE[host]]
+    agent = network.BLUE_OF_ZONE[network.ZONE[host]]
     order, n = s.blue_order[agent], int64(s.n_blue_sessions[agent])
     i = 0
     while order[i] != host:
@@ -144,7 +134,7 @@ def restore(s: Any, host: int) -> None:
     cell = int64(s.processes[host])
     while cell != 0:
         following = int64(s.cells[cell].next)
-        if DECOY_APACHE <= s.cells[cell].kind <= DECOY_VSFTPD:
+        if network.DECOY_APACHE <= s.cells[cell].kind <= network.DECOY_VSFTPD:
             s.rare[RESTORED_DECOY] += 1
         free_process(s, cell)
         cell = following
@@ -183,18 +173,22 @@ def deploy_decoy(s: Any, host: int) -> None:
     web, tls, mail = False, False, False
     cell = int64(s.processes[host])
     while cell != 0:
-        port = LISTENS_ON[s.cells[cell].kind]
+        port = network.LISTENS_ON[s.cells[cell].kind]
         web |= port == 80
         tls |= port == 443
         mail |= port == 25
         cell = int64(s.cells[cell].next)
     chosen = below(s, (not web) + (not tls) + (not mail) + 1)
-    kind = DECOY_VSFTPD
-    for option, is_taken in ((DECOY_APACHE, web), (DECOY_TOMCAT, tls), (DECOY_HARAKA, mail)):
+    kind = network.DECOY_VSFTPD
+    for option, is_taken in (
+        (network.DECOY_APACHE, web),
+        (network.DECOY_TOMCAT, tls),
+        (network.DECOY_HARAKA, mail),
+    ):
         if not is_taken:
             if chosen == 0:
                 kind = option
             chosen -= 1
     pid = draw_pid(s, host)
-    add_process(s, host, kind, pid, UBUNTU)
+    add_process(s, host, kind, pid, network.UBUNTU)
     set_service(s, host, kind, pid)

@@ -89,12 +89,12 @@ def below(g: Any, n: int) -> int:
     if n == 1:
         return 0
     product = next_half(g) * n
-    left = product & WORD
-    if left < n:
+    low = product & WORD
+    if low < n:
         threshold = (WORD + 1 - n) % n
-        while left < threshold:
+        while low < threshold:
             product = next_half(g) * n
-            left = product & WORD
+            low = product & WORD
     return product >> 32
 
 

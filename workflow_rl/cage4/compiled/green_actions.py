@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from workflow_rl.cage4.compiled import network, state
 from workflow_rl.cage4.compiled.generator import below, random
 from workflow_rl.cage4.compiled.hosts import (
     PROCESSES,
@@ -15,26 +16,7 @@ from workflow_rl.cage4.compiled.hosts import (
     see_connection,
 )
 from workflow_rl.cage4.compiled.jit import compiled, int64
-from workflow_rl.cage4.compiled.network import (
-    ABSTRACT,
-    N_HOSTS,
-    N_RED,
-    NO_PARENT,
-    NOBODY,
-    RED_SESSION,
-    REWARDS,
-    USER,
-    ZONE,
-)
 from workflow_rl.cage4.compiled.red_sessions import add_session
-from workflow_rl.cage4.compiled.state import (
-    FALSE_ALERT,
-    GREEN_BLOCKED,
-    GREEN_FAILED,
-    NO_SENDER,
-    PHISHED_INSIDE,
-    PHISHED_OUTSIDE,
-)
 from workflow_rl.cage4.scenario4 import FAILED_ACCESS, FAILED_WORK
 
 ACCESS, WORK, N_CHOICES = 0, 1, 3
@@ -57,10 +39,10 @@ def act_as_green(s: Any) -> None:
         s.green_failed[i] = False
         if choice == WORK and not work(s, host):
             s.green_failed[i] = True
-            s.machine_reward += REWARDS[s.phase, ZONE[host], FAILED_WORK]
+            s.machine_reward += network.REWARDS[s.phase, network.ZONE[host], FAILED_WORK]
         elif choice == ACCESS and not access(s, host):
             s.green_failed[i] = True
-            s.machine_reward += REWARDS[s.phase, ZONE[host], FAILED_ACCESS]
+            s.machine_reward += network.REWARDS[s.phase, network.ZONE[host], FAILED_ACCESS]
 
 
 @compiled
@@ -70,19 +52,19 @@ def work(s: Any, host: int) -> bool:
     for i in range(int64(s.n_services[host])):
         n_active += s.service_active[host, i]
     if n_active == 0:
-        s.rare[GREEN_FAILED] += 1
+        s.rare[state.GREEN_FAILED] += 1
         return False
-    left = below(s, n_active)
+    n_before = below(s, n_active)
     service = 0
-    while left > 0 or not s.service_active[host, service]:
-        left -= s.service_active[host, service]
+    while n_before > 0 or not s.service_active[host, service]:
+        n_before -= s.service_active[host, service]
         service += 1
     if below(s, 100) >= s.reliability[host, service]:
         return False
     if random(s) < FALSE_ALERT_RATE:
         port = draw_port(s, host)
         add_event(s, host, PROCESSES, new_connection(s, host, port, host, 0))
-        s.rare[FALSE_ALERT] += 1
+        s.rare[state.FALSE_ALERT] += 1
     if random(s) < PHISHING_RATE:
         phish(s, host)
     return True
@@ -91,17 +73,17 @@ def work(s: Any, host: int) -> bool:
 @compiled
 def access(s: Any, host: int) -> bool:
     """`GreenAccessService`: only blocks between the two zones refuse it. Returns its success."""
-    zone = ZONE[host]
+    zone = network.ZONE[host]
     server = int64(s.reached[zone, below(s, int64(s.n_reached[zone]))])
-    other = ZONE[server]
+    other = network.ZONE[server]
     port = draw_port(s, server)
     if s.blocked[zone] >> other & 1 or s.blocked[other] >> zone & 1:
         see_connection(s, server, server, 0, host, REFUSED_PORT)
-        s.rare[GREEN_BLOCKED] += 1
+        s.rare[state.GREEN_BLOCKED] += 1
         return False
     if random(s) < FALSE_ALERT_RATE:
         see_connection(s, server, host, 0, server, port)
-        s.rare[FALSE_ALERT] += 1
+        s.rare[state.FALSE_ALERT] += 1
     return True
 
 
@@ -110,28 +92,28 @@ def phish(s: Any, host: int) -> None:
     """`PhishingEmail`: a red session, unless there is one. The last red in the zone sends it."""
     if s.red_sessions[host] != 0:
         return
-    sender, n_outside = NOBODY, 0
-    for other in range(N_HOSTS):
+    sender, n_outside = network.NOBODY, 0
+    for other in range(network.N_HOSTS):
         if s.red_sessions[other] != 0:
             present = agents_on(s, other)
-            if ZONE[other] == ZONE[host]:
+            if network.ZONE[other] == network.ZONE[host]:
                 sender = 0
                 while not present >> sender & 1:
                     sender += 1
             else:
-                for agent in range(N_RED):
+                for agent in range(network.N_RED):
                     n_outside += present >> agent & 1
-    if sender != NOBODY:
-        s.rare[PHISHED_INSIDE] += 1
+    if sender != network.NOBODY:
+        s.rare[state.PHISHED_INSIDE] += 1
     elif n_outside == 0:
-        s.rare[NO_SENDER] += 1
+        s.rare[state.NO_SENDER] += 1
         return
     else:
         sender = sender_outside(s, below(s, n_outside))
-        s.rare[PHISHED_OUTSIDE] += 1
+        s.rare[state.PHISHED_OUTSIDE] += 1
     pid = draw_pid(s, host)
-    add_process(s, host, RED_SESSION, pid, USER)
-    add_session(s, sender, host, ABSTRACT, USER, NO_PARENT, pid)
+    add_process(s, host, network.RED_SESSION, pid, network.USER)
+    add_session(s, sender, host, network.ABSTRACT, network.USER, network.NO_PARENT, pid)
 
 
 @compiled
@@ -146,14 +128,14 @@ def agents_on(s: Any, host: int) -> int:
 
 
 @compiled
-def sender_outside(s: Any, left: int) -> int:
+def sender_outside(s: Any, n_before: int) -> int:
     """Return one of the red agents by host, if none is in the zone."""
-    for host in range(N_HOSTS):
+    for host in range(network.N_HOSTS):
         if s.red_sessions[host] != 0:
             present = agents_on(s, host)
-            for agent in range(N_RED):
+            for agent in range(network.N_RED):
                 if present >> agent & 1:
-                    if left == 0:
+                    if n_before == 0:
                         return agent
-                    left -= 1
-    return NOBODY
+                    n_before -= 1
+    return network.NOBODY

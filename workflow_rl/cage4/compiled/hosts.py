@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from workflow_rl.cage4.compiled import state
 from workflow_rl.cage4.compiled.cells import (
     append_cell,
     free_list,
@@ -15,17 +16,6 @@ from workflow_rl.cage4.compiled.generator import below
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import N_RED, ROOT, SHELL, SMTP, UBUNTU, USER
 from workflow_rl.cage4.compiled.red_sessions import forget_session, leave_host
-from workflow_rl.cage4.compiled.state import (
-    FIRST_PORT,
-    KILLED_REUSED,
-    KILLED_SESSION,
-    N_PORTS,
-    PID_TOO_HIGH,
-    PORT_REDRAWN,
-    PORT_TWICE,
-    RESTARTED,
-    TOO_MANY_PORTS,
-)
 
 # Lists of events, in this order in `events`, and their bits in `has_events`.
 CONNECTIONS, OLD_CONNECTIONS, PROCESSES, OLD_PROCESSES = range(4)
@@ -38,21 +28,21 @@ NOT_FOUND = -1
 @compiled
 def draw_port(s: Any, host: int) -> int:
     """`get_ephemeral_port`: a port in use is drawn again, once."""
-    port = below(s, N_PORTS)
+    port = below(s, state.N_PORTS)
     if s.port_bits[host, port >> 5] >> (port & 31) & 1:
-        s.rare[PORT_REDRAWN] += 1
-        port = below(s, N_PORTS)
+        s.rare[state.PORT_REDRAWN] += 1
+        port = below(s, state.N_PORTS)
         if s.port_bits[host, port >> 5] >> (port & 31) & 1:
-            s.rare[PORT_TWICE] += 1
+            s.rare[state.PORT_TWICE] += 1
     s.port_bits[host, port >> 5] |= 1 << (port & 31)
     n = int64(s.n_log)
     if n == len(s.log_port):
-        s.error = TOO_MANY_PORTS
-        return FIRST_PORT
+        s.error = state.TOO_MANY_PORTS
+        return state.FIRST_PORT
     s.log_host[n] = host
-    s.log_port[n] = FIRST_PORT + port
+    s.log_port[n] = state.FIRST_PORT + port
     s.n_log = n + 1
-    return FIRST_PORT + port
+    return state.FIRST_PORT + port
 
 
 @compiled
@@ -65,7 +55,7 @@ def draw_pid(s: Any, host: int) -> int:
         cell = int64(s.cells[cell].next)
     pid = highest + 1 + below(s, 9)
     if pid > 65535:
-        s.error = PID_TOO_HIGH
+        s.error = state.PID_TOO_HIGH
         pid = 65535
     return pid
 
@@ -223,7 +213,7 @@ def stop_process(s: Any, host: int, pid: int, stops_all: bool) -> bool:
     if cell == 0 or (s.cells[cell].user == ROOT and not stops_all):
         return False
     # Events show only the PIDs of shells: another process has the PID of an earlier one.
-    s.rare[KILLED_REUSED] += s.cells[cell].kind != SHELL and not stops_all
+    s.rare[state.KILLED_REUSED] += s.cells[cell].kind != SHELL and not stops_all
     owner, at = NOT_FOUND, NOT_FOUND
     for agent in range(N_RED):
         for i in range(int64(s.n_sessions[agent])):
@@ -239,7 +229,7 @@ def stop_process(s: Any, host: int, pid: int, stops_all: bool) -> bool:
             s.cells[cell].pid = new_pid
             append_process(s, host, cell)
             s.service_pid[host, i] = new_pid
-            s.rare[RESTARTED] += 1
+            s.rare[state.RESTARTED] += 1
     if not restarts:
         free_process(s, cell)
     if owner != NOT_FOUND:
@@ -247,5 +237,5 @@ def stop_process(s: Any, host: int, pid: int, stops_all: bool) -> bool:
         leave_host(s, owner, ident, host)
         forget_session(s, owner, at)
         s.sessions_count[owner] -= 1
-        s.rare[KILLED_SESSION] += not stops_all
+        s.rare[state.KILLED_SESSION] += not stops_all
     return True

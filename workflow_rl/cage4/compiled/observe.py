@@ -6,54 +6,38 @@ from typing import Any
 
 import numpy as np
 
+from workflow_rl.cage4 import scenario4
+from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.actions import IS_ON_HOST, KIND_OF, TARGET_OF
 from workflow_rl.cage4.compiled.hosts import CONNECTION_BITS, PROCESS_BITS
 from workflow_rl.cage4.compiled.jit import compiled
-from workflow_rl.cage4.compiled.network import (
-    ALPHABETICAL,
-    FIRST_SERVER,
-    FIRST_USER,
-    N_BLUE,
-    N_ZONES,
-    PLACES,
-    POLICY,
-)
-from workflow_rl.cage4.scenario4 import (
-    AGENT_ZONES,
-    FIRST_ACTION,
-    FIRST_OBS,
-    HOSTS_OF_A_ZONE,
-    MESSAGE_BITS,
-    N_ACTIONS,
-    N_SERVERS,
-    N_USERS,
-    N_ZONES_OF_AGENT,
-    ZONES,
-)
 
-ACTION_COUNTS = np.array(N_ACTIONS)
-SEEN_ZONES = np.zeros((N_BLUE, N_ZONES_OF_AGENT.max()), np.int64)
-for _agent, _zones in enumerate(AGENT_ZONES):
-    SEEN_ZONES[_agent, : len(_zones)] = [ZONES.index(zone) for zone in _zones]
+ACTION_COUNTS = np.array(scenario4.N_ACTIONS)
+SEEN_ZONES = np.zeros((network.N_BLUE, scenario4.N_ZONES_OF_AGENT.max()), np.int64)
+for _agent, _zones in enumerate(scenario4.AGENT_ZONES):
+    SEEN_ZONES[_agent, : len(_zones)] = [scenario4.ZONES.index(zone) for zone in _zones]
 SHOWN = np.array(
-    [*range(FIRST_SERVER, FIRST_SERVER + N_SERVERS), *range(FIRST_USER, FIRST_USER + N_USERS)]
+    [
+        *range(network.FIRST_SERVER, network.FIRST_SERVER + scenario4.N_SERVERS),
+        *range(network.FIRST_USER, network.FIRST_USER + scenario4.N_USERS),
+    ]
 )
 """The places of a zone's hosts, in the order of names: `[16]`."""
-N_SHOWN = HOSTS_OF_A_ZONE
+N_SHOWN = scenario4.HOSTS_OF_A_ZONE
 
 
 @compiled
 def observe(s: Any, messages: Any, obs: Any) -> None:
     """Write the five observations, obs int8 `[578]`. messages: `[5, 8]`, 0 or 1."""
-    for agent in range(N_BLUE):
-        at = FIRST_OBS[agent]
+    for agent in range(network.N_BLUE):
+        at = scenario4.FIRST_OBS[agent]
         obs[at] = s.phase
         at += 1
-        for i in range(N_ZONES_OF_AGENT[agent]):
+        for i in range(scenario4.N_ZONES_OF_AGENT[agent]):
             at = show_zone(s, SEEN_ZONES[agent, i], obs, at)
-        for sender in range(N_BLUE):
+        for sender in range(network.N_BLUE):
             if sender != agent:
-                for bit in range(MESSAGE_BITS):
+                for bit in range(scenario4.MESSAGE_BITS):
                     obs[at] = messages[sender, bit]
                     at += 1
 
@@ -61,14 +45,14 @@ def observe(s: Any, messages: Any, obs: Any) -> None:
 @compiled
 def show_zone(s: Any, zone: int, obs: Any, at: int) -> int:
     """Write the 59 entries of one zone. Returns the place after them."""
-    for i in range(N_ZONES):
-        other = ALPHABETICAL[i]
+    for i in range(network.N_ZONES):
+        other = network.ALPHABETICAL[i]
         obs[at + i] = zone == other
-        obs[at + N_ZONES + i] = s.blocked[zone] >> other & 1
-        obs[at + 2 * N_ZONES + i] = POLICY[s.phase, zone, i]
-    at += 3 * N_ZONES
+        obs[at + network.N_ZONES + i] = s.blocked[zone] >> other & 1
+        obs[at + 2 * network.N_ZONES + i] = network.POLICY[s.phase, zone, i]
+    at += 3 * network.N_ZONES
     for i in range(N_SHOWN):
-        bits = s.has_events[zone * PLACES + SHOWN[i]]
+        bits = s.has_events[zone * network.PLACES + SHOWN[i]]
         obs[at + i] = bits & PROCESS_BITS != 0
         obs[at + N_SHOWN + i] = bits & CONNECTION_BITS != 0
     return at + 2 * N_SHOWN
@@ -77,9 +61,9 @@ def show_zone(s: Any, zone: int, obs: Any, at: int) -> int:
 @compiled
 def write_masks(s: Any, masks: Any) -> None:
     """Write which actions are possible in this episode, masks bool `[570]`."""
-    for agent in range(N_BLUE):
+    for agent in range(network.N_BLUE):
         for action in range(ACTION_COUNTS[agent]):
-            masks[FIRST_ACTION[agent] + action] = is_possible(s, agent, action)
+            masks[scenario4.FIRST_ACTION[agent] + action] = is_possible(s, agent, action)
 
 
 @compiled

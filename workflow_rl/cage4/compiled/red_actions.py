@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage4.compiled.actions import (
-    AGGRESSIVE_SCAN,
-    DECEPTION,
-    DEGRADE,
-    DISCOVER,
-    ESCALATE,
-    EXPLOIT,
-    FALSE,
-    IMPACT,
-    INVALID,
-    STEALTH_SCAN,
-    TRUE,
-    WITHDRAW,
-)
+from workflow_rl.cage4.compiled import actions, network, state
 from workflow_rl.cage4.compiled.cells import append_cell, free_whole_list, new_cell
 from workflow_rl.cage4.compiled.exploits import exploit
 from workflow_rl.cage4.compiled.generator import below, random
@@ -31,34 +18,7 @@ from workflow_rl.cage4.compiled.hosts import (
     stop_process,
 )
 from workflow_rl.cage4.compiled.jit import compiled, int64
-from workflow_rl.cage4.compiled.network import (
-    ABSTRACT,
-    DECOY_APACHE,
-    DECOY_VSFTPD,
-    ESCALATE_FILE,
-    FIRST_SERVER,
-    LISTENS_ON,
-    NO_PARENT,
-    OT_SERVICE,
-    PLACE,
-    RED_OF_ZONE,
-    ROOT,
-    ZONE,
-)
 from workflow_rl.cage4.compiled.red_sessions import index_of
-from workflow_rl.cage4.compiled.state import (
-    ALREADY_ROOT,
-    DECOY_SEEN,
-    DEGRADED,
-    FALSE_DECOY,
-    IMPACT_FAILED,
-    NO_PROCESS_OF_SERVICE,
-    OT_STOPPED,
-    PLAIN_ESCALATION,
-    RED_BLOCKED,
-    SHOWN_LINKS,
-    WITHDREW,
-)
 
 AGGRESSIVE_RATE, STEALTH_RATE = 0.75, 0.25
 DECOY_RATE, FALSE_DECOY_RATE = 0.5, 0.1
@@ -71,30 +31,30 @@ def act_as_red(s: Any, agent: int) -> None:
     kind, target = int64(s.red_done[agent]), int64(s.red_target[agent])
     s.seen_kind[agent] = kind
     s.seen_target[agent] = target
-    if kind == INVALID:
-        s.seen_success[agent] = FALSE
+    if kind == actions.INVALID:
+        s.seen_success[agent] = actions.FALSE
         return
-    if kind == DISCOVER:
+    if kind == actions.DISCOVER:
         succeeded = discover(s, agent, target)
-    elif kind == AGGRESSIVE_SCAN:
+    elif kind == actions.AGGRESSIVE_SCAN:
         succeeded = scan(s, agent, target, AGGRESSIVE_RATE)
-    elif kind == STEALTH_SCAN:
+    elif kind == actions.STEALTH_SCAN:
         succeeded = scan(s, agent, target, STEALTH_RATE)
-    elif kind == EXPLOIT:
+    elif kind == actions.EXPLOIT:
         succeeded = exploit(s, agent, target)
-    elif kind == ESCALATE:
+    elif kind == actions.ESCALATE:
         succeeded = escalate(s, agent, target)
-    elif kind == DEGRADE:
+    elif kind == actions.DEGRADE:
         succeeded = degrade(s, agent, target)
-    elif kind == DECEPTION:
+    elif kind == actions.DECEPTION:
         succeeded = discover_deception(s, agent, target)
-    elif kind == IMPACT:
+    elif kind == actions.IMPACT:
         succeeded = impact(s, agent, target)
-    elif kind == WITHDRAW:
+    elif kind == actions.WITHDRAW:
         succeeded = withdraw(s, agent, int64(s.red_hostname[agent]))
     else:
         return  # Sleep's outcome is unknown.
-    s.seen_success[agent] = TRUE if succeeded else FALSE
+    s.seen_success[agent] = actions.TRUE if succeeded else actions.FALSE
 
 
 @compiled
@@ -108,7 +68,7 @@ def discover(s: Any, agent: int, zone: int) -> bool:
     """`DiscoverRemoteSystems`. Only the agent's own zones pass the filter of its observation."""
     if own_session(s, agent) < 0:
         return False
-    s.sees_target[agent] = RED_OF_ZONE[zone] == agent
+    s.sees_target[agent] = network.RED_OF_ZONE[zone] == agent
     return True
 
 
@@ -116,23 +76,23 @@ def discover(s: Any, agent: int, zone: int) -> bool:
 def scan(s: Any, agent: int, host: int, rate: float) -> bool:
     """`DiscoverNetworkServices` and `Portscan`: a process shows its port if it listens."""
     i = own_session(s, agent)
-    if i < 0 or s.sessions[agent, i].type != ABSTRACT:
+    if i < 0 or s.sessions[agent, i].type != network.ABSTRACT:
         return False
     source = int64(s.sessions[agent, i].host)
-    if s.blocked[ZONE[host]] >> ZONE[source] & 1:
-        s.rare[RED_BLOCKED] += 1
+    if s.blocked[network.ZONE[host]] >> network.ZONE[source] & 1:
+        s.rare[state.RED_BLOCKED] += 1
         return False
     draw = random(s)
     ports = 0
     process = int64(s.processes[host])
     while process != 0:
         kind = s.cells[process].kind
-        port = LISTENS_ON[kind]
+        port = network.LISTENS_ON[kind]
         if port != 0:
             cell = new_cell(s)
             s.cells[cell].local_port = port
             ports = append_cell(s, ports, cell)
-            if draw <= rate or DECOY_APACHE <= kind <= DECOY_VSFTPD:
+            if draw <= rate or network.DECOY_APACHE <= kind <= network.DECOY_VSFTPD:
                 see_connection(s, host, host, port, source, draw_port(s, host))
         process = int64(s.cells[process].next)
     if ports != 0:
@@ -163,13 +123,13 @@ def discover_deception(s: Any, agent: int, host: int) -> bool:
         return False
     process = int64(s.processes[host])
     while process != 0:
-        is_decoy = DECOY_APACHE <= s.cells[process].kind <= DECOY_VSFTPD
+        is_decoy = network.DECOY_APACHE <= s.cells[process].kind <= network.DECOY_VSFTPD
         if random(s) <= DECOY_RATE and is_decoy:
             s.sees_target[agent] = True
-            s.rare[DECOY_SEEN] += 1
+            s.rare[state.DECOY_SEEN] += 1
         elif random(s) <= FALSE_DECOY_RATE and not is_decoy:
             s.sees_target[agent] = True
-            s.rare[FALSE_DECOY] += 1
+            s.rare[state.FALSE_DECOY] += 1
         process = int64(s.cells[process].next)
     return True
 
@@ -178,7 +138,7 @@ def discover_deception(s: Any, agent: int, host: int) -> bool:
 def privileged_session(s: Any, agent: int, host: int) -> int:
     """Return the index of the agent's first session of root on a host, or -1."""
     for i in range(int64(s.n_sessions[agent])):
-        if s.sessions[agent, i].host == host and s.sessions[agent, i].user == ROOT:
+        if s.sessions[agent, i].host == host and s.sessions[agent, i].user == network.ROOT:
             return i
     return -1
 
@@ -191,28 +151,28 @@ def escalate(s: Any, agent: int, host: int) -> bool:
         n += s.sessions[agent, i].host == host
     if n == 0:
         return False
-    own = own_session(s, agent)
+    acting = own_session(s, agent)
     chosen = privileged_session(s, agent, host)
     if chosen >= 0:
-        s.rare[ALREADY_ROOT] += 1
+        s.rare[state.ALREADY_ROOT] += 1
     else:
-        left = below(s, n)
+        n_before = below(s, n)
         chosen = 0
-        while left > 0 or s.sessions[agent, chosen].host != host:
-            left -= s.sessions[agent, chosen].host == host
+        while n_before > 0 or s.sessions[agent, chosen].host != host:
+            n_before -= s.sessions[agent, chosen].host == host
             chosen += 1
-        if own < 0 or s.sessions[agent, own].type != ABSTRACT:
-            s.rare[PLAIN_ESCALATION] += 1
+        if acting < 0 or s.sessions[agent, acting].type != network.ABSTRACT:
+            s.rare[state.PLAIN_ESCALATION] += 1
             return False
-        s.sessions[agent, chosen].user = ROOT
-        s.cells[process_of(s, host, int64(s.sessions[agent, chosen].pid))].user = ROOT
-        add_file(s, host, ESCALATE_FILE)
+        s.sessions[agent, chosen].user = network.ROOT
+        s.cells[process_of(s, host, int64(s.sessions[agent, chosen].pid))].user = network.ROOT
+        add_file(s, host, network.ESCALATE_FILE)
     s.sees_target[agent] = True
     s.seen_session[agent] = s.sessions[agent, chosen].ident
-    s.seen_abstract[agent] = s.sessions[agent, chosen].type == ABSTRACT
-    if own >= 0 and PLACE[host] == FIRST_SERVER:
+    s.seen_abstract[agent] = s.sessions[agent, chosen].type == network.ABSTRACT
+    if acting >= 0 and network.PLACE[host] == network.FIRST_SERVER:
         s.sees_links[agent] = True
-        s.rare[SHOWN_LINKS] += 1
+        s.rare[state.SHOWN_LINKS] += 1
     return True
 
 
@@ -227,10 +187,10 @@ def degrade(s: Any, agent: int, host: int) -> bool:
             succeeded = True
             s.reliability[host, i] = max(0, int64(s.reliability[host, i]) - DEGRADATION)
             if process_of(s, host, int64(s.service_pid[host, i])) == 0:
-                s.error = NO_PROCESS_OF_SERVICE
+                s.error = state.NO_PROCESS_OF_SERVICE
     if succeeded:
         s.sees_target[agent] = True
-        s.rare[DEGRADED] += 1
+        s.rare[state.DEGRADED] += 1
     return succeeded
 
 
@@ -240,20 +200,20 @@ def impact(s: Any, agent: int, host: int) -> bool:
     if privileged_session(s, agent, host) < 0:
         return False
     for i in range(int64(s.n_services[host])):
-        if s.service_kind[host, i] == OT_SERVICE and s.service_active[host, i]:
+        if s.service_kind[host, i] == network.OT_SERVICE and s.service_active[host, i]:
             s.sees_target[agent] = True
             s.impact_count[host] += 1
             process = process_of(s, host, int64(s.service_pid[host, i]))
             if process == 0:
-                s.error = NO_PROCESS_OF_SERVICE
+                s.error = state.NO_PROCESS_OF_SERVICE
                 return False
             if own_session(s, agent) < 0:
-                s.rare[IMPACT_FAILED] += 1
+                s.rare[state.IMPACT_FAILED] += 1
                 return False
             s.service_active[host, i] = False
             remove_process(s, host, process)
             free_process(s, process)
-            s.rare[OT_STOPPED] += 1
+            s.rare[state.OT_STOPPED] += 1
             return True
     return False
 
@@ -261,8 +221,8 @@ def impact(s: Any, agent: int, host: int) -> bool:
 @compiled
 def withdraw(s: Any, agent: int, host: int) -> bool:
     """`Withdraw`: children first, then parents but session 0, then the acting session."""
-    own = int64(s.red_session[agent])
-    i = index_of(s, agent, own)
+    acting = int64(s.red_session[agent])
+    i = index_of(s, agent, acting)
     if i < 0:
         return False
     own_host, own_pid = int64(s.sessions[agent, i].host), int64(s.sessions[agent, i].pid)
@@ -271,7 +231,7 @@ def withdraw(s: Any, agent: int, host: int) -> bool:
     for parents in range(2):
         for j in range(int64(s.n_sessions[agent])):
             session = s.sessions[agent, j]
-            is_parent = session.parent == NO_PARENT
+            is_parent = session.parent == network.NO_PARENT
             if session.host == host and is_parent == (parents == 1):
                 if is_parent and session.ident == 0:
                     continue
@@ -279,18 +239,18 @@ def withdraw(s: Any, agent: int, host: int) -> bool:
                     s, ending, ending_cell(s, int64(session.ident), int64(session.pid))
                 )
     if own_host == host:
-        ending = append_cell(s, ending, ending_cell(s, own, own_pid))
+        ending = append_cell(s, ending, ending_cell(s, acting, own_pid))
     if ending == 0:
         return False
     succeeded = True
     cell = ending
     while cell != 0 and succeeded:
         exist = (
-            index_of(s, agent, own) >= 0
+            index_of(s, agent, acting) >= 0
             and index_of(s, agent, int64(s.cells[cell].local_port)) >= 0
         )
         succeeded = exist and stop_process(s, host, int64(s.cells[cell].pid), True)
-        s.rare[WITHDREW] += succeeded
+        s.rare[state.WITHDREW] += succeeded
         cell = int64(s.cells[cell].next)
     free_whole_list(s, ending)
     return succeeded

@@ -6,39 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage4.compiled.actions import (
-    AGGRESSIVE_SCAN,
-    DECEPTION,
-    DEGRADE,
-    DISCOVER,
-    ESCALATE,
-    EXPLOIT,
-    IMPACT,
-    IN_PROGRESS,
-    INVALID,
-    N_RED_ACTIONS,
-    RED_DURATION,
-    RED_SLEEP,
-    STEALTH_SCAN,
-    WITHDRAW,
-)
+from workflow_rl.cage4.compiled import actions, red_tables
 from workflow_rl.cage4.compiled.generator import below, choice_by_weight, random
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import FIRST_SERVER, N_HOSTS, N_RED, N_ZONES, PLACE
 from workflow_rl.cage4.compiled.red_memory import remember_hosts
-from workflow_rl.cage4.compiled.red_tables import (
-    CUMULATED,
-    DISCOVERY,
-    N_OPTIONS,
-    N_STATES,
-    OPTIONS,
-    PRIORITY,
-    PRIORITY_BASE,
-    RANDOM_SELECT,
-    SERVER_RATE,
-    SLEEPING,
-    F,
-)
 from workflow_rl.cage4.compiled.state import NO_KNOWN_HOST
 
 
@@ -46,17 +18,17 @@ from workflow_rl.cage4.compiled.state import NO_KNOWN_HOST
 def choose_as_red(s: Any) -> None:
     """`get_action` of every active agent. A busy agent's choice is dropped."""
     for agent in range(N_RED):
-        kind = RED_SLEEP
+        kind = actions.RED_SLEEP
         before = s.red_ticks[agent]
         target, name, session = s.red_target[agent], s.red_hostname[agent], s.red_session[agent]
-        if s.is_active[agent] and s.red_class != SLEEPING:
-            if s.red_class == RANDOM_SELECT:
+        if s.is_active[agent] and s.red_class != red_tables.SLEEPING:
+            if s.red_class == red_tables.RANDOM_SELECT:
                 kind = select_at_random(s, agent)
             else:
                 kind = choose_by_state(s, agent)
         if before == 0:
             s.red_kind[agent] = kind
-            s.red_ticks[agent] = RED_DURATION[kind]
+            s.red_ticks[agent] = actions.RED_DURATION[kind]
         else:
             s.red_target[agent], s.red_hostname[agent] = target, name
             s.red_session[agent] = session
@@ -65,38 +37,40 @@ def choose_as_red(s: Any) -> None:
 @compiled
 def choose_by_state(s: Any, agent: int) -> int:
     """`FiniteStateRedAgent.get_action`. Returns the kind; sets target and session."""
-    is_busy = s.seen_success[agent] == IN_PROGRESS
+    is_busy = s.seen_success[agent] == actions.IN_PROGRESS
     remember_hosts(s, agent)
     s.red_steps[agent] += 1
     if is_busy or s.error != 0:
-        return RED_SLEEP
-    if s.red_class == DISCOVERY:
+        return actions.RED_SLEEP
+    if s.red_class == red_tables.DISCOVERY:
         host = choose_host_by_priority(s, agent)
     else:
         host = choose_host(s, agent, -1, False, False)
     if s.error != 0:
-        return RED_SLEEP
+        return actions.RED_SLEEP
     state = s.host_state[agent, host]
     program = int64(s.red_class)
-    option = choice_by_weight(s, CUMULATED[program, state], N_OPTIONS[program, state])
-    kind = OPTIONS[program, state, option]
+    option = choice_by_weight(
+        s, red_tables.CUMULATED[program, state], red_tables.N_OPTIONS[program, state]
+    )
+    kind = red_tables.OPTIONS[program, state, option]
     s.red_target[agent] = host
     s.red_hostname[agent] = host
-    if kind == DISCOVER:
+    if kind == actions.DISCOVER:
         s.red_target[agent] = choose_zone(s, agent)
     s.red_session[agent] = s.ids[agent, below(s, int64(s.n_ids[agent]))]
     if needs_name(kind):
         if not s.named[agent, host]:
             s.error = NO_KNOWN_HOST
         if not s.knows_name[agent, host]:
-            return INVALID
+            return actions.INVALID
     return kind
 
 
 @compiled
 def needs_name(kind: int) -> bool:
     """Return whether a kind of action takes the name of a host."""
-    return kind in (ESCALATE, DEGRADE, IMPACT, WITHDRAW)
+    return kind in (actions.ESCALATE, actions.DEGRADE, actions.IMPACT, actions.WITHDRAW)
 
 
 @compiled
@@ -109,13 +83,13 @@ def choose_host(s: Any, agent: int, state: int, on_servers: bool, off_servers: b
     if n == 0:
         s.error = NO_KNOWN_HOST
         return 0
-    left = below(s, n)
+    n_before = below(s, n)
     for i in range(int64(s.n_hosts[agent])):
         host = int64(s.hosts[agent, i])
         if is_option(s, agent, host, state, on_servers, off_servers):
-            if left == 0:
+            if n_before == 0:
                 return host
-            left -= 1
+            n_before -= 1
     return 0
 
 
@@ -125,7 +99,7 @@ def is_option(
 ) -> bool:
     """Return whether `choose_host` may choose a host."""
     if state == -1:
-        return s.host_state[agent, host] != F
+        return s.host_state[agent, host] != red_tables.F
     if s.host_state[agent, host] != state:
         return False
     is_server = s.named[agent, host] and PLACE[host] >= FIRST_SERVER
@@ -135,12 +109,15 @@ def is_option(
 @compiled
 def choose_host_by_priority(s: Any, agent: int) -> int:
     """`_choose_host` of `DiscoveryFSRed`: a state by priority, then servers rather than others."""
-    states, n_states = np.zeros(N_STATES, np.int64), 0
-    counts, n_servers = np.zeros(N_STATES, np.int64), np.zeros(N_STATES, np.int64)
+    states, n_states = np.zeros(red_tables.N_STATES, np.int64), 0
+    counts, n_servers = (
+        np.zeros(red_tables.N_STATES, np.int64),
+        np.zeros(red_tables.N_STATES, np.int64),
+    )
     for i in range(int64(s.n_hosts[agent])):
         host = int64(s.hosts[agent, i])
         state = int64(s.host_state[agent, host])
-        if state != F:
+        if state != red_tables.F:
             if counts[state] == 0:
                 states[n_states] = state
                 n_states += 1
@@ -152,7 +129,7 @@ def choose_host_by_priority(s: Any, agent: int) -> int:
     chosen = states[choose_state(s, states, n_states)]
     if counts[chosen] == 1 or n_servers[chosen] == 0:
         return choose_host(s, agent, chosen, False, False)
-    if random(s) <= SERVER_RATE or n_servers[chosen] == counts[chosen]:
+    if random(s) <= red_tables.SERVER_RATE or n_servers[chosen] == counts[chosen]:
         return choose_host(s, agent, chosen, True, False)
     return choose_host(s, agent, chosen, False, True)
 
@@ -162,14 +139,14 @@ def choose_state(s: Any, states: Any, n: int) -> int:
     """Return the index of one of n states, by their priorities."""
     total = 0.0
     for i in range(n):
-        total += PRIORITY[states[i]]
+        total += red_tables.PRIORITY[states[i]]
     if total == 0:
         return below(s, n)
-    multiplier = 1 / (total / PRIORITY_BASE)
-    cumulated = np.zeros(N_STATES)
+    multiplier = 1 / (total / red_tables.PRIORITY_BASE)
+    cumulated = np.zeros(red_tables.N_STATES)
     so_far = 0.0
     for i in range(n):
-        so_far += PRIORITY[states[i]] / PRIORITY_BASE * multiplier
+        so_far += red_tables.PRIORITY[states[i]] / red_tables.PRIORITY_BASE * multiplier
         cumulated[i] = so_far
     for i in range(n):
         cumulated[i] /= so_far
@@ -182,12 +159,12 @@ def choose_zone(s: Any, agent: int) -> int:
     n = 0
     for zone in range(N_ZONES):
         n += s.known_zones[agent] >> zone & 1
-    left = below(s, n)
+    n_before = below(s, n)
     for zone in range(N_ZONES):
         if s.known_zones[agent] >> zone & 1:
-            if left == 0:
+            if n_before == 0:
                 return zone
-            left -= 1
+            n_before -= 1
     return 0
 
 
@@ -197,12 +174,12 @@ def choose_known(s: Any, known: Any) -> int:
     n = 0
     for host in range(N_HOSTS):
         n += known[host]
-    left = below(s, n)
+    n_before = below(s, n)
     for host in range(N_HOSTS):
         if known[host]:
-            if left == 0:
+            if n_before == 0:
                 return host
-            left -= 1
+            n_before -= 1
     return 0
 
 
@@ -211,18 +188,18 @@ def select_at_random(s: Any, agent: int) -> int:
     """`RandomSelectRedAgent.get_action`: an action, then each of its parameters in order."""
     s.red_steps[agent] += 1
     # An active agent knows a session, and from the start an address, a name and a zone.
-    kind = below(s, N_RED_ACTIONS)
-    if kind == RED_SLEEP:
+    kind = below(s, actions.N_RED_ACTIONS)
+    if kind == actions.RED_SLEEP:
         return kind
-    if kind == DISCOVER:
+    if kind == actions.DISCOVER:
         s.red_target[agent] = choose_zone(s, agent)
-    elif kind == EXPLOIT:
+    elif kind == actions.EXPLOIT:
         s.red_target[agent] = choose_known(s, s.knows_address[agent])
-    elif needs_name(kind) and kind != WITHDRAW:
+    elif needs_name(kind) and kind != actions.WITHDRAW:
         s.red_target[agent] = choose_known(s, s.knows_name[agent])
     s.red_session[agent] = s.ids[agent, below(s, int64(s.n_ids[agent]))]
-    if kind in (AGGRESSIVE_SCAN, STEALTH_SCAN, DECEPTION, WITHDRAW):
+    if kind in (actions.AGGRESSIVE_SCAN, actions.STEALTH_SCAN, actions.DECEPTION, actions.WITHDRAW):
         s.red_target[agent] = choose_known(s, s.knows_address[agent])
-    if kind == WITHDRAW:
+    if kind == actions.WITHDRAW:
         s.red_hostname[agent] = choose_known(s, s.knows_name[agent])
     return kind

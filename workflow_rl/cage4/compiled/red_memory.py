@@ -5,28 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage4.compiled.actions import (
-    AGGRESSIVE_SCAN,
-    DECEPTION,
-    DEGRADE,
-    DISCOVER,
-    ESCALATE,
-    EXPLOIT,
-    IMPACT,
-    STEALTH_SCAN,
-    TRUE,
-    WITHDRAW,
-)
+from workflow_rl.cage4.compiled import actions, network
 from workflow_rl.cage4.compiled.jit import compiled, int64
-from workflow_rl.cage4.compiled.network import (
-    ABSTRACT,
-    FIRST_USER,
-    LINKED,
-    N_LINKED,
-    PLACES,
-    RED_OF_ZONE,
-    ZONE,
-)
 from workflow_rl.cage4.compiled.red_sessions import has_session_on, learn_own_host, learn_session
 from workflow_rl.cage4.compiled.red_tables import FOLLOWING, HAS_SESSION, KD, F, K, U
 from workflow_rl.cage4.compiled.state import NO_SESSIONS_IN_OBSERVATION, UNSEEN
@@ -36,37 +16,44 @@ from workflow_rl.cage4.compiled.state import NO_SESSIONS_IN_OBSERVATION, UNSEEN
 def learn(s: Any, agent: int) -> None:
     """`ActionSpace.update` with all observations of a step, in their order."""
     kind, target = s.seen_kind[agent], int64(s.seen_target[agent])
-    if kind == DISCOVER:
+    if kind == actions.DISCOVER:
         if s.sees_target[agent]:
             s.known_zones[agent] |= 1 << target
-            for host in range(target * PLACES + FIRST_USER, (target + 1) * PLACES):
+            for host in range(
+                target * network.PLACES + network.FIRST_USER, (target + 1) * network.PLACES
+            ):
                 if s.exists[host]:
                     s.knows_address[agent, host] = True
     elif s.sees_target[agent]:
-        if kind in (AGGRESSIVE_SCAN, STEALTH_SCAN, DECEPTION, EXPLOIT):
+        if kind in (
+            actions.AGGRESSIVE_SCAN,
+            actions.STEALTH_SCAN,
+            actions.DECEPTION,
+            actions.EXPLOIT,
+        ):
             s.knows_address[agent, target] = True
-        if kind == EXPLOIT and s.seen_success[agent] == TRUE:
+        if kind == actions.EXPLOIT and s.seen_success[agent] == actions.TRUE:
             s.knows_name[agent, target] = True
             s.knows_address[agent, s.seen_source[agent]] = True
-        elif kind == ESCALATE and s.seen_abstract[agent]:
+        elif kind == actions.ESCALATE and s.seen_abstract[agent]:
             learn_session(s, agent, int64(s.seen_session[agent]))
         if s.sees_links[agent]:
-            for i in range(N_LINKED[ZONE[target]]):
-                s.knows_address[agent, LINKED[ZONE[target], i]] = True
+            for i in range(network.N_LINKED[network.ZONE[target]]):
+                s.knows_address[agent, network.LINKED[network.ZONE[target], i]] = True
     for i in range(int64(s.n_news[agent])):
         s.knows_address[agent, s.news_host[agent, i]] = True
         s.knows_name[agent, s.news_host[agent, i]] = True
         learn_session(s, agent, int64(s.news_session[agent, i]))
     for i in range(int64(s.n_sessions[agent])):
         learn_own_host(s, agent, int64(s.sessions[agent, i].host))
-        if s.sessions[agent, i].type == ABSTRACT:
+        if s.sessions[agent, i].type == network.ABSTRACT:
             learn_session(s, agent, int64(s.sessions[agent, i].ident))
 
 
 @compiled
 def remember_hosts(s: Any, agent: int) -> None:
     """Bring the states of hosts up to date with the last step's observations."""
-    if s.seen_success[agent] == TRUE and s.seen_kind[agent] <= WITHDRAW:
+    if s.seen_success[agent] == actions.TRUE and s.seen_kind[agent] <= actions.WITHDRAW:
         change_states(s, agent)
     s.marked[:] = False
     see_outcome(s, agent)
@@ -89,13 +76,13 @@ def change_states(s: Any, agent: int) -> None:
     for i in range(int64(s.n_hosts[agent])):
         host = int64(s.hosts[agent, i])
         concerns = host == target
-        if kind == DISCOVER:
-            concerns = ZONE[host] == target
-        elif kind in (ESCALATE, DEGRADE, IMPACT):
+        if kind == actions.DISCOVER:
+            concerns = network.ZONE[host] == target
+        elif kind in (actions.ESCALATE, actions.DEGRADE, actions.IMPACT):
             concerns = host == target and s.named[agent, host]
         if concerns:
             state = FOLLOWING[s.host_state[agent, host], kind]
-            if state == U and RED_OF_ZONE[ZONE[host]] != agent:
+            if state == U and network.RED_OF_ZONE[network.ZONE[host]] != agent:
                 state = F
             s.host_state[agent, host] = state
 
@@ -106,28 +93,30 @@ def see_outcome(s: Any, agent: int) -> None:
     if not s.sees_target[agent]:
         return
     kind, target = s.seen_kind[agent], int64(s.seen_target[agent])
-    succeeded = s.seen_success[agent] == TRUE
-    if kind == DISCOVER:
-        for host in range(target * PLACES + FIRST_USER, (target + 1) * PLACES):
+    succeeded = s.seen_success[agent] == actions.TRUE
+    if kind == actions.DISCOVER:
+        for host in range(
+            target * network.PLACES + network.FIRST_USER, (target + 1) * network.PLACES
+        ):
             if s.exists[host]:
                 see_host(s, agent, host, False)
-    elif kind in (AGGRESSIVE_SCAN, STEALTH_SCAN):
+    elif kind in (actions.AGGRESSIVE_SCAN, actions.STEALTH_SCAN):
         see_host(s, agent, target, False)
-    elif kind == DECEPTION:
+    elif kind == actions.DECEPTION:
         see_host(s, agent, target, True)
-    elif kind == EXPLOIT:
+    elif kind == actions.EXPLOIT:
         see_host(s, agent, target, succeeded)
         if succeeded:
             see_host(s, agent, int64(s.seen_source[agent]), False)
             s.marked[target] = True
     elif has_session_on(s, agent, target):
         see_host(s, agent, target, True)
-    elif kind == ESCALATE:
+    elif kind == actions.ESCALATE:
         # The observation has a session without an interface.
         s.error = NO_SESSIONS_IN_OBSERVATION
     if s.sees_links[agent]:
-        for i in range(N_LINKED[ZONE[target]]):
-            see_host(s, agent, LINKED[ZONE[target], i], True)
+        for i in range(network.N_LINKED[network.ZONE[target]]):
+            see_host(s, agent, network.LINKED[network.ZONE[target], i], True)
 
 
 @compiled

@@ -6,18 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage4.compiled.actions import (
-    AGGRESSIVE_SCAN,
-    DECEPTION,
-    DEGRADE,
-    DISCOVER,
-    ESCALATE,
-    EXPLOIT,
-    IMPACT,
-    N_RED_ACTIONS,
-    STEALTH_SCAN,
-    WITHDRAW,
-)
+from workflow_rl.cage4.compiled import actions
 
 FINITE_STATE, DISCOVERY, RANDOM_SELECT, SLEEPING = range(4)
 """In the order of `scenario4.RED_AGENTS`."""
@@ -30,20 +19,20 @@ HAS_SESSION = np.array(["U" in name or "R" in name for name in STATES])
 
 def _transitions() -> Any:
     """Return `[9, 10]`: the state that follows a success. A failure changes nothing."""
-    following = np.repeat(np.arange(N_STATES)[:, None], N_RED_ACTIONS, axis=1)
+    following = np.repeat(np.arange(N_STATES)[:, None], actions.N_RED_ACTIONS, axis=1)
     for before, discovered in ((K, KD), (S, SD), (U, UD), (R, RD)):
-        following[before, DISCOVER] = discovered
+        following[before, actions.DISCOVER] = discovered
     for before, after in ((K, S), (KD, SD)):
-        following[before, AGGRESSIVE_SCAN] = following[before, STEALTH_SCAN] = after
+        following[before, actions.AGGRESSIVE_SCAN] = following[before, actions.STEALTH_SCAN] = after
     for before, kind, after in (
-        (S, EXPLOIT, U),
-        (SD, EXPLOIT, UD),
-        (U, ESCALATE, R),
-        (UD, ESCALATE, RD),
-        (U, WITHDRAW, S),
-        (UD, WITHDRAW, SD),
-        (R, WITHDRAW, S),
-        (RD, WITHDRAW, SD),
+        (S, actions.EXPLOIT, U),
+        (SD, actions.EXPLOIT, UD),
+        (U, actions.ESCALATE, R),
+        (UD, actions.ESCALATE, RD),
+        (U, actions.WITHDRAW, S),
+        (UD, actions.WITHDRAW, SD),
+        (R, actions.WITHDRAW, S),
+        (RD, actions.WITHDRAW, SD),
     ):
         following[before, kind] = after
     return following
@@ -53,24 +42,24 @@ FOLLOWING = _transitions()
 
 _PLANS: tuple[dict[int, dict[int, float]], ...] = (
     {
-        K: {DISCOVER: 0.5, AGGRESSIVE_SCAN: 0.25, STEALTH_SCAN: 0.25},
-        KD: {AGGRESSIVE_SCAN: 0.5, STEALTH_SCAN: 0.5},
-        S: {DISCOVER: 0.25, EXPLOIT: 0.5, DECEPTION: 0.25},
-        SD: {EXPLOIT: 0.75, DECEPTION: 0.25},
-        U: {DISCOVER: 0.5, ESCALATE: 0.5},
-        UD: {ESCALATE: 1.0},
-        R: {DISCOVER: 0.5, DEGRADE: 0.25, IMPACT: 0.25},
-        RD: {DEGRADE: 0.5, IMPACT: 0.5},
+        K: {actions.DISCOVER: 0.5, actions.AGGRESSIVE_SCAN: 0.25, actions.STEALTH_SCAN: 0.25},
+        KD: {actions.AGGRESSIVE_SCAN: 0.5, actions.STEALTH_SCAN: 0.5},
+        S: {actions.DISCOVER: 0.25, actions.EXPLOIT: 0.5, actions.DECEPTION: 0.25},
+        SD: {actions.EXPLOIT: 0.75, actions.DECEPTION: 0.25},
+        U: {actions.DISCOVER: 0.5, actions.ESCALATE: 0.5},
+        UD: {actions.ESCALATE: 1.0},
+        R: {actions.DISCOVER: 0.5, actions.DEGRADE: 0.25, actions.IMPACT: 0.25},
+        RD: {actions.DEGRADE: 0.5, actions.IMPACT: 0.5},
     },
     {
-        K: {DISCOVER: 0.25, AGGRESSIVE_SCAN: 0.75},
-        KD: {AGGRESSIVE_SCAN: 1.0},
-        S: {DISCOVER: 0.25, EXPLOIT: 0.75},
-        SD: {EXPLOIT: 1.0},
-        U: {ESCALATE: 1.0},
-        UD: {ESCALATE: 1.0},
-        R: {DISCOVER: 1.0},
-        RD: {DEGRADE: 0.5, IMPACT: 0.5},
+        K: {actions.DISCOVER: 0.25, actions.AGGRESSIVE_SCAN: 0.75},
+        KD: {actions.AGGRESSIVE_SCAN: 1.0},
+        S: {actions.DISCOVER: 0.25, actions.EXPLOIT: 0.75},
+        SD: {actions.EXPLOIT: 1.0},
+        U: {actions.ESCALATE: 1.0},
+        UD: {actions.ESCALATE: 1.0},
+        R: {actions.DISCOVER: 1.0},
+        RD: {actions.DEGRADE: 0.5, actions.IMPACT: 0.5},
     },
 )
 """By agent and state: what it chooses, with which probability. Those of 0 are left out, because

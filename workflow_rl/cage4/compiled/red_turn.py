@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from workflow_rl.cage4.compiled import state
 from workflow_rl.cage4.compiled.actions import AGGRESSIVE_SCAN, EXPLOIT, STEALTH_SCAN, TRUE
 from workflow_rl.cage4.compiled.cells import append_cell, free_list, free_whole_list, new_cell
 from workflow_rl.cage4.compiled.generator import below
@@ -17,14 +18,6 @@ from workflow_rl.cage4.compiled.red_sessions import (
     index_of,
     join_host,
     leave_host,
-)
-from workflow_rl.cage4.compiled.state import (
-    ACTIVATED,
-    DEACTIVATED,
-    MOVED,
-    NO_SESSIONS_IN_OBSERVATION,
-    PLAIN_PROMOTED,
-    PROMOTED,
 )
 
 
@@ -48,8 +41,8 @@ def move_sessions(s: Any) -> None:
         free_list(s, first, last)
     for agent in range(N_RED):
         is_active = s.n_sessions[agent] > 0
-        s.rare[ACTIVATED] += is_active and not s.is_active[agent]
-        s.rare[DEACTIVATED] += s.is_active[agent] and not is_active
+        s.rare[state.ACTIVATED] += is_active and not s.is_active[agent]
+        s.rare[state.DEACTIVATED] += s.is_active[agent] and not is_active
         s.is_active[agent] = is_active
 
 
@@ -64,7 +57,7 @@ def move_session(s: Any, agent: int, ident: int) -> None:
     new_ident = add_session(s, new_agent, host, ABSTRACT, user, NO_PARENT, pid)
     s.sessions_count[agent] -= 1
     leave_host(s, agent, ident, host)
-    s.rare[MOVED] += 1
+    s.rare[state.MOVED] += 1
     if not s.sees_target[agent]:
         return
     kind, is_target = s.seen_kind[agent], s.seen_target[agent] == host
@@ -79,7 +72,7 @@ def move_session(s: Any, agent: int, ident: int) -> None:
         return
     is_scanned = is_target and kind in (AGGRESSIVE_SCAN, STEALTH_SCAN, EXPLOIT)
     if is_scanned or (has_taken and s.seen_source[agent] == host):
-        s.error = NO_SESSIONS_IN_OBSERVATION
+        s.error = state.NO_SESSIONS_IN_OBSERVATION
 
 
 @compiled
@@ -90,8 +83,8 @@ def check_sessions(s: Any, agent: int) -> None:
         return
     i = below(s, n)
     leader = s.sessions[agent, i]
-    s.rare[PROMOTED] += 1
-    s.rare[PLAIN_PROMOTED] += leader.type != ABSTRACT
+    s.rare[state.PROMOTED] += 1
+    s.rare[state.PLAIN_PROMOTED] += leader.type != ABSTRACT
     old_ident, host = int64(leader.ident), int64(leader.host)
     # Its scans and its place at the end of the agent's sessions.
     scans, pid = int64(leader.scans), int64(leader.pid)

@@ -4,43 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.actions import DROPPED, UNKNOWN
 from workflow_rl.cage4.compiled.generator import below, random
 from workflow_rl.cage4.compiled.hosts import rebuild
 from workflow_rl.cage4.compiled.jit import compiled, int64
-from workflow_rl.cage4.compiled.network import (
-    ABSTRACT,
-    APACHE,
-    BLUE_SESSION,
-    FIRST_SERVER,
-    FIRST_USER,
-    FIRST_ZONE_OF_BLUE,
-    FIRST_ZONE_OF_RED,
-    GREEN_MAY_REACH,
-    GREEN_SESSION,
-    INTERNET,
-    INTERNET_HOST,
-    MYSQL,
-    N_BLUE,
-    N_HOSTS,
-    N_LAN,
-    N_RED,
-    N_ZONES,
-    N_ZONES_OF_BLUE,
-    N_ZONES_OF_RED,
-    NO_PARENT,
-    OT_SERVICE,
-    OZA,
-    OZB,
-    PLACE,
-    PLACES,
-    RED_SESSION,
-    SMTP,
-    SSHD,
-    UBUNTU,
-    VELOCIRAPTOR,
-    ZONE,
-)
 from workflow_rl.cage4.compiled.red_sessions import add_session, learn_own_host
 from workflow_rl.cage4.compiled.state import FIRST_PID, N_PIDS, UNSEEN
 from workflow_rl.cage4.scenario4 import N_SERVERS, N_USERS
@@ -53,20 +21,20 @@ def draw_scenario(s: Any) -> None:
     """Draw a network, and set it as it is before the first step."""
     forget(s)
     draw_zones(s)
-    for zone in range(N_LAN):
+    for zone in range(network.N_LAN):
         draw_hosts(s, zone)
     # The internet's only host, with its address and distribution.
-    s.exists[INTERNET_HOST] = True
-    s.host_octet[INTERNET_HOST] = 1 + below(s, N_ADDRESSES)
+    s.exists[network.INTERNET_HOST] = True
+    s.host_octet[network.INTERNET_HOST] = 1 + below(s, N_ADDRESSES)
     below(s, 2)
     for row in range(3):
         s.port_bits[row, :] = 0
-    for agent in range(N_BLUE):
+    for agent in range(network.N_BLUE):
         draw_blue_parent(s, agent)
-    for agent in range(N_RED):
+    for agent in range(network.N_RED):
         draw_red_start(s, agent)
     start_sessions(s)
-    for host in range(N_HOSTS):
+    for host in range(network.N_HOSTS):
         if s.exists[host]:
             rebuild(s, host)
     set_reach(s)
@@ -75,11 +43,11 @@ def draw_scenario(s: Any) -> None:
 @compiled
 def draw_zones(s: Any) -> None:
     """`_generate_subnets`. The first row of port bits is working space until the episode begins."""
-    left = s.port_bits[0]
+    free = s.port_bits[0]
     for i in range(N_OCTETS):
-        left[i] = i
-    for zone in range(N_ZONES):
-        s.zone_octet[zone] = taken(left, below(s, N_OCTETS - zone), N_OCTETS - zone)
+        free[i] = i
+    for zone in range(network.N_ZONES):
+        s.zone_octet[zone] = taken(free, below(s, N_OCTETS - zone), N_OCTETS - zone)
 
 
 @compiled
@@ -94,26 +62,26 @@ def taken(items: Any, i: int, n: int) -> int:
 @compiled
 def draw_hosts(s: Any, zone: int) -> None:
     """`_generate_hosts` of one zone."""
-    left = s.port_bits[0]
+    free = s.port_bits[0]
     for i in range(N_ADDRESSES):
-        left[i] = i + 1
+        free[i] = i + 1
     n_left = N_ADDRESSES
-    router = zone * PLACES
+    router = zone * network.PLACES
     s.exists[router] = True
-    s.host_octet[router] = taken(left, below(s, n_left), n_left)
+    s.host_octet[router] = taken(free, below(s, n_left), n_left)
     n_left -= 1
     below(s, 2)
     s.n_users[zone] = 3 + below(s, N_USERS - 2)
     for i in range(int64(s.n_users[zone])):
-        host = router + FIRST_USER + i
-        s.host_octet[host] = taken(left, below(s, n_left), n_left)
+        host = router + network.FIRST_USER + i
+        s.host_octet[host] = taken(free, below(s, n_left), n_left)
         n_left -= 1
         draw_host(s, host)
     s.n_servers[zone] = 1 + below(s, N_SERVERS)
     for i in range(int64(s.n_servers[zone])):
-        host = router + FIRST_SERVER + i
+        host = router + network.FIRST_SERVER + i
         n_left -= 1
-        s.host_octet[host] = left[n_left]
+        s.host_octet[host] = free[n_left]
         draw_host(s, host)
 
 
@@ -122,9 +90,9 @@ def draw_host(s: Any, host: int) -> None:
     """`_generate_linux_host`: distribution, services, and one unused draw a process."""
     s.exists[host] = True
     below(s, 2)
-    add_original(s, host, SSHD, draw_service_pid(s))
-    if ZONE[host] == OZA or ZONE[host] == OZB:
-        add_original(s, host, OT_SERVICE, draw_service_pid(s))
+    add_original(s, host, network.SSHD, draw_service_pid(s))
+    if network.ZONE[host] == network.OZA or network.ZONE[host] == network.OZB:
+        add_original(s, host, network.OT_SERVICE, draw_service_pid(s))
     pids = (draw_service_pid(s), draw_service_pid(s), draw_service_pid(s))
     n_more = below(s, 4)
     options = s.port_bits[1]
@@ -132,7 +100,7 @@ def draw_host(s: Any, host: int) -> None:
         options[i] = i
     for i in range(n_more):
         option = taken(options, below(s, 3 - i), 3 - i)
-        add_original(s, host, (APACHE, MYSQL, SMTP)[option], pids[option])
+        add_original(s, host, (network.APACHE, network.MYSQL, network.SMTP)[option], pids[option])
     for _ in range(int64(s.n_original[host])):
         random(s)
 
@@ -161,10 +129,10 @@ def draw_service_pid(s: Any) -> int:
 @compiled
 def draw_blue_parent(s: Any, agent: int) -> None:
     """`_generate_blue_agents`: the host of the parent session."""
-    first, n_zones = FIRST_ZONE_OF_BLUE[agent], N_ZONES_OF_BLUE[agent]
+    first, n_zones = network.FIRST_ZONE_OF_BLUE[agent], network.N_ZONES_OF_BLUE[agent]
     below(s, n_zones)
     n = 0
-    for host in range(first * PLACES, (first + n_zones) * PLACES):
+    for host in range(first * network.PLACES, (first + n_zones) * network.PLACES):
         if s.exists[host]:
             s.blue_order[agent, n] = host
             n += 1
@@ -180,32 +148,36 @@ def draw_blue_parent(s: Any, agent: int) -> None:
 @compiled
 def draw_red_start(s: Any, agent: int) -> None:
     """`_generate_red_agents`: the host that an agent knows of."""
-    zone = FIRST_ZONE_OF_RED[agent] + below(s, N_ZONES_OF_RED[agent])
+    zone = network.FIRST_ZONE_OF_RED[agent] + below(s, network.N_ZONES_OF_RED[agent])
     i = below(s, int64(s.n_users[zone]) + int64(s.n_servers[zone]))
-    place = FIRST_USER + i if i < s.n_users[zone] else FIRST_SERVER + i - s.n_users[zone]
-    s.red_target[agent] = zone * PLACES + place
+    place = (
+        network.FIRST_USER + i
+        if i < s.n_users[zone]
+        else network.FIRST_SERVER + i - s.n_users[zone]
+    )
+    s.red_target[agent] = zone * network.PLACES + place
 
 
 @compiled
 def start_sessions(s: Any) -> None:
     """The first sessions, and the PIDs of their processes: `State.__init__`."""
-    for agent in range(N_BLUE):
+    for agent in range(network.N_BLUE):
         for i in range(int64(s.n_blue_sessions[agent])):
             host = int64(s.blue_order[agent, i])
             s.blue_ident[host] = i
-            draw_session_pid(s, host, VELOCIRAPTOR if i == 0 else BLUE_SESSION)
-    for zone in range(N_LAN):
-        for place in range(FIRST_USER, FIRST_USER + int64(s.n_users[zone])):
-            host = zone * PLACES + place
-            draw_session_pid(s, host, GREEN_SESSION)
+            draw_session_pid(s, host, network.VELOCIRAPTOR if i == 0 else network.BLUE_SESSION)
+    for zone in range(network.N_LAN):
+        for place in range(network.FIRST_USER, network.FIRST_USER + int64(s.n_users[zone])):
+            host = zone * network.PLACES + place
+            draw_session_pid(s, host, network.GREEN_SESSION)
             s.green_host[s.n_greens] = host
             s.n_greens += 1
-    for agent in range(N_RED):
+    for agent in range(network.N_RED):
         host = int64(s.red_target[agent])
         learn_own_host(s, agent, host)
         if agent == 0:
-            pid = draw_session_pid(s, host, RED_SESSION)
-            add_session(s, agent, host, ABSTRACT, UBUNTU, NO_PARENT, pid)
+            pid = draw_session_pid(s, host, network.RED_SESSION)
+            add_session(s, agent, host, network.ABSTRACT, network.UBUNTU, network.NO_PARENT, pid)
             s.is_active[agent] = True
             s.ids[agent, 0] = 0
             s.n_ids[agent] = 1
@@ -226,18 +198,18 @@ def draw_session_pid(s: Any, host: int, kind: int) -> int:
 @compiled
 def set_reach(s: Any) -> None:
     """`_update_agents_allowed_subnets`: the servers that greens may reach in this phase."""
-    for zone in range(N_LAN):
+    for zone in range(network.N_LAN):
         n = 0
-        for host in range(N_LAN * PLACES):
+        for host in range(network.N_LAN * network.PLACES):
             if (
                 s.exists[host]
-                and PLACE[host] >= FIRST_SERVER
-                and GREEN_MAY_REACH[s.phase, zone, ZONE[host]]
+                and network.PLACE[host] >= network.FIRST_SERVER
+                and network.GREEN_MAY_REACH[s.phase, zone, network.ZONE[host]]
             ):
                 s.reached[zone, n] = host
                 n += 1
         s.n_reached[zone] = n
-    s.n_reached[INTERNET] = 0
+    s.n_reached[network.INTERNET] = 0
 
 
 @compiled
@@ -268,7 +240,7 @@ def forget(s: Any) -> None:
 @compiled
 def forget_hosts(s: Any) -> None:
     """Empty all that belongs to hosts."""
-    for host in range(N_HOSTS):
+    for host in range(network.N_HOSTS):
         s.events[host, :] = 0
         s.last_event[host, :] = 0
         s.port_bits[host, :] = 0
@@ -304,7 +276,7 @@ def forget_red(s: Any) -> None:
     s.n_sessions[:] = 0
     s.sessions_count[:] = 0
     s.n_ids[:] = 0
-    for agent in range(N_RED):
+    for agent in range(network.N_RED):
         s.knows_id[agent, :] = False
         s.knows_address[agent, :] = False
         s.knows_name[agent, :] = False

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workflow_rl.cage.network_batch import NetworkBatch
+from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.compiled.episode import reset_env, step_env
 from workflow_rl.cage4.compiled.generator import seed_words
 from workflow_rl.cage4.compiled.jit import announce_compiling, entry_point
@@ -17,18 +18,6 @@ from workflow_rl.cage4.compiled.observe import observe, write_masks
 from workflow_rl.cage4.compiled.state import NO_ERROR, error_of, room_for, state_for
 from workflow_rl.cage4.compiled.true_state import true_state
 from workflow_rl.cage4.interface import SimulationError, StepResult
-from workflow_rl.cage4.scenario4 import (
-    FIRST_ACTION,
-    FIRST_OBS,
-    LEAST_STEPS,
-    MAX_STEPS,
-    MESSAGE_BITS,
-    N_ACTIONS,
-    N_MASKS,
-    N_OBS,
-    OBS_SIZES,
-    RED_AGENTS,
-)
 
 
 @entry_point
@@ -46,7 +35,7 @@ def reset_envs(
 
     words: uint64 `[N, 4]`. obs: int8 `[N, 578]`. masks: bool `[N, 570]`. All other arrays: `[N]`.
     """
-    silence = np.zeros((N_BLUE, MESSAGE_BITS), np.int8)
+    silence = np.zeros((N_BLUE, scenario4.MESSAGE_BITS), np.int8)
     for i in range(len(states)):
         if chosen[i]:
             reset_env(states[i], is_seeded[i], words[i], red_classes[i], max_steps)
@@ -95,22 +84,27 @@ class BatchedSimulator(NetworkBatch):
     """
 
     def __init__(
-        self, n_envs: int, max_steps: int = MAX_STEPS, red_agent: str = RED_AGENTS[0]
+        self,
+        n_envs: int,
+        max_steps: int = scenario4.MAX_STEPS,
+        red_agent: str = scenario4.RED_AGENTS[0],
     ) -> None:
-        if red_agent not in RED_AGENTS:
-            raise ValueError(f"red_agent: {red_agent!r} is not one of {', '.join(RED_AGENTS)}")
-        if max_steps < LEAST_STEPS:
-            raise ValueError(f"max_steps: {max_steps} is not {LEAST_STEPS} or more")
+        if red_agent not in scenario4.RED_AGENTS:
+            raise ValueError(
+                f"red_agent: {red_agent!r} is not one of {', '.join(scenario4.RED_AGENTS)}"
+            )
+        if max_steps < scenario4.LEAST_STEPS:
+            raise ValueError(f"max_steps: {max_steps} is not {scenario4.LEAST_STEPS} or more")
         self.max_steps, self.red_agent = max_steps, red_agent
         super().__init__(n_envs, state_for(max_steps))
         what = f"the simulator of CAGE Challenge 4 for up to {room_for(max_steps):,} steps"
         announce_compiling(what, "a minute", (reset_envs, step_envs), self.states.dtype)
-        self.obs = np.zeros((n_envs, N_OBS), np.int8)
+        self.obs = np.zeros((n_envs, scenario4.N_OBS), np.int8)
         self.rewards = np.zeros((n_envs, 2), np.int64)
         self.dones = np.zeros(n_envs, np.bool_)
-        self.masks = np.zeros((n_envs, N_MASKS), np.bool_)
-        self._red_classes = np.full(n_envs, RED_AGENTS.index(red_agent))
-        self._silence = np.zeros((n_envs, N_BLUE, MESSAGE_BITS), np.int8)
+        self.masks = np.zeros((n_envs, scenario4.N_MASKS), np.bool_)
+        self._red_classes = np.full(n_envs, scenario4.RED_AGENTS.index(red_agent))
+        self._silence = np.zeros((n_envs, N_BLUE, scenario4.MESSAGE_BITS), np.int8)
 
     @property
     def _shown(self) -> tuple[NDArray[Any], ...]:
@@ -169,13 +163,17 @@ class BatchedSimulator(NetworkBatch):
         taken = np.asarray(actions)
         if taken.dtype.kind not in "iu":
             raise ValueError(f"actions: integers are needed, not {taken.dtype}")
-        is_wrong = (taken < 0) | (taken >= N_ACTIONS)
+        is_wrong = (taken < 0) | (taken >= scenario4.N_ACTIONS)
         if is_wrong.any():
             *_, agent = np.argwhere(np.broadcast_to(is_wrong, shape))[0]
-            raise ValueError(f"actions: agent {agent} has those from 0 to {N_ACTIONS[agent] - 1}")
+            raise ValueError(
+                f"actions: agent {agent} has those from 0 to {scenario4.N_ACTIONS[agent] - 1}"
+            )
         sent = self._silence
         if messages is not None:
-            sent = np.array(np.broadcast_to(messages, (*shape, MESSAGE_BITS)), np.bool_, order="C")
+            sent = np.array(
+                np.broadcast_to(messages, (*shape, scenario4.MESSAGE_BITS)), np.bool_, order="C"
+            )
         # These are copies in C order, because numba would compile once more for read-only arrays
         # and for each other order.
         played = np.array(np.broadcast_to(taken, shape), np.int64, order="C")
@@ -195,13 +193,15 @@ class BatchedSimulator(NetworkBatch):
 
 def observations_of(row: NDArray[np.int8]) -> tuple[NDArray[np.int64], ...]:
     """Return the five observations, int64 `[92]` or `[210]`, from a row of obs."""
-    wide, ends = row.astype(np.int64), (*FIRST_OBS[1:].tolist(), N_OBS)
-    return tuple(wide[end - size : end] for size, end in zip(OBS_SIZES, ends, strict=True))
+    wide, ends = row.astype(np.int64), (*scenario4.FIRST_OBS[1:].tolist(), scenario4.N_OBS)
+    return tuple(
+        wide[end - size : end] for size, end in zip(scenario4.OBS_SIZES, ends, strict=True)
+    )
 
 
 def masks_by_agent(row: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], ...]:
     """Return the five masks, bool `[82]` or `[242]`, from a row of masks."""
-    return tuple(part.copy() for part in np.split(row, FIRST_ACTION[1:]))
+    return tuple(part.copy() for part in np.split(row, scenario4.FIRST_ACTION[1:]))
 
 
 class CompiledSimulator:

@@ -9,31 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.actions import BLUE_ACTIONS, RED_ACTIONS
 from workflow_rl.cage4.compiled.hosts import (
     CONNECTIONS,
     OLD_CONNECTIONS,
     OLD_PROCESSES,
     PROCESSES,
-)
-from workflow_rl.cage4.compiled.network import (
-    ABSTRACT,
-    DECOY_APACHE,
-    DECOY_HARAKA,
-    DECOY_VSFTPD,
-    FIRST_USER,
-    GREEN_SESSION,
-    LISTENS_ON,
-    N_BLUE,
-    N_HOSTS,
-    N_RED,
-    N_ZONES,
-    NO_PARENT,
-    PLACES,
-    SHELL,
-    SMTP,
-    ZONE,
-    host_name,
 )
 from workflow_rl.cage4.compiled.red_tables import DISCOVERY, RANDOM_SELECT, STATES
 from workflow_rl.cage4.compiled.state import CELL, SESSION
@@ -61,8 +43,8 @@ USERS = ("user", "ubuntu", "root")
 FILES = ("cmd.sh", "escalate.sh")
 DENSITY = 0.9
 EXPLOIT_DECOY = 2
-HOST_NAMES = tuple(map(host_name, range(N_HOSTS)))
-ZONE_OF, PORTS = ZONE.tolist(), LISTENS_ON.tolist()
+HOST_NAMES = tuple(map(network.host_name, range(network.N_HOSTS)))
+ZONE_OF, PORTS = network.ZONE.tolist(), network.LISTENS_ON.tolist()
 SESSION_TYPES = ("RED_ABSTRACT_SESSION", "SSH", "RED_REVERSE_SHELL")
 
 
@@ -103,10 +85,10 @@ def true_state(state: Any) -> list[Any]:
     s = {name: state[name].tolist() for name in state.dtype.names if name not in NOT_SHOWN}
     s["cells"] = state["cells"][: s["n_cells"]].tolist()
     s["sessions"] = [
-        [Session._make(each) for each in sessions[:n].tolist()]
+        [Session._make(session) for session in sessions[:n].tolist()]
         for sessions, n in zip(state["sessions"], s["n_sessions"], strict=True)
     ]
-    hosts = [host for host in range(N_HOSTS) if s["exists"][host]]
+    hosts = [host for host in range(network.N_HOSTS) if s["exists"][host]]
     used: dict[int, list[int]] = {host: [] for host in hosts}
     n = s["n_log"]
     drawn = zip(state["log_host"][:n].tolist(), state["log_port"][:n].tolist(), strict=True)
@@ -168,21 +150,21 @@ def _host(s: Any, host: int, used: list[int]) -> list[Any]:
 
 def _process(s: Any, cell: Any) -> list[Any]:
     kind = cell.kind
-    is_decoy = DECOY_APACHE <= kind <= DECOY_VSFTPD
-    version = {SMTP: "HARAKA_2_8_9", DECOY_HARAKA: "HARAKA_2_7_0"}.get(kind)
+    is_decoy = network.DECOY_APACHE <= kind <= network.DECOY_VSFTPD
+    version = {network.SMTP: "HARAKA_2_8_9", network.DECOY_HARAKA: "HARAKA_2_7_0"}.get(kind)
     connections: list[Any] = []
     if PORTS[kind]:
         connections.append(["0.0.0.0", PORTS[kind], None, None, None])
-    connections += [_connection(s, each) for each in _cells(s, cell.first)]
+    connections += [_connection(s, connection) for connection in _cells(s, cell.first)]
     return [
         PROCESS_NAMES[kind],
         cell.pid,
-        1 if is_decoy or kind == SHELL else None,
+        1 if is_decoy or kind == network.SHELL else None,
         USERS[cell.user],
-        TYPES[kind] if kind < len(TYPES) else "UNKNOWN" if kind == SHELL else None,
+        TYPES[kind] if kind < len(TYPES) else "UNKNOWN" if kind == network.SHELL else None,
         version,
         EXPLOIT_DECOY if is_decoy else 0,
-        ["rfi"] if is_decoy and kind != DECOY_HARAKA else [],
+        ["rfi"] if is_decoy and kind != network.DECOY_HARAKA else [],
         connections,
     ]
 
@@ -209,14 +191,14 @@ def _process_event(s: Any, cell: Any) -> list[Any]:
 
 def _sessions_on(s: Any, host: int) -> list[Any]:
     sessions: list[Any] = []
-    for agent in range(N_BLUE):
+    for agent in range(network.N_BLUE):
         if host in s["blue_order"][agent][: s["n_blue_sessions"][agent]]:
             sessions.append([f"blue_agent_{agent}", [s["blue_ident"][host]]])
     for i in range(s["n_greens"]):
         if s["green_host"][i] == host:
             sessions.append([f"green_agent_{i}", [0]])
     cells = list(_cells(s, s["red_sessions"][host]))
-    for agent in range(N_RED):
+    for agent in range(network.N_RED):
         idents = [cell.pid for cell in cells if cell.kind == agent]
         if idents:
             sessions.append([f"red_agent_{agent}", idents])
@@ -229,7 +211,7 @@ def _session_pid(s: Any, host: int, index: int) -> int:
 
 
 def _blue_sessions(s: Any) -> Iterator[list[Any]]:
-    for agent in range(N_BLUE):
+    for agent in range(network.N_BLUE):
         hosts = s["blue_order"][agent][: s["n_blue_sessions"][agent]]
         suspicious = [
             [HOST_NAMES[host], [cell.pid for cell in _cells(s, s["suspicious"][host])]]
@@ -240,7 +222,11 @@ def _blue_sessions(s: Any) -> Iterator[list[Any]]:
             ident = s["blue_ident"][host]
             is_parent = ident == 0
             # On the hosts of users, a green session came after the blue one.
-            is_user = FIRST_USER <= host % PLACES < FIRST_USER + s["n_users"][ZONE_OF[host]]
+            is_user = (
+                network.FIRST_USER
+                <= host % network.PLACES
+                < network.FIRST_USER + s["n_users"][ZONE_OF[host]]
+            )
             sessions.append(
                 [
                     ident,
@@ -264,16 +250,16 @@ def _green_sessions(s: Any) -> Iterator[list[Any]]:
     for i in range(s["n_greens"]):
         host = s["green_host"][i]
         # On one host, the red session came last.
-        pid = s["original_pid"][host][s["original_kind"][host].index(GREEN_SESSION)]
+        pid = s["original_pid"][host][s["original_kind"][host].index(network.GREEN_SESSION)]
         session = [0, 0, HOST_NAMES[host], "ubuntu", "GREY_SESSION", None, pid, True, [], "Session"]
         yield [f"green_agent_{i}", 1, [[*session, None, None]]]
 
 
 def _red_sessions(s: Any) -> Iterator[list[Any]]:
-    for agent in range(N_RED):
+    for agent in range(network.N_RED):
         sessions = []
         for session in s["sessions"][agent]:
-            is_abstract = session.type == ABSTRACT
+            is_abstract = session.type == network.ABSTRACT
             scans = [
                 [
                     address(s, scan.local_host),
@@ -288,7 +274,7 @@ def _red_sessions(s: Any) -> Iterator[list[Any]]:
                     HOST_NAMES[session.host],
                     USERS[session.user],
                     SESSION_TYPES[session.type],
-                    None if parent == NO_PARENT else parent,
+                    None if parent == network.NO_PARENT else parent,
                     session.pid,
                     True,
                     [cell.pid for cell in _cells(s, session.children)],
@@ -301,7 +287,7 @@ def _red_sessions(s: Any) -> Iterator[list[Any]]:
 
 
 def _blue_agents(s: Any) -> Iterator[list[Any]]:
-    for agent in range(N_BLUE):
+    for agent in range(network.N_BLUE):
         ticks = s["blue_ticks"][agent]
         busy = [BLUE_ACTIONS[s["blue_kind"][agent]], ticks] if ticks else None
         yield [f"blue_agent_{agent}", True, busy, *[None] * 4]
@@ -313,7 +299,7 @@ def _green_agents(s: Any) -> Iterator[list[Any]]:
 
 
 def _red_agents(s: Any) -> Iterator[list[Any]]:
-    for agent in range(N_RED):
+    for agent in range(network.N_RED):
         ticks = s["red_ticks"][agent]
         steps = s["red_steps"][agent]
         hosts = [
@@ -333,7 +319,7 @@ def _red_agents(s: Any) -> Iterator[list[Any]]:
             [[ident, True] for ident in s["ids"][agent][: s["n_ids"][agent]]],
             [
                 [f"10.0.{s['zone_octet'][zone]}.0/24", bool(s["known_zones"][agent] >> zone & 1)]
-                for zone in range(N_ZONES)
+                for zone in range(network.N_ZONES)
             ],
             hosts if s["red_class"] <= DISCOVERY else None,
             steps if s["red_class"] <= RANDOM_SELECT else None,

@@ -79,7 +79,7 @@ class Draws:
             sums = list(accumulate(p))
             if abs(sums[-1] - 1.0) > SUM_TOLERANCE:
                 raise ValueError("probabilities do not sum to 1")
-            return a[bisect_right([each / sums[-1] for each in sums], self.random())]
+            return a[bisect_right([weight / sums[-1] for weight in sums], self.random())]
         if isinstance(a, int):
             return self.integers(0, a)
         if not a:

@@ -102,8 +102,8 @@ def move_events(action: Any, state: Any) -> None:
     Nobody changes an event, and a blue agent's observation is read from the events themselves.
     """
     session = state.sessions[action.agent][action.session]
-    for each in (*session.children.values(), session):
-        hostname = each.hostname
+    for velociraptor in (*session.children.values(), session):
+        hostname = velociraptor.hostname
         events = state.hosts[hostname].events
         for event in events.network_connections:
             if event.pid:

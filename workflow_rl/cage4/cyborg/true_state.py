@@ -45,17 +45,17 @@ def plain_value(value: Any) -> Any:
     if kind in _AS_THEY_ARE:  # Nearly all values: a comparison spends most of its time here.
         return value
     if kind is list or kind is tuple:
-        return [each if type(each) in _AS_THEY_ARE else plain_value(each) for each in value]
+        return [item if type(item) in _AS_THEY_ARE else plain_value(item) for item in value]
     if kind is IPv4Address:
         return _text(value)
     if isinstance(value, dict):
-        return [[plain_value(key), plain_value(each)] for key, each in value.items()]
+        return [[plain_value(key), plain_value(item)] for key, item in value.items()]
     if isinstance(value, Enum):
         return value.value if isinstance(value, str) else value.name
     if isinstance(value, IPv4Network | str):
         return str(value)
     if isinstance(value, list | tuple):
-        return [plain_value(each) for each in value]
+        return [plain_value(item) for item in value]
     if isinstance(value, np.generic):
         return value.item()
     for number in (int, float):

@@ -9,23 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
-from workflow_rl.cage4.scenario4 import (
-    ACTIONS,
-    AGENT_ZONES,
-    AGENTS,
-    BITS_ABOUT_ZONES,
-    BITS_OF_A_ZONE,
-    HOSTS_OF_A_ZONE,
-    MESSAGE_BITS,
-    MISSION_PHASES,
-    OBS_SIZES,
-    SORTED_ZONES,
-    zone_hosts,
-)
 
-N_ZONES = len(SORTED_ZONES)
-BLOCKED, EVENTS = N_ZONES, BITS_ABOUT_ZONES
+N_ZONES = len(scenario4.SORTED_ZONES)
+BLOCKED, EVENTS = N_ZONES, scenario4.BITS_ABOUT_ZONES
 """Where a zone's part of a vector has what changes in a phase."""
 
 
@@ -41,21 +29,21 @@ class Vectors:
         self._constant = _constant_parts(cyborg)
         # By agent: where the bits of a host's processes are, and the host.
         self._hosts: list[list[tuple[int, Any]]] = []
-        for zones in AGENT_ZONES:
+        for zones in scenario4.AGENT_ZONES:
             names = [
-                (1 + z * BITS_OF_A_ZONE + EVENTS + h, name)
+                (1 + z * scenario4.BITS_OF_A_ZONE + EVENTS + h, name)
                 for z, zone in enumerate(zones)
-                for h, name in enumerate(zone_hosts(zone))
+                for h, name in enumerate(scenario4.zone_hosts(zone))
             ]
             self._hosts.append([(i, state.hosts[name]) for i, name in names if name in state.hosts])
         self.masks = tuple(
             np.array([not action.host or action.host in state.hosts for action in actions])
-            for actions in ACTIONS
+            for actions in scenario4.ACTIONS
         )
         for mask in self.masks:
             mask.flags.writeable = False
         self._classes = {
-            action.__name__: action for action in state.scenario.agents[AGENTS[0]].actions
+            action.__name__: action for action in state.scenario.agents[scenario4.AGENTS[0]].actions
         }
         self._actions: dict[tuple[int, int], Any] = {}
 
@@ -71,20 +59,29 @@ class Vectors:
                 if events.old_process_creation or events.process_creation:
                     seen.append(i)
                 if events.old_network_connections or events.network_connections:
-                    seen.append(i + HOSTS_OF_A_ZONE)
+                    seen.append(i + scenario4.HOSTS_OF_A_ZONE)
             vector[seen] = 1
             if state.blocks:
                 self._show_blocks(agent, vector)
             if messages is not None:
-                others = [messages[sender] for sender in range(len(AGENTS)) if sender != agent]
-                vector[-len(others) * MESSAGE_BITS :] = np.concatenate(others).astype(np.bool_)
+                others = [
+                    messages[sender] for sender in range(len(scenario4.AGENTS)) if sender != agent
+                ]
+                vector[-len(others) * scenario4.MESSAGE_BITS :] = np.concatenate(others).astype(
+                    np.bool_
+                )
             vectors.append(vector)
         return tuple(vectors)
 
     def _show_blocks(self, agent: int, vector: NDArray[np.int64]) -> None:
-        for z, zone in enumerate(AGENT_ZONES[agent]):
+        for z, zone in enumerate(scenario4.AGENT_ZONES[agent]):
             for blocked in self._state.blocks.get(zone, ()):
-                vector[1 + z * BITS_OF_A_ZONE + BLOCKED + SORTED_ZONES.index(blocked)] = 1
+                vector[
+                    1
+                    + z * scenario4.BITS_OF_A_ZONE
+                    + BLOCKED
+                    + scenario4.SORTED_ZONES.index(blocked)
+                ] = 1
 
     def actions(self, indices: Sequence[int]) -> list[Any]:
         """Return CybORG's actions. Each is made once an episode, as CybORG does."""
@@ -92,9 +89,9 @@ class Vectors:
 
     def _action(self, agent: int, index: int) -> Any:
         if (agent, index) not in self._actions:
-            action = ACTIONS[agent][index]
+            action = scenario4.ACTIONS[agent][index]
             possible = self.masks[agent][index]
-            parameters: dict[str, Any] = {"session": 0, "agent": AGENTS[agent]}
+            parameters: dict[str, Any] = {"session": 0, "agent": scenario4.AGENTS[agent]}
             if action.kind == "Sleep" or not possible:
                 made = self._classes["Sleep"]()
             elif action.to_zone:
@@ -112,16 +109,16 @@ class Vectors:
 def _constant_parts(cyborg: Cyborg) -> list[list[NDArray[np.int64]]]:
     """Return by agent and phase a vector of the phase, the own zones, and the policy."""
     wrapper = cyborg["Agents.Wrappers"].BlueFlatWrapper
-    parts: list[list[NDArray[np.int64]]] = [[] for _ in AGENTS]
-    for phase, name in enumerate(MISSION_PHASES):
+    parts: list[list[NDArray[np.int64]]] = [[] for _ in scenario4.AGENTS]
+    for phase, name in enumerate(scenario4.MISSION_PHASES):
         allowed = wrapper._build_comms_policy_network(None, name).has_edge
-        for agent, zones in enumerate(AGENT_ZONES):
-            vector = np.zeros(OBS_SIZES[agent], np.int64)
+        for agent, zones in enumerate(scenario4.AGENT_ZONES):
+            vector = np.zeros(scenario4.OBS_SIZES[agent], np.int64)
             vector[0] = phase
             for z, zone in enumerate(zones):
-                start = 1 + z * BITS_OF_A_ZONE
-                vector[start + SORTED_ZONES.index(zone)] = 1
-                policy = [not allowed(zone, other) for other in SORTED_ZONES]
+                start = 1 + z * scenario4.BITS_OF_A_ZONE
+                vector[start + scenario4.SORTED_ZONES.index(zone)] = 1
+                policy = [not allowed(zone, other) for other in scenario4.SORTED_ZONES]
                 vector[start + 2 * N_ZONES : start + EVENTS] = policy
             parts[agent].append(vector)
     return parts

@@ -9,17 +9,8 @@ import numpy as np
 from gymnasium.spaces import Discrete, MultiDiscrete
 from numpy.typing import NDArray
 
+from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.scenario4 import (
-    AGENTS,
-    MAX_STEPS,
-    MESSAGE_BITS,
-    MISSION_PHASES,
-    N_ACTIONS,
-    OBS_SIZES,
-    RED_AGENTS,
-    SLEEP_ACTIONS,
-)
 
 if TYPE_CHECKING:
     ParallelEnv = object
@@ -74,8 +65,8 @@ class Cage4ParallelEnv(ParallelEnv):
     def __init__(
         self,
         simulator: str = "compiled",
-        max_steps: int = MAX_STEPS,
-        red_agent: str = RED_AGENTS[0],
+        max_steps: int = scenario4.MAX_STEPS,
+        red_agent: str = scenario4.RED_AGENTS[0],
         render_mode: None = None,
     ) -> None:
         if render_mode is not None:
@@ -83,14 +74,15 @@ class Cage4ParallelEnv(ParallelEnv):
         self.simulator = simulator
         self.max_steps = max_steps
         self._simulator = make_simulator(simulator, red_agent, max_steps)
-        self.possible_agents = list(AGENTS)
+        self.possible_agents = list(scenario4.AGENTS)
         self.agents: list[str] = []
         self.observation_spaces = {
-            agent: MultiDiscrete([len(MISSION_PHASES)] + [2] * (size - 1))
-            for agent, size in zip(AGENTS, OBS_SIZES, strict=True)
+            agent: MultiDiscrete([len(scenario4.MISSION_PHASES)] + [2] * (size - 1))
+            for agent, size in zip(scenario4.AGENTS, scenario4.OBS_SIZES, strict=True)
         }
         self.action_spaces = {
-            agent: Discrete(n) for agent, n in zip(AGENTS, N_ACTIONS, strict=True)
+            agent: Discrete(n)
+            for agent, n in zip(scenario4.AGENTS, scenario4.N_ACTIONS, strict=True)
         }
 
     @property
@@ -126,9 +118,9 @@ class Cage4ParallelEnv(ParallelEnv):
         if red_agent != self.red_agent:
             self._simulator = make_simulator(self.simulator, red_agent, self.max_steps)
         observations = self._simulator.reset(seed)
-        self.agents = list(AGENTS)
+        self.agents = list(scenario4.AGENTS)
         self._masks = [mask.astype(np.int8) for mask in self._simulator.masks]
-        return dict(zip(AGENTS, observations, strict=True)), self._infos()
+        return dict(zip(scenario4.AGENTS, observations, strict=True)), self._infos()
 
     def step(
         self, actions: Mapping[str, int], messages: Mapping[str, Any] | None = None
@@ -155,10 +147,10 @@ class Cage4ParallelEnv(ParallelEnv):
         if result.done:
             self.agents = []
         return (
-            dict(zip(AGENTS, result.observations, strict=True)),
-            dict.fromkeys(AGENTS, float(result.reward)),
-            dict.fromkeys(AGENTS, False),
-            dict.fromkeys(AGENTS, result.done),
+            dict(zip(scenario4.AGENTS, result.observations, strict=True)),
+            dict.fromkeys(scenario4.AGENTS, float(result.reward)),
+            dict.fromkeys(scenario4.AGENTS, False),
+            dict.fromkeys(scenario4.AGENTS, result.done),
             self._infos(),
         )
 
@@ -176,14 +168,16 @@ class Cage4ParallelEnv(ParallelEnv):
                 "phase": phase,
                 "busy_steps": int(busy_steps[i]),
             }
-            for i, agent in enumerate(AGENTS)
+            for i, agent in enumerate(scenario4.AGENTS)
         }
 
 
 def _indices(actions: Mapping[str, int]) -> list[int]:
     _check_agents("actions", actions)
     indices = []
-    for agent, n, sleep in zip(AGENTS, N_ACTIONS, SLEEP_ACTIONS, strict=True):
+    for agent, n, sleep in zip(
+        scenario4.AGENTS, scenario4.N_ACTIONS, scenario4.SLEEP_ACTIONS, strict=True
+    ):
         action = int(actions.get(agent, sleep))
         if not 0 <= action < n:
             raise ValueError(f"actions[{agent!r}]={action}: choose 0 to {n - 1}")
@@ -193,18 +187,22 @@ def _indices(actions: Mapping[str, int]) -> list[int]:
 
 def _bits(messages: Mapping[str, Any]) -> NDArray[np.bool_]:
     _check_agents("messages", messages)
-    bits = np.zeros((len(AGENTS), MESSAGE_BITS), np.bool_)
-    for i, agent in enumerate(AGENTS):
+    bits = np.zeros((len(scenario4.AGENTS), scenario4.MESSAGE_BITS), np.bool_)
+    for i, agent in enumerate(scenario4.AGENTS):
         if agent not in messages:
             continue
         message = np.asarray(messages[agent])
-        if message.shape != (MESSAGE_BITS,) or not np.isin(message, (0, 1)).all():
-            raise ValueError(f"messages[{agent!r}]={message}: give {MESSAGE_BITS} zeros and ones")
+        if message.shape != (scenario4.MESSAGE_BITS,) or not np.isin(message, (0, 1)).all():
+            raise ValueError(
+                f"messages[{agent!r}]={message}: give {scenario4.MESSAGE_BITS} zeros and ones"
+            )
         bits[i] = message
     return bits
 
 
 def _check_agents(name: str, values: Mapping[str, Any]) -> None:
     for agent in values:
-        if agent not in AGENTS:
-            raise ValueError(f"{name}: agent {agent!r} is unknown, choose of {', '.join(AGENTS)}")
+        if agent not in scenario4.AGENTS:
+            raise ValueError(
+                f"{name}: agent {agent!r} is unknown, choose of {', '.join(scenario4.AGENTS)}"
+            )

@@ -46,7 +46,7 @@ class Networks(Protocol):
     def failed(self) -> list[int]:
         """Return the networks that cannot go on."""
 
-    def look(self, played: Joint, seen: Floats, own: Floats) -> None:
+    def look(self, played: Joint, seen: Floats, rewards: Floats) -> None:
         """Write the true state [N, 5, N_SEEN], and each agent's reward [N, 5] of the last step.
 
         played: the actions [N, 5] of this step. Raises NotImplementedError if the networks hide
@@ -71,10 +71,10 @@ class CompiledNetworks:
         busy: Joint = self._states["blue_ticks"].astype(np.int64)
         return busy
 
-    def look(self, played: Joint, seen: Floats, own: Floats) -> None:
+    def look(self, played: Joint, seen: Floats, rewards: Floats) -> None:
         from workflow_rl.cage4.agent.privileged import look
 
-        look(self._states, on_hosts("Restore", played)[0], seen, own)
+        look(self._states, on_hosts("Restore", played)[0], seen, rewards)
 
     def failed(self) -> list[int]:
         found: list[int] = np.flatnonzero(self._states["error"]).tolist()
@@ -112,7 +112,7 @@ class SerialNetworks:
             self.dones[env] = result.done
             self.busy_steps[env] = simulator.busy_steps
 
-    def look(self, played: Joint, seen: Floats, own: Floats) -> None:
+    def look(self, played: Joint, seen: Floats, rewards: Floats) -> None:
         raise NotImplementedError("own rewards are read from the compiled simulator's state")
 
     def failed(self) -> list[int]:

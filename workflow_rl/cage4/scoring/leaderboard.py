@@ -49,11 +49,11 @@ PUBLISHED = (
     KnownScore("flat PPO, 3M steps", -1854.0, 46.0, None, "jaxborg", "its repository"),
 )
 """The scores that a search on 2026-11-26 found. Four of them are better than the champion's."""
-KNOWN = tuple(sorted((*SCRIPTED, *PUBLISHED), key=lambda one: -one.mean))
+KNOWN = tuple(sorted((*SCRIPTED, *PUBLISHED), key=lambda score: -score.mean))
 
 
 def known_returns(args: Mapping[str, Any]) -> dict[str, float]:
     """Return mean returns of the scripted teams, by name, in episodes with these arguments."""
     if (args["red_agent"], args["max_steps"]) != (RED_AGENTS[0], MAX_STEPS):
         return {}
-    return {one.name: one.mean for one in SCRIPTED}
+    return {score.name: score.mean for score in SCRIPTED}

@@ -17,25 +17,10 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from workflow_rl.cage4.agent.scripted import ScriptedTeam
+from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.actions import IMPACT, RED_SLEEP, TARGET_OF, WITHDRAW
 from workflow_rl.cage4.compiled.green_actions import WORK
 from workflow_rl.cage4.compiled.hosts import CONNECTION_BITS, PROCESS_BITS
-from workflow_rl.cage4.compiled.network import (
-    BLUE_OF_ZONE,
-    DECOY_APACHE,
-    DECOY_VSFTPD,
-    FIRST_USER,
-    N_BLUE,
-    N_HOSTS,
-    N_RED,
-    N_SERVICES,
-    N_ZONES,
-    NOBODY,
-    PLACE,
-    REWARDS,
-    ROOT,
-    ZONE,
-)
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.scenario4 import ACTIONS, FAILED_ACCESS, FAILED_WORK, IMPACT_COST
 from workflow_rl.cage4.scoring.protocol import evaluated_episodes
@@ -182,7 +167,7 @@ def _record(simulator: CompiledSimulator, team: ScriptedTeam, number: int) -> Re
                 blocked=tuple(
                     (to, source)
                     for to, bits in enumerate(state["blocked"].tolist())
-                    for source in range(N_ZONES)
+                    for source in range(network.N_ZONES)
                     if bits >> source & 1
                 ),
             )
@@ -195,16 +180,18 @@ def _blue(state: Any) -> Iterator[Deed]:
 
 
 def _red(state: Any) -> Iterator[Deed | None]:
-    for agent in range(N_RED):
+    for agent in range(network.N_RED):
         kind, ticks = int(state["red_kind"][agent]), int(state["red_ticks"][agent])
         outcome = int(state["seen_success"][agent])
         if kind == RED_SLEEP and not state["is_active"][agent]:
             yield None
         else:
             # RedSessionCheck leaves its own success where an action was dropped.
-            is_dropped = not ticks and kind < RED_SLEEP and state["route_start"][agent] == NOBODY
+            is_dropped = (
+                not ticks and kind < RED_SLEEP and state["route_start"][agent] == network.NOBODY
+            )
             target = int(state["red_hostname" if kind == WITHDRAW else "red_target"][agent])
-            yield Deed(kind, target, NOBODY, ticks, DROPPED if is_dropped else outcome)
+            yield Deed(kind, target, network.NOBODY, ticks, DROPPED if is_dropped else outcome)
 
 
 def costs_of(
@@ -214,20 +201,20 @@ def costs_of(
     hit: dict[tuple[int, int], list[int]] = {}
 
     def charge(cause: int, host: int) -> None:
-        hit.setdefault((cause, int(ZONE[host])), []).append(host)
+        hit.setdefault((cause, int(network.ZONE[host])), []).append(host)
 
     n = int(state["n_greens"])
     for green in np.flatnonzero(state["green_failed"][:n]).tolist():
         is_work = state["green_choice"][green] == WORK
         charge(FAILED_WORK if is_work else FAILED_ACCESS, int(state["green_host"][green]))
-    for agent in range(N_RED):
+    for agent in range(network.N_RED):
         # Failed ones cost too: see `episode.step_env`.
         if state["red_done"][agent] == IMPACT and state["n_sessions"][agent] > 0:
             charge(IMPACT_COST, int(state["red_target"][agent]))
-    for agent in range(N_BLUE):
+    for agent in range(network.N_BLUE):
         if ACTIONS[agent][actions[agent]].kind == "Restore" and masks[agent][actions[agent]]:
             charge(RESTORE_COST, int(TARGET_OF[agent, actions[agent]]))
-    prices = REWARDS[int(state["phase"])]
+    prices = network.REWARDS[int(state["phase"])]
     return tuple(
         Cost(cause, zone, price * len(hosts), tuple(hosts))
         for (cause, zone), hosts in hit.items()
@@ -240,7 +227,7 @@ class _Hosts:
 
     def __init__(self) -> None:
         self.states: dict[HostState, int] = {}
-        self._last = np.full((N_HOSTS, len(HostState._fields)), -1)
+        self._last = np.full((network.N_HOSTS, len(HostState._fields)), -1)
 
     def changes(self, state: Any) -> Iterator[tuple[int, int]]:
         """Yield the hosts whose states differ from those before, and their states' numbers."""
@@ -248,24 +235,26 @@ class _Hosts:
         changed = (now != self._last).any(axis=1) & (state["exists"] > 0)
         self._last = now
         for host in np.flatnonzero(changed).tolist():
-            own = HostState(*now[host].tolist())
-            yield host, self.states.setdefault(own, len(self.states))
+            shown = HostState(*now[host].tolist())
+            yield host, self.states.setdefault(shown, len(self.states))
 
 
-_DECOY_BITS = sum(1 << kind for kind in range(DECOY_APACHE, DECOY_VSFTPD + 1))
-_IS_SEEN = (BLUE_OF_ZONE[ZONE] != NOBODY) & (PLACE >= FIRST_USER)
+_DECOY_BITS = sum(1 << kind for kind in range(network.DECOY_APACHE, network.DECOY_VSFTPD + 1))
+_IS_SEEN = (network.BLUE_OF_ZONE[network.ZONE] != network.NOBODY) & (
+    network.PLACE >= network.FIRST_USER
+)
 
 
 def host_states(state: Any) -> NDArray[np.int64]:
     """Return the `HostState` of each host, int64 `[137, 6]`."""
-    found = np.zeros((N_HOSTS, len(HostState._fields)), np.int64)
+    found = np.zeros((network.N_HOSTS, len(HostState._fields)), np.int64)
     user, root, decoys, stopped, failing, seen = found.T
     for agent, n in enumerate(state["n_sessions"].tolist()):
         sessions = state["sessions"][agent, :n]
-        is_root = sessions["user"] == ROOT
+        is_root = sessions["user"] == network.ROOT
         np.add.at(root, sessions["host"][is_root], 1)
         np.add.at(user, sessions["host"][~is_root], 1)
-    is_there = np.arange(N_SERVICES) < state["n_services"][:, None]
+    is_there = np.arange(network.N_SERVICES) < state["n_services"][:, None]
     runs = is_there & (state["service_active"] > 0)
     bits = 1 << state["service_kind"].astype(np.int64)
     is_decoy = (bits & _DECOY_BITS) > 0

@@ -24,7 +24,10 @@ def replay_page(
     episode: int,
 ) -> str:
     """Return the page of an episode, or of one episode as two teams play it. teams: the names."""
-    totals = [f"{team}: total {one.total}" for team, one in zip(teams, recordings, strict=True)]
+    totals = [
+        f"{team}: total {recording.total}"
+        for team, recording in zip(teams, recordings, strict=True)
+    ]
     about = (
         f"{'; '.join(totals)}. Episode {episode} of the evaluation of {teams[0]} with seed {seed}, "
         f"{max_steps} steps. The last of these steps does not count and is not shown."
@@ -47,10 +50,10 @@ def replay_page(
             "recordings": [
                 {
                     "agent": team,
-                    **vars(one),
-                    "moments": one.moments(),
+                    **vars(recording),
+                    "moments": recording.moments(),
                 }
-                for team, one in zip(teams, recordings, strict=True)
+                for team, recording in zip(teams, recordings, strict=True)
             ],
         },
     )

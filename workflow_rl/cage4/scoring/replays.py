@@ -76,10 +76,10 @@ class Cage4Replays:
         red_agent, max_steps = settings.red_agent, settings.max_steps
         teams = [agent.made(max_steps) for agent in agents]
         recordings = record_episodes(teams, red_agent, max_steps, seed, episode)
-        names = [f"{agent.name} ({agent.choice} actions)" for agent in agents]
         lines = [
-            f"{name} against {red_agent}, {len(one.steps)} counted steps: total {one.total}"
-            for name, one in zip(names, recordings, strict=True)
+            f"{agent.name} ({agent.choice} actions) against {red_agent}, {len(recording.steps)} "
+            f"counted steps: total {recording.total}"
+            for agent, recording in zip(agents, recordings, strict=True)
         ]
         names = [agent.name for agent in agents]
         page = replay_page(recordings, names, red_agent, max_steps, seed, episode)

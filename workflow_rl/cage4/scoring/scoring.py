@@ -142,9 +142,8 @@ class Cage4Scoring:
         name: str,
         episodes: int,
         seed: int,
-        n_workers: int | None,
-        worker_timeout: float,
         quiet: bool,
+        **_: Any,
     ) -> Cage4Scores:
         """Play the episodes, and write the result files that the settings ask for, if any.
 

@@ -147,8 +147,8 @@ def _show(ladder: Ladder) -> None:
         table.add_row(["no order", ladder.unconstrained, *told])
     click.echo(table)
     rows = [
-        [one.what, spelled_out(ladder, one.orders), one.total, one.price or ""]
-        for one in ladder.rows
+        [row.what, spelled_out(ladder, row.orders), row.total, row.price or ""]
+        for row in ladder.rows
     ]
     headings = ["order", "", "total", "cost, compared with no order"]
     click.echo(text_table(headings, rows, left=4))

@@ -90,4 +90,4 @@ def _text_of(path: Path) -> str:
         lines = read_text(path, MOST_TEXT).splitlines()
     except (OSError, ValueError) as error:
         raise click.BadParameter(f"{path}: {error}", param_hint="--workflow") from None
-    return "; ".join(one for line in lines if (one := line.partition("#")[0].strip()))
+    return "; ".join(text for line in lines if (text := line.partition("#")[0].strip()))

@@ -11,7 +11,7 @@ import pytest
 from workflow_rl.cage4.agent import memory
 from workflow_rl.cage4.agent.champion import NETWORKS, ChampionTeam, load_weights, save_weights
 from workflow_rl.cage4.agent.champion_network import SHAPES
-from workflow_rl.cage4.scenario4 import ACTIONS, N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
+from workflow_rl.cage4.scenario4 import ACTIONS, N_ACTIONS, OBS_SIZES, PROCESSES, SLEEP_ACTIONS
 from workflow_rl.cage4.scoring.protocol import Author, play_protocol
 
 USER, OTHER, SERVER = 9, 12, 2
@@ -26,8 +26,8 @@ def fresh() -> np.record:
 def events(processes: tuple[int, ...] = (), connections: tuple[int, ...] = ()) -> np.ndarray:
     """Return observations with events on hosts of agent 0."""
     obs = np.zeros(sum(OBS_SIZES), np.int8)
-    obs[memory.PROCESSES[0, 0] + np.array(processes, np.int64)] = 1
-    obs[memory.PROCESSES[0, 0] + memory.N_HOSTS + np.array(connections, np.int64)] = 1
+    obs[PROCESSES[0, 0] + np.array(processes, np.int64)] = 1
+    obs[PROCESSES[0, 0] + memory.N_HOSTS + np.array(connections, np.int64)] = 1
     return obs
 
 

@@ -50,8 +50,8 @@ def write_submission(
     if environment.args["observation"] == "true-state":
         raise InvalidEnvironmentError("observation", "it sees the true state, which Blue does not")
     spaces, n_inputs = environment.spaces(), policy.described().n_inputs
-    own = n_inputs, policy.distribution, policy.masked
-    if own != (spaces.obs_dim, spaces.distribution, spaces.masked):
+    fits = n_inputs, policy.distribution, policy.masked
+    if fits != (spaces.obs_dim, spaces.distribution, spaces.masked):
         raise InvalidEnvironmentError(
             "observation", f"the policy sees {n_inputs} numbers instead of {spaces.obs_dim}"
         )

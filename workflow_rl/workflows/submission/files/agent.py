@@ -35,10 +35,10 @@ class BlueAgent:
         parameters, about = load_policy("policy.npz", read_handed_in("policy.npz"))
         sees = about["env_args"]
         rules = HostRules(sees["workflow"], sees["actions"])
-        own = rules.workflow.order_named(sees["order"]) if sees["order"] else None
+        exported = rules.workflow.order_named(sees["order"]) if sees["order"] else None
         policy = NumpyPolicy(parameters, greedy=True)
         self._actor = ViewingActor(
-            OrderedActor(policy, rules, own, sees["obedience"]),
+            OrderedActor(policy, rules, exported, sees["obedience"]),
             sees["observation"],
             sees["actions"],
             sees["opening"],

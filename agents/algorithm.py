@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from workflow_rl.agents import saved
@@ -28,6 +28,20 @@ class Metrics(Protocol):
     """Numbers that describe one update, such as a NamedTuple."""
 
     def _asdict(self) -> dict[str, Any]: ...
+
+
+class CopyMetrics(NamedTuple):
+    """How well a policy does as its teacher did, after an epoch of copying.
+
+    policy_loss: minus the mean log-probability of the teacher's actions. value_loss: the critic's,
+    on the returns. agreement: in episodes that nothing was learned from, the share of the decisions
+    in which the likeliest action is the teacher's; of actions that are real numbers, the share of
+    their variance that the likeliest actions explain.
+    """
+
+    policy_loss: float
+    value_loss: float
+    agreement: float
 
 
 class Series(NamedTuple):
@@ -60,6 +74,16 @@ class LearningAgent(Protocol):
 
     def policy_parameters(self) -> Parameters:
         """Return a NumPy copy of the actor, which workers act with."""
+
+    def copy(
+        self, taught: Sequence[Trajectory], held_out: Sequence[Trajectory], epochs: int
+    ) -> Iterator[CopyMetrics]:
+        """Learn to act as a teacher did, before the first update. Yield after each epoch.
+
+        Called if the algorithm `takes_teachers`. taught: complete episodes that the teacher played.
+        held_out: others, which nothing is learned from. Raises DivergedError.
+        """
+        raise TypeError("it copies no teacher")
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> Metrics:
         """Learn from a rollout; afterwards `policy_version` is one higher.
@@ -101,10 +125,11 @@ class Algorithm(Protocol):
     where its agents can learn. most_threads: of the CPU, or None for any number. takes_masks:
     whether its agents take masks of actions: see `policies.masks`. takes_teams: whether it learns
     for several agents in one environment: see `agents.team`. takes_privileged: whether it has a
-    critic that may see more than the actor. same_everywhere: settings whose defaults are right in
-    every environment. off_policy: whether its agents learn from all steps that they remember,
-    whichever policy chose them: values of an observation then need an observation that tells
-    enough. to_lower: settings of which smaller values keep learning from diverging.
+    critic that may see more than the actor. takes_teachers: whether its agents have `copy`.
+    same_everywhere: settings whose defaults are right in every environment. off_policy: whether its
+    agents learn from all steps that they remember, whichever policy chose them: values of an
+    observation then need an observation that tells enough. to_lower: settings of which smaller
+    values keep learning from diverging.
     """
 
     name: str
@@ -115,6 +140,7 @@ class Algorithm(Protocol):
     takes_masks: bool = False
     takes_teams: bool = False
     takes_privileged: bool = False
+    takes_teachers: bool = False
     same_everywhere: frozenset[str] = frozenset()
     off_policy: bool = False
     to_lower: tuple[str, ...] = ("learning_rate",)

@@ -6,7 +6,7 @@ import contextlib
 import copy
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from workflow_rl.agents import saved
-from workflow_rl.agents.algorithm import DivergedError, LearningAgent
+from workflow_rl.agents.algorithm import CopyMetrics, DivergedError, LearningAgent
 from workflow_rl.agents.policies.actor_critic import ActorCritic
-from workflow_rl.agents.policies.distributions import Distribution, to_plain
+from workflow_rl.agents.policies.distributions import DiagonalGaussian, Distribution, to_plain
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import (
     PolicyParameters,
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 PolicyLoss: TypeAlias = Callable[[Tensor, Tensor, float], Tensor]
 ValueLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+COPY_MINIBATCHES = 100
+"""Minibatches in an epoch of copying, which needs many steps of the optimizer."""
 
 
 class PPOAgent(LearningAgent):
@@ -155,12 +157,76 @@ class PPOAgent(LearningAgent):
         losses = self._learn(valid, annealed) if valid else [math.nan] * 6
         if self.obs_moments is not None:
             # Only now: the policy that acted normalised them with the earlier statistics.
-            n_inputs = len(self.obs_moments.mean)
-            self.obs_moments.update(stack_obs(trajectories)[0][:, :n_inputs].astype(np.float32))
+            self.obs_moments.update(self._numbers(trajectories))
         self.policy_version += 1
         mean_lag = float(np.average(lag, weights=n_steps))
         lags = (int(lag.min()), mean_lag, int(lag.max()))
         return PPOMetrics._make([*losses, learning_rate, *lags, 1 - valid_fraction])
+
+    def _numbers(self, trajectories: Sequence[Trajectory]) -> np.ndarray:
+        """Return the numbers of the observations that are normalised, without masks."""
+        assert self.obs_moments is not None
+        n_inputs = len(self.obs_moments.mean)
+        return stack_obs(trajectories)[0][:, :n_inputs].astype(np.float32)
+
+    def copy(
+        self, taught: Sequence[Trajectory], held_out: Sequence[Trajectory], epochs: int
+    ) -> Iterator[CopyMetrics]:
+        """See LearningAgent. The critic learns the discounted returns.
+
+        The deviation of continuous actions stays: a teacher without chance would shrink it to 0.
+        """
+        config = self.config
+        if self.return_scale is not None:
+            self.return_scale.update(taught)
+            self.return_scale.forget_episodes()
+        if self.obs_moments is not None:
+            self.obs_moments.update(self._numbers(taught))
+        optimizer = FusedAdam(self.network.parameters(), config.learning_rate, eps=1e-5)
+        n_steps = sum(trajectory.length for trajectory in taught)
+        size = min(config.minibatch_size, math.ceil(n_steps / COPY_MINIBATCHES))
+        shuffle = np.random.default_rng([self.seed, COPY_MINIBATCHES, 0])
+        for _ in range(epochs):
+            seen, batch = self._make_batch(taught, gae_lambda=1.0)
+            losses = []
+            n_minibatches = math.ceil(len(batch.action) / size)
+            for minibatch in seen.minibatches(batch, n_minibatches, False, shuffle):
+                optimizer.zero_grad()
+                losses.append(self._copy_minibatch(minibatch))
+                optimizer.step()
+            policy_loss, critic_loss = torch.stack(losses).mean(dim=0).tolist()
+            yield CopyMetrics(policy_loss, critic_loss, self._agreement(held_out))
+
+    def _copy_minibatch(self, minibatch: Minibatch) -> Tensor:
+        """Add the gradients of copying. Returns the losses of the actor and the critic."""
+        outputs, values = self.network(minibatch.obs)
+        log_std = None if self.network.log_std is None else self.network.log_std.detach()
+        log_prob, _ = log_prob_and_entropy(
+            self.distribution, outputs, log_std, minibatch.row, minibatch.steps.action
+        )
+        policy_loss, critic_loss = -log_prob.mean(), self._critic_loss(minibatch, values)
+        _require_finite({"policy's loss": policy_loss, "value's loss": critic_loss})
+        (policy_loss + self.config.value_coef * critic_loss).backward()
+        for parameters in self.network.parts().values():
+            torch.nn.utils.clip_grad_norm_(parameters, self.config.max_grad_norm)
+        return torch.stack([policy_loss, critic_loss]).detach()
+
+    @torch.no_grad()
+    def _agreement(self, trajectories: Sequence[Trajectory]) -> float:
+        """Return how often the likeliest actions are those of trajectories: see CopyMetrics."""
+        if not trajectories:
+            return math.nan
+        seen, acted, _ = self._seen(trajectories)
+        outputs = seen.computed(self.network.outputs).cpu().numpy()
+        log_std = self.network.log_std
+        prepared = self.distribution.prepare(
+            outputs, None if log_std is None else log_std.cpu().numpy()
+        )
+        likeliest, _ = self.distribution.mode(prepared, acted)
+        action = np.concatenate([trajectory.action for trajectory in trajectories])
+        if isinstance(self.distribution, DiagonalGaussian):
+            return explained_variance(torch.from_numpy(likeliest), torch.from_numpy(action))
+        return float((likeliest == action).reshape(len(action), -1).all(axis=1).mean())
 
     def _learn(self, trajectories: Sequence[Trajectory], annealed: Annealed) -> list[float]:
         """Learn in epochs. Returns the first six metrics, from policy_loss on."""
@@ -213,7 +279,7 @@ class PPOAgent(LearningAgent):
 
     @torch.no_grad()
     def _make_batch(
-        self, trajectories: Sequence[Trajectory]
+        self, trajectories: Sequence[Trajectory], gae_lambda: float | None = None
     ) -> tuple[RolloutObs | RolloutSequences, TensorBatch]:
         seen, acted, last = self._seen(trajectories)
         value = seen.computed(self.network.values).cpu().numpy().astype(np.float64)
@@ -226,7 +292,7 @@ class PPOAgent(LearningAgent):
             value[acted],
             value[last],
             config.discount,
-            config.gae_lambda,
+            config.gae_lambda if gae_lambda is None else gae_lambda,
             self._scaled_reward,
             ratio,
             self.advantages,

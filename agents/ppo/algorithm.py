@@ -33,6 +33,7 @@ class PPO(Algorithm):
     takes_masks = True
     takes_teams = True
     takes_privileged = True
+    takes_teachers = True
     to_lower = ("learning_rate", "reward_scale", "max_grad_norm")
 
     def distribution(self, spaces: Spaces, settings: Settings) -> Distribution:

@@ -8,12 +8,12 @@ own observation beside the state, as in section 5.2 there.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from workflow_rl.agents.algorithm import LearningAgent
+from workflow_rl.agents.algorithm import CopyMetrics, LearningAgent
 from workflow_rl.agents.policies.distributions import Categorical, Distribution, to_plain
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.agents.ppo.agent import PPOAgent
@@ -80,14 +80,29 @@ class TeamAgent(LearningAgent):
         parameters = {name: learner.policy_parameters() for name, learner in self.learners.items()}
         return TeamParameters(self.layout, self.policies, parameters)
 
-    def update(self, trajectories: Sequence[Trajectory], progress: float) -> TeamMetrics:
-        """Learn from joint trajectories: see LearningAgent."""
+    def copy(
+        self, taught: Sequence[Trajectory], held_out: Sequence[Trajectory], epochs: int
+    ) -> Iterator[CopyMetrics]:
+        """See LearningAgent. Yields means over the policies, each weighted by its decisions."""
+        of, unseen = self._of_each_policy(taught), self._of_each_policy(held_out)
+        learning = [name for name in self.policies if of[name]]
+        copied = [self.learners[name].copy(of[name], unseen[name], epochs) for name in learning]
+        weights = [sum(trajectory.length for trajectory in of[name]) for name in learning]
+        for metrics in zip(*copied, strict=True):
+            yield CopyMetrics._make(np.average(np.array(metrics), 0, weights).tolist())
+
+    def _of_each_policy(self, trajectories: Sequence[Trajectory]) -> dict[str, list[Trajectory]]:
+        """Return the decisions in joint trajectories, by the policy's name."""
         of: dict[str, list[Trajectory]] = {name: [] for name in self.policies}
         for joint in trajectories:
-            for name, trajectory in split(
-                joint, self.layout, self.policies, self._discount, self._central
-            ):
-                of[name].append(trajectory)
+            parts = split(joint, self.layout, self.policies, self._discount, self._central)
+            for name, decisions in parts:
+                of[name].append(decisions)
+        return of
+
+    def update(self, trajectories: Sequence[Trajectory], progress: float) -> TeamMetrics:
+        """Learn from joint trajectories: see LearningAgent."""
+        of = self._of_each_policy(trajectories)
         updated: dict[str, PPOMetrics] = {}
         for name, learner in self.learners.items():
             if of[name]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,7 +19,9 @@ from workflow_rl.environments.guest import (
 )
 
 if TYPE_CHECKING:
+    from workflow_rl.agents.policies.numpy_policy import Actor
     from workflow_rl.agents.settings import Settings
+    from workflow_rl.environments.env_batch import EnvBatchFactory
     from workflow_rl.environments.environment import Environment
 
 LONG_RUN = 200_000
@@ -71,6 +74,24 @@ class Cage2Guest(Guest):
         from workflow_rl.cage2.scoring.selection import choose_best_candidate
 
         return choose_best_candidate(run_path, quiet)
+
+    def teaching(self, agent: str, environment: Environment) -> EnvBatchFactory | None:
+        from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
+        from workflow_rl.cage2.env.environment import Cage2
+        from workflow_rl.cage2.env.taught_envs import TaughtEnvs
+        from workflow_rl.cage2.scoring.evaluation_env import PolicyBlue, ScriptedBlue
+        from workflow_rl.cage2.scoring.players import load_trained, on_the_bits
+
+        assert isinstance(environment, Cage2)
+        if agent in SCRIPTED_AGENTS:
+            teacher: Actor = ScriptedBlue(agent)
+        else:
+            policy, trained_on = load_trained(agent)
+            if isinstance(trained_on, Cage2) and trained_on.view == environment.view:
+                return None
+            teacher = PolicyBlue(on_the_bits(policy, trained_on, agent))
+        environment.scored().check()
+        return functools.partial(TaughtEnvs, environment, teacher)
 
     def scoring(self) -> Scoring:
         from workflow_rl.cage2.scoring.scoring import Cage2Scoring

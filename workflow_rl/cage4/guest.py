@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,6 +22,7 @@ from workflow_rl.environments.guest import (
 
 if TYPE_CHECKING:
     from workflow_rl.agents.settings import Settings
+    from workflow_rl.environments.env_batch import EnvBatchFactory
     from workflow_rl.environments.environment import Environment
 
 
@@ -53,6 +56,17 @@ class Cage4Guest(Guest):
         from workflow_rl.cage4.scoring.leaderboard import known_returns
 
         return known_returns(args)
+
+    def teaching(self, agent: str, environment: Environment) -> EnvBatchFactory | None:
+        from workflow_rl.cage4.agent.scripted import TeamNames
+        from workflow_rl.cage4.env.environment import Cage4
+        from workflow_rl.cage4.env.taught_envs import TaughtTeamEnvs
+
+        assert isinstance(environment, Cage4)
+        if agent not in TeamNames():
+            return None
+        dataclasses.replace(environment, simulator="compiled").check()
+        return functools.partial(TaughtTeamEnvs, environment, agent)
 
     def scoring(self) -> Scoring:
         from workflow_rl.cage4.scoring.scoring import Cage4Scoring

@@ -172,11 +172,6 @@ class NetworkName(click.ParamType):
     name = "mlp|gru|lstm|frame-stack|module:Name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-<<<<<<< HEAD
-        from workflow_rl.agents.policies.networks import NETWORKS
-
-=======
->>>>>>> 199d73f (A test that holds how often a run makes its config and looks up names)
         if value in NETWORKS:
             return str(value)
         from workflow_rl.agents.policies.own_network import load_network

@@ -13,7 +13,7 @@ from workflow_rl.collection.local_pool import ensure_fork_server
 from workflow_rl.commands.clear import printable
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.open_command import named_here
-from workflow_rl.commands.options import given_options, spelling
+from workflow_rl.commands.options import accept_agent, given_options, spelling
 from workflow_rl.commands.training_options import asked_anew, new_config, path_to_resume
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import require_writable, require_writable_folder
@@ -62,6 +62,8 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
             init_from = load_checkpoint(saved_path(options["init_from"]))
             accept_classes(init_from, options["init_from"], options["trust"])
             own_policy(init_from, options["init_from"])  # Raises what is wrong with the weights.
+        if options["teacher"] is not None:
+            accept_agent(Path(options["teacher"]), options["trust"], "--teacher")
         plan = ready(plan)
         config = plan.configs[0]
         if options["dry_run"]:

@@ -38,6 +38,12 @@ def _report_one(outcome: Outcome) -> None:
     path, chosen = outcome.path, outcome.chosen
     config, state = outcome.learners[0].config, outcome.learners[0].state
     click.echo(_times(config, state))
+    if (copied := outcome.learners[0].copied) is not None:
+        click.echo(
+            f"copied {copied['teacher']}: mean return {copied['return_mean']:.1f} in "
+            f"{copied['episodes']} episodes; the copy agrees with {copied['agreement']:.1%} of its "
+            "actions"
+        )
     click.echo(
         f"{state.episodes} episodes, updates: {state.updates}; "
         f"{described_returns(config, state, RECENT_EPISODES)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ from workflow_rl.commands.options import (
 )
 from workflow_rl.environments.environment import SETTINGS
 from workflow_rl.environments.guests import guests
-from workflow_rl.runs.config import Mode, TrainConfig
+from workflow_rl.runs.config import OF_TEACHERS, Mode, TrainConfig
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.spec import Found
 from workflow_rl.suggestions import question, word_meant
@@ -78,7 +79,7 @@ def _run_options(option: Option) -> list[Any]:
                help="Begin with the agent of a run folder or a checkpoint (.pt). By default the "
                     "agent is untrained. A policy file (.npz), such as the champion's, cannot "
                     "begin a run, because it has no critic."),
-        *of("checkpoint_every", "keep_every", "eval_every", "eval_episodes"),
+        *of("teacher", "checkpoint_every", "keep_every", "eval_every", "eval_episodes"),
         option("--final-evaluation", type=click.IntRange(min=0), default=0,
                help="Number of episodes of an evaluation after training (CAGE-2: in each cell of "
                     "the official protocol)."),
@@ -169,7 +170,9 @@ def training_command(
             hidden=algorithm in ALGORITHMS,  # It has an option for each setting.
             help="Setting of the algorithm, such as epochs=4; may be given again.",
         )  # fmt: skip
-        options = [*own, *under("The run", setting)]
+        lessons = functools.partial(plain_option, hidden="teacher" not in look.values)
+        of_run = [setting, *setting_options(TrainConfig, lessons, OF_TEACHERS)]
+        options = [*own, *under("The run", *of_run)]
         plug_in = _algorithm_of(algorithm, look)
         if plug_in is not None:
             options += _algorithm_options(algorithm, plug_in.settings, look, env_id, others)

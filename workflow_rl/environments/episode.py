@@ -22,6 +22,7 @@ class SeedStream(IntEnum):
     VALIDATION = 2**32 - 1
     RANKING = 2**32 - 2
     WORKFLOWS = 2**32 - 3
+    TEACHING = 2**32 - 4
 
 
 class EpisodeSpec(NamedTuple):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Actor, Parameters
     from workflow_rl.agents.settings import Settings
+    from workflow_rl.environments.env_batch import EnvBatchFactory
     from workflow_rl.environments.environment import Environment
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -256,6 +257,22 @@ class Guest:
 
         Return None if nothing was chosen. Raise CheckpointError or OSError if a candidate cannot
         be read.
+        """
+        return None
+
+    def teaching(self, agent: str, environment: Environment) -> EnvBatchFactory | None:
+        """Return what makes envs whose rows end with an agent's next action: see `--teacher`.
+
+        agent: a name or a path, as `evaluate` takes it. environment: of this guest; its policies
+        learn from the rows.
+
+        The envs are those of `environment.make_envs`. After all that a row has there, it has the
+        agent's action among those of the policies: a number, or K numbers of a team or of another
+        action of K numbers. The next step takes this action. Where the policies lack the action, or
+        a mask rules it out, choose another that does the least. None: a policy of this name or path
+        acts on the rows as they are.
+
+        Raise InvalidEnvironmentError or a UserError for an agent that cannot teach.
         """
         return None
 

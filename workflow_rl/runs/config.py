@@ -57,6 +57,8 @@ _NAME_THE_ENVIRONMENT = {
     *("env", "env_args", "make_env", "named_by_file", "action_mask", "preset", "algorithm")
 }
 """Fields that decide which environment it is."""
+OF_TEACHERS = ("teacher_episodes", "teacher_epochs")
+"""Fields that go with `teacher`."""
 
 
 class TrainConfig(Settings):
@@ -168,6 +170,15 @@ class TrainConfig(Settings):
         description="CPU threads that the agent learns with, half of them for the actor and half "
         "for the critic. 1, 2 and 3 threads give the same results; more threads round differently.",
     )
+    teacher: str | None = Field(
+        None,
+        description="Before the first update, copy this agent: a policy file, the folder of a run, "
+        "or a name that evaluate takes, such as champion. See docs/how-to/resume.md.",
+    )
+    teacher_episodes: Annotated[int, Field(ge=2, le=1_000_000)] = Field(
+        100, description="Number of episodes that the teacher plays. A tenth of them is held out."
+    )
+    teacher_epochs: Count = Field(10, description="Number of passes over the teacher's episodes.")
     checkpoint_every: Annotated[Count, Resume.FREE] = Field(
         10, description="Number of updates between checkpoints."
     )
@@ -382,6 +393,11 @@ class TrainConfig(Settings):
                 f"{self.learner_threads} is too large: {self.algorithm} learns with at most "
                 f"{found.most_threads}",
             )
+        for name in OF_TEACHERS if self.teacher is None else ():
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ConfigError(name, f"{getattr(self, name)} needs teacher: name one")
+        if self.teacher is not None and not found.takes_teachers:
+            raise ConfigError("teacher", f"{self.algorithm} copies no agent: use ppo")
         if self.device not in found.devices:
             raise ConfigError(
                 "device", f"{self.algorithm} learns on the {' or '.join(found.devices)}"

@@ -22,6 +22,7 @@ from workflow_rl.runs.loop import Meetings, Watch, train_together
 from workflow_rl.runs.make_agent import require_device
 from workflow_rl.runs.plan import Plan, new_plan
 from workflow_rl.runs.preflight import warn_if_results_vary
+from workflow_rl.runs.teaching import teacher_of
 
 if TYPE_CHECKING:
     # What several policies need is imported for them alone.
@@ -50,7 +51,8 @@ class Outcome:
 def ready(plan: Plan | TrainConfig) -> Plan:
     """Return the plan, once device, processor, environment and cluster are tried.
 
-    Raises ConfigError if one of them cannot be used, ClusterError, and NestedError in a worker.
+    Raises ConfigError if one of them or the teacher cannot be used, ClusterError, and NestedError
+    in a worker.
     """
     require_no_worker("nothing can be trained")
     plan = new_plan(plan) if isinstance(plan, TrainConfig) else plan
@@ -58,6 +60,8 @@ def ready(plan: Plan | TrainConfig) -> Plan:
     require_device(config)
     warn_if_results_vary(config)
     require_cluster(config)
+    if config.teacher is not None and plan.resumed[0] is None:
+        teacher_of(config)
     return plan
 
 

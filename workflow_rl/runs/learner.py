@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import time
@@ -21,6 +22,7 @@ from workflow_rl.collection.schedule import Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.guests import guests
+from workflow_rl.output_files import write_text
 from workflow_rl.printable import shortened
 from workflow_rl.runs.batches import make_schedule
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
@@ -32,6 +34,7 @@ from workflow_rl.runs.make_agent import make_agent as make_agent
 from workflow_rl.runs.metrics import Seconds, advance, row_of, summarise
 from workflow_rl.runs.returns import Metrics
 from workflow_rl.runs.run_record import N_UPDATES, weights_digest
+from workflow_rl.runs.teaching import MakePool, copy_teacher
 from workflow_rl.runs.useful_envs import UsefulEnvs
 
 BEST_WINDOW = 100
@@ -58,6 +61,8 @@ class Learner:
 
     schedule: Schedule
     run: RunDir
+    copied: dict[str, Any] | None
+    """How well the agent copied a teacher: see `teaching.copy_teacher`."""
     is_learning = False
     """Whether an update has begun and not ended: then the agent cannot be saved."""
 
@@ -82,6 +87,12 @@ class Learner:
         elif init_from is not None:
             begin_with(self.agent, init_from, config)
         self._policy: Policy | None = None
+        self.copied = None
+
+    def copy_teacher(self, make_pool: MakePool, watch: Callable[[Any], Any], quiet: bool) -> None:
+        """Copy the config's teacher, if there is one and the run begins: see `teaching`."""
+        if self.config.teacher is not None and self._resumed is None:
+            self.copied = copy_teacher(self.config, self.agent, make_pool, watch, quiet)
 
     def __enter__(self) -> Self:
         self.run = RunDir(self.path, self.config, self._resumed)
@@ -103,6 +114,9 @@ class Learner:
         begun = [] if self._resumed is None else self._resumed.begun
         self.schedule = make_schedule(self.config, thread, collector, self.state, begun)
         self.save()
+        if self.copied is not None:
+            with self.run.writing("teacher.json") as path:
+                write_text(path, json.dumps(self.copied, indent=2) + "\n")
         self.run.record_weights(self._weights(), self._has_others_weights)
 
     def start_clock(self) -> None:

@@ -24,6 +24,7 @@ from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.rollout import Collector
 from workflow_rl.collection.trace import Trace
+from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.errors import StoppedAtOnce
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -39,8 +40,10 @@ MOMENT_SECONDS = 0.5
 _log = logging.getLogger(__name__)
 
 
-def make_pool(config: TrainConfig, trace: Trace | None = None) -> AnyPool:
-    """Return the workers of a run, not started yet."""
+def make_pool(
+    config: TrainConfig, trace: Trace | None = None, make_envs: EnvBatchFactory | None = None
+) -> AnyPool:
+    """Return the workers of a run, not started yet. make_envs: makes other envs than the run's."""
     environment = config.environment
     # One env is enough for an asynchronous worker that plays one episode at a time.
     one_env = (
@@ -50,7 +53,7 @@ def make_pool(config: TrainConfig, trace: Trace | None = None) -> AnyPool:
     )
     slow_workers = math.ceil(round(config.slow_worker_share * config.n_workers, 6))
     common: dict[str, Any] = {
-        "make_envs": environment.make_envs,
+        "make_envs": make_envs or environment.make_envs,
         "n_workers": config.n_workers,
         "envs_per_worker": 1 if one_env else config.envs_per_worker,
         "timeout": config.worker_timeout,
@@ -141,6 +144,7 @@ def train_together(
             not finished, and concludes when it is resumed.
 
     Raises:
+        ConfigError, StoppedAtOnce: from `teaching.copy_teacher`. Nothing has been written.
         RunDirError: a folder cannot be used. Nothing has been written.
         StopRequested, TooManyFailuresError, NotFiniteError: checkpoints have been saved.
         NotWrittenError: a run cannot be written. The last checkpoints are kept.
@@ -148,6 +152,8 @@ def train_together(
             checkpoint. A policy that diverges before others ends alone.
     """
     config = learners[0].config
+    for learner in learners:
+        learner.copy_teacher(lambda make_envs: make_pool(config, None, make_envs), watch, quiet)
     with (
         ExitStack() as stack,
         Trace(trace_path, config.to_dict()) as trace,

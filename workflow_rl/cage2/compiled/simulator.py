@@ -245,6 +245,11 @@ class CompiledEnvs:
         """The envs themselves, records `[n_envs]` of `state.STATE`."""
         return self._simulator.states
 
+    @property
+    def caught(self) -> NDArray[np.bool_]:
+        """Masks of the hosts [n_envs, 13] on which monitoring caught a process in the last step."""
+        return CAUGHT[self._simulator.facts[:, -1]]
+
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> NDArray[np.uint8]:
         """Begin an episode in each of M envs. Returns obs [M, 52]."""
         chosen = mask_of(envs, self.n_envs)

@@ -120,14 +120,14 @@ class Cage2:
             raise InvalidEnvironmentError(
                 "observation", "true-state is shown by the simulator compiled alone"
             )
-        if not self._has_own_view:
+        if self.view == Cage2().view:
             return actor
-        return ViewingActor(actor, self.observation, self.actions, self.opening)
+        return ViewingActor(actor, *self.view)
 
     @property
-    def _has_own_view(self) -> bool:
-        view = (self.observation, self.actions, self.opening)
-        return view != (Cage2.observation, Cage2.actions, Cage2.opening)
+    def view(self) -> tuple[str, str, tuple[str, ...]]:
+        """What the policy sees, what it chooses from, and after what it begins."""
+        return self.observation, self.actions, self.opening
 
     def scored(self) -> Self:
         """Return the environment that scores an agent: fast, with the challenge's rewards alone."""
@@ -148,6 +148,6 @@ class Cage2:
                 Cage2Env, max_steps=self.max_steps, simulator=self.simulator, obs_dtype="uint8"
             )
             envs = SerialEnvs(make_env, n_envs, variant_option="red_agent")
-        if not self._has_own_view:
+        if self.view == Cage2().view:
             return envs
-        return ViewedEnvs(envs, self.observation, self.actions, self.opening)
+        return ViewedEnvs(envs, *self.view)

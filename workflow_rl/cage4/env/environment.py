@@ -129,8 +129,12 @@ class Cage4:
         else:
             made = (self.simulator, self.red_agent, self.max_steps)
             networks = SerialNetworks([make_simulator(*made) for _ in range(n_envs)])
+        return TeamEnvs(networks, self.rows(n_envs))
+
+    def rows(self, n_envs: int) -> ViewRows:
+        """Return what makes rows of what `n_envs` envs give."""
         shown = self.observation, self.actions, self.max_steps, self.own_rewards, self.messages
-        return TeamEnvs(networks, ViewRows(n_envs, *shown))
+        return ViewRows(n_envs, *shown)
 
     def __getstate__(self) -> dict[str, Any]:
         # The process that workers are forked from may have begun before the checkout was named.

@@ -1,0 +1,108 @@
+"""CAGE-2's agents teach: rows end with what an agent does next, as a choice of the policy's."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.cage2.agent.action_sets import make_action_set
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.guest import Cage2Guest
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
+from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
+from workflow_rl.cage2.scoring.players import load_actor
+from workflow_rl.collection.advice import Advised
+from workflow_rl.collection.player import play_episode
+from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.loop import train_policy
+
+RED, STEPS = "RedMeanderAgent", 60
+SPEC = EpisodeSpec(0, RED, 5, 6)
+
+
+def taught(teacher: str, **args: Any) -> Trajectory:
+    """Return an episode that a teacher plays, with the rows of an ordinary environment."""
+    environment = Cage2(RED, STEPS, "compiled", **args)
+    make_envs = Cage2Guest().teaching(teacher, environment)
+    assert make_envs is not None
+    actor = Advised(environment.spaces())
+    trajectory = actor.without(play_episode(make_envs(3), actor, SPEC))
+    envs = environment.make_envs(1)
+    rows = [envs.reset([0], [SPEC])]
+    rows += [envs.step([0], trajectory.action[t : t + 1]).obs for t in range(trajectory.length)]
+    assert np.array_equal(np.concatenate(rows)[:-1], trajectory.obs)
+    assert np.array_equal(rows[-1][0], trajectory.last_obs)
+    return trajectory
+
+
+def evaluated(actor: Actor) -> Trajectory:
+    make_env = functools.partial(EvaluationEnv, STEPS, "compiled")
+    return play_episode(SerialEnvs(make_env, 1, "red_agent"), actor, SPEC)
+
+
+@pytest.mark.parametrize("teacher", ["react-restore", "react-remove", "random"])
+def test_a_scripted_agent_teaches_what_it_does(teacher: str) -> None:
+    played = evaluated(ScriptedBlue(teacher))
+    assert np.array_equal(taught(teacher).action, played.action)
+    assert np.array_equal(taught(teacher, observation="belief").reward, played.reward)
+
+
+def test_the_champion_teaches_what_it_does_to_policies_of_other_views() -> None:
+    played = evaluated(PolicyBlue(load_actor("champion")))
+    assert np.array_equal(taught("champion").action, played.action)
+    set_apart = {"actions": "by-host-timed", "opening": ("DecoyFemitter User2",)}
+    lesson = taught("champion", **set_apart)
+    assert lesson.episode_return == pytest.approx(played.episode_return)
+    view = {"observation": "belief", "actions": "by-host-timed"}
+    opening = ("DecoyFemitter User2", "DecoyTomcat User2", "DecoyApache User2")
+    same = Cage2(RED, STEPS, "compiled", **view, opening=opening)
+    assert Cage2Guest().teaching("champion", same) is None
+
+
+@pytest.mark.parametrize("actions", ["possible", "useful", "by-host"])
+def test_what_the_policy_cannot_choose_is_to_sleep(actions: str) -> None:
+    lesson = taught("react-restore", actions=actions)
+    choices = make_action_set(actions)
+    names = {ACTION_NAMES[choices.actions[action]] for action in lesson.action.tolist()}
+    assert "Sleep" in names
+    assert "Monitor" not in names
+    played = evaluated(ScriptedBlue("react-restore"))
+    restores = [a for a in played.action.tolist() if ACTION_NAMES[a].startswith("Restore")]
+    assert [a for a in choices.actions[lesson.action].tolist() if a] == restores
+    if choices.has_masks:
+        masks = lesson.obs[:, -choices.n :]
+        assert masks[np.arange(lesson.length), lesson.action].all()
+
+
+@pytest.mark.parametrize(
+    ("teacher", "least", "view"),
+    [
+        ("react-restore", 0.95, {"observation": "belief"}),
+        ("champion", 0.85, {"observation": "belief", "actions": "by-host-timed"}),
+    ],
+)
+def test_a_policy_copies_an_agent(
+    teacher: str, least: float, view: dict[str, str], tmp_path: Path
+) -> None:
+    config = TrainConfig(
+        "async",
+        env_args={"simulator": "compiled", "red_agent": "mixed", **view},
+        total_episodes=2,
+        episodes_per_update=2,
+        teacher=teacher,
+        teacher_episodes=30,
+        teacher_epochs=5,
+        settings={"hidden_sizes": (64, 64), "epochs": 1, "learning_rate": 3e-3},
+    )
+    train_policy(config, tmp_path / "run", quiet=True)
+    told = json.loads((tmp_path / "run" / "teacher.json").read_text())
+    assert told["agreement"] > least

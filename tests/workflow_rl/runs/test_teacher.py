@@ -1,0 +1,129 @@
+"""Runs that begin by copying a teacher."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.tiny_runs import same_weights
+from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke, refused
+from tests.workflow_rl.runs.any_env_runs import config_of, run, stop_at
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.policies.policy_file import save_policy
+from workflow_rl.collection.failures import StopRequested
+from workflow_rl.errors import StoppedAtOnce
+from workflow_rl.runs import learner as learners
+from workflow_rl.runs import loop
+from workflow_rl.runs.config import ConfigError, TrainConfig
+
+LESSONS = {"teacher_episodes": 20, "teacher_epochs": 5}
+SHORT = {"env_args": {"max_episode_steps": 50}, "teacher_episodes": 4, "teacher_epochs": 1}
+
+
+@pytest.fixture(scope="module")
+def balancing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the file of a policy that pushes CartPole to where the pole falls."""
+    push = np.array([[0.0], [1.0], [10.0], [3.0]], np.float32) * [[-1.0, 1.0]]
+    parameters = PolicyParameters(
+        (push.astype(np.float32),), (np.zeros(2, np.float32),), "tanh", distribution=Categorical(2)
+    )
+    path = tmp_path_factory.mktemp("teacher") / "balancing.npz"
+    save_policy(path, parameters, {"env": "CartPole-v1", "env_args": {}})
+    return path
+
+
+def taught(teacher: Path, **changes: Any) -> TrainConfig:
+    settings = {"hidden_sizes": (32,), "epochs": 1, "learning_rate": 2e-3, "minibatch_size": 64}
+    given = {"env": "CartPole-v1", "teacher": str(teacher), **LESSONS, "ppo": settings, **changes}
+    return config_of(given.pop("env"), **given)
+
+
+def test_a_copy_plays_as_well_as_its_teacher(balancing: Path, tmp_path: Path) -> None:
+    summary = run(tmp_path / "run", taught(balancing))
+    told = json.loads((tmp_path / "run" / "teacher.json").read_text())
+    assert told["teacher"] == str(balancing)
+    assert told["return_mean"] > 400
+    assert told["agreement"] > 0.95
+    assert [row["agreement"] for row in told["epochs"]][-1] == told["agreement"]
+    assert summary["return_mean_last_300"] > 200  # Untrained policies have 20.
+
+
+def test_a_copy_does_not_depend_on_workers_nor_on_the_trainer(
+    balancing: Path, tmp_path: Path
+) -> None:
+    run(tmp_path / "one", taught(balancing, **SHORT, n_workers=1))
+    run(tmp_path / "three", taught(balancing, **SHORT, n_workers=3))
+    run(tmp_path / "sync", taught(balancing, **SHORT, mode="sync"))
+    assert same_weights(tmp_path / "one", tmp_path / "three")
+    assert same_weights(tmp_path / "one", tmp_path / "sync")
+
+
+def test_a_resumed_run_does_not_copy_again(
+    balancing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = taught(balancing, **SHORT, total_steps=1200)
+    run(tmp_path / "whole", config)
+    with pytest.raises(StopRequested):
+        run(tmp_path / "stopped", config, stop_at(1))
+    monkeypatch.setattr(learners, "copy_teacher", lambda *arguments: pytest.fail("copied again"))
+    run(tmp_path / "stopped", config)
+    assert same_weights(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_a_run_that_is_stopped_while_it_copies_leaves_nothing(
+    balancing: Path, tmp_path: Path
+) -> None:
+    class Stopped:
+        def __init__(self, pool: Any) -> None:
+            pool.stop_signal = signal.SIGTERM
+
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *error: object) -> None: ...
+
+    with pytest.raises(StoppedAtOnce):
+        loop.train_policy(taught(balancing), tmp_path / "run", quiet=True, watch=Stopped)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_teacher_of_other_spaces_is_refused_before_anything_is_written(
+    balancing: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"teacher: .*other observations or actions"):
+        run(tmp_path / "run", taught(balancing, env="Puzzle"))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--teacher", "nobody"], ["--teacher", "no checkpoint at nobody"]),
+        (["--teacher", "champion"], ["--teacher", "other observations"]),
+        (["--teacher", "x", "--teacher-episodes", "1"], ["--teacher-episodes", "1 is not"]),
+        (["--teacher-episodes", "5"], ["--teacher-episodes"]),
+    ],
+)
+def test_mistakes_with_the_options(options: list[str], parts: list[str], tmp_path: Path) -> None:
+    folder = ["--run-dir", str(tmp_path / "run")]
+    refused(invoke("train-async", *CART_POLE, *TINY, *folder, *options), *parts)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_algorithm_that_copies_no_agent_says_so() -> None:
+    with pytest.raises(ConfigError, match="teacher: sac copies no agent: use ppo"):
+        TrainConfig("async", env="CartPole-v1", algorithm="sac", teacher="x")
+
+
+def test_a_command_copies_and_says_so(balancing: Path, tmp_path: Path) -> None:
+    options = ["--teacher", str(balancing), "--teacher-episodes", "4", "--teacher-epochs", "1"]
+    result = invoke("train-async", *CART_POLE, *TINY, *options, "--run-dir", str(tmp_path / "run"))
+    assert result.exit_code == 0, result.output
+    assert f"copied {balancing}: mean return" in result.output
+    again = invoke("verify", str(tmp_path / "run"))
+    assert again.exit_code == 0, again.output

@@ -1,0 +1,148 @@
+"""Have a new agent copy a teacher before it learns: a scripted agent, or one that was trained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from workflow_rl.agents.algorithm import DivergedError, LearningAgent
+from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
+from workflow_rl.agents.policies.team_policy import TeamPolicy
+from workflow_rl.agents.spaces import Spaces
+from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.collection.advice import Advised
+from workflow_rl.collection.async_collector import AsyncCollector
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.collection.pool import AnyPool
+from workflow_rl.collection.rollout import what_is_not_finite
+from workflow_rl.environments.env_batch import EnvBatchFactory
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.episode import SeedStream
+from workflow_rl.environments.guests import guests
+from workflow_rl.errors import StoppedAtOnce, UserError
+from workflow_rl.runs.bar import Progress
+from workflow_rl.runs.batches import episode_specs
+from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.saved_agent import load_saved
+
+HELD_OUT = 0.1
+"""The share of the teacher's episodes that nothing is learned from."""
+PROGRESS_STEPS = 10
+
+MakePool: TypeAlias = Callable[[EnvBatchFactory], AnyPool]
+
+
+class Teacher(NamedTuple):
+    """An actor, and what makes the envs that it plays in."""
+
+    make_envs: EnvBatchFactory
+    actor: Actor
+
+
+def teacher_of(config: TrainConfig) -> Teacher:
+    """Return the teacher that a config names. Raises ConfigError.
+
+    Nothing is imported or called that only the teacher's file names.
+    """
+    assert config.teacher is not None
+    environment, spaces = config.environment, config.environment.spaces()
+    try:
+        guest = guests.get(config.env)
+        make_envs = None if guest is None else guest.teaching(config.teacher, environment)
+        if make_envs is not None:
+            return Teacher(make_envs, Advised(spaces))
+        policy = load_saved(Path(config.teacher)).policy
+    except (InvalidEnvironmentError, UserError) as error:
+        raise ConfigError("teacher", str(error)) from None
+    if not _plays(policy, spaces):
+        raise ConfigError(
+            "teacher", f"{config.teacher} plays with other observations or actions than this run's"
+        )
+    return Teacher(environment.make_envs, policy)
+
+
+def _plays(policy: Policy, spaces: Spaces) -> bool:
+    """Return whether a policy acts on rows of an environment with these spaces."""
+    if isinstance(policy, TeamPolicy):
+        return policy.parameters.layout == spaces.team
+    assert isinstance(policy, NumpyPolicy)
+    theirs = policy.network.n_inputs, policy.distribution, policy.masked
+    return (
+        spaces.team is None
+        and theirs == (spaces.obs_dim, spaces.distribution, spaces.masked)
+        and policy.parameters.n_further == spaces.privileged
+    )
+
+
+def copy_teacher(
+    config: TrainConfig,
+    agent: LearningAgent,
+    make_pool: MakePool,
+    watch: Callable[[Any], Any],
+    quiet: bool,
+) -> dict[str, Any]:
+    """Have a new agent copy the config's teacher. Return plain values that say how well it does.
+
+    The same config gives the same weights, whatever the number of workers.
+
+    Args:
+        config: with a teacher.
+        agent: new, of this config.
+        make_pool: returns workers, not started yet, for what makes their envs.
+        watch: see `loop.train_together`.
+        quiet: show no progress bars.
+
+    Raises:
+        ConfigError: the teacher cannot be copied.
+        StoppedAtOnce: the run was asked to stop. Nothing is kept.
+    """
+    teacher = teacher_of(config)
+    pool = make_pool(teacher.make_envs)
+    with watch(pool):
+        try:
+            trajectories = _played(config, teacher.actor, pool, quiet)
+            n_held_out = math.ceil(HELD_OUT * len(trajectories))
+            epochs = agent.copy(
+                trajectories[:-n_held_out], trajectories[-n_held_out:], config.teacher_epochs
+            )
+            rows = []
+            with Progress(quiet, config.teacher_epochs, "epoch", desc="copying") as bar:
+                for metrics in epochs:
+                    rows.append(metrics._asdict())
+                    bar.show(len(rows), f"agreement {metrics.agreement:.1%}")
+                    if pool.stop_signal is not None:
+                        raise StopRequested(pool.stop_signal)
+        except StopRequested as stop:
+            raise StoppedAtOnce(stop.signal_number) from None
+        except (TooManyFailuresError, DivergedError) as error:
+            raise ConfigError("teacher", f"{config.teacher} cannot be copied: {error}") from None
+    returns = [trajectory.episode_return for trajectory in trajectories]
+    return {
+        "teacher": config.teacher,
+        "episodes": len(returns),
+        "return_mean": sum(returns) / len(returns),
+        **rows[-1],
+        "epochs": rows,
+    }
+
+
+def _played(config: TrainConfig, actor: Actor, pool: AnyPool, quiet: bool) -> list[Trajectory]:
+    """Return the teacher's episodes, as an agent of version 0 would have played them."""
+    specs = episode_specs(config, range(config.teacher_episodes), SeedStream.TEACHING)
+    size = max(math.ceil(len(specs) / PROGRESS_STEPS), 2 * config.n_envs)
+    trajectories: list[Trajectory] = []
+    with pool, Progress(quiet, len(specs), "ep", desc="the teacher plays") as bar:
+        collector = AsyncCollector(pool, config.envs_per_worker)
+        for first in range(0, len(specs), size):
+            block = specs[first : first + size]
+            trajectories += collector.collect(actor, block).trajectories
+            bar.update(len(block))
+    if (problem := what_is_not_finite(trajectories)) is not None:
+        raise TooManyFailuresError(problem)
+    if len(trajectories) < 2:
+        raise TooManyFailuresError("fewer than 2 of its episodes can be played")
+    if isinstance(actor, Advised):
+        trajectories = [actor.without(trajectory) for trajectory in trajectories]
+    return [trajectory._replace(policy_version=0) for trajectory in trajectories]

@@ -1,38 +1,64 @@
-"""Count how large the package is: what a run imports, the options that --help shows, lines, names.
+"""Count how large the package is, and hold the figures to the limits in pyproject.toml.
 
-python scripts/count_house.py
+python scripts/count_house.py [--names]
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
 import tempfile
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 import grimp
+import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 ROOT = Path(__file__).resolve().parents[1]
 GUESTS = ("workflow_rl/cage/", "workflow_rl/cage2/", "workflow_rl/cage4/", "workflow_rl/workflows/")
 APART = (*GUESTS, "workflow_rl/studies/", "workflow_rl/cluster/")
 """What general code does not count."""
+COPIED_OUT = "/submission/files/"
+"""What a submission consists of is no module of the package."""
 VAGUE = {"one", "own", "its", "left", "those", "these", "each"}
-RUNS = {
-    "CartPole, 400 steps": "--env CartPole-v1 --total-steps 400 --steps-per-update 200",
-    "CAGE-4, 10 steps": "--env workflow_rl/CAGE4-v0 --max-steps 5 --total-episodes 2 "
-    "--episodes-per-update 2",
-}
+CART_POLE = "--env CartPole-v1 --total-steps 400 --steps-per-update 200"
+CAGE4 = "--env workflow_rl/CAGE4-v0 --max-steps 5 --total-episodes 2 --episodes-per-update 2"
 SHORT = "--n-envs 2 --n-workers 1 --hidden-sizes 8 --quiet --run-dir"
-AFTER = """
-import atexit, runpy, sys
-atexit.register(lambda: print(*sorted({m.__file__ for m in list(sys.modules.values())
-    if getattr(m, "__file__", None)}), sep="\\n", file=open(sys.argv[-1] + "/.imported", "w")))
-runpy.run_module("workflow_rl", run_name="__main__", alter_sys=True)
-"""
+COMMANDS = "workflow_rl/commands/"
+CONFIG = (
+    *(f"agents/{name}.py" for name in ("network_settings", "settings")),
+    *(
+        f"workflow_rl/runs/{name}.py"
+        for name in ("config", "plan", "presets", "resume", "saved_config", "spec")
+    ),
+)
+AFTERWARDS = (f"{COMMANDS}errors.py", f"{COMMANDS}train_report.py")
+"""Config and command line are CONFIG, and what a training imports of COMMANDS, but for these: they
+speak when `execute` has ended."""
+ONCE = {
+    "configs made for a run": "workflow_rl/runs/config.py TrainConfig.__init__",
+    "environments resolved for a run": "workflow_rl/runs/spec.py environment_of",
+    "algorithms looked up for a run": "agents/algorithm.py find",
+}
+
+
+class Watched(NamedTuple):
+    """What the main process of a command did.
+
+    imported: the files. calls: how often each function was called, by "FILE NAME". entered: the
+    files with functions that were called before the loop of the training began.
+    """
+
+    imported: list[str]
+    calls: dict[str, int]
+    entered: list[str]
 
 
 def lines_of(*patterns: str) -> dict[str, int]:
@@ -44,15 +70,48 @@ def lines_of(*patterns: str) -> dict[str, int]:
     return {name: len((ROOT / name).read_bytes().splitlines()) for name in files}
 
 
-def imported_by(options: str) -> dict[str, int]:
-    """Return the package's files that a training imports in the main process, with their lines."""
+def watched(options: str, folder: Path) -> Watched:
+    """Train, and return what the main process imports and calls of the package."""
+    seen = folder / ".watched"
+    script = str(ROOT / "scripts" / "watched_command.py")
+    command = [sys.executable, script, str(seen), "train-async", *options.split(), str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return Watched(**json.loads(seen.read_text()))
+
+
+def of_runs(lines: dict[str, int]) -> Iterator[tuple[str, int]]:
+    """Yield the figures of trainings. lines: those of each file of the package."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", AFTER, "train-async", *options.split(), *SHORT.split()]
-        subprocess.run([*command, folder], cwd=ROOT, check=True, capture_output=True)
-        names = Path(folder, ".imported").read_text().splitlines()
-    files = {Path(name).resolve() for name in names}
-    all_lines = lines_of("agents/*.py", "workflow_rl/*.py")
-    return {name: lines for name, lines in all_lines.items() if ROOT / name in files}
+        path = Path(folder, "run")
+        path.mkdir()
+        run = watched(f"{CART_POLE} {SHORT}", path)
+        again = watched("--total-steps 800 --quiet --resume", path)
+    imported = lines.keys() & run.imported
+    yield "lines that a CartPole run imports", sum(map(lines.__getitem__, imported))
+    yield "files of guests, studies and cluster in it", count_in(imported, APART)
+    with tempfile.TemporaryDirectory() as folder:
+        others = tuple(room for room in APART if "cage4" not in room)
+        cage4 = watched(f"{CAGE4} {SHORT}", Path(folder))
+    yield "files of other guests in a CAGE-4 run", count_in(lines.keys() & cage4.imported, others)
+    command_line = {name for name in imported if name.startswith(COMMANDS)} - {*AFTERWARDS}
+    yield (
+        "lines of config and command line",
+        sum(lines[name] for name in {*command_line, *CONFIG}),
+    )
+    for name, function in ONCE.items():
+        yield name, run.calls[function]
+    yield "files entered before the loop of a resume", len(lines.keys() & {*again.entered})
+
+
+def count_in(files: Iterable[str], rooms: tuple[str, ...]) -> int:
+    return sum(name.startswith(rooms) for name in files)
+
+
+def n_options() -> int:
+    """Return how many options `train-async` shows for CartPole."""
+    command = [sys.executable, "-m", "workflow_rl", "train-async", "--env", "CartPole-v1", "--help"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return sum(line.startswith(("  -", "  --")) for line in shown.splitlines())
 
 
 def bindings(tree: ast.AST) -> Iterator[str]:
@@ -70,52 +129,80 @@ def public_definitions(tree: ast.Module) -> Iterator[str]:
             yield node.name
 
 
+def place_in_guest(file: str) -> str:
+    """Return where a file stands in its guest, or its whole path."""
+    for guest in GUESTS:
+        file = file.removeprefix(guest)
+    return file
+
+
+def homes(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
+    """Return the files of each public name that is defined more than once."""
+    files = defaultdict(list)
+    for file, tree in trees.items():
+        if COPIED_OUT not in file:
+            for name in set(public_definitions(tree)):
+                files[name].append(file)
+    return {name: sorted(found) for name, found in sorted(files.items()) if len(found) > 1}
+
+
+def are_twins(files: Iterable[str]) -> bool:
+    """Return whether files stand in the same place of their guests: they define the same thing."""
+    return len(set(map(place_in_guest, files))) == 1
+
+
 def circles() -> int:
     """Return how many groups of files import each other in a circle."""
     graph = grimp.build_graph("workflow_rl", cache_dir=None, exclude_type_checking_imports=True)
     modules = sorted(graph.modules)
-    ahead = {module: graph.find_downstream_modules(module) for module in modules}
-    return len(
-        {
-            frozenset(other for other in ahead[module] if module in ahead[other]) | {module}
-            for module in modules
-            if any(module in ahead[other] for other in ahead[module])
-        }
-    )
+    imports = np.zeros((len(modules), len(modules)), bool)
+    for row, module in zip(imports, modules, strict=True):
+        row[[modules.index(name) for name in graph.find_modules_directly_imported_by(module)]] = (
+            True
+        )
+    _, group = connected_components(imports, connection="strong")
+    return int((np.bincount(group) > 1).sum())
 
 
-@click.command()
-def main() -> None:
-    """Print each figure on a line."""
-    python = lines_of("agents/*.py", "workflow_rl/*.py")
-    for name, options in RUNS.items():
-        found = imported_by(options)
-        rooms: Counter[str] = Counter()
-        for file, lines in found.items():
-            rooms["/".join(Path(file).parts[:-1])] += lines
-        apart = [room for room in sorted(rooms) if f"{room}/".startswith(APART)]
-        click.echo(f"{name}: {sum(found.values())} lines in {len(found)} files; apart: {apart}")
-    command = [sys.executable, "-m", "workflow_rl", "train-async", "--env", "CartPole-v1", "--help"]
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    n_options = sum(line.startswith(("  -", "  --")) for line in shown.splitlines())
-    click.echo(f"options of train-async --env CartPole-v1 --help: {n_options}")
-    general = sum(lines for name, lines in python.items() if not name.startswith(APART))
-    click.echo(f"general code: {general} lines")
-    whole = lines_of("agents/*.py", "workflow_rl/*.py", "scripts/*")
-    click.echo(f"package and scripts: {sum(whole.values())} lines")
-    trees = {name: ast.parse((ROOT / name).read_text()) for name in python}
-    homes = defaultdict(list)
-    for name, tree in trees.items():
-        for defined in set(public_definitions(tree)):
-            homes[defined].append(name)
-    double = {name: files for name, files in homes.items() if len(files) > 1}
-    click.echo(f"public names defined more than once: {len(double)}")
-    for name, files in sorted(double.items()):
-        click.echo(f"  {name}: {', '.join(files)}")
+def of_sources(lines: dict[str, int]) -> Iterator[tuple[str, int]]:
+    """Yield the figures of the sources. lines: those of each file of the package."""
+    yield "lines of general code", sum(lines[name] for name in lines if not name.startswith(APART))
+    yield "lines of package and scripts", sum(lines.values()) + sum(lines_of("scripts/*").values())
+    trees = {name: ast.parse((ROOT / name).read_text()) for name in lines}
+    double = homes(trees).values()
+    twins = sum(map(are_twins, double))
+    yield "public names with two meanings", len(double) - twins
+    yield "public names that guests share (twins)", twins
     bound = [name for tree in trees.values() for name in bindings(tree)]
     vague = sum(name in VAGUE for name in bound)
-    click.echo(f"vague bindings: {vague} of {len(bound)} ({vague / len(bound):.1%})")
-    click.echo(f"circles of files: {circles()}")
+    yield "vague bindings of 10,000", round(10_000 * vague / len(bound))
+    yield "circles of files", circles()
+
+
+def figures() -> dict[str, int]:
+    """Return all figures by name."""
+    lines = lines_of("agents/*.py", "workflow_rl/*.py")
+    options = ("options of train-async --env CartPole-v1 --help", n_options())
+    return dict([*of_runs(lines), options, *of_sources(lines)])
+
+
+def limits() -> dict[str, int]:
+    """Return the most that figures may be, by name."""
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return dict(project["tool"]["count_house"])
+
+
+@click.command(help=__doc__)
+@click.option("--names", is_flag=True, help="Print the names that are defined more than once.")
+def main(names: bool) -> None:
+    if names:
+        lines = lines_of("agents/*.py", "workflow_rl/*.py")
+        for name, files in homes({n: ast.parse((ROOT / n).read_text()) for n in lines}).items():
+            click.echo(f"{'twin' if are_twins(files) else 'name'} {name}: {', '.join(files)}")
+        return
+    most = limits()
+    for name, figure in figures().items():
+        click.echo(f"{name}: {figure} (at most {most[name]})")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,21 @@
-"""The names and lines that `count_house.py` counts."""
+"""What `count_house.py` counts, and the limits of it."""
 
 from __future__ import annotations
 
 import ast
 
-from scripts.count_house import bindings, lines_of, public_definitions
+from scripts.count_house import (
+    CONFIG,
+    ONCE,
+    ROOT,
+    are_twins,
+    bindings,
+    figures,
+    homes,
+    limits,
+    lines_of,
+    public_definitions,
+)
 
 SOURCE = """
 def shown(one, *, own):
@@ -30,3 +41,21 @@ def test_a_link_counts_once() -> None:
     files = lines_of("agents/*.py", "workflow_rl/*.py")
     assert "agents/algorithm.py" in files
     assert not any(name.startswith("workflow_rl/agents") for name in files)
+
+
+def test_guests_that_have_the_same_are_twins() -> None:
+    tree = ast.parse("class Shown: pass")
+    guests = ["workflow_rl/cage2/env/shown.py", "workflow_rl/cage4/env/shown.py"]
+    handed_in = "workflow_rl/cage2/submission/files/agent.py"
+    assert homes(dict.fromkeys([*guests, handed_in], tree)) == {"Shown": guests}
+    assert are_twins(guests)
+    assert not are_twins([*guests, "workflow_rl/runs/shown.py"])
+    assert not are_twins(["workflow_rl/cage2/shown.py", guests[1]])
+
+
+def test_all_is_within_its_limit() -> None:
+    assert all((ROOT / name).is_file() for name in CONFIG)
+    most, found = limits(), figures()
+    assert found.keys() == most.keys()
+    assert {name: n for name, n in found.items() if n > most[name]} == {}
+    assert all(found[name] for name in ONCE), "a function has another name"

@@ -188,8 +188,8 @@ class Leaking(Shifts):
 
 
 def test_check_env_plays_one_team_among_others() -> None:
-    sound = CliRunner().invoke(check_env, ["tests.tiny_teams:Shifts"])
+    sound = CliRunner().invoke(check_env, ["tests.tiny_teams:Shifts", "--steps", "50"])
     assert sound.exit_code == 0, sound.output
-    leaking = CliRunner().invoke(check_env, [f"{__name__}:Leaking"])
+    leaking = CliRunner().invoke(check_env, [f"{__name__}:Leaking", "--steps", "50"])
     assert leaking.exit_code == 1
     assert "seeds         fail" in leaking.output

@@ -47,11 +47,11 @@ class CutOff(ShiftEnv):
     ],
 )
 def test_a_broken_team_is_refused(env: type, problem: str) -> None:
-    result = CliRunner().invoke(check_env, [f"{__name__}:{env.__name__}"])
+    result = CliRunner().invoke(check_env, [f"{__name__}:{env.__name__}", "--steps", "50"])
     assert result.exit_code == 1
     assert problem in result.output
 
 
 def test_a_sound_team_is_not_refused() -> None:
-    result = CliRunner().invoke(check_env, ["tests.tiny_teams:ShiftEnv"])
+    result = CliRunner().invoke(check_env, ["tests.tiny_teams:ShiftEnv", "--steps", "50"])
     assert result.exit_code == 0, result.output

@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 GUESTS = ("workflow_rl/cage/", "workflow_rl/cage2/", "workflow_rl/cage4/", "workflow_rl/workflows/")
 APART = (*GUESTS, "workflow_rl/studies/", "workflow_rl/cluster/")
 """What general code does not count."""
+ROOMS_OF_CAGE4 = ("workflow_rl/cage/", "workflow_rl/cage4/")
 COPIED_OUT = "/submission/files/"
 """What a submission consists of is no module of the package."""
 VAGUE = {"one", "own", "its", "left", "those", "these", "each"}
@@ -36,7 +37,7 @@ CONFIG = (
     *(f"agents/{name}.py" for name in ("network_settings", "settings")),
     *(
         f"workflow_rl/runs/{name}.py"
-        for name in ("config", "plan", "presets", "resume", "saved_config", "spec")
+        for name in ("config", "plan", "presets", "saved_config", "spec")
     ),
 )
 AFTERWARDS = (f"{COMMANDS}errors.py", f"{COMMANDS}train_report.py")
@@ -90,7 +91,7 @@ def of_runs(lines: dict[str, int]) -> Iterator[tuple[str, int]]:
     yield "lines that a CartPole run imports", sum(map(lines.__getitem__, imported))
     yield "files of guests, studies and cluster in it", count_in(imported, APART)
     with tempfile.TemporaryDirectory() as folder:
-        others = tuple(room for room in APART if "cage4" not in room)
+        others = tuple(room for room in APART if room not in ROOMS_OF_CAGE4)
         cage4 = watched(f"{CAGE4} {SHORT}", Path(folder))
     yield "files of other guests in a CAGE-4 run", count_in(lines.keys() & cage4.imported, others)
     command_line = {name for name in imported if name.startswith(COMMANDS)} - {*AFTERWARDS}

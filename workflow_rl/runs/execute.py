@@ -22,7 +22,6 @@ from workflow_rl.runs.loop import Meetings, Watch, train_together
 from workflow_rl.runs.make_agent import require_device
 from workflow_rl.runs.plan import Plan, new_plan
 from workflow_rl.runs.preflight import warn_if_results_vary
-from workflow_rl.runs.teaching import teacher_of
 
 if TYPE_CHECKING:
     # What several policies need is imported for them alone.
@@ -61,6 +60,8 @@ def ready(plan: Plan | TrainConfig) -> Plan:
     warn_if_results_vary(config)
     require_cluster(config)
     if config.teacher is not None and plan.resumed[0] is None:
+        from workflow_rl.runs.teaching import teacher_of
+
         teacher_of(config)
     return plan
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
@@ -34,8 +34,10 @@ from workflow_rl.runs.make_agent import make_agent as make_agent
 from workflow_rl.runs.metrics import Seconds, advance, row_of, summarise
 from workflow_rl.runs.returns import Metrics
 from workflow_rl.runs.run_record import N_UPDATES, weights_digest
-from workflow_rl.runs.teaching import MakePool, copy_teacher
 from workflow_rl.runs.useful_envs import UsefulEnvs
+
+if TYPE_CHECKING:
+    from workflow_rl.runs.teaching import MakePool
 
 BEST_WINDOW = 100
 
@@ -92,6 +94,8 @@ class Learner:
     def copy_teacher(self, make_pool: MakePool, watch: Callable[[Any], Any], quiet: bool) -> None:
         """Copy the config's teacher, if there is one and the run begins: see `teaching`."""
         if self.config.teacher is not None and self._resumed is None:
+            from workflow_rl.runs.teaching import copy_teacher
+
             self.copied = copy_teacher(self.config, self.agent, make_pool, watch, quiet)
 
     def __enter__(self) -> Self:

@@ -187,7 +187,7 @@ class PPOAgent(LearningAgent):
         size = min(config.minibatch_size, math.ceil(n_steps / COPY_MINIBATCHES))
         shuffle = np.random.default_rng([self.seed, COPY_MINIBATCHES, 0])
         for _ in range(epochs):
-            seen, batch = self._make_batch(taught, gae_lambda=1.0)
+            seen, batch = self._make_batch(taught, of_returns=True)
             losses = []
             n_minibatches = math.ceil(len(batch.action) / size)
             for minibatch in seen.minibatches(batch, n_minibatches, False, shuffle):
@@ -279,8 +279,9 @@ class PPOAgent(LearningAgent):
 
     @torch.no_grad()
     def _make_batch(
-        self, trajectories: Sequence[Trajectory], gae_lambda: float | None = None
+        self, trajectories: Sequence[Trajectory], of_returns: bool = False
     ) -> tuple[RolloutObs | RolloutSequences, TensorBatch]:
+        """of_returns: whether the critic's targets are the returns, whoever estimates them."""
         seen, acted, last = self._seen(trajectories)
         value = seen.computed(self.network.values).cpu().numpy().astype(np.float64)
         config = self.config
@@ -292,10 +293,10 @@ class PPOAgent(LearningAgent):
             value[acted],
             value[last],
             config.discount,
-            config.gae_lambda if gae_lambda is None else gae_lambda,
+            1.0 if of_returns else config.gae_lambda,
             self._scaled_reward,
             ratio,
-            self.advantages,
+            gae if of_returns else self.advantages,
         )
         weight = np.ones_like(log_prob_then)
         if config.decoupled_clip:

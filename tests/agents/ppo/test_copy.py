@@ -133,3 +133,13 @@ def test_the_deviation_of_continuous_actions_stays() -> None:
     episodes = lessons(half, 40)
     list(agent.copy(episodes, episodes, 1))
     assert torch.equal(agent.network.log_std, torch.full((2,), -0.5))
+
+
+def test_the_critic_learns_the_returns_whoever_estimates_advantages() -> None:
+    ours, own = agent_for(Categorical(3)), agent_for(Categorical(3))
+    own.advantages = lambda episodes: (0 * episodes.reward, 0 * episodes.value)
+    taught = lessons(sign, 20)
+    for agent in (ours, own):
+        assert len(list(agent.copy(taught, [], 2))) == 2
+    for name, tensor in ours.network.state_dict().items():
+        assert tensor.equal(own.network.state_dict()[name]), name

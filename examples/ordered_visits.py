@@ -66,9 +66,9 @@ def needs(obs: np.ndarray) -> np.ndarray:
 def fixes(obs: np.ndarray) -> list[int]:
     """Return the site that each move would visit now, or -1."""
     at = divmod(int(obs[: SIZE * SIZE].argmax()), SIZE)
-    sites, left = list(SITES.values()), needs(obs)
+    sites, needed = list(SITES.values()), needs(obs)
     places = [moved(at, action) for action in range(len(MOVES))]
-    return [sites.index(p) if p in sites and left[sites.index(p)] else -1 for p in places]
+    return [sites.index(p) if p in sites and needed[sites.index(p)] else -1 for p in places]
 
 
 def make(order: str = "", obedience: str = "mask", penalty: float = 0.0) -> OrderedEnv:

@@ -192,7 +192,7 @@ def main(
     rows: list[list[str]] = []
     for (name, cost), metrics in ended.items():
         for target in chosen.targets:
-            until = [reached(one, target, chosen.window, COLUMNS) for one in metrics]
+            until = [reached(run, target, chosen.window, COLUMNS) for run in metrics]
             columns = map(spread, zip(*until, strict=True))
             rows.append([name, f"+{cost:g} ms", f"{target:g}", *columns])
     headings = ["algorithm", "a step", "to", "episodes", "real steps", "seconds"]
@@ -202,7 +202,7 @@ def main(
         target = chosen.targets[0]
         drawn: dict[str, dict[float, list[float]]] = {name: {} for name in names}
         for (name, cost), metrics in ended.items():
-            seconds = [reached(one, target, chosen.window, COLUMNS)[2] for one in metrics]
+            seconds = [reached(run, target, chosen.window, COLUMNS)[2] for run in metrics]
             drawn[name][cost] = seconds
         draw(png, drawn, target)
 

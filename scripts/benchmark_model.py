@@ -51,7 +51,7 @@ def main(run: Path, episodes: int, steps: int, seed: int) -> None:
     played = list(itertools.chain(*play_episodes(envs, policy, specs)))
     model, nothing = errors_ahead(agent.dynamics, played, steps, np.random.default_rng(seed))
     columns = (model.obs, nothing.obs, model.reward, nothing.reward)
-    rows = [[n + 1, *(f"{one[n]:.3g}" for one in columns)] for n in range(steps)]
+    rows = [[n + 1, *(f"{column[n]:.3g}" for column in columns)] for n in range(steps)]
     headings = ["steps ahead", "observation", "no change", "reward", "no change "]
     click.echo(text_table(headings, rows, left=0, markdown=True))
 

@@ -113,10 +113,10 @@ def copy_times() -> dict[str, str]:
     """Return how long going back to a state, and forking it, take halfway through an episode."""
     env: Any = gymnasium.make(ENV_ID, simulator="compiled").unwrapped
     envs: Any = gymnasium.make_vec(ENV_ID, 1000).unwrapped
-    for one, action in ((env, 7), (envs, np.full(1000, 7))):
-        one.reset(seed=0)
+    for stepped, action in ((env, 7), (envs, np.full(1000, 7))):
+        stepped.reset(seed=0)
         for _ in range(50):
-            one.step(action)
+            stepped.step(action)
     one_env = median_seconds(lambda: env.load_state(env.save_state()), 1000)
     of_1000 = median_seconds(lambda: envs.load_state(envs.save_state()), 50)
     return {

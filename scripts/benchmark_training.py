@@ -58,9 +58,9 @@ def measure(title: str, turns: dict[str, Turn], rounds: int, unit: str = "episod
     rates = in_turns(turns, rounds, quiet=False)
     first = next(iter(rates.values()))
     rows = []
-    for name, own in rates.items():
-        ratios = [rate / base for rate, base in zip(own, first, strict=True)]
-        rows.append([name, spread(own, "{:,.2f}".format), spread(ratios, "{:.2f}".format)])
+    for name, found in rates.items():
+        ratios = [rate / base for rate, base in zip(found, first, strict=True)]
+        rows.append([name, spread(found, "{:,.2f}".format), spread(ratios, "{:.2f}".format)])
     click.echo(f"{title} ({rounds} rounds; {machine_name()})")
     click.echo(text_table(["", unit, "ratio"], rows))
 
@@ -145,17 +145,17 @@ def policies(rounds: int, scale: float) -> None:
         )  # fmt: skip
         with tempfile.TemporaryDirectory() as folder:
             learners = [
-                Learner(make(seed=10 * number + one), Path(folder) / str(one))
-                for one in range(n_policies)
+                Learner(make(seed=10 * number + index), Path(folder) / str(index))
+                for index in range(n_policies)
             ]
             summaries = train_together(learners, quiet=True)
-        seconds = max(one["wall_seconds"] for one in summaries)
-        return float(sum(one["env_steps"] for one in summaries) / seconds)
+        seconds = max(summary["wall_seconds"] for summary in summaries)
+        return float(sum(summary["env_steps"] for summary in summaries) / seconds)
 
     for simulator, episodes in {"compiled": 1920, "cyborg": 480}.items():
-        own = functools.partial(steps_per_second, simulator)
+        rate = functools.partial(steps_per_second, simulator)
         turns: dict[str, Turn] = {
-            f"policies: {n}": functools.partial(own, n, round(episodes * scale)) for n in (1, 4)
+            f"policies: {n}": functools.partial(rate, n, round(episodes * scale)) for n in (1, 4)
         }
         measure(simulator, turns, rounds, "env steps/s")
 
@@ -207,10 +207,12 @@ def cluster(rounds: int, scale: float) -> None:
             slow_worker_ms=20, slow_worker_share=1.0, cluster=POOLS["on Ray"],
         )  # fmt: skip
 
+        episodes_each = max(1, round(4 * scale))
+
         def rate_of_a_worker(n_workers: int, _: int) -> float:
             with ExitStack() as stack:
                 config = waiting(n_envs=n_workers, n_workers=n_workers)
-                return collecting(stack, config, 4 * n_workers)(0) / n_workers
+                return collecting(stack, config, episodes_each * n_workers)(0) / n_workers
 
         numbers = dict.fromkeys((max(1, most // 16), max(1, most // 4), most))
         alone: dict[str, Turn] = {
@@ -232,7 +234,10 @@ def sizes(rounds: int, scale: float) -> None:
     click.echo(text_table(["", "steps", "bytes an episode", "bytes a policy"], rows))
 
 
-MEASURED = {one.__name__: one for one in (overlap, stragglers, policies, learner, cluster, sizes)}
+MEASURED = {
+    function.__name__: function
+    for function in (overlap, stragglers, policies, learner, cluster, sizes)
+}
 
 
 @click.command(help=__doc__, context_settings={"show_default": True})

@@ -175,12 +175,12 @@ def table(rows: list[dict[str, Any]], episodes: int) -> PrettyTable:
     """Return the median and the range of the seeds' means."""
     lines = []
     for change in CHANGES:
-        if its := rows_of(rows, change, episodes).values():
-            means = [row["mean"] for row in its]
+        if seeded := rows_of(rows, change, episodes).values():
+            means = [row["mean"] for row in seeded]
             ends = f"{min(means):.1f} to {max(means):.1f}"
-            medians = statistics.median(row["median"] for row in its)
+            medians = statistics.median(row["median"] for row in seeded)
             lines.append(
-                [change, len(its), f"{statistics.median(means):.1f}", ends, f"{medians:.0f}"]
+                [change, len(seeded), f"{statistics.median(means):.1f}", ends, f"{medians:.0f}"]
             )
     headings = ["", "seeds", "median of the means", "range", "median episode"]
     return text_table(headings, lines, markdown=True)

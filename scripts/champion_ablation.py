@@ -110,12 +110,12 @@ def table(rows: list[dict[str, Any]], episodes: int) -> PrettyTable:
     headings = ["", "seeds", "median", "range", "B_line 30/50/100", "Meander 30/50/100"]
     lines = []
     for change in CHANGES:
-        if its := rows_of(rows, change, episodes):
-            totals = [row["total"] for row in its]
+        if seeded := rows_of(rows, change, episodes):
+            totals = [row["total"] for row in seeded]
             ends = f"{min(totals):.1f} to {max(totals):.1f}"
-            means = [np.mean([row["cells"][red] for row in its], axis=0) for red in ATTACKERS]
+            means = [np.mean([row["cells"][red] for row in seeded], axis=0) for red in ATTACKERS]
             figures = [" / ".join(f"{cell:.2f}" for cell in mean) for mean in means]
-            lines.append([change, len(its), f"{statistics.median(totals):.1f}", ends, *figures])
+            lines.append([change, len(seeded), f"{statistics.median(totals):.1f}", ends, *figures])
     return text_table(headings, lines, markdown=True)
 
 

@@ -44,8 +44,8 @@ def mutations_of(module: str, seed: int) -> list[MutationSpec]:
         with use_db(database, WorkDB.Mode.create) as session:
             init([Path(module)], session, {})
             found = [mutation for item in session.work_items for mutation in item.mutations]
-    found = [one for one in found if not one.operator_name.startswith(LEFT_OUT)]
-    found.sort(key=lambda one: (one.operator_name, one.start_pos))
+    found = [mutant for mutant in found if not mutant.operator_name.startswith(LEFT_OUT)]
+    found.sort(key=lambda mutant: (mutant.operator_name, mutant.start_pos))
     random.Random(f"{seed} {module}").shuffle(found)
     return found
 
@@ -75,17 +75,17 @@ def command_of(module: str, graph: grimp.ImportGraph) -> str:
     name = module.removesuffix(".py").replace("/", ".")
     home, _, last = f"tests.{name}".rpartition(".")
     users = graph.find_modules_that_directly_import(name)
-    further = {one for user in users for one in graph.find_modules_that_directly_import(user)}
+    further = {module for user in users for module in graph.find_modules_that_directly_import(user)}
 
     def distance(test: str) -> tuple[bool, bool, bool, str]:
         is_own = f".test_{last}" in test
         return not is_own, test not in users, not test.startswith(home), test
 
-    tests = sorted((one for one in graph.modules if ".test_" in one), key=distance)
+    tests = sorted((test for test in graph.modules if ".test_" in test), key=distance)
     found = [
-        one for one in tests if one in users | further or one.startswith(f"{home}.test_{last}")
+        test for test in tests if test in users | further or test.startswith(f"{home}.test_{last}")
     ]
-    files = " ".join(f"{one.replace('.', '/')}.py" for one in found[:TEST_FILES])
+    files = " ".join(f"{test.replace('.', '/')}.py" for test in found[:TEST_FILES])
     return f"{sys.executable} -m pytest -x -q -p no:cacheprovider {files}"
 
 
@@ -101,8 +101,8 @@ def main(modules: tuple[str, ...], sample: int, seed: int, timeout: float) -> No
     graph = grimp.build_graph("workflow_rl", "tests", cache_dir=None)
     commands = {
         str(path): command_of(str(path), graph)
-        for one in map(Path, modules or SEARCHED)
-        for path in ([one] if one.suffix else sorted(one.rglob("[a-z]*.py")))
+        for place in map(Path, modules or SEARCHED)
+        for path in ([place] if place.suffix else sorted(place.rglob("[a-z]*.py")))
     }
     total: Counter[str] = Counter()
     noticed: Counter[str] = Counter()

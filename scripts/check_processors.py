@@ -106,9 +106,9 @@ def natively(folder: Path, options: str) -> list[str]:
         start = one_core if name == "one core" else PYTHON
         digest = train(folder / name, options, variables, start)
         found += tell(name, digest, expected)
-    own = train(folder / "own", options, {NATIVE: "1"})
-    can_fail = "identical: it has no others" if own == expected else "others: the check can fail"
-    tell("its own kernels", own, note=can_fail)
+    native = train(folder / "own", options, {NATIVE: "1"})
+    can_fail = "identical: it has no others" if native == expected else "others: the check can fail"
+    tell("its own kernels", native, note=can_fail)
     return found
 
 

@@ -46,7 +46,9 @@ def _before(names: list[str], groups: tuple[str, ...]) -> tuple[tuple[int, int],
     orders = [[groups.index(group) for group in name.split(",")] for name in names]
     pairs = itertools.permutations(range(len(groups)), 2)
     return tuple(
-        (one, two) for one, two in pairs if all(o.index(one) < o.index(two) for o in orders)
+        (first, second)
+        for first, second in pairs
+        if all(order.index(first) < order.index(second) for order in orders)
     )
 
 
@@ -63,12 +65,12 @@ def tell(
     """
     at_first = np.zeros(0)
     for method in methods:
-        each = np.array([measured(method, number) for number in range(n_searches)])
-        at_first = at_first if len(at_first) else each
-        beside = over_agents((each - at_first)[:, None])
+        found = np.array([measured(method, number) for number in range(n_searches)])
+        at_first = at_first if len(at_first) else found
+        beside = over_agents((found - at_first)[:, None])
         print(
-            f"{budget:6} episodes, {method:17} {what}: mean {each.mean():.2f}, median "
-            f"{np.median(each):.2f}, {each.min():.2f} to {each.max():.2f}; "
+            f"{budget:6} episodes, {method:17} {what}: mean {found.mean():.2f}, median "
+            f"{np.median(found):.2f}, {found.min():.2f} to {found.max():.2f}; "
             f"beside {methods[0]} {beside}",
             flush=True,
         )
@@ -121,8 +123,8 @@ def placebo(runs: list[Path], episodes: int, trust: bool) -> None:
             )
             for actor in trained.actors
         ]
-        totals.append(np.array([one.totals for one in played]))
-        fixes = np.transpose([one.fixes.over(0) for one in played])
+        totals.append(np.array([episodes.totals for episodes in played]))
+        fixes = np.transpose([episodes.fixes.over(0) for episodes in played])
         _, kept, decided = obeyed(FixCounts(*fixes)).told()
         print(f"{what:13} total {over_agents(totals[-1])}, in order {kept}, of several {decided}")
     print(f"gain of the right order: {over_agents(totals[0] - totals[1])}")

@@ -22,8 +22,8 @@ from workflow_rl.workflows.trained import Trained
 
 def measured(played: list[OrderEpisodes]) -> tuple[Mean, Obeyed]:
     """Return the total, and how the order was kept, of agents that differ in their seed."""
-    total = over_agents(np.array([one.totals for one in played]))
-    return total, obeyed(FixCounts(*np.transpose([one.fixes.over(0) for one in played])))
+    total = over_agents(np.array([episodes.totals for episodes in played]))
+    return total, obeyed(FixCounts(*np.transpose([episodes.fixes.over(0) for episodes in played])))
 
 
 def draw(path: Path, rows: dict[str, tuple[Mean, Obeyed]]) -> None:

@@ -18,7 +18,8 @@ _invoke, _communicate = CliRunner.invoke, Popen.communicate
 
 def _remembering_invoke(runner: CliRunner, *arguments: Any, **options: Any) -> Result:
     result = _invoke(runner, *arguments, **options)
-    error = "" if result.exc_info is None else "".join(traceback.format_exception(*result.exc_info))
+    is_exit = result.exception is None or isinstance(result.exception, SystemExit)
+    error = "" if is_exit else "".join(traceback.format_exception(result.exception))
     _said.append((f"{arguments}: exit code {result.exit_code}", f"{result.output}{error}"))
     return result
 

@@ -141,12 +141,12 @@ def end_all(folder: Path) -> None:
     """Ask a run's processes to end, and kill them 5 s later, with the shared memory they leave."""
     ended: list[int] = []
     for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
-        left = list(processes_of(folder))
-        ended += [process.pid for process in left]
-        for process in left:
+        remaining = list(processes_of(folder))
+        ended += [process.pid for process in remaining]
+        for process in remaining:
             with suppress(psutil.Error):
                 process.send_signal(number)
-        psutil.wait_procs(left, timeout=5)
+        psutil.wait_procs(remaining, timeout=5)
     for pid in ended:
         for file in Path("/dev/shm").glob(f"torch_{pid}_*"):
             file.unlink(missing_ok=True)
@@ -242,10 +242,12 @@ def installed(names: Sequence[str]) -> dict[str, Path]:
                 wheel = next(Path(folder).glob("*.whl"), None) or build_wheel(Path(folder))
                 # Sample Factory asks for Gymnasium below 1.0 and NumPy below 2, and works with
                 # those that the environment needs: its file names all packages.
-                own = HERE / f"{peer}_ppo.txt"
+                pinned = HERE / f"{peer}_ppo.txt"
                 shared = ROOT / "examples" / "requirements" / f"{peer}_ppo.txt"
-                requirements = own if own.exists() else shared
-                pythons[peer] = install(ROOT / ".peers" / peer, wheel, requirements, own.exists())
+                requirements = pinned if pinned.exists() else shared
+                pythons[peer] = install(
+                    ROOT / ".peers" / peer, wheel, requirements, pinned.exists()
+                )
     return pythons
 
 
@@ -273,8 +275,8 @@ def main(only: str, rounds: int, seconds: float | None, rows_file: Path) -> None
     pythons = installed(names)
     turns = {
         f"{name} on {simulator}": functools.partial(turn, name, simulator, pythons, seconds)
-        for simulator, own in ENTRIES.items()
-        for name in own
+        for simulator, entries in ENTRIES.items()
+        for name in entries
         if name in names
     }
     told = {
@@ -284,7 +286,7 @@ def main(only: str, rounds: int, seconds: float | None, rows_file: Path) -> None
             peer: versions(python, [PACKAGES[peer], "gymnasium", "numpy", "torch"])
             for peer, python in pythons.items()
         },
-        "rows": [row for own in in_turns(turns, rounds, quiet=False).values() for row in own],
+        "rows": [row for rows in in_turns(turns, rounds, quiet=False).values() for row in rows],
     }
     click.echo(page_tables(told))
     if not only:

@@ -58,26 +58,26 @@ def rate_shown(value: float) -> str:
 
 def line(rows: Sequence[Row], simulator: str, name: str) -> str:
     """Return a line of a table: medians, and the range of the rates."""
-    own, ceiling = of(rows, simulator, name), of(rows, simulator, "ceiling")
-    shares = [row["rate"] / ceiling[n]["rate"] for n, row in own.items() if n in ceiling]
-    first, *_ = own.values()
+    rounds, ceiling = of(rows, simulator, name), of(rows, simulator, "ceiling")
+    shares = [row["rate"] / ceiling[n]["rate"] for n, row in rounds.items() if n in ceiling]
+    first, *_ = rounds.values()
     cells = [
         NAMES[name],
-        spread([row["rate"] for row in own.values()], rate_shown),
+        spread([row["rate"] for row in rounds.values()], rate_shown),
         f"{statistics.median(shares):.0%}" if shares else "",
-        seconds_shown(own, [row["start"] for row in own.values()], "over"),
-        f"{statistics.median(row['megabytes'] for row in own.values()):,.0f}",
+        seconds_shown(rounds, [row["start"] for row in rounds.values()], "over"),
+        f"{statistics.median(row['megabytes'] for row in rounds.values()):,.0f}",
     ]
     for target in first["reached"]:
-        found = [row["reached"][target] for row in own.values()]
-        cells.append(seconds_shown(own, found, "not in"))
+        found = [row["reached"][target] for row in rounds.values()]
+        cells.append(seconds_shown(rounds, found, "not in"))
     return f"| {' | '.join(cells)} |"
 
 
-def seconds_shown(own: Mapping[int, Row], found: Sequence[float | None], otherwise: str) -> str:
+def seconds_shown(rounds: Mapping[int, Row], found: Sequence[float | None], otherwise: str) -> str:
     """Return the median, for which a round without (None) counts as the longest."""
-    middle = statistics.median_high([math.inf if one is None else one for one in found])
-    lasts = max(row["seconds"] for row in own.values())
+    middle = statistics.median_high([math.inf if seconds is None else seconds for seconds in found])
+    lasts = max(row["seconds"] for row in rounds.values())
     return f"{middle:.0f}" if middle < math.inf else f"{otherwise} {lasts:.0f}"
 
 

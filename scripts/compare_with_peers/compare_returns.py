@@ -68,7 +68,7 @@ def call(python: Path, *words: str, **variables: str) -> str:
 def train_theirs(python: Path, task: Task, steps: int, seed: int) -> dict[str, Any]:
     """Train with the other library."""
     file = "benchmarl_mappo.py" if task.peer == "MAPPO" else "sb3.py"
-    name = next(name for name, one in TASKS.items() if one is task)
+    name = next(name for name, known in TASKS.items() if known is task)
     words = (str(HERE / file), name, str(steps), str(seed), str(time.time()))
     shown = call(python, *words, **{portable.NATIVE: "1"})
     row: dict[str, Any] = json.loads(shown.splitlines()[-1])
@@ -98,8 +98,8 @@ def train_ours(python: Path, task: Task, steps: int, seed: int) -> dict[str, Any
 
 def trainers(task: Task) -> dict[str, Callable[[Path, Task, int, int], dict[str, Any]]]:
     """Return who trains, by name, with a function that trains."""
-    own = {FORGETFUL: train_forgetful} if task.peer == "RecurrentPPO" else {}
-    return {task.peer: train_theirs, OURS: train_ours, **own}
+    more = {FORGETFUL: train_forgetful} if task.peer == "RecurrentPPO" else {}
+    return {task.peer: train_theirs, OURS: train_ours, **more}
 
 
 def settings_of(task: Task, trainer: str) -> str:
@@ -124,15 +124,15 @@ def comparison_table(rows: Sequence[dict[str, Any]]) -> PrettyTable:
         if not all(of.values()):
             continue
         seconds = [
-            statistics.median([one["seconds"] for one in own if one["seconds"]] or [math.nan])
-            for own in of.values()
+            statistics.median([run["seconds"] for run in runs if run["seconds"]] or [math.nan])
+            for runs in of.values()
         ]
         lines.append(
             [
-                *(name, f"{steps:,}", "/".join(str(len(own)) for own in of.values()), peer),
-                *(mean_and_error([one["return"] for one in own]) for own in of.values()),
-                mean_and_error([one["return"] for one in forgetful]) if forgetful else "",
-                *(f"{one:.0f}" for one in seconds),
+                *(name, f"{steps:,}", "/".join(str(len(runs)) for runs in of.values()), peer),
+                *(mean_and_error([run["return"] for run in runs]) for runs in of.values()),
+                mean_and_error([run["return"] for run in forgetful]) if forgetful else "",
+                *(f"{median:.0f}" for median in seconds),
                 f"{seconds[0] / seconds[1]:.2f}",
             ]
         )

@@ -44,7 +44,7 @@ class Task(NamedTuple):
         for name, _, text in (setting.partition("=") for setting in self.theirs.split()):
             value = ast.literal_eval(text.removeprefix("lin_"))
             is_linear = text.startswith("lin_")
-            settings[name] = (lambda left, start=value: start * left) if is_linear else value
+            settings[name] = (lambda rest, start=value: start * rest) if is_linear else value
         return settings
 
 

@@ -44,7 +44,7 @@ def test_kept_runs_are_not_trained_again(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(TASKS, "pendulum", TINY)
     arguments = ["pendulum", "--seeds", "1", "--updates", "1", "--runs", str(tmp_path / "runs")]
     first = CliRunner().invoke(main, arguments, catch_exceptions=False)
-    monkeypatch.setattr(benchmark_algorithms, "train", pytest.fail)
+    monkeypatch.setattr(benchmark_algorithms, "train_policy", pytest.fail)
     png = tmp_path / "seconds.png"
     again = CliRunner().invoke(main, [*arguments, "--png", str(png)], catch_exceptions=False)
     assert again.output.splitlines()[-5:] == first.output.splitlines()[-5:]

@@ -23,7 +23,6 @@ os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.simulator_speed import (
     POLICIES,
-    cores,
     measured_speeds,
     speed_rows,
     speed_variants,
@@ -31,6 +30,7 @@ from workflow_rl.cage2.simulator_speed import (
 from workflow_rl.cage2.simulator_speed_report import best_batches, speed_figure, speed_table
 from workflow_rl.commands.outputs import output_options, require_outputs, write_outputs
 from workflow_rl.measuring.turns import machine_name
+from workflow_rl.runs.config import usable_cores
 
 SIZES = (1, 10, 100, 1_000, 10_000, 100_000)
 OPTIONS: list[click.Parameter] = [
@@ -54,7 +54,7 @@ def main(**options: Any) -> None:
     rounds, seconds = options["rounds"], options["seconds"] / options["rounds"]
     rows: list[dict[str, Any]] = []
     for red_agent in dict.fromkeys(options["red_agents"]):
-        counts = cores(("one", "all"))
+        counts = [1, usable_cores()]
         variants = speed_variants(red_agent, options["compiled_envs"], POLICIES, counts)
         try:
             rows += speed_rows(variants, measured_speeds(variants, rounds, seconds, seed=0))

@@ -27,7 +27,6 @@ from workflow_rl.cage2.compiled.simulator import BatchedSimulator
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, OBS_SIZE, RED_AGENTS
 from workflow_rl.measuring.turns import in_turns, median_ratio
-from workflow_rl.runs.config import usable_cores
 from workflow_rl.runs.machine import environment, package_version
 
 STOCK, COMPILED = "stock", "compiled"
@@ -281,8 +280,3 @@ def speed_rows(
 
 def _line(variant: SpeedVariant) -> tuple[str, str, bool]:
     return variant.simulator, variant.policy, variant.n_workers > 1
-
-
-def cores(names: Sequence[str]) -> list[int]:
-    """Return numbers of workers: 1 for "one", one a core for "all"."""
-    return [{"one": 1, "all": usable_cores()}[name] for name in names]

@@ -6,7 +6,6 @@ the same seed gives the same episode, bit for bit.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -106,8 +105,3 @@ class Simulator(Protocol):
 
         uinteger is the buffered half word, which NumPy keeps after its use.
         """
-
-
-def state_digest(true_state: list[Any]) -> bytes:
-    """Return 16 bytes that two simulators share if their true states are equal."""
-    return hashlib.blake2b(repr(true_state).encode(), digest_size=16).digest()

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4.agent.scripted import make_scripted_team
-from workflow_rl.cage4.interface import SimulationError, Simulator, StepResult, state_digest
+from workflow_rl.cage4.interface import SimulationError, Simulator, StepResult
 from workflow_rl.cage4.parity import Pair
 
 STEP_BYTES = 4
 STATE_EVERY = 50
+
+
+def state_digest(true_state: list[Any]) -> bytes:
+    """Return 16 bytes that two simulators share if their true states are equal."""
+    return hashlib.blake2b(repr(true_state).encode(), digest_size=16).digest()
 
 
 class EpisodeDigests(NamedTuple):

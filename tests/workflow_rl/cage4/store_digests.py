@@ -8,6 +8,7 @@ The file lets the compiled simulator be tested where there is no CybORG:
 from __future__ import annotations
 
 import itertools
+import os
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ import numpy as np
 
 from tests.workflow_rl.cage4.digests import episode_digests, stored_name
 from workflow_rl.cage4.agent.scripted import TEAMS
-from workflow_rl.cage4.cyborg.checkout import CheckoutError, use_checkout
+from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.parity import Pair
 from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS
@@ -24,12 +25,16 @@ FILE = Path(__file__).parent / "digests.npz"
 
 
 @click.command()
-@click.option("--cyborg4", type=click.Path(path_type=Path), help="The checkout of CybORG 4.")
+@click.option(
+    "--cyborg4",
+    type=click.Path(path_type=Path, resolve_path=True),
+    help="The checkout of CybORG 4.",
+)
 @click.option("--seed", type=click.IntRange(0), default=1000, help="Of the first episode.")
 def main(cyborg4: Path | None, seed: int) -> None:
     """Store one episode of each pair of a scripted team and red agents."""
     if cyborg4 is not None:
-        use_checkout(cyborg4)
+        os.environ[VARIABLE] = str(cyborg4)
     arrays = {}
     try:
         simulators = {red: make_simulator("cyborg", red) for red in RED_AGENTS}

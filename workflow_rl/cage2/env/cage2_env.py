@@ -101,9 +101,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
                 raise ValueError(f"red_agent={name}(): give the class {name}, not an object of it")
             checks.check_red_agent(red_agent)
         checks.check_render_mode(render_mode)
-        self.max_steps = checks.DEFAULT_STEPS
-        if max_steps is not None:
-            self.max_steps = checks.checked_count("max_steps", max_steps)
+        self.max_steps = checks.checked_steps(max_steps)
         self.observation_space = checks.observation_space(obs_dtype)
         self.action_space = gymnasium.spaces.Discrete(N_ACTIONS)
         self.red_agent = red_agent
@@ -164,9 +162,8 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             ValueError: the action is no index into `ACTION_NAMES`.
             gymnasium.error.ResetNeeded: the episode has been truncated or never started.
         """
-        index = action if type(action) is int else checks.checked_whole("action", action)
-        if not 0 <= index < N_ACTIONS:
-            raise ValueError(f"action={action}: choose an index from 0 to {N_ACTIONS - 1}")
+        is_index = type(action) is int and 0 <= action < N_ACTIONS
+        index = action if is_index else checks.checked_index(action, N_ACTIONS)
         if self._steps_left == 0:
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
         obs, reward = self._simulator.step(index)

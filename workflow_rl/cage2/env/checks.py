@@ -57,6 +57,19 @@ def checked_count(name: str, value: Any) -> int:
     return number
 
 
+def checked_steps(max_steps: Any) -> int:
+    """Return a length of episodes as an int; DEFAULT_STEPS for None."""
+    return DEFAULT_STEPS if max_steps is None else checked_count("max_steps", max_steps)
+
+
+def checked_index(action: Any, n: int) -> int:
+    """Return an index below n as an int."""
+    index = checked_whole("action", action)
+    if not 0 <= index < n:
+        raise ValueError(f"action={action}: choose an index from 0 to {n - 1}")
+    return index
+
+
 def checked_seed(seed: Any) -> int:
     """Return a whole number from 0 to SEED_LIMIT - 1 as an int."""
     number = checked_whole("seed", seed)

@@ -63,9 +63,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         render_mode: str | None = None,
     ) -> None:
         checks.check_render_mode(render_mode)
-        self.max_steps = checks.DEFAULT_STEPS
-        if max_steps is not None:
-            self.max_steps = checks.checked_count("max_steps", max_steps)
+        self.max_steps = checks.checked_steps(max_steps)
         self.blue = blue
         self.observation_space = gymnasium.spaces.Box(0, 1, (OBS_SIZE,), np.float32)
         self.action_space = gymnasium.spaces.Discrete(N_ACTIONS)
@@ -103,9 +101,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
                 `ACTION_NAMES`.
             gymnasium.error.ResetNeeded: the episode has been truncated or never started.
         """
-        index = checks.checked_whole("action", action)
-        if not 0 <= index < N_ACTIONS:
-            raise ValueError(f"action={action}: choose an index from 0 to {N_ACTIONS - 1}")
+        index = checks.checked_index(action, N_ACTIONS)
         if self._steps_left == 0:
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
         blue = SLEEP

@@ -23,11 +23,6 @@ class CheckoutError(RuntimeError):
     """CybORG 4 is not there, or is another commit. The message says in one line what to do."""
 
 
-def use_checkout(folder: Path) -> None:
-    """Name the checkout for this process and for those that it starts."""
-    os.environ[VARIABLE] = str(folder.absolute())
-
-
 def checkout() -> Path:
     """Return the folder that holds the package `CybORG`, after a check of its files.
 

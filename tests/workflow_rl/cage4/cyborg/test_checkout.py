@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow_rl.cage4.cyborg.checkout import COMMIT, VARIABLE, CheckoutError, use_checkout
+from workflow_rl.cage4.cyborg.checkout import COMMIT, VARIABLE, CheckoutError
 from workflow_rl.cage4.cyborg.checkout import checkout as find_checkout
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
 from workflow_rl.cage4.cyborg.simulators import make_simulator
@@ -45,16 +45,6 @@ def test_another_commit_is_refused(
     with pytest.raises(CheckoutError, match="not that of commit") as error:
         find_checkout()
     assert_one_clear_line(error)
-
-
-def test_the_folder_is_found_from_another_working_directory(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv(VARIABLE, "unset below")
-    monkeypatch.chdir(checkout.parent)
-    use_checkout(Path(checkout.name))
-    monkeypatch.chdir(tmp_path)
-    assert find_checkout().resolve() == checkout.resolve()
 
 
 def test_an_import_leaves_nothing_behind(checkout: Path) -> None:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tests.workflow_rl.cage4.conftest import BESIDE_THE_REPOSITORY
+from tests.workflow_rl.cage4.digests import state_digest
 from workflow_rl.cage4.cyborg.sped_up import SpedUpSimulator
 from workflow_rl.cage4.cyborg.stock import StockSimulator
-from workflow_rl.cage4.interface import SimulationError, state_digest
+from workflow_rl.cage4.interface import SimulationError
 from workflow_rl.cage4.parity import Pair, compare
 from workflow_rl.cage4.scenario4 import RED_AGENTS
 

@@ -24,8 +24,8 @@ from acting_handed_in import require_whole  # noqa: E402
 
 require_whole()
 
-from acting_scenario4 import AGENTS  # noqa: E402
 from acting_make_team import make_team  # noqa: E402
+from acting_scenario4 import AGENTS  # noqa: E402
 from CybORG.Agents import BaseAgent  # noqa: E402
 from CybORG.Agents.Wrappers import BlueEnterpriseWrapper  # noqa: E402
 

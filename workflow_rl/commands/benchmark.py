@@ -64,14 +64,14 @@ def _varied(env_id: str) -> set[str]:
 def _named(look: Look) -> Named:
     env_id = named_env(look)
     of_guest = guest_options(guests[env_id]) if env_id in guests else []
-    own = [option for option in of_guest if option.name not in _varied(env_id)]
+    shared = [option for option in of_guest if option.name not in _varied(env_id)]
     if not _ways(env_id):
-        return Named(env_id, own)
+        return Named(env_id, shared)
     ways = click.Option(
         ["--simulator", "simulators"], type=click.Choice(list(_ways(env_id))), multiple=True,
         help="A way to play the environment; may be given again.  [default: all]",
     )  # fmt: skip
-    return Named(env_id, [*under("Environment", ways), *own])
+    return Named(env_id, [*under("Environment", ways), *shared])
 
 
 @click.command(params=_OPTIONS, cls=OpenCommand, named=_named)
@@ -88,8 +88,8 @@ def benchmark(**options: Any) -> None:
         chosen = chosen_env(options)
         simulators = _simulators(chosen, options.get("simulators", ()))
         warn_if_results_vary(TrainConfig("async", **chosen))
-        own = ("n_envs", "names", "rounds", "seconds", "episodes", "seed", "quiet")
-        rows = measured_rows(chosen["env"], simulators, **{name: options[name] for name in own})
+        named = ("n_envs", "names", "rounds", "seconds", "episodes", "seed", "quiet")
+        rows = measured_rows(chosen["env"], simulators, **{name: options[name] for name in named})
     written = write_outputs(options, rows, lambda: benchmark_figure(rows), ("rows", "chart"))
     click.echo(benchmark_table(rows))
     environment = make_environment(chosen["env"], next(iter(simulators.values())))

@@ -43,7 +43,7 @@ def one_line() -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise  # The message is the help.
     except click.NoSuchOption as error:
-        options = [name for one in _parameters(error) for name in one.opts]
+        options = [name for parameter in _parameters(error) for name in parameter.opts]
         meant = question(option_meant(error.option_name, options))
         typed = error.option_name.encode("unicode_escape").decode()
         raise click.UsageError(f"No such option '{typed}'.{meant}", error.ctx) from None

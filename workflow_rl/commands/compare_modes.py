@@ -115,11 +115,11 @@ def compare_modes(**options: Any) -> None:
     ks = list(dict.fromkeys(options["envs_per_actor"]))
     names = list(dict.fromkeys(options["names"])) or ([] if ks else list(DEFAULT_MODES))
     _choose_target(options, names)
-    own = {field: options[field] for field in ("n_envs", "n_workers", "episodes_per_update")}
+    sizes = {field: options[field] for field in ("n_envs", "n_workers", "episodes_per_update")}
     with errors_in_one_line(_spelled), contextlib.ExitStack() as stack:
         budget = {field: options[field] for field in ("total_episodes", "total_steps")}
         shared = {**_chosen_env(options), **budget}
-        configs = {name: mode_config(name, **shared, **own) for name in names}
+        configs = {name: mode_config(name, **shared, **sizes) for name in names}
         for k in ks:
             configs |= alf_configs(k, options["n_workers"] or usable_cores(), **shared)
         warn_if_results_vary(next(iter(configs.values())))

@@ -79,8 +79,8 @@ def _named(look: Look) -> Named:
     scoring = None if guest is None else guest.scoring()
     if guest is None or scoring is None:
         return Named(env_id, [])
-    own = setting_options(scoring.settings, _option)
-    return Named(env_id, [*under(f"Agents for {name_of(guest)}", *own), *place_options(guest)])
+    options = setting_options(scoring.settings, _option)
+    return Named(env_id, [*under(f"Agents for {name_of(guest)}", *options), *place_options(guest)])
 
 
 _OPTIONS: list[click.Parameter] = [

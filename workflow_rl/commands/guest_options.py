@@ -35,10 +35,10 @@ def guest_options(guest: Guest) -> list[click.Option]:
         plain_option(spelling(flag), is_flag=True, help=f"Same as {_as_options(meant)}.")
         for flag, meant in guest.flags.items()
     ]
-    own = [*setting_options(guest.arguments(), plain_option), *flags, *place_options(guest)]
-    for option in own:
+    options = [*setting_options(guest.arguments(), plain_option), *flags, *place_options(guest)]
+    for option in options:
         under("Most used" if option.name in guest.most_used else name_of(guest), option)
-    return own
+    return options
 
 
 def place_options(guest: Guest) -> list[click.Option]:

@@ -100,7 +100,9 @@ class OpenCommand(GroupedCommand):
             values, words, _ = parser.parse_args(list(args))
         except click.UsageError:
             return Look()  # The same error comes again when all options are known.
-        found = {name: one[-1] if isinstance(one, list) else one for name, one in values.items()}
+        found = {
+            name: value[-1] if isinstance(value, list) else value for name, value in values.items()
+        }
         arguments = [param.name for param in self.params if isinstance(param, click.Argument)]
         first = [found.pop(name) for name in arguments if name in found]
         return Look(found, [*(word for word in first if isinstance(word, str)), *words])
@@ -182,7 +184,7 @@ def env_of_agent(agent: Path) -> str | None:
     env = env or _env_in(agent)
     if isinstance(env, str):
         return env
-    made = (one.env_id for one in guests.importable() if one.made_agent(agent) is not None)
+    made = (guest.env_id for guest in guests.importable() if guest.made_agent(agent) is not None)
     return next(made, None)
 
 

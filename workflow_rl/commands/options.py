@@ -296,18 +296,18 @@ def _kind(annotation: Any, metadata: Collection[Any] = ()) -> dict[str, Any]:
     """Return click's settings for values of a type that pydantic's metadata restrict."""
     limits = [
         limit
-        for one in metadata
-        for limit in (one.metadata if isinstance(one, FieldInfo) else (one,))
+        for mark in metadata
+        for limit in (mark.metadata if isinstance(mark, FieldInfo) else (mark,))
     ]
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _kind(inner[0], [*limits, *inner[1:]])
     if origin in (Union, UnionType):
-        return _kind(next(one for one in inner if one is not NoneType), limits)
+        return _kind(next(kind for kind in inner if kind is not NoneType), limits)
     if origin is tuple:
-        is_sizes = any(hasattr(one, "max_length") for one in limits)
+        is_sizes = any(hasattr(limit, "max_length") for limit in limits)
         return {"type": LayerSizes()} if is_sizes else {**_kind(inner[0]), "multiple": True}
-    names = next((one.names for one in limits if isinstance(one, OneOf)), None)
+    names = next((limit.names for limit in limits if isinstance(limit, OneOf)), None)
     if names is not None or origin is Literal:
         return {"type": click.Choice(list(names or inner))}
     if annotation is Path:
@@ -315,7 +315,7 @@ def _kind(annotation: Any, metadata: Collection[Any] = ()) -> dict[str, Any]:
     if annotation not in (int, float):
         return {} if annotation is bool else {"type": str}
     least, above, most, below = (
-        next((getattr(one, name) for one in limits if hasattr(one, name)), None)
+        next((getattr(limit, name) for limit in limits if hasattr(limit, name)), None)
         for name in ("ge", "gt", "le", "lt")
     )
     kind = click.IntRange if annotation is int else FiniteRange
@@ -331,10 +331,10 @@ def _kind(annotation: Any, metadata: Collection[Any] = ()) -> dict[str, Any]:
 
 def plain_option(*names: str, **settings: Any) -> click.Option:
     """Return an option for the `params` of a command."""
-    own: dict[str, Any] = {"show_default": True}
+    shown: dict[str, Any] = {"show_default": True}
     if isinstance(settings.get("type"), click.IntRange | click.FloatRange):
-        own["metavar"] = "N" if isinstance(settings["type"], click.IntRange) else "X"
-    return click.Option(names, **{**own, **settings})
+        shown["metavar"] = "N" if isinstance(settings["type"], click.IntRange) else "X"
+    return click.Option(names, **{**shown, **settings})
 
 
 def env_options(option: Option) -> list[Any]:

@@ -34,8 +34,8 @@ def _named(look: Look) -> Named:
     replays = guests[env_id].replays() if env_id in guests else None
     if replays is None:
         return Named(env_id, [])
-    own = setting_options(replays.settings, plain_option)
-    return Named(env_id, under(f"The episode, {name_of(guests[env_id])}", *own))
+    options = setting_options(replays.settings, plain_option)
+    return Named(env_id, under(f"The episode, {name_of(guests[env_id])}", *options))
 
 
 _OPTIONS: list[click.Parameter] = [

@@ -76,11 +76,11 @@ def _ranges(
 
     Raises ConfigError where a setting has both a value and a range, or nothing has a range.
     """
-    own = config.given.get("settings") or {}
+    given = config.given.get("settings") or {}
     for name in asked:
-        if name in own:
+        if name in given:
             raise ConfigError(name, "it has a value and a --range: leave one of them out")
-    ranges = asked or {name: one for name, one in RANGES.items() if name not in own}
+    ranges = asked or {name: ends for name, ends in RANGES.items() if name not in given}
     if not ranges:
         raise ConfigError(
             "ranges", f"nothing is left to differ: {spelled(tuple(RANGES))} were given values"

@@ -162,8 +162,8 @@ def training_command(
 
     def named(look: Look) -> Named:
         env_id = named_env(look)
-        own = guest_options(guests[env_id]) if env_id in guests else []
-        others = taken | {option.name for option in own}
+        of_guest = guest_options(guests[env_id]) if env_id in guests else []
+        others = taken | {option.name for option in of_guest}
         algorithm = named_algorithm(look)
         setting = plain_option(
             "--setting", type=EnvArg(), multiple=True, metavar="NAME=VALUE", show_default="none",
@@ -172,7 +172,7 @@ def training_command(
         )  # fmt: skip
         lessons = functools.partial(plain_option, hidden="teacher" not in look.values)
         of_run = [setting, *setting_options(TrainConfig, lessons, OF_TEACHERS)]
-        options = [*own, *under("The run", *of_run)]
+        options = [*of_guest, *under("The run", *of_run)]
         plug_in = _algorithm_of(algorithm, look)
         if plug_in is not None:
             options += _algorithm_options(algorithm, plug_in.settings, look, env_id, others)
@@ -236,10 +236,10 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of an algorithm that are on the command line."""
     named = named_here()
     # Only the resumed run may name the algorithm: then `resumed_plan` decides.
-    own = {*named.plug_in.settings.model_fields} if named.plug_in else set()
+    known = {*named.plug_in.settings.model_fields} if named.plug_in else set()
     of_guest = {*guests[named.env].arguments().model_fields} if named.env in guests else set()
     taken = {option.name for option in click.get_current_context().command.params}
-    names = given_options() & own - taken - of_guest
+    names = given_options() & known - taken - of_guest
     given = {name: options[name] for name in names}
     if twice := given.keys() & dict(options["setting"]).keys():
         raise click.UsageError(f"--setting {min(twice)} is given twice")
@@ -270,8 +270,8 @@ def path_to_resume(options: dict[str, Any]) -> Path:
 def typed(error: ConfigError, options: dict[str, Any]) -> str:
     """Return the option to blame for an error: the preset, if the preset asks for the value."""
     name, preset = error.field_name, options.get("preset")
-    its = preset_named(preset)
-    its = {**its, **its.get("settings", {}), **its.get("env_args", {})}
-    if name in its and name not in given_options():
-        return f"--preset {preset} ({spelling(name)} {its[name]})"
+    fields = preset_named(preset)
+    fields = {**fields, **fields.get("settings", {}), **fields.get("env_args", {})}
+    if name in fields and name not in given_options():
+        return f"--preset {preset} ({spelling(name)} {fields[name]})"
     return _spelled(name, options)

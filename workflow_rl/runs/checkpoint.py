@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -31,7 +31,6 @@ from workflow_rl.runs.begun_batches import begun_batch, plain_batch
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.handed_in import LIST
 from workflow_rl.runs.intervals import Mean, by_kind, mean_of
-from workflow_rl.runs.memory import Part, parts_of
 from workflow_rl.runs.saved_config import (
     OtherVersionError,
     UnknownSettings,
@@ -40,7 +39,12 @@ from workflow_rl.runs.saved_config import (
 )
 from workflow_rl.version import __version__
 
+if TYPE_CHECKING:
+    from workflow_rl.runs.memory import Part
+
 FORMAT = 2
+MEMORY_FOLDER = "memory"
+"""The steps that an agent remembers, beside the latest checkpoint."""
 _PARTS = ("format", "config", "agent", "training", "policies", "run_id", "memory")
 # All that a checkpoint's pickle names. torch takes more for safe, such as a bytearray of any size.
 MOST_OF_SUBMISSION = 2**28
@@ -122,8 +126,8 @@ class TrainingState:
         variants = list(self.recent_variants)[-episodes:]
         pairs = list(zip(returns, variants, strict=False))
         names = sorted({*variants})
-        of_each = {name: [one for one, variant in pairs if variant == name] for name in names}
-        return {name: float(np.mean(its)) for name, its in of_each.items() if len(names) > 1}
+        of_each = {name: [value for value, variant in pairs if variant == name] for name in names}
+        return {name: float(np.mean(values)) for name, values in of_each.items() if len(names) > 1}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -152,12 +156,12 @@ class TrainingState:
 def _require_numbers(state: TrainingState) -> None:
     """Raises ValueError for a count or seconds that are no finite number."""
     kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
-    for one in dataclasses.fields(state):
-        value, expected = getattr(state, one.name), kinds.get(str(one.type))
-        if expected is None or one.name == "best_score":  # Which begins as -inf.
+    for counter in dataclasses.fields(state):
+        value, expected = getattr(state, counter.name), kinds.get(str(counter.type))
+        if expected is None or counter.name == "best_score":  # Which begins as -inf.
             continue
         if type(value) not in expected or not abs(value) < 2**63:
-            raise ValueError(f"{one.name} is no number")
+            raise ValueError(f"{counter.name} is no number")
 
 
 def has_skipped(skipped: Sequence[int], n_played: int, episodes: int = RECENT_EPISODES) -> bool:
@@ -214,7 +218,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "training": checkpoint.training.to_dict(),
         "policies": [plain_batch(batch) for batch in checkpoint.begun],
         "run_id": checkpoint.run_id,
-        "memory": None if checkpoint.memory is None else [list(one) for one in checkpoint.memory],
+        "memory": None if checkpoint.memory is None else [list(part) for part in checkpoint.memory],
     }
     archive = io.BytesIO()
     torch.save(content, archive)
@@ -243,7 +247,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         distribution = saved_distribution(content["agent"]) if content["policies"] else None
         begun = [begun_batch(values, distribution) for values in content["policies"]]
         config, agent = dict(content["config"]), dict(content["agent"])
-        memory = None if content["memory"] is None else parts_of(content["memory"])
+        memory = None if content["memory"] is None else _parts_of(content["memory"])
         return Checkpoint(config, agent, training, begun, str(content["run_id"]), memory, written)
     except CheckpointError:
         raise
@@ -253,6 +257,12 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise CheckpointError(f"{path} is damaged, or not a checkpoint") from error
     except Exception:  # Whatever somebody else's file makes of its reader.
         raise CheckpointError(f"{path} is not a checkpoint of this package") from None
+
+
+def _parts_of(values: Sequence[Any]) -> list[Part]:
+    from workflow_rl.runs.memory import parts_of  # Few agents remember anything.
+
+    return parts_of(values)
 
 
 def _readable(path: Path) -> bytes:
@@ -266,14 +276,14 @@ def _readable(path: Path) -> bytes:
         with zipfile.ZipFile(io.BytesIO(archive)) as members:
             names = members.namelist()
             _require_checkpoint(path, names)
-            if len({one.lower() for one in names}) < len(names):
+            if len({member.lower() for member in names}) < len(names):
                 raise ValueError("two of its members have one name")
-            (name,) = (one for one in names if one.endswith("/data.pkl"))
+            (name,) = (member for member in names if member.endswith("/data.pkl"))
             pickled = members.read(name)
             packed = io.BytesIO()
             with zipfile.ZipFile(packed, "w") as again:
-                for one in names:
-                    again.writestr(one, members.read(one))
+                for member in names:
+                    again.writestr(member, members.read(member))
         if all(
             code.name != "STACK_GLOBAL" and _NAMES.fullmatch(str(value))
             for code, value, _ in pickletools.genops(pickled)
@@ -316,11 +326,11 @@ def _require_checkpoint(path: Path, names: list[str]) -> None:
 def _require_no_larger(content: Any, n_bytes: int) -> None:
     """Raises ValueError if what was read has more values than the file has bytes: lists that refer
     to one another many times over, or a tensor of one number that passes for a million."""
-    left, values = n_bytes, [content]
+    room, values = n_bytes, [content]
     while values:
         value = values.pop()
-        left -= value.nbytes if isinstance(value, torch.Tensor) else 1
-        if left < 0:
+        room -= value.nbytes if isinstance(value, torch.Tensor) else 1
+        if room < 0:
             raise ValueError("it unpacks to more than it holds")
         if isinstance(value, dict):
             values += [*value.keys(), *value.values()]

@@ -255,8 +255,8 @@ def _record(
 
 def scoring_of(env_id: str) -> Scoring:
     """Return how agents of an environment are scored."""
-    own = guests[env_id].scoring() if env_id in guests else None
-    return own or ReturnScoring()
+    scoring = guests[env_id].scoring() if env_id in guests else None
+    return scoring or ReturnScoring()
 
 
 class ReturnScoring:

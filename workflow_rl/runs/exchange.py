@@ -179,18 +179,18 @@ def exchanged(
     best = scored[: max(n_replaced, min(n_unscored, 1))]
     worst = ranking[len(ranking) - max(n_replaced, n_unscored) :]
     copies, after = [], []
-    for member, own in enumerate(settings):
+    for member, values in enumerate(settings):
         if best and member in worst:
             source = best[random.integers(len(best))]
             if _is_worth_it(scores[member], scores[source], exchange):
                 copies.append(Copy(member, source))
-                own = settings[source]
-        after.append(own if member in best else perturbed(own, exchange, random))
+                values = settings[source]
+        after.append(values if member in best else perturbed(values, exchange, random))
     return copies, after
 
 
-def _is_worth_it(own: float, other: float, exchange: ExchangeConfig) -> bool:
-    gap = other - own
+def _is_worth_it(score: float, other: float, exchange: ExchangeConfig) -> bool:
+    gap = other - score
     if not math.isfinite(gap):  # Some have no score yet.
-        return other > own
-    return gap > max(exchange.replace_gap_absolute, exchange.replace_gap * abs(own))
+        return other > score
+    return gap > max(exchange.replace_gap_absolute, exchange.replace_gap * abs(score))

@@ -208,10 +208,10 @@ def best_of(summaries: Sequence[dict[str, Any]]) -> int:
     """
 
     def score(number: int) -> tuple[bool, float]:
-        one = summaries[number]
-        mean = one["return_mean_last_300"]
-        if mean is None or has_skipped(one["skipped_episodes"], one["episodes"]):
+        summary = summaries[number]
+        mean = summary["return_mean_last_300"]
+        if mean is None or has_skipped(summary["skipped_episodes"], summary["episodes"]):
             mean = -math.inf
-        return one["finished"], float(mean)
+        return summary["finished"], float(mean)
 
     return max(range(len(summaries)), key=score)

@@ -85,12 +85,12 @@ def _require_numpy(policy: Exported, format_: str) -> None:
     others = "give onnx or torchscript"
     if isinstance(policy, TeamParameters):
         members, others = [*policy.parameters.values()], "a team has no other format"
-    for one in members:
-        if isinstance(one, PolicyParameters) and one.described().needs_torch:
+    for member in members:
+        if isinstance(member, PolicyParameters) and member.described().needs_torch:
             raise ExportError(
                 "--format",
-                f"{format_} holds networks that act without torch, and {one.network} needs torch: "
-                f"{others}",
+                f"{format_} holds networks that act without torch, and {member.network} needs "
+                f"torch: {others}",
             )
 
 

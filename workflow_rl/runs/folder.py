@@ -36,8 +36,7 @@ from workflow_rl.output_files import (
     require_numbers,
     write_text,
 )
-from workflow_rl.runs import memory
-from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint, writing_of
+from workflow_rl.runs.checkpoint import MEMORY_FOLDER, Checkpoint, save_checkpoint, writing_of
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.event_file import EventFile
 from workflow_rl.runs.machine import machine
@@ -61,7 +60,7 @@ RUN_FILE = "run_id"
 DIVERGED_FILE = "diverged.npz"
 """The batch that could not be learned from."""
 _BEGINNING = (
-    *(RUN_FILE, RECORD_FILE, "config.json", "metrics.csv", "summary.json", memory.FOLDER),
+    *(RUN_FILE, RECORD_FILE, "config.json", "metrics.csv", "summary.json", MEMORY_FOLDER),
     *("events.out.tfevents.*", ".*.writing"),
 )
 """What a run leaves that is stopped before its first checkpoint."""
@@ -119,7 +118,7 @@ class RunDir:
     def __init__(self, path: Path, config: TrainConfig, resumed: Checkpoint | None = None) -> None:
         self.path = path
         try:
-            require_no_links(path / memory.FOLDER, path / KEPT_FOLDER)
+            require_no_links(path / MEMORY_FOLDER, path / KEPT_FOLDER)
         except ValueError as error:
             raise RunDirError(str(error)) from None
         if resumed is not None:
@@ -281,26 +280,28 @@ class RunDir:
         """
         checkpoint = dataclasses.replace(checkpoint, run_id=self.run_id)
         if memories:
-            with self.writing(memory.FOLDER) as folder:
+            from workflow_rl.runs import memory  # Few agents remember anything.
+
+            with self.writing(MEMORY_FOLDER) as folder:
                 parts = memory.write(folder, memories, self._memory)
             checkpoint = dataclasses.replace(checkpoint, memory=parts)
         with self.writing(name) as path:
             if path.parent != self.path:
                 make_folder(path.parent)
             save_checkpoint(path, checkpoint)
-        if checkpoint.memory is not None:
-            self._memory = checkpoint.memory
-            with self.writing(memory.FOLDER) as folder:
+        if memories:
+            self._memory = parts
+            with self.writing(MEMORY_FOLDER) as folder:
                 memory.remove_others(folder, self._memory)
 
     def save_batch(self, trajectories: Sequence[Trajectory]) -> None:
         """Write DIVERGED_FILE: what could not be learned from, the episodes one after another."""
         arrays: dict[str, Any] = {
-            name: np.concatenate([getattr(one, name) for one in trajectories])
+            name: np.concatenate([getattr(trajectory, name) for trajectory in trajectories])
             for name in ("obs", "action", "reward", "log_prob")
         }
-        arrays["last_obs"] = np.stack([one.last_obs for one in trajectories])
-        arrays["length"] = np.array([one.length for one in trajectories])
+        arrays["last_obs"] = np.stack([trajectory.last_obs for trajectory in trajectories])
+        arrays["length"] = np.array([trajectory.length for trajectory in trajectories])
         with self.writing(DIVERGED_FILE) as path, replacing(path, "wb") as file:
             np.savez(file, **arrays)
 

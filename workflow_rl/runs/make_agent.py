@@ -17,8 +17,7 @@ from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.torch_threads import set_threads
 from workflow_rl.collection import trial
 from workflow_rl.output_files import NOT_OURS
-from workflow_rl.runs import memory
-from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError
+from workflow_rl.runs.checkpoint import MEMORY_FOLDER, Checkpoint, CheckpointError
 from workflow_rl.runs.config import ConfigError, TrainConfig
 
 LATEST = "checkpoint.pt"
@@ -89,6 +88,8 @@ def load_memory(agent: LearningAgent, checkpoint: Checkpoint, run_path: Path) ->
     memories = agent.memory()
     if not memories:
         return
+    from workflow_rl.runs import memory  # Few agents remember anything.
+
     path = run_path / LATEST
     if checkpoint.memory is None:
         raise CheckpointError(
@@ -96,7 +97,7 @@ def load_memory(agent: LearningAgent, checkpoint: Checkpoint, run_path: Path) ->
             "kept are: a run cannot go on with it, but another can begin with it (--init-from)"
         )
     try:
-        memory.read_parts(run_path / memory.FOLDER, checkpoint.memory, memories)
+        memory.read_parts(run_path / MEMORY_FOLDER, checkpoint.memory, memories)
     except OSError as error:
         raise CheckpointError(
             f"{path} needs {error.filename}, which cannot be read: {error.strerror}"
@@ -135,8 +136,10 @@ def _require_same_function(checkpoint: Checkpoint, config: TrainConfig) -> None:
 def _function(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that decide what weights compute. Raises one of NOT_OURS."""
     kind = settings.get("network", "mlp")
-    defaults = {one.name: one.default for one in dataclasses.fields(NETWORKS[kind])}
-    args = {name: one for name, one in defaults.items() if one is not dataclasses.MISSING}
+    defaults = {field.name: field.default for field in dataclasses.fields(NETWORKS[kind])}
+    args = {
+        name: default for name, default in defaults.items() if default is not dataclasses.MISSING
+    }
     args |= dict(settings.get("network_args", {}))
     args.pop("seen_again", None)  # How much an unroll sees again.
     return {"network": kind, "activation": settings.get("activation"), "network_args": args}

@@ -24,7 +24,6 @@ from workflow_rl.agents.algorithm import Series
 from workflow_rl.agents.replay import Transitions
 from workflow_rl.output_files import make_folder, replacing
 
-FOLDER = "memory"
 CHUNK_BYTES = 2**24
 _MOST_STEPS = 2**53
 _KIND, _DIGEST = re.compile("[a-z]+"), re.compile("[0-9a-f]{64}")
@@ -50,7 +49,7 @@ class Part(NamedTuple):
 
 def parts_of(values: Sequence[Any]) -> list[Part]:
     """Return parts from a checkpoint's values. Raises TypeError or ValueError for other values."""
-    parts = [Part._make(one) for one in values]
+    parts = [Part._make(value) for value in values]
     for kind, first, end, digest in parts:
         counts = [type(number) is int for number in (first, end)]
         if not _KIND.fullmatch(kind) or not all(counts) or not 0 <= first < end < _MOST_STEPS:
@@ -66,8 +65,8 @@ def write(folder: Path, memory: Mapping[str, Series], before: Sequence[Part]) ->
     parts = []
     for kind, series in memory.items():
         for start, end in series.pieces:
-            its = [part for part in before if part.kind == kind and start < part.end <= end]
-            kept, first = _still_fit(its, start, end)
+            written = [part for part in before if part.kind == kind and start < part.end <= end]
+            kept, first = _still_fit(written, start, end)
             parts += kept
             if first < end:
                 parts.append(_written(folder, kind, first, end, series.numbered))
@@ -138,20 +137,20 @@ def read_parts(folder: Path, parts: Sequence[Part], memory: Mapping[str, Series]
             raise ValueError(f"its agent remembers no {part.kind} steps")
         of_kind[part.kind].append(part)
     oldest = {}
-    for kind, its in of_kind.items():
-        first, end = (its[0].first, its[-1].end) if its else (0, 0)
+    for kind, pieces in of_kind.items():
+        first, end = (pieces[0].first, pieces[-1].end) if pieces else (0, 0)
         capacity = memory[kind].capacity
         oldest[kind] = first if capacity is None else max(0, end - capacity)
-        if first > oldest[kind] or not _follow(its):
+        if first > oldest[kind] or not _follow(pieces):
             raise ValueError("the files that it names are not all of its agent's steps")
     _require_room(folder, parts, oldest)
-    for kind, its in of_kind.items():
-        steps = (_steps(_rows(folder, part)[max(0, oldest[kind] - part.first) :]) for part in its)
-        memory[kind].load(its[-1].end if its else 0, steps)
+    for kind, pieces in of_kind.items():
+        rows = (_rows(folder, part)[max(0, oldest[kind] - part.first) :] for part in pieces)
+        memory[kind].load(pieces[-1].end if pieces else 0, map(_steps, rows))
 
 
 def _follow(parts: Sequence[Part]) -> bool:
-    return all(one.end == following.first for one, following in itertools.pairwise(parts))
+    return all(part.end == following.first for part, following in itertools.pairwise(parts))
 
 
 def _steps(rows: NDArray[Any]) -> Transitions:

@@ -65,9 +65,9 @@ def columns(config: TrainConfig) -> tuple[str, ...]:
     """
     spaces = config.environment.spaces()
     names = config.plug_in.metrics_of(config.settings, spaces)
-    further = [one for one in names if one not in METRICS]
+    further = [name for name in names if name not in METRICS]
     returns = [*return_columns(config), *_paid_agents(spaces.team)]
-    return (*METRICS, *further, *(f"return_mean_{one}" for one in returns))
+    return (*METRICS, *further, *(f"return_mean_{name}" for name in returns))
 
 
 def _paid_agents(team: TeamLayout | None) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ def return_columns(config: TrainConfig) -> dict[str, str]:
     It is empty for runs whose episodes are all of one kind. A variant is, for example, a red agent.
     """
     variants = dict.fromkeys(config.environment.variants)
-    return {one: f"return_mean_{one}" for one in variants} if len(variants) > 1 else {}
+    return {variant: f"return_mean_{variant}" for variant in variants} if len(variants) > 1 else {}
 
 
 class Seconds(NamedTuple):
@@ -177,17 +177,22 @@ def _return_means(config: TrainConfig, rollout: Rollout) -> dict[str, float]:
     column; NaN where none of its episodes ended."""
     means = {}
     for variant, column in return_columns(config).items():
-        its = [
-            one for one, of in zip(rollout.returns, rollout.variants, strict=True) if of == variant
+        returns = [
+            value
+            for value, of in zip(rollout.returns, rollout.variants, strict=True)
+            if of == variant
         ]
-        means[column] = float(np.mean(its or float("nan")))
+        means[column] = float(np.mean(returns or float("nan")))
     team = config.environment.spaces().team
     if team is not None and team.own_rewards:
         # The rewards of a step stand in the row after it.
-        after = [np.vstack([one.obs[1:], one.last_obs]) for one in rollout.trajectories]
+        after = [
+            np.vstack([trajectory.obs[1:], trajectory.last_obs])
+            for trajectory in rollout.trajectories
+        ]
         totals = [team.rewards(rows).sum(axis=0, dtype=np.float64) for rows in after]
-        own = np.mean(totals, axis=0) if totals else np.full(team.n_agents, np.nan)
-        means |= {f"return_mean_{a}": float(x) for a, x in zip(team.agents, own, strict=True)}
+        of_agents = np.mean(totals, axis=0) if totals else np.full(team.n_agents, np.nan)
+        means |= {f"return_mean_{a}": float(x) for a, x in zip(team.agents, of_agents, strict=True)}
     return means
 
 

@@ -90,7 +90,7 @@ def read_population(path: Path) -> PopulationRecord:
         if exchange is not None:
             exchange = ExchangeConfig(**exchange).to_dict()
         names = () if exchange is None else exchange["ranges"].keys()
-        meetings = [_meeting(one, configs, names) for one in values["meetings"]]
+        meetings = [_meeting(meeting, configs, names) for meeting in values["meetings"]]
         require_no_links(*(policy_folder(path, number) for number in range(len(configs))))
         return PopulationRecord([config.to_dict() for config in configs], exchange, meetings)
     except NOT_OURS as error:
@@ -103,7 +103,7 @@ def _meeting(
     n_policies = len(configs)
     scores = [float(score) for score in values["scores"]]
     settings = [
-        {str(name): float(value) for name, value in one.items()} for one in values["settings"]
+        {str(name): float(value) for name, value in member.items()} for member in values["settings"]
     ]
     copies = [Copy(int(of), int(source)) for of, source in values["copies"]]
     numbers = {number for copy in copies for number in copy}
@@ -111,10 +111,10 @@ def _meeting(
         raise ValueError(f"a meeting is not of {n_policies} policies")
     if not numbers <= set(range(n_policies)):
         raise ValueError(f"there is no policy {max(numbers)}")
-    for config, own in zip(configs, settings, strict=True):
-        if own.keys() != set(names):
+    for config, drawn in zip(configs, settings, strict=True):
+        if drawn.keys() != set(names):
             raise ValueError(f"a meeting has other settings than {', '.join(names)}")
-        config.settings.changed(**own)  # Raises ValueError.
+        config.settings.changed(**drawn)  # Raises ValueError.
     at = int(values["at"])
     if not 0 <= at < 2**63:
         raise ValueError(f"a meeting is at {at}")

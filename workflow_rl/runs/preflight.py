@@ -114,8 +114,8 @@ def _about_envs(config: TrainConfig) -> str | None:
 
 def _about_args(config: TrainConfig) -> str | None:
     """Return a hint that names the arguments that follow from the algorithm; None without any."""
-    own = preset_named(config.preset).get("env_args", {})
-    asked = {**own, **(config.given.get("env_args") or {})}
+    of_preset = preset_named(config.preset).get("env_args", {})
+    asked = {**of_preset, **(config.given.get("env_args") or {})}
     args = off_policy_args(config.plug_in, config.env, asked)
     if not args:
         return None

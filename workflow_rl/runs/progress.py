@@ -52,8 +52,8 @@ def show_progress(
     else:
         drawn = learners[0].config.environment.variants
         means = [learner.state.recent_mean(drawn, BEST_WINDOW) for learner in learners]
-        each = " ".join("none" if mean is None else f"{mean.mean:.0f}" for mean in means)
-        returns = f"mean returns {each} of the last {BEST_WINDOW}"
+        shown = " ".join("none" if mean is None else f"{mean.mean:.0f}" for mean in means)
+        returns = f"mean returns {shown} of the last {BEST_WINDOW}"
     text = f"{returns}; {min(1, row['worker_utilisation']):.0%} utilisation"
     bar.show(_done(learners, last_update), text)
 

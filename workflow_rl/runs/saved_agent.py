@@ -180,9 +180,9 @@ def load_player(
     """
     policy, environment = load_saved(source, which, greedy, trust)
     if env is not None:
-        own = GymnasiumEnvironment(environment.env_id, environment.args, env, policy.masked)
-        trial.learn_facts(own, worker_timeout, plays)
-        return SavedAgent(_on_entities(policy, own, source), own)
+        made = GymnasiumEnvironment(environment.env_id, environment.args, env, policy.masked)
+        trial.learn_facts(made, worker_timeout, plays)
+        return SavedAgent(_on_entities(policy, made, source), made)
     try:
         environment = trusted(environment, trust)
     except InvalidEnvironmentError as error:

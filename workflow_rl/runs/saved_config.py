@@ -54,7 +54,7 @@ def classes_in(config: Mapping[str, Any]) -> dict[str, str]:
     """Return the classes of modules that a saved config names: "algorithm" and "network", each with
     its "module:Name"."""
     names = {"algorithm": config.get("algorithm"), "network": _settings(config).get("network")}
-    return {what: one for what, one in names.items() if isinstance(one, str) and ":" in one}
+    return {what: name for what, name in names.items() if isinstance(name, str) and ":" in name}
 
 
 def named_by_file(config: Mapping[str, Any]) -> dict[str, str]:
@@ -70,8 +70,8 @@ def named_by_file(config: Mapping[str, Any]) -> dict[str, str]:
 def not_plain(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a saved config, without its classes, that can name a file."""
     classes = classes_in(config)
-    others = {name: one for name, one in _settings(config).items() if name not in classes}
-    return {name: one for name, one in others.items() if not is_plain(one)}
+    others = {name: value for name, value in _settings(config).items() if name not in classes}
+    return {name: value for name, value in others.items() if not is_plain(value)}
 
 
 def accept(config: Mapping[str, Any]) -> None:
@@ -156,14 +156,15 @@ def require_fields(given: Mapping[str, Any], fields: Collection[str]) -> None:
 
     fields: the names of those that TrainConfig has.
     """
-    unknown = [one for one in given if one not in fields]
+    unknown = [field for field in given if field not in fields]
     name = _algorithm_of(given)
     if not unknown or not isinstance(name, str) or name not in algorithm.names():
         return
-    for one in unknown:
-        if one in algorithm.find(name).settings.model_fields:
+    for field in unknown:
+        if field in algorithm.find(name).settings.model_fields:
             raise ConfigError(
-                one, f"it is a setting of {name}: give settings={{{one!r}: {given[one]!r:.50}}}"
+                field,
+                f"it is a setting of {name}: give settings={{{field!r}: {given[field]!r:.50}}}",
             )
 
 
@@ -189,8 +190,8 @@ def is_plain(value: Any) -> bool:
 def texts_in(value: Any) -> Iterator[str]:
     """All texts of a value, which is made of JSON's kinds of values."""
     if isinstance(value, list | tuple):
-        for one in value:
-            yield from texts_in(one)
+        for entry in value:
+            yield from texts_in(entry)
     elif isinstance(value, dict):
         yield from texts_in([*value, *value.values()])
     elif isinstance(value, str):

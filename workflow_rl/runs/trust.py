@@ -55,22 +55,22 @@ def trusted(environment: Environment, trust: bool = False) -> Environment:
     """
     if not isinstance(environment, GymnasiumEnvironment) or not environment.named_by_file:
         return environment
-    own = dataclasses.replace(environment, named_by_file=False)
+    makable = dataclasses.replace(environment, named_by_file=False)
     if trust:
-        remember(own)
-        return own
-    if _is_kept(functools.partial(_named, own)):
-        return own
-    if own.imports_a_module:
-        raise InvalidEnvironmentError(ENV, _how_to_go_on(own.env_id))
-    for name, value in own.args.items():
+        remember(makable)
+        return makable
+    if _is_kept(functools.partial(_named, makable)):
+        return makable
+    if makable.imports_a_module:
+        raise InvalidEnvironmentError(ENV, _how_to_go_on(makable.env_id))
+    for name, value in makable.args.items():
         if not is_plain(value):
             raise InvalidEnvironmentError(
                 ENV,
-                f"only the file gives the environment {own.env_id} its argument "
+                f"only the file gives the environment {makable.env_id} its argument "
                 f"{name}={value!r:.100}, which may name a file or a module: {TRUST_IT}",
             )
-    return own
+    return makable
 
 
 def trusted_environment(

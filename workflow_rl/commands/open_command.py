@@ -46,13 +46,15 @@ class Named(NamedTuple):
     """What a command line names, and the options that go with it.
 
     env: the environment's id, or in words what else decides the options. algorithm: its name, if it
-    decides options too. plug_in: the algorithm, if it is known.
+    decides options too. plug_in: the algorithm, if it is known. settings: the options' names that
+    are settings of the algorithm.
     """
 
     env: str
     options: Sequence[click.Option]
     algorithm: str = ""
     plug_in: Algorithm | None = None
+    settings: Sequence[str] = ()
 
 
 def named_here() -> Named:

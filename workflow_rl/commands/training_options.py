@@ -172,11 +172,12 @@ def training_command(
         )  # fmt: skip
         lessons = functools.partial(plain_option, hidden="teacher" not in look.values)
         of_run = [setting, *setting_options(TrainConfig, lessons, OF_TEACHERS)]
-        options = [*of_guest, *under("The run", *of_run)]
-        plug_in = _algorithm_of(algorithm, look)
+        plug_in, of_algorithm = _algorithm_of(algorithm, look), []
         if plug_in is not None:
-            options += _algorithm_options(algorithm, plug_in.settings, look, env_id, others)
-        return Named(env_id, options, algorithm, plug_in)
+            of_algorithm = _algorithm_options(algorithm, plug_in.settings, look, env_id, others)
+        options = [*of_guest, *under("The run", *of_run), *of_algorithm]
+        settings = [str(option.name) for option in of_algorithm]
+        return Named(env_id, options, algorithm, plug_in, settings)
 
     return click.command(name, cls=OpenCommand, params=made, named=named)
 
@@ -234,13 +235,7 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of an algorithm that are on the command line."""
-    named = named_here()
-    # Only the resumed run may name the algorithm: then `resumed_plan` decides.
-    known = {*named.plug_in.settings.model_fields} if named.plug_in else set()
-    of_guest = {*guests[named.env].arguments().model_fields} if named.env in guests else set()
-    taken = {option.name for option in click.get_current_context().command.params}
-    names = given_options() & known - taken - of_guest
-    given = {name: options[name] for name in names}
+    given = {name: options[name] for name in given_options() & {*named_here().settings}}
     if twice := given.keys() & dict(options["setting"]).keys():
         raise click.UsageError(f"--setting {min(twice)} is given twice")
     return {**given, **dict(options["setting"])}

@@ -18,7 +18,7 @@ from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.commands.main import main
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.config import OF_TEACHERS, TrainConfig
 from workflow_rl.runs.execute import best_of
 
 TINY = [
@@ -94,9 +94,11 @@ def test_help_lists_every_config_field_under_a_heading(command):
     config = TrainConfig("sync", algorithm="mbpo")
     shown = invoke(command, "--algorithm", "mbpo", "--help").output
     hidden = {"mode", "settings", "slow_worker_ms", "slow_worker_share", "network_args"}
+    hidden |= {*OF_TEACHERS}
     for name in {*config.to_dict(), *MBPOConfig.model_fields} - hidden:
         assert "--" + name.replace("_", "-") in shown
     assert "--network-arg" in invoke(command, "--network", "gru", "--help").output
+    assert "--teacher-epochs" in invoke(command, "--teacher", "champion", "--help").output
     for name in PPOConfig.model_fields.keys() - {"network_args", "policy_of", "critic"}:
         assert "--" + name.replace("_", "-") in result.output
 

@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import matplotlib.pyplot  # noqa: F401  # It makes a folder of its own, which no file has asked for.
 import pytest
 from click.testing import CliRunner
 

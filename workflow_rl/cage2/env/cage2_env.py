@@ -162,8 +162,10 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             ValueError: the action is no index into `ACTION_NAMES`.
             gymnasium.error.ResetNeeded: the episode has been truncated or never started.
         """
-        is_index = type(action) is int and 0 <= action < N_ACTIONS
-        index = action if is_index else checks.checked_index(action, N_ACTIONS)
+        if type(action) is int and 0 <= action < N_ACTIONS:
+            index = action
+        else:
+            index = checks.checked_index(action, N_ACTIONS)
         if self._steps_left == 0:
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
         obs, reward = self._simulator.step(index)

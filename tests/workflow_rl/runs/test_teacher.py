@@ -18,8 +18,7 @@ from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.errors import StoppedAtOnce
-from workflow_rl.runs import learner as learners
-from workflow_rl.runs import loop
+from workflow_rl.runs import loop, teaching
 from workflow_rl.runs.config import ConfigError, TrainConfig
 
 LESSONS = {"teacher_episodes": 20, "teacher_epochs": 5}
@@ -71,7 +70,7 @@ def test_a_resumed_run_does_not_copy_again(
     run(tmp_path / "whole", config)
     with pytest.raises(StopRequested):
         run(tmp_path / "stopped", config, stop_at(1))
-    monkeypatch.setattr(learners, "copy_teacher", lambda *arguments: pytest.fail("copied again"))
+    monkeypatch.setattr(teaching, "copy_teacher", lambda *arguments: pytest.fail("copied again"))
     run(tmp_path / "stopped", config)
     assert same_weights(tmp_path / "whole", tmp_path / "stopped")
 

@@ -134,3 +134,34 @@ def test_only_the_critic_sees_what_is_privileged(network: str, masked: bool) -> 
     plain = agent_for(Spaces(D, Categorical(A), masked=masked), network=network, normalise_obs=True)
     with pytest.raises(ValueError, match="sees other numbers"):
         plain.load_policy(agent.state_dict())
+
+
+@pytest.mark.parametrize("terminated", [True, False])
+def test_a_critic_that_sees_what_is_hidden_teaches_the_actor_sooner(terminated: bool) -> None:
+    """Chance pays or costs 30 beside the 1 for the right action. The state alone shows which."""
+
+    def learned(n_hidden: int, seed: int) -> float:
+        spaces = Spaces(1, Categorical(2), privileged=n_hidden)
+        settings = {"minibatch_size": 200, "learning_rate": 0.01, "discount": 0.5, "epochs": 5}
+        agent = agent_for(spaces, **settings, hidden_sizes=(16,), reward_scale=0.03)
+        draw = np.random.default_rng(seed)
+        for _ in range(40):
+            rows = draw.choice([-1.0, 1.0], (25, 9, 1 + n_hidden)).astype(np.float32)
+            luck = rows[:, :8, 1] if n_hidden else draw.choice([-1.0, 1.0], (25, 8))
+            actor, episodes = agent.policy_parameters().actor(agent.policy_version), []
+            for number, (seen, pays) in enumerate(zip(rows, luck, strict=True)):
+                actor.reset(int(draw.integers(2**32)))
+                taken = [actor.act(row[None]) for row in seen[:-1]]
+                action, log_prob = (np.concatenate(column) for column in zip(*taken, strict=True))
+                reward = (action == (seen[:-1, 0] > 0)) + 30.0 * pays
+                told = seen[:-1], action, log_prob, reward, seen[-1], terminated, not terminated
+                episodes.append(Trajectory(number, "", agent.policy_version, *told))
+            agent.update(episodes, 0.0)
+        both = np.array([[-1.0], [1.0]], np.float32)
+        outputs = agent.policy_parameters().actor().outputs(both)
+        right = np.exp(outputs[[0, 1], [0, 1]]) / np.exp(outputs).sum(axis=1)
+        return float(right.mean())
+
+    seeing, blind = ([learned(n, seed) for seed in range(3)] for n in (1, 0))
+    assert np.mean(seeing) > 0.85
+    assert np.mean(seeing) > np.mean(blind) + 0.1

@@ -34,7 +34,7 @@ N_CONSIDERED = 200
 the cube of their number."""
 
 
-class Found(NamedTuple):
+class Best(NamedTuple):
     """The order that a search chose, the mean total that it expects, and episodes played."""
 
     order: Order
@@ -63,8 +63,8 @@ class _Tally:
     def mean(self, order: Order) -> float:
         return float(self.totals[order].mean())
 
-    def found(self, order: Order, mean: float | None = None) -> Found:
-        return Found(order, self.mean(order) if mean is None else mean, self._budget - self.left)
+    def found(self, order: Order, mean: float | None = None) -> Best:
+        return Best(order, self.mean(order) if mean is None else mean, self._budget - self.left)
 
 
 def candidates(workflow: Workflow, random: np.random.Generator) -> list[Order]:
@@ -77,7 +77,7 @@ def candidates(workflow: Workflow, random: np.random.Generator) -> list[Order]:
     return [orders[n] for n in random.permutation(len(orders))]
 
 
-def halving(workflow: Workflow, pull: Pull, budget: int, seed: int = 0) -> Found:
+def halving(workflow: Workflow, pull: Pull, budget: int, seed: int = 0) -> Best:
     """Play all candidates a little, the better half more, and so on."""
     orders = candidates(workflow, np.random.default_rng(seed))
     while len(orders) > 2 and len(orders) * math.log2(len(orders)) * LEAST_EPISODES > budget:
@@ -94,7 +94,7 @@ def halving(workflow: Workflow, pull: Pull, budget: int, seed: int = 0) -> Found
     return tally.found(orders[0])
 
 
-def random_search(workflow: Workflow, pull: Pull, budget: int, seed: int = 0) -> Found:
+def random_search(workflow: Workflow, pull: Pull, budget: int, seed: int = 0) -> Best:
     """Play random orders, each as often: what other ways of searching have to beat."""
     orders = candidates(workflow, np.random.default_rng(seed))[: budget // _step(budget)]
     tally = _Tally(pull, budget)
@@ -103,7 +103,7 @@ def random_search(workflow: Workflow, pull: Pull, budget: int, seed: int = 0) ->
     return tally.found(max(tally.totals, key=tally.mean))
 
 
-def gaussian_process(workflow: Workflow, pull: Pull, budget: int, seed: int = 0) -> Found:
+def gaussian_process(workflow: Workflow, pull: Pull, budget: int, seed: int = 0) -> Best:
     """Play the order that is best in a draw from what the episodes so far make likely.
 
     Raises ModuleNotFoundError without scikit-learn.
@@ -194,7 +194,7 @@ class OrderModel:
         return random.multivariate_normal(mean, covariance, method="eigh", check_valid="ignore")
 
 
-METHODS: Mapping[str, Callable[[Workflow, Pull, int, int], Found]] = {
+METHODS: Mapping[str, Callable[[Workflow, Pull, int, int], Best]] = {
     "halving": halving,
     "gaussian-process": gaussian_process,
     "random": random_search,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from workflow_rl.cage2.compiled import hosts, state, tables
+from workflow_rl.cage2.compiled.generator import randbelow
 from workflow_rl.cage2.compiled.jit import compiled
-from workflow_rl.cage2.compiled.random import randbelow
 
 
 @compiled

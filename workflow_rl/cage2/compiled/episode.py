@@ -6,10 +6,10 @@ from typing import Any
 
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.blue_actions import act_as_blue
+from workflow_rl.cage2.compiled.generator import randbelow, sample, seed
 from workflow_rl.cage2.compiled.hosts import draw_pid
 from workflow_rl.cage2.compiled.jit import compiled
 from workflow_rl.cage2.compiled.observe import observe, reward
-from workflow_rl.cage2.compiled.random import randbelow, sample, seed
 from workflow_rl.cage2.compiled.red_actions import act_as_red
 from workflow_rl.cage2.compiled.red_agents import begin_red, choose_as_red
 from workflow_rl.cage2.compiled.state import NO_ERROR, NO_PROCESS, NONE

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage2.compiled import state, tables
+from workflow_rl.cage2.compiled.generator import randbelow
 from workflow_rl.cage2.compiled.jit import compiled
-from workflow_rl.cage2.compiled.random import randbelow
 
 # Red's host aside, six hosts are listed from the left of `ports` and six from the right, so that a
 # port and the host that uses it fit into 16 bits.

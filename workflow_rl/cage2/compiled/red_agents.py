@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage2.compiled import tables
+from workflow_rl.cage2.compiled.generator import randbelow, shuffle_nibbles
 from workflow_rl.cage2.compiled.jit import compiled
-from workflow_rl.cage2.compiled.random import randbelow, shuffle_nibbles
 from workflow_rl.cage2.compiled.state import CYBORG_FAILS, NONE
 from workflow_rl.cage2.scenario2 import HOSTS, RED_AGENTS
 

@@ -12,9 +12,9 @@ from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage.network_batch import NetworkBatch, Snapshot, mask_of
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.episode import reset_env, step_env, tell
+from workflow_rl.cage2.compiled.generator import M, N, seed
 from workflow_rl.cage2.compiled.jit import announce_compiling, entry_point, prefetch
 from workflow_rl.cage2.compiled.network import red_action_of
-from workflow_rl.cage2.compiled.random import M, N, seed
 from workflow_rl.cage2.compiled.state import NO_ERROR, SIZES, STATE, error_of, state_for
 from workflow_rl.cage2.interface import SEED_LIMIT, Facts
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage2.compiled import tables
-from workflow_rl.cage2.compiled.random import GENERATOR, N
+from workflow_rl.cage2.compiled.generator import GENERATOR, N
 
 SIZES = (100, 1_000, 10_000)
 """Lengths of episodes, in steps, for which there is a record. The smallest one that fits is used,

@@ -28,7 +28,7 @@ from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import N_BLUE, N_RED, NOBODY, REWARDS, ZONE
 from workflow_rl.cage4.compiled.observe import is_possible
 from workflow_rl.cage4.compiled.red_actions import act_as_red
-from workflow_rl.cage4.compiled.red_choice import choose_as_red
+from workflow_rl.cage4.compiled.red_agents import choose_as_red
 from workflow_rl.cage4.compiled.red_memory import learn
 from workflow_rl.cage4.compiled.red_sessions import index_of
 from workflow_rl.cage4.compiled.red_turn import check_sessions, move_sessions

@@ -19,7 +19,7 @@ N_OCTETS, N_ADDRESSES = 256, 254
 @compiled
 def draw_scenario(s: Any) -> None:
     """Draw a network, and set it as it is before the first step."""
-    forget(s)
+    empty_episode(s)
     draw_zones(s)
     for zone in range(network.N_LAN):
         draw_hosts(s, zone)
@@ -213,7 +213,7 @@ def set_reach(s: Any) -> None:
 
 
 @compiled
-def forget(s: Any) -> None:
+def empty_episode(s: Any) -> None:
     """Empty all that an episode fills."""
     s.error = 0
     s.phase = 0

@@ -21,7 +21,7 @@ from workflow_rl.output_files import (
 if TYPE_CHECKING:
     from workflow_rl.workflows.ladder import Ladder
     from workflow_rl.workflows.order import Workflow
-    from workflow_rl.workflows.search import Found
+    from workflow_rl.workflows.search import Best
     from workflow_rl.workflows.trained import Trained
 
 ALL = "all"
@@ -167,7 +167,7 @@ def _search(trained: Trained, output: Path, options: dict[str, Any]) -> None:
             param_hint="--episodes",
         )
     try:
-        found: Found = SEARCHES[options["method"]](trained.workflow, pull, budget, options["seed"])
+        found: Best = SEARCHES[options["method"]](trained.workflow, pull, budget, options["seed"])
     except ModuleNotFoundError as error:
         raise click.BadParameter(
             f"{options['method']} needs {error.name}: pip install -e '.[workflows]'",

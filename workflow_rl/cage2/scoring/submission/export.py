@@ -22,7 +22,7 @@ ACTING = (
     "workflow_rl.cage2.compiled.blue_belief",
     "workflow_rl.cage2.compiled.red_hypothesis",
     "workflow_rl.cage2.compiled.observe",
-    "workflow_rl.cage2.compiled.random",
+    "workflow_rl.cage2.compiled.generator",
     "workflow_rl.cage2.compiled.red_agents",
     "workflow_rl.cage2.compiled.state",
     "workflow_rl.cage2.compiled.tables",

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workflow_rl.cage2.compiled.doors import door
-from workflow_rl.cage2.compiled import random as functions
-from workflow_rl.cage2.compiled.random import GENERATOR
+from workflow_rl.cage2.compiled import generator as functions
+from workflow_rl.cage2.compiled.generator import GENERATOR
 
 compiled_random = SimpleNamespace(
     **{

@@ -9,6 +9,7 @@ action = load_agent("runs/cart-pole").act(observation)
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ import gymnasium
 from workflow_rl.agents.ppo.config import PPOConfig as PPOConfig
 from workflow_rl.environments.guests import guests
 from workflow_rl.reporting import learning_curve
-from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, own_config
+from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, load_checkpoint, own_config
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.config import TrainConfig as TrainConfig
 from workflow_rl.runs.evaluation import Evaluation, evaluate_policy
@@ -30,7 +31,7 @@ from workflow_rl.runs.population_dir import run_folders
 from workflow_rl.runs.returns import known_to_all, warn_of_short_runs, with_returns
 from workflow_rl.runs.run_record import begins_with_another
 from workflow_rl.runs.saved_agent import load_agent as load_agent
-from workflow_rl.runs.saved_agent import load_player, saved_path
+from workflow_rl.runs.saved_agent import load_player, load_saved, saved_path
 from workflow_rl.runs.seed_groups import groups_of
 from workflow_rl.runs.trust import trusted_config
 
@@ -82,11 +83,16 @@ def train(
         raise ConfigError(
             "init_from", f"{init_from} does not go with resume: a run goes on with its own agent"
         )
+    if config.teacher is not None and init_from is not None:
+        raise ConfigError("teacher", f"{config.teacher} does not go with init_from")
     if env is not None:
         config = config.changed(make_env=env, **_named_after(env, config))
     config = trusted_config(config, trust, names_cluster=trust)
     begin_with = None if init_from is None else load_checkpoint(saved_path(Path(init_from)))
     resumed = _checkpoint_of(config, run_dir) if resume else None
+    if trust and config.teacher is not None and Path(config.teacher).exists():
+        with contextlib.suppress(CheckpointError):  # `ready` says what is wrong with it.
+            load_saved(Path(config.teacher), trust=True)
     plan, draw = ready(Plan([config], [resumed])), learning_curve.plot_learning_curve
     with run_folder(None if run_dir is None else Path(run_dir), config) as path:
         return execute(plan, path, init_from=begin_with, quiet=quiet, draw=draw).path

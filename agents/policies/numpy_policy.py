@@ -77,7 +77,7 @@ def burn_in_of(actor: Actor) -> int:
 class PolicyParameters(NamedTuple):
     """All that an actor's actions follow from: plain arrays, float32.
 
-    weights, biases: see `networks.Layers`. log_std: [K], if the distribution has one. obs_mean,
+    weights, biases: see `network.Layers`. log_std: [K], if the distribution has one. obs_mean,
     obs_scale: [D]; the network sees (observation - obs_mean) * obs_scale, clipped to OBS_LIMIT on
     either side, or the observation itself where they are None. distribution: None is Categorical
     over the outputs. network, network_args: a key of `networks.NETWORKS`, and the further fields of

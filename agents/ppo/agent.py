@@ -79,6 +79,7 @@ class PPOAgent(LearningAgent):
 
     policy_loss: PolicyLoss = staticmethod(clipped_policy_loss)
     value_loss: ValueLoss = staticmethod(value_loss)
+    advantages: Estimator = staticmethod(gae)
 
     def __init__(
         self,
@@ -119,7 +120,8 @@ class PPOAgent(LearningAgent):
         self.obs_moments = RunningMoments(*shown) if config.normalise_obs else None
         self.return_scale = ReturnScale(config.discount) if config.normalise_returns else None
         self.optimizer = FusedAdam(self.network.parameters(), config.learning_rate, eps=1e-5)
-        self.advantages: Estimator = gae if config.correction == "none" else gae_with_vtrace
+        if config.correction == "vtrace" and type(self).advantages is PPOAgent.advantages:
+            self.advantages = gae_with_vtrace
 
     def policy_parameters(self) -> PolicyParameters:
         """Return a NumPy copy of the actor at the present `policy_version`."""

@@ -89,7 +89,9 @@ class TeamAgent(LearningAgent):
         copied = [self.learners[name].copy(of[name], unseen[name], epochs) for name in learning]
         weights = [sum(trajectory.length for trajectory in of[name]) for name in learning]
         for metrics in zip(*copied, strict=True):
-            yield CopyMetrics._make(np.average(np.array(metrics), 0, weights).tolist())
+            # A policy without decisions that nothing was learned from has no agreement.
+            means = np.ma.average(np.ma.masked_invalid(metrics), 0, weights)
+            yield CopyMetrics._make(np.ma.filled(means, np.nan).tolist())
 
     def _of_each_policy(self, trajectories: Sequence[Trajectory]) -> dict[str, list[Trajectory]]:
         """Return the decisions in joint trajectories, by the policy's name."""

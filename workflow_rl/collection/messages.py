@@ -18,8 +18,8 @@ class Command(Enum):
     LOAD_ACTOR = "load actor"  # Payload: a pickled Actor. No reply.
     PLAY = "play episodes"  # Payload: list[EpisodeSpec]. Replies: list[Trajectory], as they end.
     UNROLL = "unroll"  # Payload: Unroll. Replies: list[Trajectory]; [] while envs are restored.
-    RESET = "reset"  # Payload: (envs, specs). Reply: Transitions, whose rewards are 0.
-    STEP = "step"  # Payload: (envs, actions). Reply: Transitions.
+    RESET = "reset"  # Payload: (envs, specs). Reply: StepAnswers, whose rewards are 0.
+    STEP = "step"  # Payload: (envs, actions). Reply: StepAnswers.
     ASK = "try out"  # Payload: a pickled Asked. Replies: what it tells, then None.
     CLOSE = "close"  # No reply.
 

@@ -57,16 +57,14 @@ def training_errors(
         lines = [f"Error: {error}", f"The last checkpoint is kept; go on with: {again}"]
     except DivergedError as error:
         batch = _batch_in(path)
-        advice = ""
+        kept = f"The last checkpoint is kept, and the batch is in {batch}"
+        if batch is None:  # The agent diverged while it copied a teacher.
+            kept = "Nothing is kept"
         if lower is not None:
-            advice = (
-                f"; begin again with a smaller {lower()}, from its weights with --init-from "
-                f"{batch and batch.with_name('checkpoint.pt')}"
-            )
-        lines = [
-            f"Error: learning diverged: {error}",
-            f"The last checkpoint is kept, and the batch is in {batch}{advice}",
-        ]
+            kept += f"; begin again with a smaller {lower()}"
+            if batch is not None:
+                kept += f", from its weights with --init-from {batch.with_name('checkpoint.pt')}"
+        lines = [f"Error: learning diverged: {error}", kept]
     click.echo("\n".join(map(printable, lines)), err=True)
     raise SystemExit(code)
 

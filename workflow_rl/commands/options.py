@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -350,15 +351,16 @@ def env_options(option: Option) -> list[Any]:
     return [*setting_options(TrainConfig, option, ["env"]), several]
 
 
-def accept_agent(agent: Path, trust: bool, hint: str) -> None:
-    """Import what only the agent's file names, if the user trusts it. Raise click.BadParameter."""
+def accept_agent(agent: Path, trust: bool) -> None:
+    """Import what only the agent's file names, if the user trusts it.
+
+    Whoever loads the agent then says what is wrong with it, or knows a guest's own files.
+    """
     from workflow_rl.runs.saved_agent import load_saved  # It imports torch.
 
     if trust and agent.exists():
-        try:
+        with contextlib.suppress(ValueError):
             load_saved(agent, trust=True)
-        except ValueError as error:
-            raise click.BadParameter(str(error), param_hint=hint) from None
 
 
 def given_options() -> frozenset[str]:

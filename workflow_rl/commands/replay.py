@@ -101,7 +101,7 @@ def replay(
                 require_agent(name, env, hint)
         players = [_loaded(replays, agent, which, stochastic, "AGENT")]
         if other is not None:
-            accept_agent(other, trust, "--against")
+            accept_agent(other, trust)
             players.append(_loaded(replays, other, None, stochastic, "--against"))
         try:
             shown = replays.replay(players, settings, seed, episode)
@@ -116,7 +116,8 @@ def replay(
 def _replays_for(agent: Path, which: str | None, named: str, trust: bool) -> tuple[str, Replays]:
     """Return the environment that the agent was trained on, or else the one that is named, and how
     its episodes are shown. Raise click.BadParameter if they are not."""
-    env_id = env_of_agent(agent) or named
+    is_named = "env" in given_options() and not agent.exists()
+    env_id = named if is_named else env_of_agent(agent) or named
     is_made = env_id in guests and guests[env_id].made_agent(agent) is not None
     if agent.exists() and not is_made:
         from workflow_rl.runs.saved_agent import load_saved

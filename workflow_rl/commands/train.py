@@ -63,7 +63,9 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
             accept_classes(init_from, options["init_from"], options["trust"])
             own_policy(init_from, options["init_from"])  # Raises what is wrong with the weights.
         if options["teacher"] is not None:
-            accept_agent(Path(options["teacher"]), options["trust"], "--teacher")
+            if init_from is not None:
+                raise click.UsageError("--teacher does not go with --init-from: each gives weights")
+            accept_agent(Path(options["teacher"]), options["trust"])
         plan = ready(plan)
         config = plan.configs[0]
         if options["dry_run"]:
@@ -107,9 +109,16 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
     exchange: whether it has to be a population. Raises what `plan.resumed_plan` raises, and
     click.UsageError.
     """
+    from workflow_rl.runs.folder import is_population
     from workflow_rl.runs.plan import resumed_plan
+    from workflow_rl.runs.population_dir import read_population
 
     given = given_options()
+    meets = is_population(path) and read_population(path).exchange is not None
+    if meets and not exchange:
+        raise click.UsageError(f"--resume {path} is a population: resume it with train-population")
+    if exchange and not meets:
+        raise click.UsageError(f"--resume {path} is not a population: see train-{mode}")
     plan = resumed_plan(
         path,
         asked_anew(options),
@@ -117,10 +126,6 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
         names_cluster="cluster" in given,
         plug_in=named_here().plug_in,
     )
-    if plan.exchange is not None and not exchange:
-        raise click.UsageError(f"--resume {path} is a population: resume it with train-population")
-    if exchange and plan.exchange is None:
-        raise click.UsageError(f"--resume {path} is not a population: see train-{mode}")
     n_policies = len(plan.configs)
     if "n_policies" in given and options["n_policies"] != n_policies:
         raise click.UsageError(

@@ -39,10 +39,12 @@ def _report_one(outcome: Outcome) -> None:
     config, state = outcome.learners[0].config, outcome.learners[0].state
     click.echo(_times(config, state))
     if (copied := outcome.learners[0].copied) is not None:
+        from workflow_rl.runs.teaching import agreement_in_words
+
         click.echo(
             f"copied {copied['teacher']}: mean return {copied['return_mean']:.1f} in "
-            f"{copied['episodes']} episodes; the copy agrees with {copied['agreement']:.1%} of its "
-            "actions"
+            f"{copied['episodes']} episodes; agreement with its actions: "
+            f"{agreement_in_words(copied['agreement'])}"
         )
     click.echo(
         f"{state.episodes} episodes, updates: {state.updates}; "

@@ -74,7 +74,7 @@ def _run_options(option: Option) -> list[Any]:
                flag_value=RESUME_RUN_DIR, metavar="[FOLDER]",
                help="Continue the run in FOLDER (or in --run-dir) as if it had not stopped. With a "
                     "larger --total-episodes or --total-steps, continue past its end."),
-        option("--trust", is_flag=True, help=f"With --resume and --init-from. {TRUST}"),
+        option("--trust", is_flag=True, help=f"With --resume, --init-from and --teacher. {TRUST}"),
         option("--init-from", type=PATH, metavar="RUN",
                help="Begin with the agent of a run folder or a checkpoint (.pt). By default the "
                     "agent is untrained. A policy file (.npz), such as the champion's, cannot "

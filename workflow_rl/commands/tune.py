@@ -17,6 +17,7 @@ from workflow_rl.commands.options import (
     POSITIVE,
     Option,
     Range,
+    accept_agent,
     given_options,
     spelled,
     spelling,
@@ -122,6 +123,7 @@ def _new_search(options: dict[str, Any]) -> Search:
     from workflow_rl.runs.folder import begin_folder, make_run_folder
     from workflow_rl.runs.make_agent import require_device
     from workflow_rl.runs.plan import require_shareable, require_variable
+    from workflow_rl.runs.teaching import teacher_of
     from workflow_rl.studies.search import Search
 
     config = new_config("async", options)
@@ -130,6 +132,9 @@ def _new_search(options: dict[str, Any]) -> Search:
     warn_if_results_vary(config)
     require_device(config)
     require_cluster(config)
+    if config.teacher is not None:
+        accept_agent(Path(config.teacher), options["trust"])
+        teacher_of(config)
     ranges = dict(options["ranges"]) or RANGES
     _require_ranges(config, ranges)
     path = options["run_dir"]

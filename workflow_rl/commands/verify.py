@@ -10,7 +10,7 @@ import click
 
 from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.commands.clear import ClearCommand, printable
-from workflow_rl.commands.options import PATH, TRUST
+from workflow_rl.commands.options import PATH, TRUST, accept_agent
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.run_record import RECORD_FILE, RunRecord, read_record
 from workflow_rl.runs.trust import trusted_config
@@ -36,12 +36,16 @@ def verify(run: Path, init_from: Path | None, trust: bool) -> None:
     from workflow_rl.runs.checkpoint import checkpoint_path, load_checkpoint
     from workflow_rl.runs.folder import is_population
     from workflow_rl.runs.machine import machine
+    from workflow_rl.runs.teaching import require_same_teacher
 
     try:
         if is_population(run):
             raise ValueError(f"it has several policies: name one, such as {run}/policy-0")
         record = read_record(run / RECORD_FILE)
         config = trusted_config(config_of(record), trust)
+        if config.teacher is not None:
+            accept_agent(Path(config.teacher), trust)
+            require_same_teacher(run, config.teacher)
         if record.init_from != (init_from is not None):
             raise ValueError(
                 "it began with another run's agent: name that with --init-from"

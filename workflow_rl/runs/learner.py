@@ -119,7 +119,9 @@ class Learner:
         self.schedule = make_schedule(self.config, thread, collector, self.state, begun)
         self.save()
         if self.copied is not None:
-            with self.run.writing("teacher.json") as path:
+            from workflow_rl.runs.teaching import TEACHER_FILE
+
+            with self.run.writing(TEACHER_FILE) as path:
                 write_text(path, json.dumps(self.copied, indent=2) + "\n")
         self.run.record_weights(self._weights(), self._has_others_weights)
 

@@ -278,7 +278,7 @@ def stopped_by_signals(work: Stoppable) -> Iterator[None]:
         if work.stop_signal is None:
             work.stop_signal = number
             name = "Ctrl-C" if number == signal.SIGINT else "the same signal"
-            _log.warning("stopping: a checkpoint is being saved (%s again stops at once)", name)
+            _log.warning("stopping (%s again stops at once)", name)
 
     # A shell lets commands in its background ignore SIGINT.
     handled = [

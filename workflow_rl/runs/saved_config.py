@@ -32,7 +32,7 @@ class OtherVersionError(UserError):
 
 def require_same_fields(found: Collection[str], expected: Collection[str]) -> None:
     """Raise OtherVersionError if a file's fields are not those that this version writes."""
-    for name in {*found} ^ {*expected}:
+    for name in sorted({*found} ^ {*expected}):
         what = "has" if name in found else "lacks"
         raise OtherVersionError(
             f"it was made by another version of the package: it {what} {name!r:.50}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -22,14 +23,18 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import SeedStream
 from workflow_rl.environments.guests import guests
 from workflow_rl.errors import StoppedAtOnce, UserError
+from workflow_rl.output_files import read_text, sha256_of
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.batches import episode_specs
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.saved_agent import load_saved
+from workflow_rl.runs.saved_agent import load_saved, saved_path
 
+TEACHER_FILE = "teacher.json"
 HELD_OUT = 0.1
 """The share of the teacher's episodes that nothing is learned from."""
 PROGRESS_STEPS = 10
+MOST_BYTES = 2**30
+"""A larger file is no teacher's."""
 
 MakePool: TypeAlias = Callable[[EnvBatchFactory], AnyPool]
 
@@ -48,6 +53,8 @@ def teacher_of(config: TrainConfig) -> Teacher:
     """
     assert config.teacher is not None
     environment, spaces = config.environment, config.environment.spaces()
+    if not config.teacher:
+        raise ConfigError("teacher", "'' names no agent")
     try:
         guest = guests.get(config.env)
         make_envs = None if guest is None else guest.teaching(config.teacher, environment)
@@ -61,6 +68,24 @@ def teacher_of(config: TrainConfig) -> Teacher:
             "teacher", f"{config.teacher} plays with other observations or actions than this run's"
         )
     return Teacher(environment.make_envs, policy)
+
+
+def digest_of(teacher: str) -> str | None:
+    """Return the SHA-256 of the file of a teacher that is named by a path, or None."""
+    path = Path(teacher)
+    return sha256_of(saved_path(path), MOST_BYTES) if path.exists() else None
+
+
+def require_same_teacher(run: Path, teacher: str) -> None:
+    """Raise ValueError if the teacher's file is not the one that the run in a folder copied."""
+    copied = json.loads(read_text(run / TEACHER_FILE, MOST_BYTES))
+    if not isinstance(copied, dict) or copied.get("sha256") != digest_of(teacher):
+        raise ValueError(f"its teacher {teacher} is not there any more, or has changed")
+
+
+def agreement_in_words(agreement: float | None) -> str:
+    """Return a copy's agreement with its teacher. None, NaN: it cannot be told."""
+    return f"{agreement:.1%}" if agreement is not None and agreement == agreement else "unknown"
 
 
 def _plays(policy: Policy, spaces: Spaces) -> bool:
@@ -96,9 +121,11 @@ def copy_teacher(
 
     Raises:
         ConfigError: the teacher cannot be copied.
+        DivergedError: a loss is not finite.
         StoppedAtOnce: the run was asked to stop. Nothing is kept.
     """
-    teacher = teacher_of(config)
+    assert config.teacher is not None
+    teacher, sha256 = teacher_of(config), digest_of(config.teacher)
     pool = make_pool(teacher.make_envs)
     with watch(pool):
         try:
@@ -110,17 +137,21 @@ def copy_teacher(
             rows = []
             with Progress(quiet, config.teacher_epochs, "epoch", desc="copying") as bar:
                 for metrics in epochs:
-                    rows.append(metrics._asdict())
-                    bar.show(len(rows), f"agreement {metrics.agreement:.1%}")
+                    known = {name: x for name, x in metrics._asdict().items() if x == x}
+                    rows.append(dict.fromkeys(metrics._fields) | known)
+                    bar.show(len(rows), f"agreement {agreement_in_words(metrics.agreement)}")
                     if pool.stop_signal is not None:
                         raise StopRequested(pool.stop_signal)
         except StopRequested as stop:
             raise StoppedAtOnce(stop.signal_number) from None
-        except (TooManyFailuresError, DivergedError) as error:
+        except DivergedError as error:
+            raise DivergedError(f"{error}, while it copied {config.teacher}") from None
+        except TooManyFailuresError as error:
             raise ConfigError("teacher", f"{config.teacher} cannot be copied: {error}") from None
     returns = [trajectory.episode_return for trajectory in trajectories]
     return {
         "teacher": config.teacher,
+        "sha256": sha256,
         "episodes": len(returns),
         "return_mean": sum(returns) / len(returns),
         **rows[-1],

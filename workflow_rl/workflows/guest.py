@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage2.guest import Cage2Guest
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.guest import NOTHING, Export
 from workflow_rl.workflows import ENV_ID
 
@@ -39,6 +41,12 @@ class OrderedCage2Guest(Cage2Guest):
         # Returns of the training contain the price of fixes, and no other agent's do.
         is_priced = args["obedience"] == "penalty" and args["penalty"]
         return NOTHING if is_priced else super().known_returns(args)
+
+    def teaching(self, agent: str, environment: Environment) -> None:
+        if not Path(agent).exists():
+            raise InvalidEnvironmentError(
+                "teacher", f"{agent} keeps no order: give the folder or file of an {ENV_ID} agent"
+            )
 
     def parity(self) -> None:
         return None  # The simulators are CAGE-2's.

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from workflow_rl.agents.policies import networks, torch_layers
+from workflow_rl.agents.policies import network, torch_layers
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.settings import ConfigError
 
@@ -68,4 +68,4 @@ def test_hyperparameters_at_the_bounds_are_accepted() -> None:
 
 
 def test_learner_and_workers_know_the_same_activations() -> None:
-    assert networks.ACTIVATIONS.keys() == torch_layers.ACTIVATIONS.keys()
+    assert network.ACTIVATIONS.keys() == torch_layers.ACTIVATIONS.keys()

@@ -56,7 +56,7 @@ def improve(
 
     if output.suffix != ".npz":
         raise click.BadParameter(f"{output}: give a name that ends in .npz", param_hint="OUTPUT")
-    accept_agent(agent, trust, "AGENT")
+    accept_agent(agent, trust)
     try:
         before, environment = load_searchable(agent)
     except CheckpointError as error:

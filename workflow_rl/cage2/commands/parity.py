@@ -44,7 +44,7 @@ def parity(**options: Any) -> None:
     if checkpoint is not None and CHECKPOINT not in blues:
         raise click.UsageError("--checkpoint goes with --blue checkpoint")
     if checkpoint is not None:
-        accept_agent(checkpoint, options["trust"], "--checkpoint")
+        accept_agent(checkpoint, options["trust"])
     agents = {blue: _chosen_agent(blue, checkpoint) for blue in blues}
     max_steps, n_episodes = options["max_steps"], options["episodes"]
     n_networks = min(options["network_episodes"], n_episodes)

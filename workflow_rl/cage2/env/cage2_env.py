@@ -66,7 +66,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     microseconds with the compiled simulator.
 
     Args:
-        red_agent: one of `scenario2.RED_AGENTS`, or one of `checks.MIXTURES`: the seed of each
+        red_agent: one of `scenario2.RED_AGENTS`, or one of `scenario2.MIXTURES`: the seed of each
             episode draws one of the mixture. `reset(options={"red_agent": name})` chooses another
             red agent for one episode. Or a class of your own that derives from csle-cyborg's
             `BaseAgent`: it attacks in every episode, with CybORG's simulators alone. It must draw
@@ -242,7 +242,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         )
 
     def load_state(self, snapshot: Snapshot) -> None:
-        """Go on from the state of this env, or of another env with the same checks.
+        """Go on from the state of this env, or of another env with the same arguments.
 
         Raises:
             ValueError: that env had another simulator, another red agent of your own, or episodes
@@ -292,8 +292,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             )
         if self._steps_left == 0:
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
-        from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
-        from workflow_rl.cage2.env.vector_env import VectorSnapshot as VectorSnapshot
+        from workflow_rl.cage2.env.vector_env import CompiledVectorEnv, VectorSnapshot
 
         here = CompiledVectorEnv(1, self.red_agent, self.max_steps, obs_dtype=str(self._dtype))
         here.load_state(

@@ -32,7 +32,7 @@ CRITIC_HIDDEN, N_INPUTS = 48, N_SEEN + N_CLOCK + 16
 def torch_logits(
     w: dict[str, torch.Tensor], hosts: torch.Tensor, context: torch.Tensor
 ) -> torch.Tensor:
-    """`network.logits` of many decisions."""
+    """`champion_network.logits` of many decisions."""
     first = hosts @ w["host"] + (context @ w["host_context"] + w["host_bias"])[:, None]
     first = torch.relu(first) * hosts[..., :1]
     pool = torch.cat([first.sum(1) / POOLED, first.max(1).values], 1)
@@ -169,7 +169,7 @@ class NetworkLearner:
         return hosts, context, options, where[:, 0], log_prob, weight, at
 
     def improve(self, episodes: Episodes, remaining: float) -> tuple[float, float]:
-        """Take one update of PPO. left: the share of the training that is left, from 1 to 0.
+        """Take one update of PPO. remaining: the share of the training to come, from 1 to 0.
 
         Returns the critic's explained variance, and the last epoch's mean divergence.
         """

@@ -139,7 +139,7 @@ class TeamEnvs:
         )
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        """Step each of M envs once. actions: [M, 5], see `TeamRows.play`."""
+        """Step each of M envs once. actions: [M, 5], see `ViewRows.play`."""
         networks = self._networks
         taken = self._rows.play(envs, actions)
         played = np.tile(SLEEP, (self.n_envs, 1))

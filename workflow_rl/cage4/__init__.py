@@ -13,6 +13,7 @@ def parallel_env(
     max_steps: int = 500,
     red_agent: str = "FiniteStateRedAgent",
     render_mode: None = None,
+    observation: str = "flat",
 ) -> Cage4ParallelEnv:
     """Return CAGE Challenge 4 for a team of five, with PettingZoo's ParallelEnv interface.
 
@@ -21,4 +22,4 @@ def parallel_env(
     # Simulators import parts of this package, and need no Gymnasium.
     from workflow_rl.cage4.env.parallel_env import Cage4ParallelEnv
 
-    return Cage4ParallelEnv(simulator, max_steps, red_agent, render_mode)
+    return Cage4ParallelEnv(simulator, max_steps, red_agent, render_mode, observation)

@@ -94,6 +94,24 @@ class Simulator(Protocol):
         An agent takes an action exactly if this is 0.
         """
 
+    def raw_observations(self) -> tuple[dict[str, Any], ...]:
+        """Return the five dictionaries of the last step, or of the reset, with plain values.
+
+        They are what CybORG's wrapper hands to `observation_change(agent, observation)`, as
+        `cyborg.raw_observations.plain_observation` writes it: str, int, float, bool, list and
+        dict. They belong to the caller. A call builds them; a run that does not ask pays nothing.
+
+        - `success`: "TRUE" or "FALSE" of the action that took effect in this step, "UNKNOWN" for
+          Sleep and after a reset, "IN_PROGRESS" for a busy agent.
+        - `action`: the action that took effect, in the words of `scenario4.BlueAction`. A busy
+          agent has none, nor has a reset.
+        - `message`: four lists of eight bool, of the other agents in their order. A reset has none.
+        - a host's name, for hosts of which there is something to tell: `Files` that Analyse found;
+          `Processes`, which are Monitor's events and the decoy that was deployed; the addresses
+          that occur in the events as `Interface`; `System info`. After a reset all hosts of the
+          agent's zones are there, routers too, with addresses, sessions, users and system.
+        """
+
     def true_state(self) -> list[Any]:
         """Return the state as lists of str, int, float, bool, None; see `cyborg.true_state`.
 

@@ -21,10 +21,8 @@ from workflow_rl.cage.processes import in_processes
 from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.interface import SimulationError, Simulator, StepResult
-from workflow_rl.cage4.scenario4 import AGENTS, MAX_STEPS, MESSAGE_BITS
+from workflow_rl.cage4.scenario4 import AGENTS, MAX_STEPS, N_MESSAGE_BITS
 from workflow_rl.output_files import appending
-
-N_MESSAGE_BITS = (len(AGENTS) - 1) * MESSAGE_BITS
 
 
 class Pair(NamedTuple):
@@ -81,8 +79,8 @@ def compare(
     """Play one episode on both simulators, with a team that sees the first: `team`, or the scripted
     one that the pair names.
 
-    Observations, masks, rewards, messages, done, busy agents and the generator are compared at
-    every step, the whole state at every `state_every`-th one and at the end.
+    Observations, raw observations, masks, rewards, messages, done, busy agents and the generator
+    are compared at every step, the whole state at every `state_every`-th one and at the end.
 
     Returns:
         Steps played, the first difference, the error that both raised, and CPU seconds of both.
@@ -179,7 +177,14 @@ def _first_difference(
         other = facts[1].get(name, "missing")
         if value is not other and not np.array_equal(value, other):
             return _element(name, value, other)
-    if not with_state or facts[0].get("error") == "raised":
+    if facts[0].get("error") == "raised":
+        return None
+    raw = zip(AGENTS, first.raw_observations(), second.raw_observations(), strict=True)
+    for agent, shown, other in raw:
+        found = difference_of(shown, other, f"raw observation of {agent}")
+        if found is not None:
+            return found
+    if not with_state:
         return None
     return difference_of(first.true_state(), second.true_state(), "state")
 
@@ -193,9 +198,14 @@ def _element(name: str, value: Any, other: Any) -> tuple[str, Any, Any]:
 
 
 def difference_of(value: Any, other: Any, name: str) -> tuple[str, Any, Any] | None:
-    """Return where two true states first differ: its path, and both values."""
+    """Return where two states or dictionaries first differ: its path, and both values.
+
+    The order of keys counts.
+    """
     if marshal.dumps(value, 2) == marshal.dumps(other, 2):  # Unlike ==, 1 is not True here.
         return None
+    if isinstance(value, dict) and isinstance(other, dict):
+        value, other = (list(map(list, each.items())) for each in (value, other))
     if not (isinstance(value, list) and isinstance(other, list)):
         return name, value, other
     for i, pair in enumerate(zip(value, other, strict=False)):

@@ -20,6 +20,8 @@ N_ACTIONS = (82, 82, 82, 82, 242)
 SLEEP_ACTIONS = (49, 49, 49, 49, 145)
 """Each agent's index of the action Sleep, which is always possible."""
 MESSAGE_BITS = 8
+N_MESSAGE_BITS = (len(AGENTS) - 1) * MESSAGE_BITS
+"""The last entries of an observation: the messages of the other agents."""
 MAX_STEPS = 500
 """Length of an episode in the challenge. Its last step is step 499: see `interface.StepResult`."""
 LEAST_STEPS = 3

@@ -16,7 +16,7 @@ class CountingSimulator:
     """The reward of step t of an episode is -t. All actions take one step.
 
     differs_at: the step in which its own seed of the true state changes. fails_at: the step that
-    raises.
+    raises. shows_at: the step in which the raw observations show a file.
     """
 
     def __init__(
@@ -25,11 +25,13 @@ class CountingSimulator:
         max_steps: int = 500,
         differs_at: int | None = None,
         fails_at: int | None = None,
+        shows_at: int | None = None,
     ) -> None:
         self.red_agent = red_agent
         self.max_steps = max_steps
         self.differs_at = differs_at
         self.fails_at = fails_at
+        self.shows_at = shows_at
         self.streams: list[int] = []
         self.seeds: list[int | None] = []
         self.seen: list[tuple[list[int], Any]] = []
@@ -82,6 +84,10 @@ class CountingSimulator:
     @property
     def busy_steps(self) -> NDArray[np.int64]:
         return np.zeros(len(AGENTS), np.int64)
+
+    def raw_observations(self) -> tuple[dict[str, Any], ...]:
+        files = ["cmd.sh"] if self.step_count == self.shows_at else []
+        return tuple({"success": "TRUE", "host_0": {"Files": files}} for _ in AGENTS)
 
     def true_state(self) -> list[Any]:
         differs = self.differs_at is not None and self.step_count >= self.differs_at

@@ -7,7 +7,7 @@ import pytest
 
 from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from workflow_rl.cage4 import parity
-from workflow_rl.cage4.parity import Pair, compare, comparisons, summary
+from workflow_rl.cage4.parity import Pair, compare, comparisons, difference_of, summary
 
 PAIR = Pair("random", "SleepAgent", 3, 25)
 NAMES = ("cyborg-stock", "compiled")
@@ -53,6 +53,18 @@ def test_a_bit_that_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert difference is not None
     assert (difference.step, difference.what) == (4, "messages to blue_agent_2[27]")
     assert difference.second == 7
+
+
+def test_a_raw_observation_that_differs_is_named() -> None:
+    _, difference, _, _ = compare(CountingSimulator(), CountingSimulator(shows_at=7), PAIR)
+    assert difference is not None
+    assert (difference.step, difference.first, difference.second) == (7, 0, 1)
+    assert difference.what == ("length of raw observation of blue_agent_0[host_0][1][Files][1]")
+
+
+def test_keys_in_another_order_are_a_difference() -> None:
+    found = difference_of({"a": 1, "b": [True]}, {"b": [True], "a": 1}, "raw")
+    assert found == ("raw[a][0]", "a", "b")
 
 
 def test_an_error_of_both_at_one_step_ends_the_episode_without_a_difference() -> None:

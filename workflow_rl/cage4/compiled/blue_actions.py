@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from workflow_rl.cage4.compiled import network
-from workflow_rl.cage4.compiled.actions import ALLOW, BLOCK, DECOY, MONITOR, REMOVE, RESTORE
+from workflow_rl.cage4.compiled.actions import (
+    ALLOW,
+    ANALYSE,
+    BLOCK,
+    DECOY,
+    MONITOR,
+    REMOVE,
+    RESTORE,
+)
 from workflow_rl.cage4.compiled.cells import free_list, new_cell
 from workflow_rl.cage4.compiled.generator import below
 from workflow_rl.cage4.compiled.hosts import (
@@ -32,12 +40,14 @@ def act_as_blue(s: Any, agent: int) -> None:
     kind, host = s.blue_done[agent], int64(s.blue_target[agent])
     if kind == MONITOR:
         monitor(s, agent)
+    elif kind == ANALYSE:
+        s.blue_result[agent] = files_on(s, host)
     elif kind == REMOVE:
         remove(s, host)
     elif kind == RESTORE:
         restore(s, host)
     elif kind == DECOY:
-        deploy_decoy(s, host)
+        s.blue_result[agent] = deploy_decoy(s, host)
 
 
 @compiled
@@ -47,6 +57,7 @@ def control_traffic(s: Any, agent: int) -> None:
     to, source = int64(s.blue_target[agent]), int64(s.blue_source[agent])
     is_blocked = s.blocked[to] >> source & 1
     n = int64(s.n_blocked[to])
+    s.blue_result[agent] = (kind == BLOCK) != is_blocked
     if kind == BLOCK and not is_blocked:
         is_listed = False
         for i in range(int64(s.n_blocking)):
@@ -104,6 +115,18 @@ def suspect(s: Any, agent: int, host: int, pid: int) -> None:
     else:
         s.cells[s.last_suspicious[host]].next = cell
     s.last_suspicious[host] = cell
+
+
+@compiled
+def files_on(s: Any, host: int) -> int:
+    """`Analyse`: bit 0 for cmd.sh, 1 for escalate.sh, and 2 if the last file is an escalate.sh."""
+    found = 0
+    cell = int64(s.files[host])
+    while cell != 0:
+        kind = int64(s.cells[cell].kind)
+        found = (found & 3) | 1 << kind | kind << 2
+        cell = int64(s.cells[cell].next)
+    return found
 
 
 @compiled
@@ -168,8 +191,8 @@ def free_cells(s: Any, first: int) -> None:
 
 
 @compiled
-def deploy_decoy(s: Any, host: int) -> None:
-    """`DeployDecoy`: one of the compatible decoys. Vsftpd always is."""
+def deploy_decoy(s: Any, host: int) -> int:
+    """`DeployDecoy`: one of the compatible decoys. Vsftpd always is. Returns the decoy's PID."""
     web, tls, mail = False, False, False
     cell = int64(s.processes[host])
     while cell != 0:
@@ -192,3 +215,4 @@ def deploy_decoy(s: Any, host: int) -> None:
     pid = draw_pid(s, host)
     add_process(s, host, kind, pid, network.UBUNTU)
     set_service(s, host, kind, pid)
+    return pid

@@ -70,7 +70,7 @@ def draw_hosts(s: Any, zone: int) -> None:
     s.exists[router] = True
     s.host_octet[router] = taken(free, below(s, n_left), n_left)
     n_left -= 1
-    below(s, 2)
+    s.distribution[router] = below(s, 2)
     s.n_users[zone] = 3 + below(s, N_USERS - 2)
     for i in range(int64(s.n_users[zone])):
         host = router + network.FIRST_USER + i
@@ -89,7 +89,7 @@ def draw_hosts(s: Any, zone: int) -> None:
 def draw_host(s: Any, host: int) -> None:
     """`_generate_linux_host`: distribution, services, and one unused draw a process."""
     s.exists[host] = True
-    below(s, 2)
+    s.distribution[host] = below(s, 2)
     add_original(s, host, network.SSHD, draw_service_pid(s))
     if network.ZONE[host] == network.OZA or network.ZONE[host] == network.OZB:
         add_original(s, host, network.OT_SERVICE, draw_service_pid(s))
@@ -224,6 +224,7 @@ def empty_episode(s: Any) -> None:
     s.blue_target[:] = 0
     s.blue_source[:] = 0
     s.blue_ticks[:] = 0
+    s.blue_result[:] = 0
     s.blocked[:] = 0
     s.n_blocking = 0
     s.n_blocked[:] = 0

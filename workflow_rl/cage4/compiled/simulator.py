@@ -15,6 +15,8 @@ from workflow_rl.cage4.compiled.generator import seed_words
 from workflow_rl.cage4.compiled.jit import announce_compiling, entry_point
 from workflow_rl.cage4.compiled.network import N_BLUE
 from workflow_rl.cage4.compiled.observe import observe, write_masks
+from workflow_rl.cage4.compiled.raw_arrays import MOST, RAW, write_raw
+from workflow_rl.cage4.compiled.raw_observations import raw_observations
 from workflow_rl.cage4.compiled.state import NO_ERROR, error_of, room_for, state_for
 from workflow_rl.cage4.compiled.true_state import true_state
 from workflow_rl.cage4.interface import SimulationError, StepResult
@@ -66,6 +68,18 @@ def step_envs(
     return failed
 
 
+@entry_point
+def show_envs(states: Any, chosen: Any, raw: Any) -> int:
+    """Write what the last step of the chosen envs showed. Returns the index of an env whose step
+    has no room in its record, or -1. raw: `RAW` `[N]`.
+    """
+    failed = -1
+    for i in range(len(states)):
+        if chosen[i] and not write_raw(states[i], raw[i]):
+            failed = i
+    return failed
+
+
 class BatchedSimulator(NetworkBatch):
     """N networks that step together. Copies and pickles go on as the original would.
 
@@ -73,6 +87,7 @@ class BatchedSimulator(NetworkBatch):
         n_envs: N.
         max_steps: length of episodes, in steps; memory grows with it.
         red_agent: one of `scenario4.RED_AGENTS`, for all envs.
+        shows_raw: whether `raw` is written.
 
     Attributes:
         states: record array `[N]` of `state.state_for(max_steps)`, the networks.
@@ -81,6 +96,7 @@ class BatchedSimulator(NetworkBatch):
         rewards: int64 `[N, 2]`, of the last step: `BlueRewardMachine`'s part, and the action cost.
         dones: bool `[N]`: the episode is over. The end is a truncation.
         masks: bool `[N, 570]`, of agents 0 to 4 one after the other: see `masks_of`.
+        raw: `raw_arrays.RAW` `[N]`, what the last step showed of hosts; `[0]` without shows_raw.
     """
 
     def __init__(
@@ -88,6 +104,7 @@ class BatchedSimulator(NetworkBatch):
         n_envs: int,
         max_steps: int = scenario4.MAX_STEPS,
         red_agent: str = scenario4.RED_AGENTS[0],
+        shows_raw: bool = False,
     ) -> None:
         if red_agent not in scenario4.RED_AGENTS:
             raise ValueError(
@@ -103,12 +120,14 @@ class BatchedSimulator(NetworkBatch):
         self.rewards = np.zeros((n_envs, 2), np.int64)
         self.dones = np.zeros(n_envs, np.bool_)
         self.masks = np.zeros((n_envs, scenario4.N_MASKS), np.bool_)
+        self.raw = np.zeros(n_envs if shows_raw else 0, RAW)
         self._red_classes = np.full(n_envs, scenario4.RED_AGENTS.index(red_agent))
         self._silence = np.zeros((n_envs, N_BLUE, scenario4.MESSAGE_BITS), np.int8)
 
     @property
     def _shown(self) -> tuple[NDArray[Any], ...]:
-        return self.obs, self.rewards, self.dones, self.masks
+        shown = self.obs, self.rewards, self.dones, self.masks
+        return (*shown, self.raw) if len(self.raw) else shown
 
     def reset(
         self, seeds: Sequence[int | None] | None = None, chosen: ArrayLike | None = None
@@ -139,6 +158,7 @@ class BatchedSimulator(NetworkBatch):
             self.obs,
             self.masks,
         )
+        self._write_raw(chosen)
         return self.obs
 
     def step(
@@ -189,6 +209,14 @@ class BatchedSimulator(NetworkBatch):
         )
         if failed >= 0:
             raise SimulationError(f"env {failed}: {error_of(self.states[failed])}")
+        self._write_raw(chosen)
+
+    def _write_raw(self, chosen: NDArray[np.bool_]) -> None:
+        if len(self.raw):
+            failed = show_envs(self.states, chosen, self.raw)
+            if failed >= 0:
+                what = f"more than {MOST} sources or shells seen on a host in one step"
+                raise SimulationError(f"env {failed}: {what}")
 
 
 def observations_of(row: NDArray[np.int8]) -> tuple[NDArray[np.int64], ...]:
@@ -249,6 +277,11 @@ class CompiledSimulator:
     @property
     def busy_steps(self) -> NDArray[np.int64]:
         return self.state["blue_ticks"].astype(np.int64)
+
+    def raw_observations(self) -> tuple[dict[str, Any], ...]:
+        vectors = observations_of(self._envs.obs[0])
+        received = np.array([vector[-scenario4.N_MESSAGE_BITS :] for vector in vectors])
+        return raw_observations(self.state, received.reshape(N_BLUE, -1, scenario4.MESSAGE_BITS))
 
     def true_state(self) -> list[Any]:
         return true_state(self.state)

@@ -179,6 +179,9 @@ _EVERY_STEP: list[Any] = [
     ("blue_source", np.uint8, network.N_BLUE),
     ("blue_ticks", np.uint8, network.N_BLUE),
     ("blue_done", np.uint8, network.N_BLUE),
+    # What the last one that took effect showed: whether Block or Allow changed anything, the files
+    # of an Analyse (see `files_on`), the PID of a decoy.
+    ("blue_result", np.uint16, network.N_BLUE),
     # Bits of the zones that a zone blocks.
     ("blocked", np.uint16, network.N_ZONES),
     # Red: the action in progress as above, its session, and the host that the session was on when
@@ -262,9 +265,11 @@ _OF_THE_EPISODE: list[Any] = [
     ("blocking", np.uint8, network.N_ZONES),
     ("n_blocked", np.uint8, network.N_ZONES),
     ("blocked_order", np.uint8, (network.N_ZONES, network.N_ZONES)),
-    # The scenario: octets of zones and hosts, processes and the session PIDs of hosts.
+    # The scenario: octets of zones and hosts, the hosts' distribution (0 Ubuntu, 1 Kali), their
+    # processes and session PIDs.
     ("zone_octet", np.uint8, network.N_ZONES),
     ("host_octet", np.uint8, network.N_HOSTS),
+    ("distribution", np.uint8, network.N_HOSTS),
     ("n_original", np.uint8, network.N_HOSTS),
     ("original_kind", np.uint8, (network.N_HOSTS, MAX_ORIGINAL)),
     ("original_pid", np.uint16, (network.N_HOSTS, MAX_ORIGINAL)),

@@ -29,7 +29,7 @@ class Episode:
     The attributes have the names that they have in `SimulationController`, whose method that moves
     sessions between red agents plays on this object. `agent_interfaces` holds the blue and red
     agents alone. `last_blue_actions` are the five that took effect in the last step, in CybORG's
-    words.
+    words. `blue_outcomes` holds by agent what it executed in the last step, and what that showed.
 
     Args:
         cyborg: the copy of `speedups`.
@@ -53,6 +53,7 @@ class Episode:
         self.greens = Greens(cyborg, self.state, scenario)
         self.step_count = 0
         self.last_blue_actions: list[str] = []
+        self.blue_outcomes: dict[str, tuple[Any, Any]] = {}
         self._make_agents(cyborg["Shared.AgentInterface"].AgentInterface, scenario)
         self._session_checks = {
             name: action(**parameters)
@@ -123,8 +124,8 @@ class Episode:
         # CybORG shuffles the actions to see which exceed a bandwidth, and none uses any.
         self.np_random.skip_shuffle(len(blue_played) + len(chosen) + len(red_played))
         # A stable sort by priority.
-        for _, action in sorted(blue_played, key=lambda played: played[1].priority != FIRST):
-            action.execute(state)
+        for name, action in sorted(blue_played, key=lambda played: played[1].priority != FIRST):
+            self.blue_outcomes[name] = action, action.execute(state)
         reward = self.greens.play(chosen)
         for name, action in red_played:
             obs = action.execute(state)

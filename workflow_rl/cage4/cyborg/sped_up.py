@@ -10,11 +10,15 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage4.cyborg.draws import Draws
 from workflow_rl.cage4.cyborg.episode import Episode
+from workflow_rl.cage4.cyborg.raw_observations import sped_up_observations
 from workflow_rl.cage4.cyborg.speedups import sped_up_cyborg
 from workflow_rl.cage4.cyborg.stock import busy_steps, simulation_error
 from workflow_rl.cage4.cyborg.true_state import cyborg_state
 from workflow_rl.cage4.cyborg.vectors import Vectors
 from workflow_rl.cage4.interface import StepResult
+from workflow_rl.cage4.scenario4 import AGENTS, MESSAGE_BITS
+
+_SILENCE = np.zeros((len(AGENTS), MESSAGE_BITS), np.bool_)
 
 
 class SpedUpSimulator:
@@ -41,8 +45,12 @@ class SpedUpSimulator:
         assert self._draws is not None
         self._episode = Episode(self._cyborg, self._scenario_generator, self._draws)
         self._vectors = Vectors(self._cyborg, self._episode.state)
+        self._messages = _SILENCE
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
+        if messages is None:
+            messages = _SILENCE
+        self._messages = messages
         episode, taken = self._episode, self._vectors.actions(actions)
         try:
             machine, cost = episode.step(taken)
@@ -67,6 +75,9 @@ class SpedUpSimulator:
     @property
     def busy_steps(self) -> NDArray[np.int64]:
         return busy_steps(self._episode)
+
+    def raw_observations(self) -> tuple[dict[str, Any], ...]:
+        return sped_up_observations(self._cyborg, self._episode, self._messages)
 
     def true_state(self) -> list[Any]:
         return cyborg_state(self._episode.as_controller())

@@ -42,7 +42,6 @@ def sped_up_cyborg() -> Cyborg:
     remote_action = cyborg[f"{ACTIONS}.Action"].RemoteAction
     remote_action.get_route = staticmethod(route_once(remote_action.get_route))
     cyborg[f"{ACTIONS}.AbstractActions.Monitor"].Monitor.execute = move_events
-    cyborg[f"{ACTIONS}.AbstractActions.Analyse"].Analyse.execute = analyse
     session_check = cyborg[f"{ACTIONS}.ConcreteActions.RedSessionCheck"].RedSessionCheck
     session_check._all_red_sessions_observation = red_sessions_observation
     cyborg["Simulator.Host"].Host.get_ephemeral_port = get_ephemeral_port
@@ -99,7 +98,8 @@ def route_once(get_route: Callable[..., list[str]]) -> Callable[..., list[str]]:
 def move_events(action: Any, state: Any) -> None:
     """`Monitor.execute`: move the events without copying and describing them.
 
-    Nobody changes an event, and a blue agent's observation is read from the events themselves.
+    Nobody changes an event, and a blue agent's observation is read from the events themselves, as
+    are the dictionaries of `raw_observations`, if they are asked for.
     """
     session = state.sessions[action.agent][action.session]
     for velociraptor in (*session.children.values(), session):
@@ -115,13 +115,6 @@ def move_events(action: Any, state: Any) -> None:
         events.old_process_creation = events.process_creation
         events.network_connections = []
         events.process_creation = []
-
-
-def analyse(action: Any, state: Any) -> None:
-    """`Analyse.execute`: only draw the session. It describes files, and nobody reads it."""
-    sessions = [s for s in state.sessions[action.agent].values() if s.hostname == action.hostname]
-    if sessions:
-        state.np_random.choice(sessions)
 
 
 def red_sessions_observation(action: Any, state: Any, obs: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4.cyborg.private_cyborg import published_cyborg
+from workflow_rl.cage4.cyborg.raw_observations import stock_observations
 from workflow_rl.cage4.cyborg.true_state import cyborg_state, generator_state
 from workflow_rl.cage4.interface import SimulationError, StepResult
 from workflow_rl.cage4.scenario4 import AGENTS, MESSAGE_BITS
@@ -69,6 +70,9 @@ class StockSimulator:
     @property
     def busy_steps(self) -> NDArray[np.int64]:
         return busy_steps(self._controller)
+
+    def raw_observations(self) -> tuple[dict[str, Any], ...]:
+        return stock_observations(self._controller)
 
     def true_state(self) -> list[Any]:
         return cyborg_state(self._controller)

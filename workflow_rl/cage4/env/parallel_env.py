@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.cyborg.simulators import make_simulator
+from workflow_rl.cage4.env.raw_space import RawSpace
 
 if TYPE_CHECKING:
     ParallelEnv = object
@@ -21,6 +22,8 @@ else:
     except ImportError:
         ParallelEnv = object
 
+OBSERVATIONS = ("flat", "raw")
+
 
 class Cage4ParallelEnv(ParallelEnv):
     """CAGE Challenge 4 from the blue side: five agents that act at once and share a reward.
@@ -28,7 +31,10 @@ class Cage4ParallelEnv(ParallelEnv):
     An observation is int64 `[92]`, of `blue_agent_4` `[210]`: the phase 0 to 2, then zeros and
     ones. Per own zone there are 9 bits for its name, 9 for the zones that it blocks, 9 for those
     that it should block, 16 for hosts with events of processes and 16 with events of connections;
-    32 bits of messages follow. `scenario4` names zones, hosts and actions. An action is an index
+    32 bits of messages follow. `scenario4` names zones, hosts and actions. With
+    `observation="raw"`, an observation is the dictionary that CybORG gives an agent, with plain
+    values: see `interface.Simulator.raw_observations`. It tells more: addresses, ports and PIDs of
+    events, the files that Analyse finds, what became of the action. An action is an index
     into `scenario4.ACTIONS`, of 82 or 242. The reward is the team's, the same for all agents, zero
     or less.
 
@@ -52,6 +58,7 @@ class Cage4ParallelEnv(ParallelEnv):
         red_agent: one of `scenario4.RED_AGENTS`. `reset(options={"red_agent": name})` chooses
             another for the episodes that follow; other options are left unread.
         render_mode: None: there are no pictures.
+        observation: "flat" or "raw".
 
     Raises:
         ValueError: an argument is out of range.
@@ -68,7 +75,11 @@ class Cage4ParallelEnv(ParallelEnv):
         max_steps: int = scenario4.MAX_STEPS,
         red_agent: str = scenario4.RED_AGENTS[0],
         render_mode: None = None,
+        observation: str = OBSERVATIONS[0],
     ) -> None:
+        if observation not in OBSERVATIONS:
+            choices = " or ".join(OBSERVATIONS)
+            raise ValueError(f"observation={observation!r}: choose {choices}")
         if render_mode is not None:
             raise ValueError(f"render_mode={render_mode!r}: there are no pictures, choose None")
         self.simulator = simulator
@@ -76,8 +87,11 @@ class Cage4ParallelEnv(ParallelEnv):
         self._simulator = make_simulator(simulator, red_agent, max_steps)
         self.possible_agents = list(scenario4.AGENTS)
         self.agents: list[str] = []
-        self.observation_spaces = {
-            agent: MultiDiscrete([len(scenario4.MISSION_PHASES)] + [2] * (size - 1))
+        self.observation = observation
+        self.observation_spaces: dict[str, MultiDiscrete | RawSpace] = {
+            agent: RawSpace()
+            if observation == "raw"
+            else MultiDiscrete([len(scenario4.MISSION_PHASES)] + [2] * (size - 1))
             for agent, size in zip(scenario4.AGENTS, scenario4.OBS_SIZES, strict=True)
         }
         self.action_spaces = {
@@ -102,7 +116,7 @@ class Cage4ParallelEnv(ParallelEnv):
     def max_num_agents(self) -> int:
         return len(self.possible_agents)
 
-    def observation_space(self, agent: str) -> MultiDiscrete:
+    def observation_space(self, agent: str) -> MultiDiscrete | RawSpace:
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Discrete:
@@ -110,22 +124,22 @@ class Cage4ParallelEnv(ParallelEnv):
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, NDArray[np.int64]], dict[str, dict[str, Any]]]:
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Begin an episode. Return the observations and the infos."""
         red_agent = (options or {}).get("red_agent", self.red_agent)
         if seed is not None and seed < 0:
             raise ValueError(f"seed={seed}: choose 0 or more")
         if red_agent != self.red_agent:
             self._simulator = make_simulator(self.simulator, red_agent, self.max_steps)
-        observations = self._simulator.reset(seed)
+        vectors = self._simulator.reset(seed)
         self.agents = list(scenario4.AGENTS)
         self._masks = [mask.astype(np.int8) for mask in self._simulator.masks]
-        return dict(zip(scenario4.AGENTS, observations, strict=True)), self._infos()
+        return self._observations(vectors), self._infos()
 
     def step(
         self, actions: Mapping[str, int], messages: Mapping[str, Any] | None = None
     ) -> tuple[
-        dict[str, NDArray[np.int64]],
+        dict[str, Any],
         dict[str, float],
         dict[str, bool],
         dict[str, bool],
@@ -147,7 +161,7 @@ class Cage4ParallelEnv(ParallelEnv):
         if result.done:
             self.agents = []
         return (
-            dict(zip(scenario4.AGENTS, result.observations, strict=True)),
+            self._observations(result.observations),
             dict.fromkeys(scenario4.AGENTS, float(result.reward)),
             dict.fromkeys(scenario4.AGENTS, False),
             dict.fromkeys(scenario4.AGENTS, result.done),
@@ -159,6 +173,10 @@ class Cage4ParallelEnv(ParallelEnv):
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
+
+    def _observations(self, vectors: tuple[NDArray[np.int64], ...]) -> dict[str, Any]:
+        shown = self._simulator.raw_observations() if self.observation == "raw" else vectors
+        return dict(zip(scenario4.AGENTS, shown, strict=True))
 
     def _infos(self) -> dict[str, dict[str, Any]]:
         phase, busy_steps = self._simulator.phase, self._simulator.busy_steps

@@ -101,12 +101,39 @@ def test_an_option_chooses_the_red_agent(made: Any) -> None:
     assert [simulator.seeds for simulator in made] == [[], [1, 2]]
 
 
+def test_raw_observations_are_in_their_space(made: Any) -> None:
+    env = parallel_env(observation="raw")
+    observations, _ = env.reset(seed=1)
+    assert observations["blue_agent_0"] == {"success": "TRUE", "host_0": {"Files": []}}
+    observations, *_ = env.step(SLEEP)
+    space = env.observation_space("blue_agent_4")
+    assert space.contains(observations["blue_agent_4"])
+    assert space.contains(space.sample())
+    assert not space.contains({"host_0": {}})
+    assert not space.contains({"success": "TRUE", "host_0": {"PID": np.int64(3)}})
+    assert (
+        space
+        == env.observation_space("blue_agent_0")
+        != parallel_env().observation_space("blue_agent_0")
+    )
+
+
+def test_another_observation_is_refused(made: Any) -> None:
+    with pytest.raises(ValueError, match="observation='beliefs': choose flat or raw"):
+        parallel_env(observation="beliefs")
+
+
 def test_a_negative_seed_is_refused(made: Any) -> None:
     with pytest.raises(ValueError, match="seed=-1: choose 0 or more"):
         parallel_env().reset(seed=-1)
 
 
-def test_pettingzoos_own_tests_pass(checkout: Path) -> None:
+@pytest.mark.parametrize("observation", ["flat", "raw"])
+def test_pettingzoos_own_tests_pass(checkout: Path, observation: str) -> None:
     tests = pytest.importorskip("pettingzoo.test")
-    tests.parallel_api_test(parallel_env("cyborg", max_steps=12), num_cycles=30)
-    tests.parallel_seed_test(lambda: parallel_env("cyborg", max_steps=12), num_cycles=8)
+
+    def made() -> Any:
+        return parallel_env("cyborg", max_steps=12, observation=observation)
+
+    tests.parallel_api_test(made(), num_cycles=30)
+    tests.parallel_seed_test(made, num_cycles=8)

@@ -1,0 +1,99 @@
+"""What CybORG 4 itself shows a blue agent, as dictionaries of plain values."""
+
+from __future__ import annotations
+
+from enum import Enum
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage4.cyborg.episode import Episode
+from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
+from workflow_rl.cage4.scenario4 import AGENTS
+
+
+def plain_observation(value: Any) -> Any:
+    """Return a dictionary that CybORG hands to a blue agent with plain values in CybORG's order.
+
+    Addresses and networks are str, enumerations their names, an action the words of
+    `scenario4.BlueAction`, arrays and tuples lists, and numbers int, float or bool. A policy that
+    reads this form plays on the official wrapper too: there, apply this function to what
+    `observation_change(agent, observation)` gets.
+    """
+    if isinstance(value, dict):
+        return {key: plain_observation(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_observation(part) for part in value]
+    if isinstance(value, Enum):
+        return value.value if isinstance(value, str) else value.name
+    if isinstance(value, IPv4Address | IPv4Network):
+        return str(value)
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if value is None or isinstance(value, str | int | float):
+        return value
+    parts = vars(value)
+    words = [type(value).__name__]
+    if "hostname" in parts:
+        words.append(parts["hostname"])
+    if "to_subnet" in parts:
+        words.append(f"{parts['to_subnet']} <- {parts['from_subnet']}")
+    return " ".join(words)
+
+
+def stock_observations(controller: Any) -> tuple[dict[str, Any], ...]:
+    """Return the five dictionaries of a `SimulationController`.
+
+    The wrapper has combined all observations of an agent in the first one.
+    """
+    return tuple(
+        plain_observation(controller.observation[agent].observations[0].data) for agent in AGENTS
+    )
+
+
+def sped_up_observations(
+    cyborg: Cyborg, episode: Episode, messages: NDArray[Any]
+) -> tuple[dict[str, Any], ...]:
+    """Return the five dictionaries of the last step, or of the reset.
+
+    The sped-up copy describes no events while it plays. What Monitor showed at the end of the step
+    is in the hosts' lists of old events, and nothing changes between the step and this call.
+    messages: `[5, 8]`, as sent in this step.
+    """
+    observation = cyborg["Shared.Observation"].Observation
+    dictionaries = []
+    for sender, agent in enumerate(AGENTS):
+        if episode.step_count == 0:
+            known = episode.state.scenario.agents[agent].osint["Hosts"]
+            parts = {host: {**facts, "Sessions": agent} for host, facts in known.items()}
+            shown = episode.state.get_true_state(parts)
+        else:
+            action, outcome = episode.blue_outcomes[agent]
+            if episode.actions_in_progress[agent]:
+                shown = observation(cyborg["Shared.Enums"].TernaryEnum.IN_PROGRESS)
+            else:
+                # A Monitor that an agent chose finds nothing that the step before did not show.
+                shown = observation(True) if outcome is None else outcome.copy()
+                shown.data["action"] = action
+            shown.combine_obs(_monitored(observation(), episode.state, agent))
+            received = np.delete(messages, sender, axis=0).astype(np.bool_)
+            shown.add_key_value("message", list(received))
+        dictionaries.append(plain_observation(shown.data))
+    return tuple(dictionaries)
+
+
+def _monitored(shown: Any, state: Any, agent: str) -> Any:
+    """Describe what `Monitor` moved to the lists of old events, as it does."""
+    parent = state.sessions[agent][0]
+    for session in (*parent.children.values(), parent):
+        hostname = session.hostname
+        host = state.hosts[hostname]
+        connections = [vars(event) for event in host.events.old_network_connections]
+        described = connections + host.events.old_process_creation
+        if described:
+            shown.add_system_info(hostid=hostname, **host.get_state())
+        for event in described:
+            shown.add_process(hostid=hostname, **event)
+    return shown

@@ -1,0 +1,41 @@
+"""The space of raw observations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gymnasium.spaces import Space
+
+
+class RawSpace(Space[dict[str, Any]]):
+    """The dictionaries of `interface.Simulator.raw_observations`.
+
+    Which keys a dictionary has differs from step to step, so that none of Gymnasium's spaces
+    describes them. This one has no shape and no dtype, and cannot be flattened: a policy reads the
+    dictionaries themselves. A dictionary is in it if it has `success` and holds only dict, list,
+    str, int, float and bool. The one that it samples tells nothing.
+    """
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        return False
+
+    def sample(self, mask: Any = None, probability: Any = None) -> dict[str, Any]:
+        return {"success": "UNKNOWN"}
+
+    def contains(self, x: Any) -> bool:
+        return isinstance(x, dict) and "success" in x and _is_plain(x)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RawSpace)
+
+    def __repr__(self) -> str:
+        return "RawSpace()"
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(type(key) is str and _is_plain(part) for key, part in value.items())
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return type(value) in (str, int, float, bool)

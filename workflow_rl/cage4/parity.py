@@ -205,7 +205,7 @@ def difference_of(value: Any, other: Any, name: str) -> tuple[str, Any, Any] | N
     if marshal.dumps(value, 2) == marshal.dumps(other, 2):  # Unlike ==, 1 is not True here.
         return None
     if isinstance(value, dict) and isinstance(other, dict):
-        value, other = (list(map(list, each.items())) for each in (value, other))
+        value, other = (list(map(list, shown.items())) for shown in (value, other))
     if not (isinstance(value, list) and isinstance(other, list)):
         return name, value, other
     for i, pair in enumerate(zip(value, other, strict=False)):

@@ -77,9 +77,9 @@ class BatchedRawRuleTeam:
         actions = np.tile(np.array(scenario4.SLEEP_ACTIONS), (len(raw), 1))
         everything = np.arange(len(raw))
         for agent in range(_N_AGENTS):
-            own = agent == _OWNERS
-            place = urgency[:, own].reshape(len(raw), -1).argmax(1)
-            kind = kinds[:, own].reshape(len(raw), -1)[everything, place]
+            places = agent == _OWNERS
+            place = urgency[:, places].reshape(len(raw), -1).argmax(1)
+            kind = kinds[:, places].reshape(len(raw), -1)[everything, place]
             kind[~is_free[:, agent]] = _WAIT
             acts = kind != _WAIT
             actions[acts, agent] = (_FIRST[kind, agent] + place)[acts]
@@ -130,9 +130,9 @@ class BatchedRawRuleTeam:
         waited = (self._step - self._analysed) * np.where(_IS_USER, 1, rules.server)
         urgency = np.where(exists, 1 + waited + self._worth, -1)
         kinds = np.where(exists, _ANALYSE, _WAIT)
-        left = scenario4.COUNTED_STEPS - self._step
-        if left <= rules.last:
-            return np.where(left > 1, kinds, _WAIT), urgency
+        remaining = scenario4.COUNTED_STEPS - self._step
+        if remaining <= rules.last:
+            return np.where(remaining > 1, kinds, _WAIT), urgency
         restores = self._is_source & (
             ~self._has_restored[:, _OWNERS, None]
             | self._is_decisive()[:, None]

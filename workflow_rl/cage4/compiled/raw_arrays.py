@@ -152,14 +152,14 @@ def meaning_of(s: Any, host: int, before: int, event: int) -> int:
 
 
 @compiled
-def are_equal(s: Any, one: int, other: int) -> bool:
+def are_equal(s: Any, first: int, second: int) -> bool:
     """Return whether two events, of which one may be 0, have the same source and ports."""
     return (
-        one != 0
-        and other != 0
-        and s.cells[one].local_port == s.cells[other].local_port
-        and s.cells[one].remote_host == s.cells[other].remote_host
-        and s.cells[one].remote_port == s.cells[other].remote_port
+        first != 0
+        and second != 0
+        and s.cells[first].local_port == s.cells[second].local_port
+        and s.cells[first].remote_host == s.cells[second].remote_host
+        and s.cells[first].remote_port == s.cells[second].remote_port
     )
 
 

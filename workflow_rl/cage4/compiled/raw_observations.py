@@ -74,7 +74,7 @@ def _step(state: Any, agent: int, messages: NDArray[Any]) -> dict[str, Any]:
     if state["blue_ticks"][agent] == 0:
         data = _outcome(state, agent)
     parent = int(state["blue_parent"][agent])
-    for host in (*(each for each in _hosts(state, agent) if each != parent), parent):
+    for host in (*filter(parent.__ne__, _hosts(state, agent)), parent):
         if state["has_events"][host]:
             _add_events(state, host, data.setdefault(HOST_NAMES[host], {}))
     data["message"] = messages.astype(np.bool_).tolist()

@@ -18,6 +18,7 @@ from tests.agents.ppo.small_agents import (
 )
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.ppo.advantages import ValuedEpisodes
+from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.algorithm import PPO
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.agents.spaces import Spaces
@@ -147,3 +148,11 @@ def test_what_is_no_estimate_is_refused(estimate: Any, found: str) -> None:
     with pytest.raises(ConfigError, match=found) as error:
         agent.update(TRAJECTORIES, 0.0)
     assert error.value.field_name == "algorithm"
+
+
+def test_a_subclass_gives_its_estimator_as_it_gives_its_losses() -> None:
+    class Own(PPOAgent):
+        advantages = staticmethod(own_gae)
+
+    made = Own(CONFIG, 2, Categorical(2), seed=0)
+    assert made.advantages is own_gae

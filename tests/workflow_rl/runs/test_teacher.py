@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke,
 from tests.workflow_rl.runs.any_env_runs import config_of, run, stop_at
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
-from workflow_rl.agents.policies.policy_file import save_policy
+from workflow_rl.agents.policies.policy_file import load_policy, save_policy
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.errors import StoppedAtOnce
 from workflow_rl.runs import loop, teaching
@@ -126,3 +127,58 @@ def test_a_command_copies_and_says_so(balancing: Path, tmp_path: Path) -> None:
     assert f"copied {balancing}: mean return" in result.output
     again = invoke("verify", str(tmp_path / "run"))
     assert again.exit_code == 0, again.output
+
+
+def test_an_agreement_that_cannot_be_told_is_no_number(tmp_path: Path) -> None:
+    pendulum = {"env": "Pendulum-v1", "env_args": {"max_episode_steps": 20}, "total_steps": 200}
+    config = taught(tmp_path / "still.npz", **{**SHORT, **pendulum})
+    weights, numbers = np.zeros((3, 1), np.float32), np.zeros(1, np.float32)
+    still = PolicyParameters(
+        (weights,),
+        (numbers,),
+        "tanh",
+        numbers,
+        distribution=config.environment.spaces().distribution,
+    )
+    save_policy(tmp_path / "still.npz", still, {"env": "Pendulum-v1", "env_args": {}})
+    run(tmp_path / "run", config)
+    assert json.loads((tmp_path / "run" / "teacher.json").read_text())["agreement"] is None
+
+
+def test_a_copy_is_verified_with_the_same_teacher_alone(balancing: Path, tmp_path: Path) -> None:
+    teacher = tmp_path / "teacher.npz"
+    shutil.copy(balancing, teacher)
+    run(tmp_path / "run", taught(teacher, **SHORT))
+    assert invoke("verify", str(tmp_path / "run")).exit_code == 0
+    parameters, about = load_policy(teacher)
+    save_policy(teacher, parameters._replace(biases=(np.ones(2, np.float32),)), about)
+    refused(invoke("verify", str(tmp_path / "run")), "teacher.npz is not there any more")
+
+
+def test_a_copy_that_diverges_says_so(balancing: Path, tmp_path: Path) -> None:
+    learned = [*CART_POLE, *TINY, "--teacher", str(balancing), "--teacher-episodes", "4"]
+    ended = invoke("train-async", *learned, "--learning-rate", "1e30", "--run-dir", f"{tmp_path}/a")
+    assert ended.exit_code == 1
+    assert "while it copied" in ended.output
+    assert "--learning-rate" in ended.output
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--env", "workflow_rl/OrderedCAGE2-v0", "--teacher", "react-restore"], "keeps no order"),
+        ([*CART_POLE, "--teacher", ""], "names no agent"),
+    ],
+)
+def test_who_cannot_teach(options: list[str], said: str) -> None:
+    refused(invoke("train-async", *options, "--dry-run"), said)
+
+
+def test_a_search_refuses_a_teacher_before_it_makes_a_folder(tmp_path: Path) -> None:
+    search = str(tmp_path / "search")
+    refused(
+        invoke("tune", *CART_POLE, "--trials", "1", "--teacher", "nobody", "--run-dir", search),
+        "nobody",
+    )
+    assert not (tmp_path / "search").exists()

@@ -106,8 +106,9 @@ def test_options_in_the_text_exist() -> None:
     for page, span in code_in_text():
         if span.startswith("--"):
             for option in re.findall(r"(?<!\S)--[a-z][\w-]*", span):
-                # pip's own.
-                if option != "--require-hashes" and f'"{option}"' not in scripts:
+                # Those of pip and of pytest.
+                others = ("--require-hashes", "--random-order-seed")
+                if option not in others and f'"{option}"' not in scripts:
                     assert option in named, f"{name_of(page)}: {option}"
 
 

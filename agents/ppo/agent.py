@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 PolicyLoss: TypeAlias = Callable[[Tensor, Tensor, float], Tensor]
 ValueLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+COPY_LEARNING_RATE = 3e-3
+"""A run's own learning rate may be far too small for the few steps of copying."""
 COPY_MINIBATCHES = 100
 """Minibatches in an epoch of copying, which needs many steps of the optimizer."""
 
@@ -184,7 +186,7 @@ class PPOAgent(LearningAgent):
             self.return_scale.forget_episodes()
         if self.obs_moments is not None:
             self.obs_moments.update(self._numbers(taught))
-        optimizer = FusedAdam(self.network.parameters(), config.learning_rate, eps=1e-5)
+        optimizer = FusedAdam(self.network.parameters(), COPY_LEARNING_RATE, eps=1e-5)
         n_steps = sum(trajectory.length for trajectory in taught)
         size = min(config.minibatch_size, math.ceil(n_steps / COPY_MINIBATCHES))
         shuffle = np.random.default_rng([self.seed, COPY_MINIBATCHES, 0])

@@ -98,7 +98,7 @@ class Intruders(Guest):
         return GymnasiumEnvironment(ENV_ID, dict(args), Network)
 
     def known_returns(self, args):
-        return {"nobody": -30.0 * args["hosts"]}
+        return {"idle": -30.0 * args["hosts"]}
 
     def replays(self):
         return Pages()

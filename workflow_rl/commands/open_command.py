@@ -29,15 +29,19 @@ class Look:
     """What a first look at a command line finds, before it is known which options there are.
 
     values: text of the general options, "" for one without its value. further: names of other
-    options. words: all that may be an argument, the likeliest first.
+    options. words: all that may be an argument, the likeliest first. wants_help: whether the help is
+    asked for.
     """
 
-    def __init__(self, values: Mapping[str, Any] = {}, words: Sequence[str] = ()) -> None:
+    def __init__(
+        self, values: Mapping[str, Any] = {}, words: Sequence[str] = (), wants_help: bool = False
+    ) -> None:
         self.values = {
             name: str(value) if isinstance(value, str | Path) else ""
             for name, value in values.items()
             if value is not None and not isinstance(value, bool | int | float | list | tuple)
         }
+        self.wants_help = wants_help
         self.further = {word.partition("=")[0] for word in words if word.startswith("-")}
         self.words = [word for word in words if not word.startswith("-")]
 
@@ -107,7 +111,8 @@ class OpenCommand(GroupedCommand):
         }
         arguments = [param.name for param in self.params if isinstance(param, click.Argument)]
         first = [found.pop(name) for name in arguments if name in found]
-        return Look(found, [*(word for word in first if isinstance(word, str)), *words])
+        words = [*(word for word in first if isinstance(word, str)), *words]
+        return Look(found, words, not {*ctx.help_option_names}.isdisjoint(args))
 
     def _owners(self, option: str, look: Look) -> list[str]:
         """Return the environments and algorithms that have an option, as options."""

@@ -12,6 +12,7 @@ from workflow_rl.collection.cluster_address import is_address
 from workflow_rl.collection.local_pool import ensure_fork_server
 from workflow_rl.commands.clear import printable
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
+from workflow_rl.commands.guest_options import require_agent
 from workflow_rl.commands.open_command import named_here
 from workflow_rl.commands.options import accept_agent, given_options, spelling
 from workflow_rl.commands.training_options import asked_anew, new_config, path_to_resume
@@ -65,6 +66,8 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         if options["teacher"] is not None:
             if init_from is not None:
                 raise click.UsageError("--teacher does not go with --init-from: each gives weights")
+            if config is not None and config.env in guests:
+                require_agent(Path(options["teacher"]), config.env, "--teacher")
             accept_agent(Path(options["teacher"]), options["trust"])
         plan = ready(plan)
         config = plan.configs[0]

@@ -116,7 +116,8 @@ def _algorithm_options(
     """
     fields = settings.model_fields
     names = [name for name in fields if name not in taken and _applies(fields[name], env_id)]
-    shown = {} if env_id in guests else {n: _in_words(SETTINGS[n]) for n in names if n in SETTINGS}
+    of_env = _defaults_of(env_id) if look.wants_help else {}
+    shown = {n: _in_words(of_env[n]) for n in names if n in of_env}
     heading = ALGORITHMS.get(name, name)
     made = setting_options(settings, plain_option, names, shown)
     for option in made:
@@ -124,6 +125,14 @@ def _algorithm_options(
         if option.name == "network_args" and "--network" not in look.further:
             option.hidden = True
     return under(heading, *made)
+
+
+def _defaults_of(env_id: str) -> Mapping[str, Any]:
+    """Return the settings' defaults that an environment changes."""
+    if env_id not in guests:
+        return SETTINGS
+    guest = guests[env_id]
+    return guest.make(guest.arguments()()).settings
 
 
 def _applies(field: FieldInfo, env_id: str) -> bool:

@@ -65,7 +65,9 @@ def teacher_of(config: TrainConfig) -> Teacher:
         raise ConfigError("teacher", str(error)) from None
     if not _plays(policy, spaces):
         raise ConfigError(
-            "teacher", f"{config.teacher} plays with other observations or actions than this run's"
+            "teacher",
+            f"{config.teacher} plays with other observations or actions than this run's, or its critic "
+            "sees other numbers",
         )
     return Teacher(environment.make_envs, policy)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.workflow_rl.commands.any_env_commands import invoke as run_command
 from workflow_rl.commands.main import main
 
 CAGE4 = ("--env", "workflow_rl/CAGE4-v0")
@@ -92,3 +93,9 @@ def test_check_env_makes_a_team() -> None:
     result = invoke("check-env", "workflow_rl/CAGE4-v0", "--steps", "20")
     assert result.exit_code == 0, result.output
     assert "gymnasium     ok" in result.output
+
+
+def test_help_shows_the_defaults_that_an_environment_changes() -> None:
+    helped = run_command("train-async", "--env", "workflow_rl/CAGE4-v0", "--help")
+    shown = " ".join(helped.output.split())
+    assert "Factor on the rewards that the critic learns from. [default: (0.01); x>0]" in shown

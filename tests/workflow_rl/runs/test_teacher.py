@@ -157,10 +157,10 @@ def test_a_copy_is_verified_with_the_same_teacher_alone(balancing: Path, tmp_pat
 
 def test_a_copy_that_diverges_says_so(balancing: Path, tmp_path: Path) -> None:
     learned = [*CART_POLE, *TINY, "--teacher", str(balancing), "--teacher-episodes", "4"]
-    ended = invoke("train-async", *learned, "--learning-rate", "1e30", "--run-dir", f"{tmp_path}/a")
+    ended = invoke("train-async", *learned, "--reward-scale", "1e30", "--run-dir", f"{tmp_path}/a")
     assert ended.exit_code == 1
     assert "while it copied" in ended.output
-    assert "--learning-rate" in ended.output
+    assert "--reward-scale" in ended.output
     assert not (tmp_path / "a").exists()
 
 

@@ -29,8 +29,8 @@ class Look:
     """What a first look at a command line finds, before it is known which options there are.
 
     values: text of the general options, "" for one without its value. further: names of other
-    options. words: all that may be an argument, the likeliest first. wants_help: whether the help is
-    asked for.
+    options. words: all that may be an argument, the likeliest first. wants_help: whether the
+    command line asks for the help.
     """
 
     def __init__(

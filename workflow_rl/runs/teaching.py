@@ -66,8 +66,8 @@ def teacher_of(config: TrainConfig) -> Teacher:
     if not _plays(policy, spaces):
         raise ConfigError(
             "teacher",
-            f"{config.teacher} plays with other observations or actions than this run's, or its critic "
-            "sees other numbers",
+            f"{config.teacher} plays with other observations or actions than this run's, or its "
+            "critic sees other numbers",
         )
     return Teacher(environment.make_envs, policy)
 

@@ -24,9 +24,9 @@ T, DISCOUNT = 12, 0.9
 
 
 def agent_for(distribution: Distribution, masked: bool = False, **settings: Any) -> PPOAgent:
-    own = {"hidden_sizes": (32,), "learning_rate": 0.01, "discount": DISCOUNT, "reward_scale": 1.0}
+    small = {"hidden_sizes": (32,), "discount": DISCOUNT, "reward_scale": 1.0}
     spaces = Spaces(3, distribution, masked=masked)
-    agent = find("ppo").make(PPOConfig(**{**own, **settings}), spaces, 1, "cpu", 1)
+    agent = find("ppo").make(PPOConfig(**{**small, **settings}), spaces, 1, "cpu", 1)
     assert isinstance(agent, PPOAgent)
     return agent
 
@@ -79,8 +79,8 @@ def test_a_copy_acts_as_its_teacher_in_episodes_that_it_has_not_seen(
 ) -> None:
     episodes = lessons(teacher, 100)
     agent = agent_for(distribution, **settings)
-    rows = list(agent.copy(episodes[:80], episodes[80:], 5))
-    assert len(rows) == 5
+    rows = list(agent.copy(episodes[:80], episodes[80:], 20))
+    assert len(rows) == 20
     assert rows[-1].agreement > 0.9
     assert rows[-1].policy_loss < rows[0].policy_loss
     assert agent.policy_version == 0
@@ -101,7 +101,7 @@ def test_the_critic_learns_the_discounted_returns() -> None:
     clock = np.linspace(-1, 1, T + 1, dtype=np.float32)
     for episode in episodes:
         episode.obs[:, 2], episode.last_obs[2] = clock[:-1], clock[-1]
-    *_, last = agent.copy(episodes, episodes, 8)
+    *_, last = agent.copy(episodes, episodes, 30)
     returns = [(1 - DISCOUNT ** (T - t)) / (1 - DISCOUNT) for t in range(T)]
     with torch.no_grad():
         values = agent.network.values(torch.from_numpy(episodes[0].obs)).numpy()

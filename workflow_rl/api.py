@@ -9,7 +9,6 @@ action = load_agent("runs/cart-pole").act(observation)
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,7 @@ import gymnasium
 from workflow_rl.agents.ppo.config import PPOConfig as PPOConfig
 from workflow_rl.environments.guests import guests
 from workflow_rl.reporting import learning_curve
-from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, load_checkpoint, own_config
+from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, own_config
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.config import TrainConfig as TrainConfig
 from workflow_rl.runs.evaluation import Evaluation, evaluate_policy
@@ -30,8 +29,8 @@ from workflow_rl.runs.plan import Plan, changes_on_resume, require_no_member
 from workflow_rl.runs.population_dir import run_folders
 from workflow_rl.runs.returns import known_to_all, warn_of_short_runs, with_returns
 from workflow_rl.runs.run_record import begins_with_another
+from workflow_rl.runs.saved_agent import accept_agent, load_player, saved_path
 from workflow_rl.runs.saved_agent import load_agent as load_agent
-from workflow_rl.runs.saved_agent import load_player, load_saved, saved_path
 from workflow_rl.runs.seed_groups import groups_of
 from workflow_rl.runs.trust import trusted_config
 
@@ -90,9 +89,8 @@ def train(
     config = trusted_config(config, trust, names_cluster=trust)
     begin_with = None if init_from is None else load_checkpoint(saved_path(Path(init_from)))
     resumed = _checkpoint_of(config, run_dir) if resume else None
-    if trust and config.teacher is not None and Path(config.teacher).exists():
-        with contextlib.suppress(CheckpointError):  # `ready` says what is wrong with it.
-            load_saved(Path(config.teacher), trust=True)
+    if config.teacher is not None:
+        accept_agent(Path(config.teacher), trust)
     plan, draw = ready(Plan([config], [resumed])), learning_curve.plot_learning_curve
     with run_folder(None if run_dir is None else Path(run_dir), config) as path:
         return execute(plan, path, init_from=begin_with, quiet=quiet, draw=draw).path

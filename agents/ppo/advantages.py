@@ -28,8 +28,8 @@ class ValuedEpisodes(NamedTuple):
 
 
 Estimator: TypeAlias = Callable[[ValuedEpisodes], tuple[FloatArray, FloatArray]]
-"""Returns the advantages [T, N] and the critic's targets [T, N]. It never looks beyond an episode's
-end."""
+"""Returns the advantages [T, N] and the critic's targets [T, N]. An estimator never looks beyond an
+episode's end."""
 
 
 def gae(episodes: ValuedEpisodes) -> tuple[FloatArray, FloatArray]:

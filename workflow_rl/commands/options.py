@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import re
@@ -349,18 +348,6 @@ def env_options(option: Option) -> list[Any]:
         help="Argument of the environment, such as size=4; may be given again.",
     )
     return [*setting_options(TrainConfig, option, ["env"]), several]
-
-
-def accept_agent(agent: Path, trust: bool) -> None:
-    """Import what only the agent's file names, if the user trusts it.
-
-    Whoever loads the agent then says what is wrong with it, or knows a guest's own files.
-    """
-    from workflow_rl.runs.saved_agent import load_saved  # It imports torch.
-
-    if trust and agent.exists():
-        with contextlib.suppress(ValueError):
-            load_saved(agent, trust=True)
 
 
 def given_options() -> frozenset[str]:

@@ -15,7 +15,6 @@ from workflow_rl.commands.options import (
     SEED,
     TRUST,
     OutputFile,
-    accept_agent,
     given_options,
     plain_option,
     setting_options,
@@ -101,6 +100,8 @@ def replay(
                 require_agent(name, env, hint)
         players = [_loaded(replays, agent, which, stochastic, "AGENT")]
         if other is not None:
+            from workflow_rl.runs.saved_agent import accept_agent
+
             accept_agent(other, trust)
             players.append(_loaded(replays, other, None, stochastic, "--against"))
         try:
@@ -114,8 +115,8 @@ def replay(
 
 
 def _replays_for(agent: Path, which: str | None, named: str, trust: bool) -> tuple[str, Replays]:
-    """Return the environment that the agent was trained on, or else the one that is named, and how
-    its episodes are shown. Raise click.BadParameter if they are not."""
+    """Return the agent's environment, which the agent's file or else --env tells, and how episodes
+    are shown. Raise click.BadParameter if they are not."""
     is_named = "env" in given_options() and not agent.exists()
     env_id = named if is_named else env_of_agent(agent) or named
     is_made = env_id in guests and guests[env_id].made_agent(agent) is not None

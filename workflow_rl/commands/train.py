@@ -14,7 +14,7 @@ from workflow_rl.commands.clear import printable
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.guest_options import require_agent
 from workflow_rl.commands.open_command import named_here
-from workflow_rl.commands.options import accept_agent, given_options, spelling
+from workflow_rl.commands.options import given_options, spelling
 from workflow_rl.commands.training_options import asked_anew, new_config, path_to_resume
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import require_writable, require_writable_folder
@@ -23,6 +23,7 @@ from workflow_rl.runs.preflight import hints
 from workflow_rl.runs.preflight import warn_if_results_vary as warn_if_results_vary
 
 if TYPE_CHECKING:
+    from workflow_rl.runs.checkpoint import Checkpoint
     from workflow_rl.runs.exchange import ExchangeConfig
     from workflow_rl.runs.execute import MeetingsOf
     from workflow_rl.runs.plan import Plan
@@ -46,7 +47,6 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
             ensure_fork_server(config.environment.preload)
 
         from workflow_rl.reporting import learning_curve
-        from workflow_rl.runs.checkpoint import load_checkpoint, own_policy
         from workflow_rl.runs.execute import execute, ready, run_folder
         from workflow_rl.runs.loop import stopped_by_signals
         from workflow_rl.runs.plan import new_plan
@@ -56,19 +56,8 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         else:
             assert resume is not None
             plan = _plan_to_resume(mode, resume, options, exchange_of is not None)
-        init_from = None
-        if options["init_from"] is not None:
-            from workflow_rl.runs.saved_agent import accept_classes, saved_path
-
-            init_from = load_checkpoint(saved_path(options["init_from"]))
-            accept_classes(init_from, options["init_from"], options["trust"])
-            own_policy(init_from, options["init_from"])  # Raises what is wrong with the weights.
-        if options["teacher"] is not None:
-            if init_from is not None:
-                raise click.UsageError("--teacher does not go with --init-from: each gives weights")
-            if config is not None and config.env in guests:
-                require_agent(Path(options["teacher"]), config.env, "--teacher")
-            accept_agent(Path(options["teacher"]), options["trust"])
+        begins_with = {"init_from", "teacher"} & given_options()
+        init_from = _accepted(options, config) if begins_with else None
         plan = ready(plan)
         config = plan.configs[0]
         if options["dry_run"]:
@@ -106,6 +95,29 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         click.echo(f"draw the trace:  {own_command('plot', '--timeline', options['trace'])}")
 
 
+def _accepted(options: dict[str, Any], config: TrainConfig | None) -> Checkpoint | None:
+    """Return the checkpoint that --init-from names, if it does, and let --teacher's classes in.
+
+    config: of a new run. Raises CheckpointError, ConfigError, click.UsageError.
+    """
+    from workflow_rl.runs.checkpoint import load_checkpoint, own_policy
+    from workflow_rl.runs.saved_agent import accept_agent, accept_classes, saved_path
+
+    source, teacher, trust = options["init_from"], options["teacher"], options["trust"]
+    if teacher is not None:
+        if source is not None:
+            raise click.UsageError("--teacher does not go with --init-from: each gives weights")
+        if config is not None and config.env in guests:
+            require_agent(Path(teacher), config.env, "--teacher")
+        accept_agent(Path(teacher), trust)
+    if source is None:
+        return None
+    init_from = load_checkpoint(saved_path(source))
+    accept_classes(init_from, source, trust)
+    own_policy(init_from, source)  # Raises what is wrong with the weights.
+    return init_from
+
+
 def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: bool) -> Plan:
     """Return the plan with which the run in `path` goes on.
 
@@ -117,6 +129,7 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
     from workflow_rl.runs.population_dir import read_population
 
     given = given_options()
+    # The user is told this before what the run lacks to go on, such as a later end.
     meets = is_population(path) and read_population(path).exchange is not None
     if meets and not exchange:
         raise click.UsageError(f"--resume {path} is a population: resume it with train-population")

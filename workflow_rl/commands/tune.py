@@ -17,7 +17,6 @@ from workflow_rl.commands.options import (
     POSITIVE,
     Option,
     Range,
-    accept_agent,
     given_options,
     spelled,
     spelling,
@@ -123,6 +122,7 @@ def _new_search(options: dict[str, Any]) -> Search:
     from workflow_rl.runs.folder import begin_folder, make_run_folder
     from workflow_rl.runs.make_agent import require_device
     from workflow_rl.runs.plan import require_shareable, require_variable
+    from workflow_rl.runs.saved_agent import accept_agent
     from workflow_rl.runs.teaching import teacher_of
     from workflow_rl.studies.search import Search
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Callable
@@ -102,6 +103,16 @@ def saved_path(source: Path, which: str | None = None) -> Path:
         if guest is not None:
             return guest.released[str(source)]
     return checkpoint_path(source, which)
+
+
+def accept_agent(agent: Path, trust: bool) -> None:
+    """Import what only the agent's file names, if the user trusts the file.
+
+    Whoever loads the agent next says what is wrong with the file, or knows a guest's own files.
+    """
+    if trust and agent.exists():
+        with contextlib.suppress(CheckpointError):
+            load_saved(agent, trust=True)
 
 
 def load_saved(

@@ -23,7 +23,7 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import SeedStream
 from workflow_rl.environments.guests import guests
 from workflow_rl.errors import StoppedAtOnce, UserError
-from workflow_rl.output_files import read_text, sha256_of
+from workflow_rl.output_files import NOT_OURS, read_text, sha256_of
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.batches import episode_specs
 from workflow_rl.runs.config import ConfigError, TrainConfig
@@ -33,8 +33,8 @@ TEACHER_FILE = "teacher.json"
 HELD_OUT = 0.1
 """The share of the teacher's episodes that nothing is learned from."""
 PROGRESS_STEPS = 10
-MOST_BYTES = 2**30
-"""A larger file is no teacher's."""
+MOST_BYTES, MOST_OF_RECORD = 2**30, 2**24
+"""A larger file is no teacher's, or no account of a copy."""
 
 MakePool: TypeAlias = Callable[[EnvBatchFactory], AnyPool]
 
@@ -51,10 +51,9 @@ def teacher_of(config: TrainConfig) -> Teacher:
 
     Nothing is imported or called that only the teacher's file names.
     """
-    assert config.teacher is not None
-    environment, spaces = config.environment, config.environment.spaces()
     if not config.teacher:
         raise ConfigError("teacher", "'' names no agent")
+    environment, spaces = config.environment, config.environment.spaces()
     try:
         guest = guests.get(config.env)
         make_envs = None if guest is None else guest.teaching(config.teacher, environment)
@@ -80,14 +79,17 @@ def digest_of(teacher: str) -> str | None:
 
 def require_same_teacher(run: Path, teacher: str) -> None:
     """Raise ValueError if the teacher's file is not the one that the run in a folder copied."""
-    copied = json.loads(read_text(run / TEACHER_FILE, MOST_BYTES))
-    if not isinstance(copied, dict) or copied.get("sha256") != digest_of(teacher):
+    try:
+        copied = json.loads(read_text(run / TEACHER_FILE, MOST_OF_RECORD))["sha256"]
+    except NOT_OURS:
+        raise ValueError(f"its {TEACHER_FILE} cannot be read") from None
+    if copied != digest_of(teacher):
         raise ValueError(f"its teacher {teacher} is not there any more, or has changed")
 
 
 def agreement_in_words(agreement: float | None) -> str:
-    """Return a copy's agreement with its teacher. None, NaN: it cannot be told."""
-    return f"{agreement:.1%}" if agreement is not None and agreement == agreement else "unknown"
+    """Return a copy's agreement with its teacher as text. None: the agreement cannot be told."""
+    return "unknown" if agreement is None else f"{agreement:.1%}"
 
 
 def _plays(policy: Policy, spaces: Spaces) -> bool:
@@ -139,9 +141,9 @@ def copy_teacher(
             rows = []
             with Progress(quiet, config.teacher_epochs, "epoch", desc="copying") as bar:
                 for metrics in epochs:
-                    known = {name: x for name, x in metrics._asdict().items() if x == x}
-                    rows.append(dict.fromkeys(metrics._fields) | known)
-                    bar.show(len(rows), f"agreement {agreement_in_words(metrics.agreement)}")
+                    row = metrics._asdict().items()
+                    rows.append({name: None if math.isnan(x) else x for name, x in row})
+                    bar.show(len(rows), f"agreement {agreement_in_words(rows[-1]['agreement'])}")
                     if pool.stop_signal is not None:
                         raise StopRequested(pool.stop_signal)
         except StopRequested as stop:

@@ -182,3 +182,12 @@ def test_a_search_refuses_a_teacher_before_it_makes_a_folder(tmp_path: Path) -> 
         "nobody",
     )
     assert not (tmp_path / "search").exists()
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "[]", "no JSON"])
+def test_a_damaged_account_of_the_copy_is_refused(
+    balancing: Path, tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "teacher.json").write_text(content)
+    with pytest.raises(ValueError, match=r"teacher\.json cannot be read"):
+        teaching.require_same_teacher(tmp_path, str(balancing))

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workflow_rl.commands.clear import ClearCommand
-from workflow_rl.commands.options import PATH, SEED, TRUST, accept_agent
+from workflow_rl.commands.options import PATH, SEED, TRUST
 from workflow_rl.output_files import require_writable
 
 
@@ -53,6 +53,7 @@ def improve(
     from workflow_rl.cage2.agent.rollouts import load_searchable
     from workflow_rl.runs.checkpoint import CheckpointError
     from workflow_rl.runs.export import write_policy
+    from workflow_rl.runs.saved_agent import accept_agent
 
     if output.suffix != ".npz":
         raise click.BadParameter(f"{output}: give a name that ends in .npz", param_hint="OUTPUT")

@@ -13,7 +13,7 @@ from workflow_rl.cage2 import parity as cage2
 from workflow_rl.cage2.agent.scripted import ScriptedAgent
 from workflow_rl.cage2.env.checks import MOST
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.commands.options import PATH, TRUST, accept_agent, plain_option
+from workflow_rl.commands.options import PATH, TRUST, plain_option
 from workflow_rl.commands.parity import shared_options
 from workflow_rl.runs.config import usable_cores
 
@@ -44,6 +44,8 @@ def parity(**options: Any) -> None:
     if checkpoint is not None and CHECKPOINT not in blues:
         raise click.UsageError("--checkpoint goes with --blue checkpoint")
     if checkpoint is not None:
+        from workflow_rl.runs.saved_agent import accept_agent
+
         accept_agent(checkpoint, options["trust"])
     agents = {blue: _chosen_agent(blue, checkpoint) for blue in blues}
     max_steps, n_episodes = options["max_steps"], options["episodes"]

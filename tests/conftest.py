@@ -74,6 +74,16 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
+@pytest.fixture(autouse=True)
+def own_variables() -> Iterator[None]:
+    """Undo what a command of a test sets in the environment for its workers."""
+    before = dict(os.environ)
+    yield
+    for name in [name for name in os.environ if name not in before]:
+        del os.environ[name]
+    os.environ.update(before)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def workers_share_simulators() -> Iterator[None]:
     """Fork all workers from a process that knows every simulator.

@@ -35,7 +35,8 @@ class NetworkSettings(Settings):
         description="Further settings of this kind of network. gru, lstm: seen_again, the "
         "observations before an unroll that the network sees again, 64 by default. frame-stack: "
         "frames, the observations that the network sees at once, 4 by default. entities: heads, "
-        "the heads of the attention, 4 by default.",
+        "the heads of the attention, 4 by default; 0 gives each entity the mean and the maximum "
+        "over the entities instead, in a fraction of the time.",
     )
     hidden_sizes: LayerSizes = Field(
         default=(64, 64), description="Hidden layers of the actor and, separately, of the critic."

@@ -9,13 +9,14 @@ for each agent. Imports no torch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.agents.policies.entity_layout import TABLES, EntityLayout, declared
 from workflow_rl.agents.policies.network import MOST
 from workflow_rl.agents.trajectory import Trajectory
 
@@ -30,7 +31,11 @@ class TeamLayout:
 
     agents: all names. obs_sizes, n_actions: by agent. own_rewards: whether rows hold a reward for
     each agent; otherwise the agents share the reward of the step. masked: whether rows hold masks.
-    state_size: numbers of the environment's state.
+    state_size: numbers of the environment's state. entities: for each agent the tables of
+    `entity_layout`, about the agent's own observation and actions; empty if there are none. Layouts
+    that differ in them alone are equal: a network keeps the tables that it learned with.
+
+    Raises ValueError for tables that do not fit the agents.
     """
 
     agents: tuple[str, ...]
@@ -39,6 +44,20 @@ class TeamLayout:
     own_rewards: bool = False
     masked: bool = False
     state_size: int = 0
+    entities: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.entities:
+            return
+        plain = []
+        of_agents = zip(self.agents, self.entities, self.obs_sizes, self.n_actions, strict=True)
+        for agent, tables, obs_size, n_actions in of_agents:
+            try:
+                values = declared(tables, obs_size, n_actions).to_plain()
+            except (ValueError, TypeError) as error:
+                raise ValueError(f"{agent}: {error}") from None
+            plain.append({name: values[name] for name in TABLES})
+        object.__setattr__(self, "entities", tuple(plain))
 
     @property
     def n_agents(self) -> int:
@@ -79,6 +98,16 @@ class TeamLayout:
         """Numbers that a central critic sees."""
         return self.state_size or sum(self.obs_sizes) + self.n_agents
 
+    def n_seen_by(self, agent: int, others: Sequence[int]) -> int:
+        """Return the numbers that `seen_by` returns for an actor, without its mask."""
+        return self.obs_sizes[agent] + len(others) * (len(others) > 1)
+
+    def entities_seen_by(self, agent: int, others: Sequence[int]) -> EntityLayout | None:
+        """Return the entities in these numbers; None if none are declared."""
+        if not self.entities:
+            return None
+        return EntityLayout(self.n_seen_by(agent, others), self.entities[agent])
+
     def seen_by(
         self, agent: int, rows: NDArray[Any], others: Sequence[int], central: bool = False
     ) -> NDArray[Any]:
@@ -102,7 +131,7 @@ class TeamLayout:
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain values, as checkpoints keep them."""
-        return {name: list(v) if type(v) is tuple else v for name, v in asdict(self).items()}
+        return {name: list(v) if type(v) is tuple else v for name, v in vars(self).items()}
 
 
 PolicyMap = Mapping[str, tuple[int, ...]]
@@ -113,8 +142,8 @@ def policy_map(layout: TeamLayout, policy_of: str) -> PolicyMap:
     """Return which agents each policy acts for.
 
     policy_of: rules such as "blue_agent_4=headquarters,*=zone", of which the first that fits an
-    agent's name counts. Agents of the same spaces whom no rule fits share a policy. Raises
-    ValueError.
+    agent's name counts. Agents of the same spaces and entities whom no rule fits share a policy.
+    Raises ValueError.
     """
     rules = [rule.strip().split("=") for rule in policy_of.split(",") if rule.strip()]
     if wrong := [rule for rule in rules if len(rule) != 2 or not all(rule)]:
@@ -130,7 +159,8 @@ def policy_map(layout: TeamLayout, policy_of: str) -> PolicyMap:
                 "first rule counts"
             )
         unnamed = [agent for agent in unnamed if agent not in of_rule]
-    spaces = list(zip(layout.obs_sizes, layout.n_actions, strict=True))
+    entities = layout.entities or [None] * layout.n_agents
+    spaces = list(zip(layout.obs_sizes, layout.n_actions, entities, strict=True))
     found: dict[str, tuple[int, ...]] = {}
     for k, agent in enumerate(layout.agents):
         fitting = (policy for pattern, policy in rules if fnmatchcase(agent, pattern))
@@ -141,7 +171,7 @@ def policy_map(layout: TeamLayout, policy_of: str) -> PolicyMap:
             if spaces[k] != spaces[of[0]]:
                 raise ValueError(
                     f"{layout.agents[of[0]]} and {layout.agents[k]} cannot share the policy "
-                    f"{policy}: their spaces differ"
+                    f"{policy}: their spaces{' or entities' * bool(layout.entities)} differ"
                 )
     return found
 
@@ -196,7 +226,7 @@ def split(
 
 
 def team_layout(values: Mapping[str, Any]) -> TeamLayout:
-    """Return the layout that `to_plain` gave. Raises TypeError for what is none."""
+    """Return the layout that `to_plain` gave. Raises TypeError or ValueError for what is none."""
     plain: dict[str, Any] = {n: tuple(v) if type(v) is list else v for n, v in values.items()}
     layout = TeamLayout(**plain)
     names, sizes = layout.agents, (*layout.obs_sizes, *layout.n_actions)

@@ -6,7 +6,7 @@ import os
 import signal
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -87,6 +87,59 @@ class DeadlyShift(ShiftEnv):
 def deadly(folder: Path) -> type[ShiftEnv]:
     """Return the class of environments of which one kills its worker."""
     return type("Deadly", (DeadlyShift,), {"marker": folder / "killed"})
+
+
+class Doors:
+    """Each agent sees which of its doors is open, and whether there is an alarm. It gets 1 if it
+    closes this door, or waits during an alarm. The doors are entities; some do not exist."""
+
+    possible_agents = ("north", "south", "chief")
+    doors: ClassVar = {"north": 3, "south": 3, "chief": 4}
+
+    def __init__(self) -> None:
+        self.entities = {agent: tables_of(n) for agent, n in self.doors.items()}
+        self.agents: list[str] = []
+
+    def observation_space(self, agent: str) -> Box:
+        return Box(0, 1, (2 * self.doors[agent] + 1,), np.float32)
+
+    def action_space(self, agent: str) -> Discrete:
+        return Discrete(self.doors[agent] + 1)
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        self._random = np.random.default_rng(seed)
+        self.agents, self._steps = list(self.possible_agents), 0
+        return self._obs(), {agent: {} for agent in self.agents}
+
+    def step(self, actions: dict[str, int]) -> Any:
+        agents = self.agents
+        rewards = {agent: float(actions[agent] == self._right[agent]) for agent in agents}
+        self._steps += 1
+        obs, ended = self._obs(), self._steps == 10
+        if ended:
+            self.agents = []
+        ends = dict.fromkeys(agents, False), dict.fromkeys(agents, ended)
+        return obs, rewards, *ends, {agent: {} for agent in agents}
+
+    def _obs(self) -> dict[str, Any]:
+        shown, self._right = {}, {}
+        for agent in self.agents:
+            n = self.doors[agent]
+            exists = self._random.permutation(n) < n - 1
+            door = int(self._random.choice(np.flatnonzero(exists)))
+            alarm = int(self._random.random() < 0.3)
+            self._right[agent] = n if alarm else door
+            shown[agent] = np.array([*exists, *np.eye(n)[door], alarm], np.float32)
+        return shown
+
+
+def tables_of(n: int) -> dict[str, Any]:
+    """Return the tables of an agent with n doors."""
+    return {
+        "features": [[n + door] for door in range(n)],
+        "present": list(range(n)),
+        "actions": [*((0, door) for door in range(n)), (0, -1)],
+    }
 
 
 class Shifts(BatchedTeamEnv):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import FloatArray
 from workflow_rl.agents.policies.entity_layout import EntityLayout, layout_of
-from workflow_rl.agents.policies.network import ACTIVATIONS, Layers, Network, Shape, hidden_layers
+from workflow_rl.agents.policies.network import ACTIVATIONS, Layers, Network, Shape
 
 if TYPE_CHECKING:
     import torch
@@ -35,6 +35,10 @@ class Entities(Network):
     layer [2 H, H], the scores [H, V] if there are verbs, and, if there are other outputs, the
     hidden layer of the mean [H, H] and the outputs.
 
+    Without heads there is no attention: each entity gets the mean and the maximum over the entities
+    (Zaheer et al. 2017, "Deep Sets"), and so do the outputs that belong to no entity. The joining
+    layer is then [3 H, H], and the hidden layer before these outputs [2 H, H].
+
     layout: an `EntityLayout` as plain values, of the environment. None until it is known.
     """
 
@@ -47,15 +51,17 @@ class Entities(Network):
     def __post_init__(self) -> None:
         if not self.hidden_sizes:
             raise ValueError(f"{self.kind} needs at least one hidden layer")
-        if type(self.heads) is not int or self.heads < 1 or self.width % self.heads:
+        if type(self.heads) is not int or self.heads < 0 or self.width % (self.heads or 1):
             raise ValueError(
-                f"heads={self.heads!r:.50} does not divide the last hidden layer, {self.width}"
+                f"heads={self.heads!r:.50} does not divide the last hidden layer, {self.width}, "
+                "and is not 0"
             )
 
     @classmethod
     def of_layers(cls, layers: Layers, activation: str, **args: Any) -> Self:
         entities = layout_of(args["layout"])
-        n_after = 2 + (entities.n_verbs > 0) + 2 * (entities.n_plain > 0)
+        attends = args.get("heads", cls.heads) != 0
+        n_after = 1 + attends + (entities.n_verbs > 0) + 2 * (entities.n_plain > 0)
         hidden = tuple(len(bias) for bias in layers.biases[:-n_after])
         return cls(entities.n_inputs, hidden, entities.n_outputs, activation, **args)
 
@@ -84,18 +90,17 @@ class Entities(Network):
         columns = entities.traits.shape[1] + entities.features.shape[1] + len(entities.whole)
         pairs = [
             *itertools.pairwise([columns, *self.hidden_sizes]),
-            (width, 3 * width),
-            (2 * width, width),
+            *([(width, 3 * width), (2 * width, width)] if self.heads else [(3 * width, width)]),
         ]
         if entities.n_verbs:
             pairs.append((width, entities.n_verbs))
         if entities.n_plain:
-            pairs += [(width, width), (width, entities.n_plain)]
+            pairs += [(width if self.heads else 2 * width, width), (width, entities.n_plain)]
         return [((n_in, n_out), (n_out,)) for n_in, n_out in pairs]
 
     def names(self) -> list[tuple[str, str]]:
         places = [f"encoder.{2 * n}" for n in range(len(self.hidden_sizes))]
-        places += ["attention", "joined"]
+        places += ["attention", "joined"] if self.heads else ["joined"]
         if self.entities.n_verbs:
             places.append("scores")
         if self.entities.n_plain:
@@ -103,42 +108,57 @@ class Entities(Network):
         return [(f"{place}.weight", f"{place}.bias") for place in places]
 
     def forward(self, layers: Layers, obs: FloatArray) -> FloatArray:
-        entities, n_hidden = self.entities, len(self.hidden_sizes)
-        activate = ACTIVATIONS[self.activation]
-        pairs = zip(layers.weights[n_hidden:], layers.biases[n_hidden:], strict=True)
-
-        def linear(x: FloatArray) -> FloatArray:
-            weight, bias = next(pairs)
-            outputs: FloatArray = x @ weight + bias
-            return outputs
+        entities, activate = self.entities, ACTIVATIONS[self.activation]
+        (*seen, present), pairs = self._seen(obs), zip(*layers, strict=True)
 
         # As for an MLP, each observation is a product of matrices of its own.
-        seen, present = self.seen(obs)
-        x = hidden_layers(
-            layers.weights[:n_hidden], layers.biases[:n_hidden], self.activation, seen
-        )
-        x = activate(linear(np.concatenate([x, self._attended(linear(x), present)], axis=2)))
+        def linear(*parts: FloatArray) -> FloatArray:
+            weight, product = next(pairs)
+            if self.heads and len(parts) > 1:
+                whole = [np.broadcast_to(x, (*present.shape, x.shape[-1])) for x in parts]
+                return np.concatenate(whole, axis=2) @ weight + product
+            first = 0
+            for x in parts:
+                product = product + x @ weight[first : first + x.shape[-1]]
+                first += x.shape[-1]
+            return product
+
+        x = activate(linear(*seen))
+        for _ in self.hidden_sizes[1:]:
+            x = activate(linear(x))
+        around = self._attended(linear(x), present) if self.heads else self._pooled(x, present)
+        x = activate(linear(x, around))
         parts = []
         if entities.n_verbs:
             scores = np.where(present[:, :, None], linear(x), np.float32(-np.inf))
             parts.append(scores.reshape(len(obs), -1))
         if entities.n_plain:
-            share = present / np.maximum(present.sum(axis=1, keepdims=True), 1)
-            mean = share.astype(np.float32)[:, None, :] @ x
-            parts.append(linear(activate(linear(mean)))[:, 0])
+            parts.append(linear(activate(linear(self._pooled(x, present))))[:, 0])
         return np.concatenate(parts, axis=1)[:, entities.places]
 
-    def seen(self, obs: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Return what the first layer sees of observations, [M, N, in], and which entities exist,
-        [M, N]."""
-        entities, m, n = self.entities, len(obs), self.entities.n_entities
+    def _seen(
+        self, obs: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, NDArray[np.bool_]]:
+        """Return what the first layer sees of observations: traits [N, C], features [M, N, F] and
+        the whole [M, 1, G]; and which entities exist, [M, N]."""
+        entities, m = self.entities, len(obs)
         padded = np.concatenate([obs, np.zeros((m, 1), np.float32)], axis=1)
-        whole = np.broadcast_to(obs[:, None, entities.whole], (m, n, len(entities.whole)))
-        traits = np.broadcast_to(entities.traits, (m, *entities.traits.shape))
-        present = np.ones((m, n), np.bool_)
+        present = np.ones((m, entities.n_entities), np.bool_)
         if len(entities.present):
             present = obs[:, entities.present] > 0
-        return np.concatenate([traits, padded[:, entities.features], whole], axis=2), present
+        features = padded.take(entities.features, axis=1)
+        return entities.traits, features, obs[:, None, entities.whole], present
+
+    def _pooled(self, x: FloatArray, present: NDArray[np.bool_]) -> FloatArray:
+        """Return the mean over the entities that exist, and without heads the maximum after it,
+        [M, 1, H or 2 H]. Both are 0 if none exists."""
+        share = present / np.maximum(present.sum(axis=1, keepdims=True), 1)
+        mean: FloatArray = share.astype(np.float32)[:, None, :] @ x
+        if self.heads:
+            return mean
+        most = np.where(present[:, :, None], x, LEAST).max(axis=1, keepdims=True)
+        most[~present.any(axis=1)] = 0
+        return np.concatenate([mean, most], axis=2)
 
     def _attended(self, asked: FloatArray, present: NDArray[np.bool_]) -> FloatArray:
         """Return what each entity gets from all, [M, N, H], for queries, keys and values."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,12 +53,14 @@ class EntityLayout:
         self.present = _table(tables, "present", 0, n_inputs)
         if self.present.shape not in ((0,), (self.n_entities,)):
             raise ValueError(f"entities: present has not {self.n_entities} numbers")
-        self.traits = np.asarray(tables.get("traits", ()), np.float32)
-        if not self.traits.size:
-            self.traits = np.zeros((self.n_entities, 0), np.float32)
-        is_finite = bool(np.isfinite(self.traits).all())
-        if self.traits.ndim != 2 or len(self.traits) != self.n_entities or not is_finite:
+        traits = np.asarray(tables.get("traits", ()))
+        if not traits.size:
+            traits = np.zeros((self.n_entities, 0))
+        # NaN is not less, either.
+        holds = traits.dtype.kind in "biuf" and (np.abs(traits) < np.finfo(np.float32).max).all()
+        if traits.ndim != 2 or len(traits) != self.n_entities or not holds:
             raise ValueError(f"entities: traits has not {self.n_entities} rows of numbers")
+        self.traits = traits.astype(np.float32)
 
     @property
     def n_outputs(self) -> int:
@@ -141,6 +143,11 @@ def layout_of(values: Any) -> EntityLayout:
         values.get("n_inputs", 0),
         {name: table for name, table in values.items() if name != "n_inputs"},
     )
+
+
+def are_tables(values: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Return whether values are meant as tables of entities, whatever they hold."""
+    return isinstance(values, Mapping) and bool(values.keys() & set(TABLES))
 
 
 def declared(tables: Mapping[str, Any], n_inputs: int, n_outputs: int) -> EntityLayout:

@@ -33,9 +33,8 @@ class TeamParameters(NamedTuple):
 
     def _fits(self, policy: str, agent: int) -> bool:
         layout, parameters = self.layout, self.parameters[policy]
-        network, n_sharing = parameters.described(), len(self.policies[policy])
-        n_inputs = layout.obs_sizes[agent] + n_sharing * (n_sharing > 1)
-        n_outputs = layout.n_actions[agent]
+        network, n_outputs = parameters.described(), layout.n_actions[agent]
+        n_inputs = layout.n_seen_by(agent, self.policies[policy])
         return (
             (network.n_inputs, network.n_outputs) == (n_inputs, n_outputs)
             and parameters.distribution in (None, Categorical(n_outputs))

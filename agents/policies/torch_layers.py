@@ -27,16 +27,17 @@ class NumpyProduct(torch.autograd.Function):
     """`nn.functional.linear` of x [B, in], weight [out, in] and bias [out], by NumPy's BLAS."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        product = x.detach().numpy() @ weight.detach().numpy().T
-        return torch.from_numpy(product).add_(bias.detach())
+        product = torch.from_numpy(x.detach().numpy() @ weight.detach().numpy().T)
+        return product if bias is None else product.add_(bias.detach())
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None]:
         (x, weight), grad = ctx.saved_tensors, grads[0].numpy()
         of_x = torch.from_numpy(grad @ weight.detach().numpy()) if ctx.needs_input_grad[0] else None
-        return of_x, torch.from_numpy(grad.T @ x.detach().numpy()), grads[0].sum(0)
+        of_bias = grads[0].sum(0) if ctx.needs_input_grad[2] else None
+        return of_x, torch.from_numpy(grad.T @ x.detach().numpy()), of_bias
 
 
 class Linear(nn.Linear):
@@ -51,8 +52,22 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return outputs [B, out] of inputs [B, in]."""
+        return self._product(x, self.weight, self.bias)
+
+    def of_parts(self, *parts: Tensor) -> Tensor:
+        """Return outputs [B, N, out] of inputs [B, N, in], whose parts [B or 1, N or 1, in] are the
+        same in all rows or columns that they lack."""
+        weights = self.weight.split([part.shape[2] for part in parts], dim=1)
+        outputs: Any = 0
+        for part, weight in zip(parts, weights, strict=True):
+            bias = self.bias if part is parts[0] else None
+            product = self._product(part.flatten(0, 1), weight, bias)
+            outputs = outputs + product.view(part.shape[0], part.shape[1], -1)
+        return outputs
+
+    def _product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         # In evaluation mode this is torch's layer, which its exporters understand.
         if not (_is_slow(x) and x.ndim == 2) or not self.training:
-            return super().forward(x)
-        product: Tensor = NumpyProduct.apply(x, self.weight, self.bias)
+            return nn.functional.linear(x, weight, bias)
+        product: Tensor = NumpyProduct.apply(x, weight, bias)
         return product

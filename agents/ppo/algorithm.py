@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -45,18 +46,14 @@ class PPO(Algorithm):
                 "critic", f"{settings.critic} is for teams: this environment has one agent"
             )
         if spaces.team is not None:
-            if NETWORKS[settings.network].needs_entities:
-                raise ConfigError(
-                    "network",
-                    f"{settings.network} plays in no team yet: use another one, such as mlp or gru",
-                )
             _policies(settings, spaces.team)
         is_central = spaces.team is not None and settings.critic == "central"
         if settings.shared_trunk and (spaces.privileged or is_central):
             raise ConfigError(
                 "shared_trunk", "here the critic sees more than the actor: leave it out"
             )
-        if NETWORKS[settings.network].needs_entities and spaces.entities is None:
+        declares = spaces.entities is not None if spaces.team is None else spaces.team.entities
+        if NETWORKS[settings.network].needs_entities and not declares:
             raise ConfigError(
                 "network",
                 f"{settings.network} needs an environment that declares its entities: this "
@@ -157,6 +154,8 @@ def _saved_team(settings: PPOConfig, state: Mapping[str, Any]) -> TeamParameters
 def _policies(settings: PPOConfig, team: TeamLayout) -> PolicyMap:
     from workflow_rl.agents.team import policy_map
 
+    if not NETWORKS[settings.network].needs_entities:
+        team = dataclasses.replace(team, entities=())
     try:
         return policy_map(team, settings.policy_of)
     except ValueError as error:

@@ -20,7 +20,7 @@ from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.ppo.metrics import PPOMetrics, TeamMetrics
 from workflow_rl.agents.saved import learner_state, require_distribution, saved_number
-from workflow_rl.agents.team import PolicyMap, TeamLayout, split
+from workflow_rl.agents.team import PolicyMap, TeamLayout, split, team_layout
 from workflow_rl.agents.trajectory import Trajectory
 
 
@@ -64,13 +64,14 @@ class TeamAgent(LearningAgent):
         self.learners = {
             name: PPOAgent(
                 config,
-                layout.obs_sizes[of[0]] + len(of) * (len(of) > 1),
+                layout.n_seen_by(of[0], of),
                 Categorical(layout.n_actions[of[0]]),
                 int(np.random.SeedSequence([seed, n]).generate_state(1)[0]),
                 device,
                 two_threads,
                 layout.masked,
                 self._central * layout.central_size,
+                layout.entities_seen_by(of[0], of),
             )
             for n, (name, of) in enumerate(policies.items())
         }
@@ -145,7 +146,7 @@ class TeamAgent(LearningAgent):
 
     def _require_same_team(self, state: Mapping[str, Any]) -> None:
         require_distribution(state, self.distribution)
-        if state.get("team") != self.layout.to_plain():
+        if "team" not in state or team_layout(state["team"]) != self.layout:
             raise ValueError("it is of another team")
         if set(state["learners"]) != set(self.policies):
             raise ValueError("its policies are others")

@@ -55,6 +55,10 @@ class BatchedTeamEnv(ABC):
     state_space: spaces.Box | None = None
     """The states, of shape (S,), that central critics see instead of all agents' observations."""
 
+    entities: Mapping[str, Mapping[str, Any]] | None = None
+    """For `--network entities`: the tables of `agents.policies.entity_layout`, by agent, about the
+    agent's own observation and actions."""
+
     @abstractmethod
     def __init__(self, n_envs: int) -> None:
         """Make `n_envs` environments. Set the spaces here, or in the class. A subclass can have
@@ -135,7 +139,7 @@ class JointBatch(BatchedEnv):
         flat = {agent: flat_space(space) for agent, space in observed.items()}
         state = None if envs.state_space is None else flat_space(envs.state_space)
         self.layout, self.observation_space, self.action_space = joint_spaces(
-            flat, actions, envs.shared_reward, state
+            flat, actions, envs.shared_reward, state, envs.entities
         )
         self._envs = envs
         self._dtype: Any = self.observation_space.dtype

@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from workflow_rl.agents.policies.entity_layout import are_tables
 from workflow_rl.agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout
 from workflow_rl.environments.action_mask import (
     MASK,
@@ -57,13 +58,15 @@ def joint_spaces(
     actions: Mapping[str, spaces.Space[Any]],
     shared_reward: bool,
     state: spaces.Box | None = None,
+    entities: Any = None,
 ) -> tuple[TeamLayout, spaces.Box, spaces.MultiDiscrete]:
     """Return where the parts of a row stand, the space of rows, and that of joint actions.
 
     observed: the spaces of flat observations, by agent. actions: by agent. state: the space of flat
-    states, if the environment declares one. Raise
-    InvalidEnvironmentError for actions that are not Discrete, and for names of agents that files
-    and tables cannot hold.
+    states, if the environment declares one. entities: what the environment has of this name.
+
+    Raise InvalidEnvironmentError for actions that are not Discrete, for names of agents that files
+    and tables cannot hold, and for entities that do not fit the agents.
     """
     require_names(list(actions))
     for agent, space in actions.items():
@@ -76,7 +79,13 @@ def joint_spaces(
     sizes = tuple(int(space.shape[0]) for space in flat)
     states = [] if state is None else [state]
     state_size = sum(int(space.shape[0]) for space in states)
-    layout = TeamLayout(tuple(observed), sizes, n_actions, not shared_reward, False, state_size)
+    own_rewards, tables = not shared_reward, _tables_of(tuple(observed), entities)
+    try:
+        layout = TeamLayout(
+            tuple(observed), sizes, n_actions, own_rewards, False, state_size, tables
+        )
+    except ValueError as error:
+        raise InvalidEnvironmentError(ENV, str(error)) from None
     is_small = shared_reward and all(space.dtype == np.uint8 for space in [*flat, *states])
     dtype: Any = np.uint8 if is_small else np.float32
     # An absent agent shows zeros.
@@ -88,6 +97,21 @@ def joint_spaces(
     low, high = low + [space.low for space in states], high + [space.high for space in states]
     bounds = np.concatenate(low).astype(dtype), np.concatenate(high).astype(dtype)
     return layout, spaces.Box(*bounds, dtype=dtype), spaces.MultiDiscrete(list(n_actions))
+
+
+def _tables_of(agents: tuple[str, ...], entities: Any) -> tuple[Mapping[str, Any], ...]:
+    """Return each agent's tables of entities, or nothing. Raise InvalidEnvironmentError.
+
+    entities: by agent. Environments of others use this name for what is on their map.
+    """
+    if not isinstance(entities, Mapping) or not any(map(are_tables, entities.values())):
+        return ()
+    if set(entities) != set(agents):
+        raise InvalidEnvironmentError(
+            ENV, f"entities: it has tables for {', '.join(map(str, entities))}, and its agents "
+            f"are {', '.join(agents)}"
+        )  # fmt: skip
+    return tuple(entities[agent] for agent in agents)
 
 
 class TeamRows:
@@ -201,6 +225,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
             actions,
             self._shares_reward,
             None if state_space is None else flat_space(state_space),
+            getattr(env, "entities", None),
         )
         self.rows = TeamRows(self.layout, flatten, self.observation_space.dtype)
         self.first_actions = {agent: int(space.start) for agent, space in actions.items()}

@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 
 from workflow_rl.agents.modules import in_one_line, name_meant, where_to_call
-from workflow_rl.agents.policies.entity_layout import TABLES, EntityLayout, declared
+from workflow_rl.agents.policies.entity_layout import EntityLayout, are_tables, declared
 from workflow_rl.environments.action_mask import (
     MaskingEnv,
     offers_mask,
@@ -169,7 +169,7 @@ def _entities_of(env: Env, obs_dim: int, n_outputs: int) -> EntityLayout | None:
     else:
         tables = env.get_wrapper_attr("entities") if env.has_wrapper_attr("entities") else None
     # Environments of others use this name for what is on their map.
-    if not isinstance(tables, Mapping) or not tables.keys() & set(TABLES):
+    if not are_tables(tables):
         return None
     try:
         return declared(tables, obs_dim, n_outputs)

@@ -36,8 +36,8 @@ def layout_for(n: int, actions: bool = True) -> EntityLayout:
     return EntityLayout(1 + 3 * n, {**tables, "actions": [(0, -1), *verbs, (1, -1)] * actions})
 
 
-def network_of(layout: EntityLayout) -> Entities:
-    args = {"heads": 2, "layout": layout.to_plain()}
+def network_of(layout: EntityLayout, heads: int = 2) -> Entities:
+    args = {"heads": heads, "layout": layout.to_plain()}
     return Entities.of_sizes(layout.n_inputs, (6, 4), layout.n_outputs, "tanh", args)
 
 

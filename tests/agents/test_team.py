@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,16 @@ import pytest
 from workflow_rl.agents.ppo.advantages import generalized_advantages, vtrace
 from workflow_rl.agents.ppo.running_statistics import ReturnScale
 from workflow_rl.agents.saved import learner_state
-from workflow_rl.agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout, policy_map, split
+from workflow_rl.agents.team import (
+    ABSENT,
+    ACTS,
+    BUSY,
+    CUT_OFF,
+    TeamLayout,
+    policy_map,
+    split,
+    team_layout,
+)
 from workflow_rl.agents.trajectory import Trajectory
 
 LAYOUT = TeamLayout(("a", "b"), (1, 1), (2, 2))
@@ -136,6 +147,13 @@ def test_the_policy_map() -> None:
         "near": (0, 1),
         "far": (2,),
     }
+    alike, other = tables(2), {**tables(2), "traits": [[0.0], [1.0]]}
+    layout_with = replace(layout, entities=(alike, alike, tables(4)))
+    assert policy_map(layout_with, "") == policy_map(layout, "")
+    layout_with = replace(layout, entities=(alike, other, tables(4)))
+    assert policy_map(layout_with, "") == {"x_0": (0,), "x_1": (1,), "y": (2,)}
+    with pytest.raises(ValueError, match="the policy all: their spaces or entities differ"):
+        policy_map(layout_with, "x_*=all")
     for rules, problem in (
         ("*=all", "x_0 and y cannot share the policy all: their spaces differ"),
         ("z=one", "z fits none of the agents x_0, x_1, y"),
@@ -144,3 +162,35 @@ def test_the_policy_map() -> None:
     ):
         with pytest.raises(ValueError, match=problem):
             policy_map(layout, rules)
+
+
+def tables(n: int) -> dict[str, Any]:
+    """Of n entities, each with a number of the observation and an action."""
+    return {"features": np.arange(n)[:, None], "actions": [(0, entity) for entity in range(n)]}
+
+
+def test_entities_are_kept_as_plain_values_and_seen_with_what_follows_the_observation() -> None:
+    layout = TeamLayout(("a", "b"), (2, 2), (2, 2), entities=(tables(2), tables(2)))
+    again = team_layout(json.loads(json.dumps(layout.to_plain())))
+    assert again.entities == layout.entities
+    assert again == layout == replace(layout, entities=())
+    seen = layout.entities_seen_by(1, (0, 1))
+    assert seen is not None
+    assert seen.n_inputs == layout.n_seen_by(1, (0, 1)) == 4
+    assert seen.whole.tolist() == [2, 3]
+    assert LAYOUT.entities_seen_by(1, (0, 1)) is None
+
+
+@pytest.mark.parametrize(
+    ("entities", "problem"),
+    [
+        ((tables(2), tables(3)), "b: entities: features holds 2"),
+        ((tables(2), {**tables(2), "actions": [(0, 0)]}), "b: entities: actions has 1 rows, not 2"),
+        ((tables(2), 7), "b: "),
+        ((tables(2), {}), "b: entities: features has no row"),
+        ((tables(2),), "shorter"),
+    ],
+)
+def test_entities_that_do_not_fit_the_agents_are_refused(entities: Any, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        TeamLayout(("a", "b"), (2, 2), (2, 2), entities=entities)

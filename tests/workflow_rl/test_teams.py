@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tests.tiny_teams import ShiftEnv, Shifts, deadly
+from tests.tiny_teams import Doors, ShiftEnv, Shifts, deadly
 from workflow_rl import TrainConfig, evaluate, learning_curves, load_agent, train
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
@@ -40,13 +41,14 @@ def trained(
     path: Path,
     mode: str = "async",
     resume: bool = False,
-    env: type[ShiftEnv] = ShiftEnv,
+    env: type[Any] = ShiftEnv,
+    init_from: Path | None = None,
     **changes: Any,
 ) -> str:
     given = {"n_envs": 3, "total_episodes": 24, "episodes_per_update": 6, "n_workers": 1, **changes}
     settings = {**SETTINGS, **given.pop("settings", {})}
     config = TrainConfig(mode, env="shift", settings=settings, **given)
-    train(config, path, env=env, resume=resume)
+    train(config, path, env=env, resume=resume, init_from=init_from)
     return weights_digest(load_checkpoint(path / "checkpoint.pt").agent["network"])
 
 
@@ -140,6 +142,48 @@ def test_a_team_learns(tmp_path: Path) -> None:
     assert played(load_agent(tmp_path / "team.npz", env=Shifts), 3) == scores.returns
 
 
+POOLING = {"network": "entities", "network_args": {"heads": 0}, "normalise_obs": True}
+
+
+def test_a_team_learns_on_entities(tmp_path: Path) -> None:
+    """Every file of the team plays the same, and another run copies it."""
+    run, settings = tmp_path / "run", {**POOLING, "epochs": 6, "minibatch_size": 150}
+    trained(run, env=Doors, total_episodes=160, episodes_per_update=20, settings=settings)
+    scores = evaluate(run, episodes=3, env=Doors, n_workers=1)
+    assert scores.mean > 25  # Chance gives 7, the best is 30.
+    assert played(load_agent(run, env=Doors), 3, Doors()) == scores.returns
+    file = tmp_path / "team.npz"
+    exported = CliRunner().invoke(export, [str(run), "--format", "npz", "--output", str(file)])
+    assert exported.exit_code == 0, exported.output
+    assert played(load_agent(file, env=Doors), 3, Doors()) == scores.returns
+    lessons = {"teacher": str(run), "teacher_episodes": 20, "teacher_epochs": 4}
+    trained(tmp_path / "copy", env=Doors, total_episodes=6, settings=settings, **lessons)
+    assert json.loads((tmp_path / "copy" / "teacher.json").read_text())["agreement"] > 0.9
+
+
+@pytest.mark.parametrize("lag", [0, 1])
+def test_weights_of_a_team_on_entities_do_not_depend_on_workers_or_a_resume(
+    tmp_path: Path, lag: int
+) -> None:
+    changes = {"env": Doors, "async_rl": bool(lag), "settings": {**POOLING, "critic": "central"}}
+    weights = trained(tmp_path / "one", **changes)
+    assert trained(tmp_path / "sync", "sync", n_workers=2, **changes) == weights
+    trained(tmp_path / "resumed", total_episodes=12, **changes)
+    assert trained(tmp_path / "resumed", resume=True, **changes) == weights
+
+
+def test_another_run_begins_with_a_team_on_entities(tmp_path: Path) -> None:
+    first = {"env": Doors, "settings": POOLING, "total_episodes": 6}
+    trained(tmp_path / "first", **first)
+    one = trained(tmp_path / "next", init_from=tmp_path / "first", **first)
+    assert one != trained(tmp_path / "new", **first)
+    described = load_checkpoint(tmp_path / "next" / "checkpoint.pt").agent["team"]
+    other = type("Other", (Doors,), {"doors": {"north": 3, "south": 3, "chief": 5}})
+    with pytest.raises(CheckpointError, match="does not fit this run"):
+        trained(tmp_path / "other", init_from=tmp_path / "first", **{**first, "env": other})
+    assert [len(tables["features"]) for tables in described["entities"]] == [3, 3, 4]
+
+
 def test_metrics_of_each_agent_and_each_policy(tmp_path: Path) -> None:
     trained(tmp_path / "run", total_episodes=12)
     rows = read_metrics(tmp_path / "run")
@@ -161,12 +205,12 @@ def test_metrics_of_each_agent_and_each_policy(tmp_path: Path) -> None:
     assert ">late<" in (tmp_path / "page.html").read_text()
 
 
-def played(team: Any, episodes: int) -> list[float]:
+def played(team: Any, episodes: int, env: Any = None) -> list[float]:
     """Play an evaluation's episodes with PettingZoo's own loop. Returns the returns."""
     assert isinstance(team, Team)
     returns = []
     for number in range(episodes):
-        spec, env = episode_spec(0, number, (), SeedStream.EVALUATION), ShiftEnv()
+        spec, env = episode_spec(0, number, (), SeedStream.EVALUATION), env or ShiftEnv()
         observations, infos = env.reset(seed=spec.env_seed)
         team.reset(spec.action_seed)
         returns.append(0.0)

@@ -51,14 +51,20 @@ def observations(n: int, m: int = 5) -> Any:
     return obs
 
 
+attending_and_pooling = pytest.mark.parametrize("heads", [2, 0], ids=["attention", "pooling"])
+
+
+@attending_and_pooling
 @pytest.mark.parametrize("actions", [True, False], ids=["actor", "critic"])
-def test_the_views_agree_and_a_row_has_the_same_bits_in_any_company(actions: bool) -> None:
-    network = network_of(layout_for(5, actions))
+def test_the_views_agree_and_a_row_has_the_same_bits_in_any_company(
+    actions: bool, heads: int
+) -> None:
+    network = network_of(layout_for(5, actions), heads)
     module = network.module(1.0, torch.Generator().manual_seed(3))
     layers = network.layers(module.state_dict())
     assert network.knows(module.state_dict())
     assert network.fits(layers)
-    again = Entities.of_layers(layers, "tanh", heads=2, layout=network.layout)
+    again = Entities.of_layers(layers, "tanh", heads=heads, layout=network.layout)
     assert again == network
     obs = observations(5)
     outputs = network.forward(layers, obs)
@@ -97,10 +103,35 @@ def test_the_mean_and_what_follows_by_hand() -> None:
     assert alone == pytest.approx(1 + 5 * 2 * (4 + 4))
 
 
+def test_pooling_by_hand() -> None:
+    """Two scores, and one output that belongs to no entity."""
+    tables = {
+        **{"features": [[0], [1]], "present": [0, 1], "traits": [[0.0], [10.0]]},
+        "actions": [[0, 0], [0, 1], [0, -1]],
+    }
+    network = Entities(3, (1,), 3, "relu", 0, EntityLayout(3, tables).to_plain())
+    weights = [[[1.0], [1.0], [0.5]], [[1.0], [2.0], [3.0]], [[7.0]], [[1.0], [2.0]], [[5.0]]]
+    biases = [[0.0], [1.0], [0.0], [0.0], [4.0]]
+    layers = Layers(
+        tuple(np.array(weight, np.float32) for weight in weights),
+        tuple(np.array(bias, np.float32) for bias in biases),
+    )
+    assert network.fits(layers)
+    both, alone, none = network.forward(layers, np.array([[1, 3, 2], [4, 0, 2], [0, 0, 2]], "f4"))
+    # Hidden: 0 + 1 + 1 and 10 + 3 + 1, of which the mean is 8 and the maximum 14.
+    joined = 1 + 2 + 2 * 8 + 3 * 14, 1 + 14 + 2 * 8 + 3 * 14
+    mean = sum(joined) / 2
+    assert both.tolist() == [7 * joined[0], 7 * joined[1], 4 + 5 * (mean + 2 * joined[1])]
+    own = 1 + 5 + 2 * 5 + 3 * 5
+    assert alone.tolist() == [7 * own, -np.inf, 4 + 5 * (own + 2 * own)]
+    assert none.tolist() == [-np.inf, -np.inf, 4]
+
+
+@attending_and_pooling
 @given(order=st.permutations(range(5)))
-def test_the_order_of_the_entities_does_not_matter(order: list[int]) -> None:
+def test_the_order_of_the_entities_does_not_matter(heads: int, order: list[int]) -> None:
     for layout in (layout_for(5), layout_for(5, actions=False)):
-        network, obs = network_of(layout), observations(5)
+        network, obs = network_of(layout, heads), observations(5)
         layers = layers_of(network)
         moved = obs.copy()
         moved[:, 1:] = obs[:, 1:].reshape(-1, 5, 3)[:, order].reshape(len(obs), -1)
@@ -111,8 +142,9 @@ def test_the_order_of_the_entities_does_not_matter(order: list[int]) -> None:
         np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_entities_that_do_not_exist_change_nothing_and_nothing_is_done_to_them() -> None:
-    few, many = network_of(layout_for(3)), network_of(layout_for(5))
+@attending_and_pooling
+def test_entities_that_do_not_exist_change_nothing_and_nothing_is_done_to_them(heads: int) -> None:
+    few, many = network_of(layout_for(3), heads), network_of(layout_for(5), heads)
     layers, obs = layers_of(few), observations(3)
     assert many.fits(layers)
     padded = np.concatenate([obs, np.zeros((5, 6), np.float32)], axis=1)
@@ -122,7 +154,7 @@ def test_entities_that_do_not_exist_change_nothing_and_nothing_is_done_to_them()
     )
     assert (outputs[:, [4, 5, 9, 10]] == -np.inf).all()
     nobody = np.zeros((1, 16), np.float32)
-    critic = network_of(layout_for(5, actions=False))
+    critic = network_of(layout_for(5, actions=False), heads)
     assert np.isfinite(critic.forward(layers_of(critic), nobody)).all()
 
 
@@ -143,8 +175,9 @@ def trajectory_of(agent: PPOAgent, n: int) -> Trajectory:
     return Trajectory(0, "", 0, obs[:-1], actions, log_probs, rewards, obs[-1], True, False)
 
 
-def test_an_agent_learns_and_is_kept(tmp_path: Path) -> None:
-    agent = agent_for(4)
+@attending_and_pooling
+def test_an_agent_learns_and_is_kept(tmp_path: Path, heads: int) -> None:
+    agent = agent_for(4, network_args={"heads": heads})
     before = agent.policy_parameters()
     agent.update([trajectory_of(agent, 4)], 0.0)
     parameters = agent.policy_parameters()
@@ -212,8 +245,9 @@ def test_a_state_with_other_tables_is_refused() -> None:
 def test_the_network_needs_an_environment_with_entities() -> None:
     with pytest.raises(ConfigError, match="declares its entities"):
         find("ppo").distribution(Spaces(3, Categorical(2)), PPOConfig(network="entities"))
-    with pytest.raises(ConfigError, match="heads=3 does not divide"):
-        PPOConfig(network="entities", network_args={"heads": 3})
+    for heads in (3, -1, "0"):
+        with pytest.raises(ConfigError, match="does not divide the last hidden layer, 64, and is"):
+            PPOConfig(network="entities", network_args={"heads": heads})
 
 
 @pytest.mark.parametrize(
@@ -225,6 +259,7 @@ def test_the_network_needs_an_environment_with_entities() -> None:
         ({"features": [[0], [1]], "actions": [[0, 2]]}, "names a verb or an entity"),
         ({"features": [[0], [1]], "present": [1]}, "present has not 2"),
         ({"features": [[0], [1]], "traits": [[1.0], [float("nan")]]}, "traits has not 2 rows"),
+        ({"features": [[0], [1]], "traits": [[1.0], [10**400]]}, "traits has not 2 rows"),
         ({"features": [[0], [1]], "columns": 3}, "'columns' is none of"),
     ],
 )

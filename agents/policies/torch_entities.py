@@ -75,7 +75,8 @@ class EntityModule(nn.Module):
         [B, 1, G]; and which entities exist, bool [B, N]."""
         m, n = obs.shape[0], self.n_entities  # `len` would be a constant in exported networks.
         padded = torch.cat([obs, obs.new_zeros(m, 1)], dim=1)
-        features = padded.index_select(1, self.features.flatten()).view(m, n, -1)
+        features = padded.index_select(1, self.features.flatten())
+        features = features.view(m, n, self.features.shape[1])
         present = obs[:, self.present] if len(self.present) else obs.new_ones(m, n)
         return self.traits[None], features, obs[:, None, self.whole], present > 0
 

@@ -28,6 +28,7 @@ import workflow_rl.portable  # isort: skip  # noqa: F401  # Before anything load
 import numpy as np
 from prettytable import PrettyTable
 
+from workflow_rl.cage.recipe import train_recipe
 from workflow_rl.cage2.agent import champion
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scoring.selection import ATTACKERS, scores_of_episodes
@@ -75,7 +76,7 @@ def measured(row: dict[str, Any], seed: int, scoring_episodes: int) -> dict[str,
     )
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        champion.train_recipe(config, run)
+        train_recipe(config, run)
         policy, environment = load_saved(run, "latest")
     assert isinstance(environment, Cage2)
     cells = {}

@@ -15,56 +15,30 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from workflow_rl.agents.policies.team_file import load_policy_or_team
+from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.cage4 import scenario4
-from workflow_rl.cage4.agent.champion import load_weights
-from workflow_rl.cage4.agent.rules import BatchedRuleTeam, Rules
-from workflow_rl.cage4.champion.episodes import BatchedChampionTeam
+from workflow_rl.cage4.agent.raw_record import IN_PROGRESS
+from workflow_rl.cage4.agent.released_team import CHAMPION
+from workflow_rl.cage4.agent.rules import RULES, RuleTeam
+from workflow_rl.cage4.agent.views import ViewRows
 from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.actions import IMPACT
-from workflow_rl.cage4.compiled.observe import SHOWN
-from workflow_rl.cage4.compiled.red_tables import HAS_SESSION
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator
 from workflow_rl.runs.intervals import mean_of
 
 AT_ONCE = 250
-RELEASED = Rules()
 VARIANTS = {
-    "released": RELEASED,
-    "no Restore of sources": RELEASED._replace(restores_sources=False),
-    "no Remove of doubtful hosts": RELEASED._replace(removes_doubtful=False),
-    "no Restore of doubtful hosts": RELEASED._replace(restores_doubtful=False),
-    "never waits for scans": RELEASED._replace(patience=0),
-    "patience 20": RELEASED._replace(patience=20),
-    "patience 150": RELEASED._replace(patience=150),
-    "few 0": RELEASED._replace(few=0),
-    "few 2": RELEASED._replace(few=2),
-    "lead 0": RELEASED._replace(lead=0),
-    "lead 60": RELEASED._replace(lead=60),
+    "released": RULES,
+    "restores sources at once": RULES._replace(taken=0),
+    "restores sources for decisive phases alone": RULES._replace(taken=1000),
+    "lead 0": RULES._replace(lead=0),
+    "lead 60": RULES._replace(lead=60),
+    "analyses servers as often": RULES._replace(server=1),
+    "no worth of shells and sources": RULES._replace(shell=0, source=0, removed=0),
+    "restores until step 489": RULES._replace(last=9),
 }
-TRUE_STATE = "sees the true state"
-_ZONES = np.array(
-    [scenario4.ZONES.index(scenario4.AGENT_ZONES[agent][i]) for agent, i in scenario4.OWN_ZONES]
-)
-_HOSTS = _ZONES[:, None] * network.PLACES + SHOWN
 _ANALYSES = scenario4.ON_HOSTS["Analyse"].ravel()
-_REDS = np.repeat(network.RED_OF_ZONE[_ZONES][:, None], len(SHOWN), axis=1)
-
-
-def held_hosts(simulator: BatchedSimulator) -> NDArray[np.bool_]:
-    """Return the hosts where red has a session that is root, or that red would next make root: bool
-    `[N, 7, 16]`."""
-    states = simulator.states
-    held = HAS_SESSION[np.minimum(states["host_state"][:, _REDS, _HOSTS], len(HAS_SESSION) - 1)]
-    shown: NDArray[np.bool_] = held & (states["red_sessions"][:, _HOSTS] != 0)
-    return shown
-
-
-def see_true_state(team: BatchedRuleTeam, simulator: BatchedSimulator) -> None:
-    """Put the truth in the place of the team's conclusions."""
-    belief = team.belief
-    belief.exploited[:] = held_hosts(simulator)
-    for conclusions in (belief.doubtful, belief.ever_doubtful, belief.sources, belief.may_be_first):
-        conclusions[:] = False
 
 
 class Lost(NamedTuple):
@@ -82,28 +56,56 @@ class Lost(NamedTuple):
 
 
 class Team(Protocol):
-    """It plays N episodes at once."""
+    """It plays N episodes at once, on what a simulator with raw arrays shows."""
 
-    def reset(self, masks: NDArray[np.bool_]) -> None: ...
+    def begin(self, masks: NDArray[np.bool_]) -> None: ...
 
-    def act(self, observations: NDArray[np.integer]) -> NDArray[np.int64]: ...
+    def play(self, raw: NDArray[Any]) -> NDArray[np.int64]: ...
 
 
-def play(team: Team, seeds: range, red_agent: str, sees_truth: bool = False) -> Lost:
-    """Play each seed's episode. sees_truth: the team is one of rules, and sees the true state."""
+class PlayingPolicies:
+    """A trained team, whose policies choose the likeliest actions. path: its policy file."""
+
+    def __init__(self, path: Path) -> None:
+        team, about = load_policy_or_team(path)
+        assert isinstance(team, TeamParameters)
+        self._team, self._args = team, about["env_args"]
+
+    def begin(self, masks: NDArray[np.bool_]) -> None:
+        self._envs, args = list(range(len(masks))), self._args
+        shown = args["observation"], args["actions"], args["own_rewards"], args["messages"]
+        self._rows = ViewRows(len(masks), *shown)
+        self._actor = self._team.actor(greedy=True)
+        for env in self._envs:
+            self._actor.reset(env, env)
+        self._masks: NDArray[np.bool_] | None = masks
+        self._taken = np.zeros((len(masks), len(scenario4.AGENTS)), np.int64)
+
+    def play(self, raw: NDArray[Any]) -> NDArray[np.int64]:
+        envs, nothing = self._envs, np.zeros((len(raw), scenario4.N_OBS), np.int8)
+        busy = (raw["success"] == IN_PROGRESS).astype(np.int64)
+        if self._masks is not None:
+            rows = self._rows.begin(envs, nothing, self._masks, raw, busy)
+            self._masks = None
+        else:
+            ended = np.zeros(len(raw), np.bool_)
+            rows = self._rows.after(envs, self._taken, nothing, raw, busy, ended)
+        self._taken = self._rows.play(envs, self._actor.act(rows, envs)[0])
+        return self._taken
+
+
+def play(team: Team, seeds: range, red_agent: str) -> Lost:
+    """Play each seed's episode."""
     parts = []
     for start in range(0, len(seeds), AT_ONCE):
         chosen = list(seeds[start : start + AT_ONCE])
-        simulator = BatchedSimulator(len(chosen), red_agent=red_agent)
-        observations = simulator.reset(chosen)
-        team.reset(simulator.masks)
+        simulator = BatchedSimulator(len(chosen), red_agent=red_agent, shows_raw=True)
+        simulator.reset(chosen)
+        team.begin(simulator.masks)
         lost = Lost(*np.zeros((5, len(chosen)), np.int64))
         lost.hosts[:] = simulator.masks[:, _ANALYSES].sum(1)
         for _ in range(scenario4.COUNTED_STEPS):
-            if sees_truth:
-                assert isinstance(team, BatchedRuleTeam)
-                see_true_state(team, simulator)
-            observations, rewards, _ = simulator.step(team.act(observations))
+            _, rewards, _ = simulator.step(team.play(simulator.raw))
             impacts, in_contractor = impacts_of(simulator.states)
             lost.total[:] += rewards.sum(1)
             lost.restores[:] += rewards[:, 1]
@@ -127,7 +129,7 @@ def impacts_of(states: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool
 @click.option("--first-seed", type=click.IntRange(0), default=1_000_000)
 @click.option(
     "--variant",
-    type=click.Choice([*VARIANTS, TRUE_STATE]),
+    type=click.Choice(list(VARIANTS)),
     multiple=True,
     help="Of the rules. All, if neither a variant nor a champion is given.",
 )
@@ -136,7 +138,7 @@ def impacts_of(states: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool
     "--weights",
     type=click.Path(exists=True, path_type=Path),
     multiple=True,
-    help="The file of a champion that `train-champion` made.",
+    help="A policy file, such as the champion.npz that `train-champion` made.",
 )
 @click.option(
     "--red-agent", type=click.Choice(scenario4.RED_AGENTS), default=scenario4.RED_AGENTS[0]
@@ -153,13 +155,13 @@ def main(
 
     The differences to the first team are of pairs with the same seed.
     """
-    teams: dict[str, Team] = {"champion": BatchedChampionTeam(load_weights())} if champion else {}
-    teams |= {str(path): BatchedChampionTeam(load_weights(path)) for path in weights}
-    for name in variant or (() if teams else (*VARIANTS, TRUE_STATE)):
-        teams[name] = BatchedRuleTeam(VARIANTS.get(name, RELEASED))
+    teams: dict[str, Team] = {"champion": PlayingPolicies(CHAMPION)} if champion else {}
+    teams |= {str(path): PlayingPolicies(path) for path in weights}
+    for name in variant or (() if teams else VARIANTS):
+        teams[name] = RuleTeam(VARIANTS[name])
     seeds, first = range(first_seed, first_seed + episodes), None
     for name, team in teams.items():
-        lost = play(team, seeds, red_agent, name == TRUE_STATE)
+        lost = play(team, seeds, red_agent)
         print("\n".join(words_of(name, lost)), flush=True)
         if first is None:
             first = lost.total

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
-from workflow_rl.cage4.presets import QUICK
+from workflow_rl.cage4.presets import CHAMPION, QUICK
 from workflow_rl.cage4.scenario4 import ENV_ID
 from workflow_rl.environments.guest import (
     ChampionBudget,
@@ -36,11 +36,11 @@ class Cage4Guest(Guest):
     single = "workflow_rl.cage4:parallel_env"
     places: ClassVar = {"cyborg4": (VARIABLE, "A checkout of the official CybORG 4.")}
     flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
-    presets: ClassVar = {"cage4-quick": QUICK}
+    presets: ClassVar = {"cage4-quick": QUICK, "cage4-champion": CHAMPION}
     measured: ClassVar = {"compiled": {"simulator": "compiled"}}
     fastest: ClassVar = {"simulator": "compiled"}
+    champion: ClassVar = ChampionBudget(CHAMPION["total_episodes"], selection=1000, score=100)
     has_verdicts: ClassVar = False  # A training episode has a reward more than the scores count.
-    champion: ClassVar = ChampionBudget(training=10_000, selection=1000, score=100)
 
     def arguments(self) -> type[Settings]:
         from workflow_rl.cage4.env.arguments import Cage4Arguments
@@ -57,13 +57,18 @@ class Cage4Guest(Guest):
 
         return known_returns(args)
 
+    def choose_best(self, run_path: Path, quiet: bool) -> str | None:
+        from workflow_rl.cage4.scoring.selection import choose_best_candidate
+
+        return choose_best_candidate(run_path, quiet)
+
     def teaching(self, agent: str, environment: Environment) -> EnvBatchFactory | None:
-        from workflow_rl.cage4.agent.scripted import TeamNames
+        from workflow_rl.cage4.agent.scripted import TEAMS
         from workflow_rl.cage4.env.environment import Cage4
         from workflow_rl.cage4.env.taught_envs import TaughtTeamEnvs
 
         assert isinstance(environment, Cage4)
-        if agent not in TeamNames():
+        if agent not in TEAMS:
             return None
         dataclasses.replace(environment, simulator="compiled").check()
         return functools.partial(TaughtTeamEnvs, environment, agent)
@@ -74,21 +79,15 @@ class Cage4Guest(Guest):
         return Cage4Scoring()
 
     def champion_recipe(self) -> ChampionRecipe:
-        from workflow_rl.cage4.champion.recipe import Cage4Recipe
+        from workflow_rl.cage4.recipe import Cage4Recipe
 
         return Cage4Recipe()
 
-    def made_agent(self, path: Path) -> str | None:
-        from workflow_rl.cage4.agent.champion import made_at
-
-        file = made_at(path)
-        return None if file is None else str(file)
-
     def player(self, agent: Path) -> Any:
         from workflow_rl.cage4.agent.player import TeamPlayer
-        from workflow_rl.cage4.agent.scripted import TeamNames, make_scripted_team
+        from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
 
-        return TeamPlayer(make_scripted_team(str(agent))) if str(agent) in TeamNames() else None
+        return TeamPlayer(make_scripted_team(str(agent))) if str(agent) in TEAMS else None
 
     def parity(self) -> Any:
         from workflow_rl.cage4.commands.parity import parity

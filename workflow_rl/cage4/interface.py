@@ -98,7 +98,7 @@ class Simulator(Protocol):
         """Return the five dictionaries of the last step, or of the reset, with plain values.
 
         They are what CybORG's wrapper hands to `observation_change(agent, observation)`, as
-        `cyborg.raw_observations.plain_observation` writes it: str, int, float, bool, list and
+        `agent.raw_record.plain_observation` writes it: str, int, float, bool, list and
         dict. They belong to the caller. A call builds them; a run that does not ask pays nothing.
 
         - `success`: "TRUE" or "FALSE" of the action that took effect in this step, "UNKNOWN" for
@@ -111,6 +111,9 @@ class Simulator(Protocol):
           that occur in the events as `Interface`; `System info`. After a reset all hosts of the
           agent's zones are there, routers too, with addresses, sessions, users and system.
         """
+
+    def raw_arrays(self) -> NDArray[Any]:
+        """Return the same as `raw_record.RAW` `[1]`, which belongs to the caller."""
 
     def true_state(self) -> list[Any]:
         """Return the state as lists of str, int, float, bool, None; see `cyborg.true_state`.

@@ -100,7 +100,7 @@ def compare(
         if found is not None or error or step == pair.steps:
             difference = None if found is None else Difference(pair, step, *found)
             return step, difference, error, (clocks[0].seconds, clocks[1].seconds)
-        actions, messages = team.act(observations)
+        actions, messages = team.act(observations, first.raw_arrays)
         facts, results = [], []
         for simulator, clock in zip((first, second), clocks, strict=True):
             with clock:

@@ -4,28 +4,42 @@ from __future__ import annotations
 
 from typing import Any
 
-QUICK: dict[str, Any] = {
+CHAMPION: dict[str, Any] = {
     "env_args": {
-        # Events show for one step, and agents are often busy: a policy without a memory
-        # needs what they said. Of all actions, Remove and Restore do nearly all the good.
-        # The team's reward hides what an agent's own actions bring.
         "observation": "belief",
-        "actions": "repair",
+        # An agent that has nothing to decide analyses: the sweep finds nearly all of red's root.
+        "actions": "suspects",
+        # The team's reward hides what an agent's own actions bring.
         "own_rewards": True,
     },
-    "n_envs": 50,
-    "episodes_per_update": 50,
-    "total_episodes": 2500,
+    "n_envs": 100,
+    "episodes_per_update": 200,
+    "total_episodes": 10_000,
+    "async_rl": True,
+    "keep_every": 2,
+    "teacher": "rules",
+    "teacher_episodes": 200,
+    "teacher_epochs": 2,
     "settings": {
+        "network": "entities",
+        "network_args": {"heads": 0},
+        "hidden_sizes": (48,),
         "critic": "central",
-        "hidden_sizes": (64, 64),
-        "minibatch_size": 4000,
-        "epochs": 4,
-        "learning_rate": 3e-3,
+        "minibatch_size": 2000,
+        "epochs": 3,
+        "learning_rate": 1.5e-3,
+        "learning_rate_final": 5e-5,
         "discount": 0.995,
         "gae_lambda": 0.92,
-        "entropy_coef": 0.003,
+        "entropy_coef": 0.006,
         "entropy_coef_final": 0.0,
+        "target_kl": 0.03,
         "reward_scale": 0.1,
     },
+}
+QUICK: dict[str, Any] = {
+    **CHAMPION,
+    "total_episodes": 2000,
+    "episodes_per_update": 100,
+    "teacher_episodes": 100,
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow_rl.agents.policies.archive import MOST_BYTES
+from workflow_rl.cage.recipe import last_agents, train_recipe
 from workflow_rl.cage2.agent.card import evaluation_of
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.presets import QUICK
@@ -16,8 +17,7 @@ from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.cage2.scoring.selection import Candidate, rank_candidates
 from workflow_rl.environments.guest import Chosen
 from workflow_rl.output_files import sha256_of
-from workflow_rl.reporting import learning_curve
-from workflow_rl.runs import checkpoint, execute, export, folder, loop, plan
+from workflow_rl.runs import checkpoint, export
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.machine import environment
 
@@ -57,63 +57,19 @@ def recipe(
     return TrainConfig("async", **{**given, **run})
 
 
-def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict[str, Any]:
-    """Train in a new folder, or go on with this run in its own. Returns the run's summary.
-
-    Raises RunDirError if the folder holds another run, CheckpointError, and what ends a training.
-    """
-    resumed = None
-    if (run_dir / "checkpoint.pt").exists():
-        _require_same_run(config, run_dir)
-        resumed = checkpoint.load_checkpoint(run_dir / "checkpoint.pt")
-    elif run_dir.is_dir() and any(run_dir.iterdir()):
-        raise folder.RunDirError(
-            f"{run_dir} holds no run of {config.env} that can go on: choose another folder, or "
-            "give the --env of its run"
-        )
-    if resumed is None or not folder.is_finished(run_dir):
-        ready = execute.ready(plan.Plan([config], [resumed]))
-        execute.execute(
-            *(ready, run_dir),
-            quiet=quiet,
-            choose=False,
-            watch=loop.stopped_by_signals,
-            draw=learning_curve.plot_learning_curve,
-        )
-    return folder.read_summary(run_dir)
-
-
-def _require_same_run(config: TrainConfig, run_dir: Path) -> None:
-    before, free = folder.read_config(run_dir).flat(), plan.free_on_resume(config.to_dict())
-    for name, value in config.flat().items():
-        if name not in free and before.get(name) != value:
-            raise folder.RunDirError(
-                f"{run_dir} holds another run, whose {name} is {before.get(name)} and not {value}: "
-                "choose another folder"
-            )
-
-
 def choose_champion(run_dir: Path, episodes: int, quiet: bool = True) -> list[Candidate]:
     """Make the best candidate of a finished run best.pt and AGENT_FILE. Returns all, best first.
 
     episodes: how many the last candidates play against each attacker. Raises CheckpointError.
     """
     rounds = [episodes // 16, episodes // 4, episodes]
-    candidates = rank_candidates(_candidates(run_dir), rounds, quiet, PLAYS_WITH)
+    candidates = rank_candidates(last_agents(run_dir, N_CANDIDATES), rounds, quiet, PLAYS_WITH)
     chosen = checkpoint.load_checkpoint(candidates[0].path)
     config = {**chosen.config, "actions": PLAYS_WITH}
     checkpoint.save_checkpoint(run_dir / "best.pt", dataclasses.replace(chosen, config=config))
     policy, its_environment = load_trained(run_dir / "best.pt")
     export.write_policy(policy.parameters, its_environment, run_dir / AGENT_FILE)
     return candidates
-
-
-def _candidates(run_dir: Path) -> list[Path]:
-    """Return the run's last checkpoints, each agent once."""
-    kept, last = sorted(run_dir.glob("kept/*.pt"))[-N_CANDIDATES:], run_dir / "checkpoint.pt"
-    if run_dir / folder.kept_name(checkpoint.load_checkpoint(last).training.updates) in kept:
-        return kept
-    return [*kept, last]
 
 
 class Cage2Recipe:

@@ -140,10 +140,10 @@ def _cage2(checkpoint: Checkpoint, path: Path) -> Cage2:
 def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     """Make best.pt of a finished run the best of its candidates.
 
-    Candidates are the agent that the training returns suggest, the last one, and those of the last
-    half that --keep-every kept. Returns what to tell the user; None if there is nothing to choose
-    by. Raises CheckpointError.
+    For the candidates see `cage.recipe`. Returns what to tell the user; None if there is nothing to
+    choose by. Raises CheckpointError.
     """
+    from workflow_rl.cage.recipe import candidates
     from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
     from workflow_rl.runs.saved_agent import policy_of
 
@@ -151,19 +151,13 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     environment = _cage2(last, run_path)
     if not attackers(environment) or len(environment.opening) >= min(_horizons(environment)):
         return None
-    half = last.training.updates / 2
-    paths = [run_path / "checkpoint.pt", run_path / "best.pt", *sorted(run_path.glob("kept/*.pt"))]
-    by_update = {
-        updates: path
-        for path in reversed(paths)
-        if (updates := load_checkpoint(path).training.updates) >= half or path.name == "best.pt"
-    }
-    if len(by_update) == 1:
+    paths = candidates(run_path)
+    if len(paths) == 1:
         return None
     most = min(EPISODES_TO_CHOOSE, max(MINIMUM_TO_CHOOSE, last.training.episodes // 2))
-    rounds = [most] if len(by_update) < 4 else [most // 4, most]
+    rounds = [most] if len(paths) < 4 else [most // 4, most]
     # All play with the run's actions: best.pt of a champion's folder plays by a clock besides.
-    path = rank_candidates(list(by_update.values()), rounds, quiet, environment.actions)[0].path
+    path = rank_candidates(paths, rounds, quiet, environment.actions)[0].path
     best = load_checkpoint(path)
     # The best of several is partly lucky in the episodes that chose it.
     fresh = score(policy_of(best, path), environment, most, FRESH_SEED)

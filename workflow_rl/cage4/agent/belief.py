@@ -1,134 +1,176 @@
-"""What blue agents can conclude from their events about the finite-state red agents.
+"""What blue agents know of their hosts, from all that their raw observations told.
 
-The program of `FiniteStateRedAgent` decides what an event says:
-
-- A red agent of a zone gains root without an event only on its *first foothold*: the host of its
-  first session. It must exploit any other host first, also one where phishing opened a session.
-- A password attack shows a process and connections on its target in the same step. The host that
-  the attack started from mostly shows a connection in that step, too.
-- A false alert of a green shows a process on a user host, without a connection. An SQL injection
-  shows the same.
-- Greens cause no connections on user hosts. A connection there, without an attack in the same
-  step, is a scan. Red scans no host that it holds, so that host is not the first foothold.
-- A red agent never scans a host twice, unless it lost a session there. Only the session that
-  scanned a host can exploit it. So a Restore of the session's host makes the scanned hosts safe.
-
-Each agent's conclusions need its own observations alone, and no messages. NumPy is enough.
+Each agent's knowledge needs its own observations alone, and no messages. NumPy is enough, and
+submissions contain a copy.
 """
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4.scenario4 import HOSTS_OF_A_ZONE, N_SERVERS, ON_HOSTS, PROCESSES
+from workflow_rl.cage4 import scenario4
+from workflow_rl.cage4.agent.raw_record import (
+    CMD,
+    ESCALATE,
+    IN_PROGRESS,
+    NUMBERS,
+    STRANGER,
+    TAKEN,
+)
 
-Bits = NDArray[np.bool_]
+Bits: TypeAlias = NDArray[np.bool_]
+Joint: TypeAlias = NDArray[np.int64]
 
-HEADQUARTERS = slice(4, 7)
-"""These own zones have one blue and one red agent in common."""
-IS_USER = np.arange(HOSTS_OF_A_ZONE) >= N_SERVERS
+N_AGENTS, N_OWN_ZONES, N_PLACES = (
+    len(scenario4.AGENTS),
+    len(scenario4.OWN_ZONES),
+    scenario4.HOSTS_OF_A_ZONE,
+)
+OWNERS = np.array([owner for owner, _ in scenario4.OWN_ZONES])
+"""The agents of the own zones `[7]`."""
+IS_USER = np.arange(N_PLACES) >= scenario4.N_SERVERS
 NEVER = -(10**6)
+ANALYSE, REMOVE, RESTORE, DECOY = range(1, 5)
+KINDS = ("", "Analyse", "Remove", "Restore", "DeployDecoy")
+FIRST = np.stack([np.full(N_AGENTS, -1), *(scenario4.FIRST_OF_KIND[kind] for kind in KINDS[1:])])
+"""By kind of action on hosts: each agent's first action."""
+_PLACE_OF = np.full(STRANGER + 1, -1)
+_PLACE_OF[NUMBERS] = np.arange(NUMBERS.size).reshape(NUMBERS.shape)
 
 
 class Belief:
-    """The conclusions of all agents in N episodes, per own zone and host.
+    """The knowledge of all agents in N envs, per own zone and host. It is told every step.
 
-    Args:
-        masks: bool `[N, 570]`, the five masks one after the other.
-
-    Attributes:
-        step: how many observations were read.
-        exists, is_user: bool `[N, 7, 16]`, constant.
-        exploited: `[N, 7, 16]`: surely attacked since the last Restore.
-        doubtful: a process event that is a false alert or an SQL injection, since the last
-            Restore or Remove.
-        ever_doubtful: the same since the last Restore.
-        sources: attacks came from this host, since the last Restore.
-        may_be_first: the host may be the first foothold of the zone's red agent.
-        first_activity, `[N, 7]`: step in which the zone's red agent was first seen, or NEVER.
+    Attributes, all of the last Restore of a host or the beginning on:
+        step: int `[N]`, how many steps were read.
+        exists: bool `[N, 7, 16]`, constant in an episode.
+        shell: red has a shell that no Remove has ended.
+        had_shell: red had one.
+        root: the last Analyse found `escalate.sh`, which only red's root leaves.
+        source: attacks came from the host.
+        n_taken: int, hosts that were taken from it.
+        removed: a Remove ended since the last Analyse.
+        analysed, attacked, suspected, restored: int, the step of the last Analyse, of the last
+            shell, of the first attack from the host, and of the last Restore, or NEVER.
+        scanned: int, the step in which red last scanned the host.
+        n_restores: int `[N, 5]`, Restores that the agent began.
+        last_seen: int `[N, 5]`, the step in which the agent last saw red act, or NEVER.
+        news: int `[N, 5]`, the step in which the agent last learned of a shell, root or an attack
+            from a host of its own, or NEVER.
     """
 
-    def __init__(self, masks: Bits) -> None:
-        self.step = 0
-        self.exists = masks[:, ON_HOSTS["Analyse"]]
-        self.is_user = self.exists & IS_USER
-        self.exploited = np.zeros_like(self.exists)
-        self.doubtful = np.zeros_like(self.exists)
-        self.ever_doubtful = np.zeros_like(self.exists)
-        self.sources = np.zeros_like(self.exists)
-        self.may_be_first = self.is_user.copy()
-        self.first_activity = np.full(self.exists.shape[:2], NEVER)
-
-    def update(self, observations: NDArray[np.integer]) -> None:
-        """Read the observations of a step, `[N, 578]`: those of the five one after the other."""
-        processes = observations[:, PROCESSES] > 0
-        connections = observations[:, PROCESSES + HOSTS_OF_A_ZONE] > 0
-        exploited: Bits = processes & (connections | ~IS_USER)
-        doubtful = processes & ~exploited
-        attacked = _of_the_agent(np.any(exploited & connections, axis=2))[:, :, None]
-        on_users: Bits = connections & self.is_user
-        self.exploited |= exploited
-        self.doubtful |= doubtful
-        self.ever_doubtful |= doubtful
-        self.sources |= on_users & ~exploited & attacked
-        # An attacked host is on its way to a Restore, whatever it was.
-        self.may_be_first &= ~(exploited | (on_users & ~attacked))
-        begins = _of_the_agent(np.any(on_users, axis=2)) & (self.first_activity == NEVER)
-        self.first_activity[begins] = self.step
-        self.step += 1
-
-    @property
-    def first_foothold(self) -> NDArray[np.float64]:
-        """`[N, 7, 16]`: the chance that a host is the first foothold, if one still exists.
-
-        All possible hosts of a red agent's zones have the same chance.
-        """
-        possible = self.may_be_first & (self.first_activity != NEVER)[:, :, None]
-        return possible / np.maximum(self.n_possible, 1)[:, :, None]
-
-    @property
-    def n_possible(self) -> NDArray[np.int64]:
-        """`[N, 7]`: how many hosts may be the first foothold of the zone's red agent."""
-        return _sum_of_the_agent(self.may_be_first.sum(2))
-
-    def restore(self, episodes: NDArray[np.int64], zone: int, hosts: NDArray[np.int64]) -> None:
-        """Note that Restore began on one host of a zone in each of some episodes."""
-        for conclusions in (
-            self.exploited,
-            self.doubtful,
-            self.ever_doubtful,
-            self.sources,
-            self.may_be_first,
-        ):
-            conclusions[episodes, zone, hosts] = False
-
-    def remove(self, episodes: NDArray[np.int64], zone: int, hosts: NDArray[np.int64]) -> None:
-        """Note that Remove began on one host of a zone in each of some episodes."""
-        self.doubtful[episodes, zone, hosts] = False
-
-    def features(self) -> NDArray[np.float32]:
-        """Return all conclusions on hosts as an observation for learning, `[N, 7, 16, 6]`."""
-        parts = (
-            self.exists,
-            self.exploited,
-            self.doubtful,
-            self.ever_doubtful,
-            self.sources,
-            self.first_foothold,
+    def __init__(self, n_envs: int) -> None:
+        hosts = n_envs, N_OWN_ZONES, N_PLACES
+        self.step = np.zeros(n_envs, np.int64)
+        self.exists = np.zeros(hosts, np.bool_)
+        self.shell, self.had_shell, self.root, self.source, self.removed = np.zeros(
+            (5, *hosts), np.bool_
         )
-        return np.stack(parts, axis=-1).astype(np.float32)
+        self.n_taken = np.zeros(hosts, np.int64)
+        self.analysed, self.attacked, self.suspected, self.restored, self.scanned = np.full(
+            (5, *hosts), NEVER
+        )
+        self.n_restores = np.zeros((n_envs, N_AGENTS), np.int64)
+        self.last_seen, self.news = np.full((2, n_envs, N_AGENTS), NEVER)
+        self._kind, self._place = np.zeros((2, n_envs, N_AGENTS), np.int64)
 
+    def begin(self, envs: Any, masks: Bits, raw: NDArray[Any]) -> None:
+        """Begin episodes in M envs. masks: bool `[M, 570]`. raw: `RAW` `[M]`, of the reset."""
+        self.exists[envs] = masks[:, scenario4.ON_HOSTS["Analyse"]]
+        for flags in (self.shell, self.had_shell, self.root, self.source, self.removed):
+            flags[envs] = False
+        for numbers in (self.step, self.n_taken, self.n_restores, self._kind):
+            numbers[envs] = 0
+        for times in (self.attacked, self.suspected, self.scanned, self.last_seen, self.news):
+            times[envs] = NEVER
+        self.analysed[envs] = self.restored[envs] = 0
+        self._read(np.arange(len(self.step))[envs], raw)
 
-def _of_the_agent(seen: Bits) -> Bits:
-    """Return `[N, 7]`: whether any zone of the same agent has it."""
-    joined = seen.copy()
-    joined[:, HEADQUARTERS] = seen[:, HEADQUARTERS].any(1, keepdims=True)
-    return joined
+    def begin_actions(self, envs: Any, taken: Joint) -> None:
+        """Note the actions `[M, 5]` that free agents begin. Those on no host change nothing."""
+        for kind in (ANALYSE, REMOVE, RESTORE, DECOY):
+            place = taken - FIRST[kind]
+            rows, agents = np.nonzero(
+                (place >= 0) & (place < scenario4.N_ZONES_OF_AGENT * N_PLACES)
+            )
+            at = np.arange(len(self.step))[envs][rows], agents
+            self._kind[at] = kind
+            first = scenario4.FIRST_ZONE_OF_AGENT[agents] * N_PLACES
+            self._place[at] = first + place[rows, agents]
+            if kind == RESTORE:
+                self.n_restores[at] += 1
 
+    def update(self, envs: Any, raw: NDArray[Any]) -> None:
+        """Read what a step showed in M envs. raw: `RAW` `[M]`."""
+        which = np.arange(len(self.step))[envs]
+        self.step[which] += 1
+        self._finish(which, raw["success"] != IN_PROGRESS)
+        self._read(which, raw)
 
-def _sum_of_the_agent(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return `[N, 7]`: the sum over the zones of the same agent."""
-    joined = counts.copy()
-    joined[:, HEADQUARTERS] = counts[:, HEADQUARTERS].sum(1, keepdims=True)
-    return joined
+    def _finish(self, envs: Joint, is_free: Bits) -> None:
+        """Note what the actions that took effect in the last step ended."""
+        kinds = np.where(is_free, self._kind[envs], 0)
+        for kind in (REMOVE, RESTORE):
+            rows, agents = np.nonzero(kinds == kind)
+            at = envs[rows], *divmod(self._place[envs[rows], agents], N_PLACES)
+            self.shell[at] = False
+            if kind == REMOVE:
+                self.removed[at] = True
+                continue
+            for flags in (self.had_shell, self.root, self.source, self.removed):
+                flags[at] = False
+            self.n_taken[at] = 0
+            self.attacked[at] = self.suspected[at] = self.scanned[at] = NEVER
+            self.analysed[at] = self.restored[at] = self.step[at[0]]
+        self._kind[envs] = np.where(is_free, 0, self._kind[envs])
+
+    def _read(self, envs: Joint, raw: NDArray[Any]) -> None:
+        rows, zones, places = np.nonzero(raw["files"][:, NUMBERS])
+        files = raw["files"][rows, NUMBERS[zones, places]]
+        at = envs[rows], zones, places
+        self.analysed[at] = self.step[at[0]]
+        self.root[at] = files & ESCALATE > 0
+        self.removed[at] = False
+        self.had_shell[at] |= files & CMD > 0
+        self._note_news(at, files & ESCALATE > 0)
+        rows, zones, places = np.nonzero(raw["n_shells"][:, NUMBERS])
+        at = envs[rows], zones, places
+        self.shell[at] = self.had_shell[at] = True
+        self.attacked[at] = self.step[at[0]]
+        self._note_news(at, np.ones(len(rows), np.bool_))
+        self._read_sources(envs, raw)
+
+    def _read_sources(self, envs: Joint, raw: NDArray[Any]) -> None:
+        rows, zones, places = np.nonzero(raw["n_sources"][:, NUMBERS])
+        at = envs[rows], zones, places
+        self.scanned[at] = self.last_seen[at[0], OWNERS[zones]] = self.step[at[0]]
+        rows, hosts = np.nonzero(raw["n_sources"])
+        slots = np.arange(raw["source"].shape[2]) < raw["n_sources"][rows, hosts][:, None]
+        which, slot = np.nonzero(slots)
+        rows, hosts = rows[which], hosts[which]
+        sources = _PLACE_OF[raw["source"][rows, hosts, slot]]
+        is_own = sources >= 0
+        at = envs[rows[is_own]], *divmod(sources[is_own], N_PLACES)
+        is_first = ~self.source[at]
+        self.suspected[tuple(index[is_first] for index in at)] = self.step[at[0][is_first]]
+        self.source[at] = True
+        takes = raw["seen"][rows, hosts, slot][is_own] & TAKEN > 0
+        np.add.at(self.n_taken, at, takes)
+        self._note_news(at, is_first | takes)
+
+    def _note_news(self, at: tuple[Joint, ...], is_news: Bits) -> None:
+        envs, zones = at[0][is_news], at[1][is_news]
+        self.news[envs, OWNERS[zones]] = self.step[envs]
+
+    def is_pressing(self, envs: Any) -> Bits:
+        """Return which agents `[M, 5]` know of a shell or of root."""
+        known = ((self.shell[envs] | self.root[envs]) & self.exists[envs]).any(axis=2)
+        pressing: Bits = np.logical_or.reduceat(known, scenario4.FIRST_ZONE_OF_AGENT, axis=1)
+        return pressing
+
+    def suspects(self, envs: Any) -> Bits:
+        """Return the hosts `[M, 7, 16]` on which red surely is, or attacks come from."""
+        return (self.shell[envs] | self.root[envs] | self.source[envs]) & self.exists[envs]

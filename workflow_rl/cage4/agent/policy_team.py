@@ -5,21 +5,22 @@ This module needs NumPy and `agents` alone, because submissions contain a copy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
-from workflow_rl.cage4.agent.views import SLEEP, Bits, ViewRows
+from workflow_rl.cage4.agent.belief import Bits
+from workflow_rl.cage4.agent.views import SLEEP, VIEWS, ViewRows
 from workflow_rl.cage4.scenario4 import ACTIONS, AGENTS, DURATIONS
 
 
 class PolicyTeam:
     """Policies behind `scripted.ScriptedTeam`.
 
-    observation, actions, max_steps, messages: the arguments of the environment that the policies
-    learned in.
+    observation, actions, messages: the arguments of the environment that the policies learned in.
     """
 
     def __init__(
@@ -27,12 +28,12 @@ class PolicyTeam:
         policy: TeamPolicy,
         observation: str,
         actions: str,
-        max_steps: int,
         messages: str = "none",
     ) -> None:
         self._policy = policy
         own_rewards = policy.parameters.layout.own_rewards
-        self._made_with = observation, actions, max_steps, own_rewards, messages
+        self._made_with = observation, actions, own_rewards, messages
+        self.reads_raw = VIEWS[observation].reads_raw
 
     def reset(self, masks: Sequence[Bits], seed: int) -> None:
         self._policy.reset(seed)
@@ -41,13 +42,17 @@ class PolicyTeam:
         self._busy = np.zeros((1, len(AGENTS)), np.int64)
         self._taken = SLEEP[None]
 
-    def act(self, observations: Sequence[NDArray[np.int64]]) -> tuple[list[int], Bits | None]:
+    def act(
+        self, observations: Sequence[NDArray[np.int64]], look: Callable[[], NDArray[Any]]
+    ) -> tuple[list[int], Bits | None]:
+        raw = look() if self.reads_raw else np.zeros(0)
         obs = np.concatenate(observations)[None].astype(np.int8)
         if self._masks is not None:
-            row = self._rows.begin([0], obs, self._masks, self._busy)
+            row = self._rows.begin([0], obs, self._masks, raw, self._busy)
             self._masks = None
         else:
-            row = self._rows.after([0], self._taken, obs, self._busy, np.zeros(1, np.bool_))
+            ended = np.zeros(1, np.bool_)
+            row = self._rows.after([0], self._taken, obs, raw, self._busy, ended)
         actions, _ = self._policy.act(row)
         self._taken = self._rows.play([0], actions)
         for agent, action in enumerate(self._taken[0].tolist()):

@@ -1,121 +1,168 @@
-"""A team of rules on the belief: it restores and removes where that is worth its price."""
+"""Rules on the belief: which Analyse is worth most, and a team that plays by rules alone.
+
+An agent analyses its hosts without pause. It restores a host where Analyse found `escalate.sh`,
+removes shells, and restores some hosts that attacks came from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4 import scenario4
-from workflow_rl.cage4.agent.belief import NEVER, Belief, Bits
+from workflow_rl.cage4.agent.belief import (
+    ANALYSE,
+    FIRST,
+    IS_USER,
+    N_AGENTS,
+    OWNERS,
+    REMOVE,
+    RESTORE,
+    Belief,
+    Bits,
+    Joint,
+)
+from workflow_rl.cage4.agent.raw_record import IN_PROGRESS
+
+Floats = NDArray[np.float64]
+_ALL = slice(None)
+_SLEEP = np.array(scenario4.SLEEP_ACTIONS)
+_PHASE_ENDS = (*scenario4.PHASE_STARTS[1:], scenario4.MAX_STEPS)
 
 
 class Rules(NamedTuple):
     """What the team does, chosen on episodes that are not reported. Times are in steps.
 
-    patience: how long after the first activity of a zone's red agent the team restores all hosts
-        that may be the first foothold. Before, scans exclude some of them.
-    few: so few possible hosts are restored at once.
-    lead: how long before a decisive phase the team restores possible hosts and doubtful ones.
-    last: a Restore in the last steps does not pay.
-    restores_sources: whether hosts are restored that attacks came from.
-    removes_doubtful: whether Remove follows on a doubtful event.
-    restores_doubtful: whether doubtful hosts are restored for a decisive phase.
+    server: the worth of analysing a server, where a user's host has 1 for each step since the last
+        Analyse. Mail opens sessions on the hosts of users alone.
+    shell, source, removed: what a shell, a first attack from the host and a Remove there add.
+    lead: how long before its decisive phase a zone restores all sources.
+    taken: so many hosts taken from one source make the source worth a Restore.
+    last: a Restore or Remove in the last steps does not pay.
     """
 
-    patience: int = 80
-    few: int = 1
-    lead: int = 30
-    last: int = 12
-    restores_sources: bool = True
-    removes_doubtful: bool = True
-    restores_doubtful: bool = True
+    server: float = 0.29
+    shell: float = 150
+    source: float = 120
+    removed: float = 180
+    lead: int = 31
+    taken: int = 4
+    last: int = 32
 
 
-class BatchedRuleTeam:
-    """It plays N episodes at once, from what the official wrapper gives each agent.
+RULES = Rules()
 
-    An agent uses only its part of observations and masks, and counts steps and busy steps.
+
+def worth_of_analysing(belief: Belief, envs: Any, rules: Rules = RULES) -> Floats:
+    """Return what an Analyse of each host is worth, `[M, 7, 16]`; below 0 for no host."""
+    analysed = belief.analysed[envs]
+    waited = belief.step[envs][:, None, None] - analysed
+    worth = 1 + waited * np.where(IS_USER, 1, rules.server)
+    worth += rules.shell * (belief.attacked[envs] > analysed)
+    worth += rules.source * (belief.suspected[envs] > analysed)
+    worth += rules.removed * belief.removed[envs]
+    return np.where(belief.exists[envs], worth, -1)
+
+
+def sweep(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
+    """Return the Analyse `[M, 5]` that is worth most to each agent, or a Sleep."""
+    worth = worth_of_analysing(belief, envs, rules)
+    kinds = np.where(worth >= 0, ANALYSE, 0)
+    is_over = belief.step[envs] >= scenario4.COUNTED_STEPS - 1
+    kinds[is_over] = 0
+    return most_urgent(kinds, worth)
+
+
+def most_urgent(kinds: Joint, urgency: Floats) -> Joint:
+    """Return each agent's action `[M, 5]` of the kind on the host that is most urgent.
+
+    kinds: `[M, 7, 16]`, what is to be done on each host, 0 for nothing.
     """
-
-    def __init__(self, rules: Rules | None = None) -> None:
-        self._rules = rules or Rules()
-
-    def reset(self, masks: Bits) -> None:
-        """Begin N episodes. masks: bool `[N, 570]`."""
-        self.belief = Belief(masks)
-        self._busy = np.zeros((len(masks), len(scenario4.AGENTS)), np.int64)
-
-    def act(self, observations: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return actions `[N, 5]`. observations: `[N, 578]`, the five one after the other."""
-        self.belief.update(observations)
-        urgency = self._urgency()
-        actions = np.tile(np.array(scenario4.SLEEP_ACTIONS), (len(urgency), 1))
-        for agent, zones in enumerate(_ZONES_OF):
-            score = urgency[:, zones].reshape(len(urgency), -1)
-            chosen = score.argmax(1)
-            wanted = np.take_along_axis(score, chosen[:, None], 1)[:, 0]
-            wanted[self._busy[:, agent] > 0] = 0
-            self._act_on(actions, agent, chosen, wanted)
-        return actions
-
-    def _act_on(
-        self,
-        actions: NDArray[np.int64],
-        agent: int,
-        chosen: NDArray[np.int64],
-        wanted: NDArray[np.int64],
-    ) -> None:
-        self._busy[:, agent] = np.maximum(self._busy[:, agent] - 1, 0)
-        for kind, is_wanted, note in (
-            ("Restore", wanted > _REMOVE, self.belief.restore),
-            ("Remove", wanted == _REMOVE, self.belief.remove),
-        ):
-            actions[is_wanted, agent] = scenario4.FIRST_OF_KIND[kind][agent] + chosen[is_wanted]
-            self._busy[is_wanted, agent] = scenario4.DURATIONS[kind] - 1
-            for i, zone in enumerate(_ZONES_OF[agent]):
-                episodes = np.flatnonzero(is_wanted & (chosen // scenario4.HOSTS_OF_A_ZONE == i))
-                note(episodes, zone, chosen[episodes] % scenario4.HOSTS_OF_A_ZONE)
-
-    def _urgency(self) -> NDArray[np.int64]:
-        """Return `[N, 7, 16]`: what is most urgent on each host, 0 for nothing."""
-        belief, rules, step = self.belief, self._rules, self.belief.step - 1
-        if step >= scenario4.COUNTED_STEPS - rules.last:
-            return np.zeros(belief.exists.shape, np.int64)
-        surely = belief.exploited.copy()
-        waited = np.where(belief.first_activity == NEVER, 0, step - belief.first_activity)
-        is_ripe = (waited > 0) & ((waited >= rules.patience) | (belief.n_possible <= rules.few))
-        for zone, phase in scenario4.DECISIVE_PHASES:
-            if _PHASES[phase] - rules.lead <= step < _PHASES[phase + 1]:
-                is_ripe[:, zone] |= waited[:, zone] > 0
-                if rules.restores_doubtful:
-                    surely[:, zone] |= belief.ever_doubtful[:, zone]
-        urgency = np.where(belief.doubtful & rules.removes_doubtful, _REMOVE, 0)
-        urgency[belief.sources & rules.restores_sources] = _SOURCE
-        urgency[belief.may_be_first & is_ripe[:, :, None]] = _FOOTHOLD
-        urgency[surely] = _EXPLOITED
-        return urgency * belief.exists
+    actions = np.tile(np.array(scenario4.SLEEP_ACTIONS), (len(kinds), 1))
+    rows = np.arange(len(kinds))
+    for agent in range(N_AGENTS):
+        zones = np.flatnonzero(agent == OWNERS)
+        of_agent = slice(zones[0], zones[-1] + 1)
+        place = urgency[:, of_agent].reshape(len(kinds), -1).argmax(1)
+        kind = kinds[:, of_agent].reshape(len(kinds), -1)[rows, place]
+        acts = kind > 0
+        actions[acts, agent] = (FIRST[kind, agent] + place)[acts]
+    return actions
 
 
-_REMOVE, _SOURCE, _FOOTHOLD, _EXPLOITED = 1, 2, 3, 4
-_PHASES = (*scenario4.PHASE_STARTS, scenario4.MAX_STEPS)
-_ZONES_OF = [
-    [zone for zone, (owner, _) in enumerate(scenario4.OWN_ZONES) if owner == agent]
-    for agent in range(len(scenario4.AGENTS))
-]
+def ruled(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
+    """Return the actions `[M, 5]` of the team of rules; those of busy agents have no effect."""
+    exists, shell, root, source = (
+        flags[envs] for flags in (belief.exists, belief.shell, belief.root, belief.source)
+    )
+    worth = worth_of_analysing(belief, envs, rules)
+    waited = belief.step[envs][:, None, None] - belief.analysed[envs]
+    kinds, urgency = np.where(exists, ANALYSE, 0), worth.copy()
+    is_pressing = _is_decisive(belief.step[envs], rules.lead) | (
+        belief.n_restores[envs][:, OWNERS] == 0
+    )
+    restores = source & (is_pressing[:, :, None] | (belief.n_taken[envs] >= rules.taken))
+    ranked: tuple[tuple[Bits, int], ...] = (
+        (restores, RESTORE),
+        (shell, REMOVE),
+        (shell & source, RESTORE),
+        (root, RESTORE),
+    )
+    remaining = scenario4.COUNTED_STEPS - belief.step[envs]
+    pays = (remaining > rules.last)[:, None, None]
+    for rank, (hosts, kind) in enumerate(ranked, start=1):
+        hosts = hosts & exists & pays
+        kinds[hosts] = kind
+        urgency[hosts] = rank * 1e6 + waited[hosts]
+    kinds[remaining <= 1] = 0
+    return most_urgent(kinds, urgency)
+
+
+def _is_decisive(step: Joint, lead: int) -> Bits:
+    """Return `[M, 7]`: whether the zone is in its decisive phase, or soon. step: `[M]`."""
+    decisive = np.zeros((len(step), len(OWNERS)), np.bool_)
+    for zone, phase in scenario4.DECISIVE_PHASES:
+        start = scenario4.PHASE_STARTS[phase] - lead
+        decisive[:, zone] |= (step >= start) & (step < _PHASE_ENDS[phase])
+    return decisive
 
 
 class RuleTeam:
-    """The team of rules behind `scripted.ScriptedTeam`: one episode at a time."""
+    """It plays N episodes at once, from the raw observations. See `scripted.ScriptedTeam` also."""
 
-    def __init__(self, rules: Rules | None = None) -> None:
-        self._team = BatchedRuleTeam(rules)
+    reads_raw = True
+
+    def __init__(self, rules: Rules = RULES) -> None:
+        self._rules = rules
+
+    def begin(self, masks: Bits) -> None:
+        """Begin N episodes. masks: bool `[N, 570]`."""
+        self._masks: Bits | None = masks
+
+    def play(self, raw: NDArray[Any]) -> Joint:
+        """Return actions `[N, 5]`. raw: `RAW` `[N]`, of the reset or of the last step."""
+        if self._masks is not None:
+            self.belief = Belief(len(raw))
+            self.belief.begin(_ALL, self._masks, raw)
+            self._masks = None
+        else:
+            self.belief.update(_ALL, raw)
+        is_free = raw["success"] != IN_PROGRESS
+        actions = np.where(is_free, ruled(self.belief, _ALL, self._rules), _SLEEP)
+        self.belief.begin_actions(_ALL, actions)
+        return actions
+
+    def advise(self, belief: Belief, envs: Any) -> Joint:
+        """Return what free agents do on a belief that somebody else keeps, `[M, 5]`."""
+        return ruled(belief, envs, self._rules)
 
     def reset(self, masks: Sequence[Bits], seed: int) -> None:
-        self._team.reset(np.concatenate(masks)[None])
+        self.begin(np.concatenate(masks)[None])
 
-    def act(self, observations: Sequence[NDArray[np.int64]]) -> tuple[list[int], None]:
-        actions = self._team.act(np.concatenate(observations)[None])
-        return [int(action) for action in actions[0]], None
+    def act(
+        self, observations: Sequence[NDArray[np.int64]], look: Callable[[], NDArray[Any]]
+    ) -> tuple[list[int], None]:
+        return self.play(look())[0].tolist(), None

@@ -2,39 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4 import scenario4
-from workflow_rl.cage4.agent.champion import ChampionTeam, load_weights, made_at
+from workflow_rl.cage4.agent.released_team import champion
 from workflow_rl.cage4.agent.rules import RuleTeam
 
+Look: TypeAlias = Callable[[], NDArray[Any]]
 SHORTEST_BURST, LONGEST_BURST = 3, 30
 
 
 class ScriptedTeam(Protocol):
-    """Five blue agents. An object plays one episode at a time."""
+    """Five blue agents. An object plays one episode at a time.
+
+    reads_raw: whether it calls `look`, and reads no observations.
+    """
+
+    @property
+    def reads_raw(self) -> bool: ...
 
     def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
         """Begin an episode. masks: as `Simulator.masks`. seed: of the team's own draws."""
 
     def act(
-        self, observations: Sequence[NDArray[np.int64]]
+        self, observations: Sequence[NDArray[np.int64]], look: Look
     ) -> tuple[list[int], NDArray[np.bool_] | None]:
-        """Return five actions, and messages `[5, 8]` or None, as `Simulator.step` takes them."""
+        """Return five actions, and messages `[5, 8]` or None, as `Simulator.step` takes them.
+
+        observations: the five vectors of the last step, or of the reset. look: returns the raw
+            observations of the same step; see `Simulator.raw_arrays`.
+        """
 
 
 class SleepingTeam:
     """It does nothing."""
 
+    reads_raw = False
+
     def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
         pass
 
-    def act(self, observations: Any) -> tuple[list[int], None]:
+    def act(self, observations: Any, look: Any = None) -> tuple[list[int], None]:
         return list(scenario4.SLEEP_ACTIONS), None
 
 
@@ -43,6 +55,8 @@ class RandomTeam:
 
     kinds: CybORG's classes of actions, all if empty.
     """
+
+    reads_raw = False
 
     def __init__(self, *kinds: str) -> None:
         self._kinds = kinds
@@ -58,7 +72,7 @@ class RandomTeam:
             ]
             self._options.append(options)
 
-    def act(self, observations: Any) -> tuple[list[int], NDArray[np.bool_]]:
+    def act(self, observations: Any, look: Any = None) -> tuple[list[int], NDArray[np.bool_]]:
         draw = self._generator.integers
         actions = [options[draw(len(options))] for options in self._options]
         return actions, draw(0, 2, (len(scenario4.AGENTS), scenario4.MESSAGE_BITS)).astype(np.bool_)
@@ -72,8 +86,8 @@ class BurstTeam(RandomTeam):
         self._last = list(scenario4.SLEEP_ACTIONS)
         self._steps_left = [0] * len(scenario4.AGENTS)
 
-    def act(self, observations: Any) -> tuple[list[int], NDArray[np.bool_]]:
-        drawn, messages = super().act(observations)
+    def act(self, observations: Any, look: Any = None) -> tuple[list[int], NDArray[np.bool_]]:
+        drawn, messages = super().act(observations, look)
         for agent in range(len(scenario4.AGENTS)):
             if self._steps_left[agent] == 0:
                 self._last[agent] = drawn[agent]
@@ -97,6 +111,8 @@ class RestoringTeam:
             on a user host without an event. None restores no host without an event.
     """
 
+    reads_raw = False
+
     def __init__(self, on_connections: bool, memory: int, in_turn_after: int | None = None) -> None:
         self._on_connections = on_connections
         self._memory = memory
@@ -117,7 +133,9 @@ class RestoringTeam:
         ]
         self._busy_steps = [0] * len(scenario4.AGENTS)
 
-    def act(self, observations: Sequence[NDArray[np.int64]]) -> tuple[list[int], None]:
+    def act(
+        self, observations: Sequence[NDArray[np.int64]], look: Any = None
+    ) -> tuple[list[int], None]:
         actions = list(scenario4.SLEEP_ACTIONS)
         for agent, observation in enumerate(observations):
             seen = _hosts_with_events(agent, observation, self._on_connections)
@@ -174,28 +192,12 @@ TEAMS: dict[str, Callable[[], ScriptedTeam]] = {
     "restores": lambda: RandomTeam("Restore"),
     "restore-all-seen": lambda: RestoringTeam(on_connections=True, memory=1),
     "rules": RuleTeam,
-    "champion": ChampionTeam,
+    "champion": champion,
 }
 
 
-class TeamNames(Collection[str]):
-    """The names of TEAMS. The path of a champion's file is a name, too, but is not listed."""
-
-    def __len__(self) -> int:
-        return len(TEAMS)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(TEAMS)
-
-    def __contains__(self, name: object) -> bool:
-        return name in TEAMS or made_at(Path(str(name))) is not None
-
-
 def make_scripted_team(name: str) -> ScriptedTeam:
-    """Return one of TEAMS, or the champion of the file that the name is. Raises ValueError."""
-    file = None if name in TEAMS else made_at(Path(name))
-    if file is not None:
-        return ChampionTeam(load_weights(file))
+    """Return one of TEAMS. Raises ValueError."""
     if name not in TEAMS:
         raise ValueError(f"blue={name!r}: choose one of {', '.join(TEAMS)}")
     return TEAMS[name]()

@@ -6,16 +6,26 @@ at a time. This module needs NumPy and `agents` alone, because submissions conta
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF, TeamLayout
 from workflow_rl.cage4 import scenario4
-from workflow_rl.cage4.agent.belief import Belief, Bits
+from workflow_rl.cage4.agent.belief import (
+    FIRST,
+    IS_USER,
+    N_AGENTS,
+    N_PLACES,
+    NEVER,
+    Belief,
+    Bits,
+    Joint,
+)
 from workflow_rl.cage4.agent.messages import N_WORDS, alerts, spoken
+from workflow_rl.cage4.agent.rules import sweep
 
 OBSERVATIONS = ("flat", "belief")
 REPAIR = frozenset({"Sleep", "Remove", "Restore"})
@@ -25,35 +35,27 @@ ACTION_SETS = {
     "suspects": REPAIR,
 }
 """The kinds of actions that a team chooses from, by the name of the set. Of `suspects`, a Remove or
-Restore is possible only on a host that the belief suspects."""
+Restore is possible only on a host that the belief suspects, and whoever does neither analyses."""
 
 Shown = NDArray[np.int8]
-Joint = NDArray[np.int64]
 N_SEEN = 20
 """Numbers of the true state that a critic sees of each agent's zones: see `privileged`."""
-_HEARD = (len(scenario4.AGENTS) - 1) * scenario4.MESSAGE_BITS
+_HEARD = (N_AGENTS - 1) * scenario4.MESSAGE_BITS
 _ALL_KINDS = np.array([action.kind for actions in scenario4.ACTIONS for action in actions])
 SLEEP = np.array(scenario4.SLEEP_ACTIONS)
-_CLOCK_SIZE = len(scenario4.MISSION_PHASES) + 2
-_N_CONCLUSIONS = Belief(np.zeros((1, scenario4.N_MASKS), np.bool_)).features().shape[-1]
-_BELIEF_ZONE_SIZE = (
-    scenario4.BITS_OF_A_ZONE
-    - len(scenario4.SORTED_ZONES)
-    + scenario4.HOSTS_OF_A_ZONE * _N_CONCLUSIONS
-)
 
 
 class View:
     """What the team sees in several envs, numbered from 0: the challenge's own vectors, or more in
     a subclass. It has to be told every step.
 
-    max_steps: the length of episodes. listens: whether the agents send messages.
+    n_envs: how many envs there are. listens: whether the agents send messages.
     """
 
     dtype: type = np.uint8
+    reads_raw: ClassVar[bool] = False
 
-    def __init__(self, max_steps: int, listens: bool = False) -> None:
-        self.max_steps = max_steps
+    def __init__(self, n_envs: int, listens: bool = False) -> None:
         self.listens = listens
 
     @staticmethod
@@ -61,22 +63,40 @@ class View:
         """Return how many numbers each agent sees."""
         return scenario4.OBS_SIZES
 
-    def begin(self, envs: Sequence[int], obs: Shown, masks: Bits) -> NDArray[np.generic]:
+    @staticmethod
+    def entities() -> tuple[Mapping[str, Any], ...]:
+        """Return each agent's hosts: see `agents.team.TeamLayout`. Flat vectors declare none."""
+        return ()
+
+    def begin(
+        self, envs: Sequence[int], obs: Shown, masks: Bits, raw: NDArray[Any]
+    ) -> NDArray[np.generic]:
         """Begin episodes in M envs: return what the team sees [M, D].
 
-        obs: [M, 578] and masks: [M, 570], those of the five agents one after the other.
+        obs: [M, 578] and masks: [M, 570], those of the five agents one after the other. raw:
+            `raw_record.RAW` [M], or [0] if the view does not read it.
         """
         return obs.astype(self.dtype)
 
-    def after(self, envs: Sequence[int], taken: Joint, obs: Shown) -> NDArray[np.generic]:
-        """Return what the team sees [M, D], given obs [M, 578] after the actions taken [M, 5].
+    def after(
+        self, envs: Sequence[int], taken: Joint, obs: Shown, raw: NDArray[Any]
+    ) -> NDArray[np.generic]:
+        """Return what the team sees [M, D] after the actions taken [M, 5], see `begin`.
 
-        taken: a Sleep where an agent decided nothing.
+        taken: a Sleep where an agent is busy.
         """
         return obs.astype(self.dtype)
 
     def suspects(self, envs: Sequence[int]) -> Bits:
         """Return which of the actions [M, 570] are on no host, or on one that is suspected."""
+        raise NotImplementedError("these vectors remember nothing")
+
+    def asks(self, envs: Sequence[int], may_act: Bits) -> Bits:
+        """Return which agents [M, 5] of those that may act have something to decide."""
+        return may_act
+
+    def sweep(self, envs: Sequence[int]) -> Joint:
+        """Return the Analyse [M, 5] that is worth most to each agent."""
         raise NotImplementedError("these vectors remember nothing")
 
     def suspected(self, envs: Sequence[int], obs: Shown) -> Bits:
@@ -87,127 +107,164 @@ class View:
         return obs[:, scenario4.PROCESSES] > 0
 
 
-class BeliefView(View):
-    """What blue concludes from the whole episode: see `belief.Belief`. An agent sees, float32:
+DEAR = 10
 
-    - the phase, one of three; how much of the episode is over, and of the phase;
-    - per own zone: which zones it blocks, 9; which it should block, 9; events of processes, 16;
-      events of connections, 16; the conclusions on its 16 hosts;
+
+def _clock() -> NDArray[np.float32]:
+    """Return what an agent knows from the step's number alone, `[501, 5, 10]`."""
+    table = np.zeros((scenario4.MAX_STEPS + 1, N_AGENTS, 10), np.float32)
+    for step in range(scenario4.MAX_STEPS + 1):
+        phase = sum(step >= start for start in scenario4.PHASE_STARTS) - 1
+        remaining = max(0, scenario4.COUNTED_STEPS - step)
+        for agent, zones in enumerate(scenario4.AGENT_ZONES):
+            zone = scenario4.ZONES.index(zones[0])
+            rewards = scenario4.REWARDS[phase][zone]
+            work, impact = -rewards[scenario4.FAILED_WORK], -rewards[scenario4.IMPACT_COST]
+            row = [work / DEAR, impact / DEAR, remaining / scenario4.MAX_STEPS]
+            row += [np.exp(-remaining / 10), np.exp(-remaining / 60), float(work == DEAR)]
+            for later in (1, 2):
+                wait = scenario4.PHASE_STARTS[later] - step
+                comes = wait > 0 and (zone, later) in scenario4.DECISIVE_PHASES
+                row += [np.exp(-wait / 15), np.exp(-wait / 60)] if comes else [0.0, 0.0]
+            table[step, agent] = row
+    return table
+
+
+CLOCK = _clock()
+SPANS = np.array([5, 40], np.float32)
+_TIMES = ("analysed", "attacked", "suspected", "restored", "scanned")
+N_FEATURES = 8 + len(_TIMES) * len(SPANS)
+RHYTHM = 8
+"""Steps after which an agent that only knows of sources is asked again."""
+N_CONTEXT = CLOCK.shape[-1] + 6 + len(SPANS)
+
+
+class BeliefView(View):
+    """What blue knows from the whole episode: see `belief.Belief`. An agent sees, float32:
+
+    - numbers about the step and the agent, 18: what failed work and impacts cost, how far the end
+      and the agent's decisive phase are; its Restores, when it last saw red act, how many hosts
+      have a shell, are root's, or are sources, and how many exist;
+    - 18 numbers of each of its 16 or 48 hosts, the first number of all hosts before the second:
+      whether it exists, has a shell, had one, is root's, is a source, was removed from, is a
+      server; how many hosts were taken from it; and for the last Analyse, shell, first attack from
+      it, Restore and scan, how long ago they were, as s / (s + steps) with s = 5 and 40;
     - the messages of the other four agents, 32, if the agents send messages.
     """
 
     dtype = np.float32
+    reads_raw = True
+
+    def __init__(self, n_envs: int, listens: bool = False) -> None:
+        super().__init__(n_envs, listens)
+        self.belief = Belief(n_envs)
+        self._asked = np.full((n_envs, N_AGENTS), NEVER)
 
     @staticmethod
     def obs_sizes(listens: bool) -> tuple[int, ...]:
-        heard = listens * _HEARD
+        hosts = N_PLACES * N_FEATURES
         return tuple(
-            _CLOCK_SIZE + len(zones) * _BELIEF_ZONE_SIZE + heard for zones in scenario4.AGENT_ZONES
+            N_CONTEXT + hosts * len(zones) + listens * _HEARD for zones in scenario4.AGENT_ZONES
         )
 
-    def __init__(self, max_steps: int, listens: bool = False) -> None:
-        super().__init__(max_steps, listens)
-        # Envs whose episodes began together share a belief: one call updates it for all of them.
-        self._beliefs: dict[int, tuple[Belief, int]] = {}
+    @staticmethod
+    def entities() -> tuple[Mapping[str, Any], ...]:
+        return tuple(_hosts_of(agent) for agent in range(N_AGENTS))
 
-    def begin(self, envs: Sequence[int], obs: Shown, masks: Bits) -> NDArray[np.generic]:
-        belief = Belief(masks)
-        self._beliefs.update({env: (belief, row) for row, env in enumerate(envs)})
-        return self._shown(belief, obs)
+    def begin(
+        self, envs: Sequence[int], obs: Shown, masks: Bits, raw: NDArray[Any]
+    ) -> NDArray[np.generic]:
+        self.belief.begin(list(envs), masks, raw)
+        self._asked[list(envs)] = NEVER
+        return self._shown(envs, obs)
 
-    def after(self, envs: Sequence[int], taken: Joint, obs: Shown) -> NDArray[np.generic]:
-        shown = np.empty((len(envs), sum(self.obs_sizes(self.listens))), np.float32)
-        for belief, rows in self._groups(envs):
-            _note(belief, taken[rows])
-            shown[rows] = self._shown(belief, obs[rows])
-        return shown
+    def after(
+        self, envs: Sequence[int], taken: Joint, obs: Shown, raw: NDArray[Any]
+    ) -> NDArray[np.generic]:
+        self.belief.begin_actions(list(envs), taken)
+        self.belief.update(list(envs), raw)
+        return self._shown(envs, obs)
 
     def suspects(self, envs: Sequence[int]) -> Bits:
         possible = np.ones((len(envs), scenario4.N_MASKS), np.bool_)
-        for belief, rows in self._groups(envs):
-            suspected = _attacked(belief) | (belief.first_foothold > 0)
-            possible[np.array(rows)[:, None, None], scenario4.ON_HOSTS["Restore"]] = suspected
-            possible[np.array(rows)[:, None, None], scenario4.ON_HOSTS["Remove"]] = belief.doubtful
+        possible[:, scenario4.ON_HOSTS["Restore"]] = self.belief.suspects(list(envs))
+        possible[:, scenario4.ON_HOSTS["Remove"]] = self.belief.shell[list(envs)]
         return possible
 
+    def asks(self, envs: Sequence[int], may_act: Bits) -> Bits:
+        of, belief = list(envs), self.belief
+        asked, step = self._asked[of], belief.step[of][:, None]
+        is_due = (belief.news[of] > asked) | (step - asked >= RHYTHM)
+        asks: Bits = may_act & (is_due | belief.is_pressing(of))
+        self._asked[of] = np.where(asks, step, asked)
+        return asks
+
+    def sweep(self, envs: Sequence[int]) -> Joint:
+        return sweep(self.belief, list(envs))
+
     def suspected(self, envs: Sequence[int], obs: Shown) -> Bits:
-        found = np.empty((len(envs), *scenario4.PROCESSES.shape), np.bool_)
-        for belief, rows in self._groups(envs):
-            found[rows] = _attacked(belief)
-        return found
+        return self.belief.suspects(list(envs))
 
-    def _groups(self, envs: Sequence[int]) -> list[tuple[Belief, list[int]]]:
-        """Return the beliefs of these envs, each with the places of its envs, in the order of the
-        belief's rows. A belief of which only some envs are named is divided."""
-        groups: dict[int, tuple[Belief, list[tuple[int, int]]]] = {}
-        for place, env in enumerate(envs):
-            belief, row = self._beliefs[env]
-            groups.setdefault(id(belief), (belief, []))[1].append((row, place))
-        whole = []
-        for belief, members in groups.values():
-            rows, places = map(list, zip(*sorted(members), strict=True))
-            if len(rows) < len(belief.exists):
-                belief = _part(belief, rows)
-                self._beliefs.update({envs[place]: (belief, n) for n, place in enumerate(places)})
-            whole.append((belief, places))
-        return whole
-
-    def _shown(self, belief: Belief, obs: Shown) -> NDArray[np.float32]:
-        """Read a step's observations, and return what the team sees."""
-        step = belief.step
-        belief.update(obs)
-        conclusions = belief.features().reshape(len(obs), len(belief.exists[0]), -1)
-        phase = obs[:, 0]
-        clock = np.zeros((len(obs), _CLOCK_SIZE), np.float32)
-        clock[np.arange(len(obs)), phase] = 1
-        clock[:, -2] = step / scenario4.MAX_STEPS
-        clock[:, -1] = 3 * step / self.max_steps - phase
+    def _shown(self, envs: Sequence[int], obs: Shown) -> NDArray[np.float32]:
+        belief, of = self.belief, list(envs)
+        step = belief.step[of]
+        hosts = np.empty((len(of), N_FEATURES, *belief.exists.shape[1:]), np.float32)
+        flags = (belief.exists, belief.shell, belief.had_shell, belief.root, belief.source)
+        for i, flag in enumerate((*flags, belief.removed)):
+            hosts[:, i] = flag[of]
+        hosts[:, 6] = ~IS_USER
+        hosts[:, 7] = np.minimum(belief.n_taken[of], 4) / 4
+        for i, name in enumerate(_TIMES):
+            ago = (step[:, None, None] - getattr(belief, name)[of]).astype(np.float32)
+            for j, span in enumerate(SPANS):
+                hosts[:, 8 + 2 * i + j] = span / (span + ago)
+        hosts *= hosts[:, :1]
+        context = np.empty((len(of), N_AGENTS, N_CONTEXT), np.float32)
+        n_clock = CLOCK.shape[-1]
+        context[..., :n_clock] = CLOCK[np.minimum(step, scenario4.MAX_STEPS)]
+        counts = np.add.reduceat(
+            hosts[:, [1, 3, 4, 0]].sum(axis=3), scenario4.FIRST_ZONE_OF_AGENT, axis=2
+        ).transpose(0, 2, 1)
+        context[..., n_clock : n_clock + 3] = np.minimum(counts[..., :3], 5) / 3
+        context[..., n_clock + 3] = counts[..., 3] / (N_PLACES * scenario4.N_ZONES_OF_AGENT)
+        context[..., n_clock + 4] = belief.n_restores[of] == 0
+        context[..., n_clock + 5] = np.log1p(belief.n_restores[of]) / 3
+        ago = step[:, None] - belief.last_seen[of]
+        context[..., n_clock + 6 :] = SPANS / (SPANS + ago[..., None])
         parts: list[NDArray[np.generic]] = []
-        for agent, zones in enumerate(scenario4.AGENT_ZONES):
-            start = scenario4.FIRST_OBS[agent] + 1
-            parts.append(clock)
-            for i in range(len(zones)):
-                end = start + scenario4.BITS_OF_A_ZONE
-                parts += [obs[:, start + len(scenario4.SORTED_ZONES) : end]]
-                parts += [conclusions[:, scenario4.FIRST_ZONE_OF_AGENT[agent] + i]]
-                start = end
+        first_heard = scenario4.FIRST_OBS + np.array(scenario4.OBS_SIZES) - _HEARD
+        for agent, first in enumerate(scenario4.FIRST_ZONE_OF_AGENT.tolist()):
+            zones = slice(first, first + int(scenario4.N_ZONES_OF_AGENT[agent]))
+            parts += [context[:, agent], hosts[:, :, zones].reshape(len(of), -1)]
             if self.listens:
-                parts.append(obs[:, start : start + _HEARD])
+                parts.append(obs[:, first_heard[agent] : first_heard[agent] + _HEARD])
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
 
+def _hosts_of(agent: int) -> Mapping[str, Any]:
+    """Return the tables of an agent's hosts, which all actions are done to but those on traffic."""
+    n_hosts = N_PLACES * len(scenario4.AGENT_ZONES[agent])
+    features = N_CONTEXT + np.arange(n_hosts * N_FEATURES).reshape(N_FEATURES, n_hosts).T
+    actions, n_plain = [], 0
+    for action in range(scenario4.N_ACTIONS[agent]):
+        place = action - FIRST[1:, agent]
+        verbs = np.flatnonzero((place >= 0) & (place < n_hosts))
+        if len(verbs):
+            actions.append([int(verbs[0]), int(place[verbs[0]])])
+        else:
+            actions.append([n_plain, -1])
+            n_plain += 1
+    return {
+        "features": features.tolist(),
+        "actions": actions,
+        "present": features[:, 0].tolist(),
+    }
+
+
 def on_hosts(kind: str, taken: Joint) -> tuple[Bits, Joint]:
-    """Return which actions [M, 5] are a Restore or a Remove, and the numbers of their hosts."""
+    """Return which actions [M, 5] are of a kind that is done to hosts, and the hosts' numbers."""
     host = taken - scenario4.FIRST_OF_KIND[kind]
-    return (host >= 0) & (host < scenario4.N_ZONES_OF_AGENT * scenario4.HOSTS_OF_A_ZONE), host
-
-
-def _attacked(belief: Belief) -> Bits:
-    """Return the hosts [N, 7, 16] that events of attacks were seen on since their Restore."""
-    attacked: Bits = belief.exploited | belief.ever_doubtful | belief.sources
-    return attacked
-
-
-def _note(belief: Belief, taken: Joint) -> None:
-    """Tell a belief which Restores and Removes began. taken: [N, 5]."""
-    for kind, note in (("Restore", belief.restore), ("Remove", belief.remove)):
-        of_kind, host = on_hosts(kind, taken)
-        for episode, agent in np.argwhere(of_kind).tolist():
-            zone, place = divmod(int(host[episode, agent]), scenario4.HOSTS_OF_A_ZONE)
-            note(
-                np.array([episode]),
-                int(scenario4.FIRST_ZONE_OF_AGENT[agent]) + zone,
-                np.array([place]),
-            )
-
-
-def _part(belief: Belief, rows: list[int]) -> Belief:
-    """Return the belief of some of its episodes."""
-    part = copy.copy(belief)
-    for name, value in vars(belief).items():
-        if isinstance(value, np.ndarray):
-            setattr(part, name, value[rows])
-    return part
+    return (host >= 0) & (host < scenario4.N_ZONES_OF_AGENT * N_PLACES), host
 
 
 VIEWS: dict[str, type[View]] = {"flat": View, "belief": BeliefView}
@@ -227,16 +284,17 @@ def views_layout(observation: str, own_rewards: bool = False, messages: str = "n
         tuple(n * n_words for n in scenario4.N_ACTIONS),
         own_rewards,
         masked=True,
-        state_size=own_rewards * len(scenario4.AGENTS) * N_SEEN,
+        state_size=own_rewards * N_AGENTS * N_SEEN,
+        entities=VIEWS[observation].entities() if n_words == 1 else (),
     )
 
 
 class ViewRows:
     """Makes rows of `agents.team` of what N envs give, and plays what the policies decide.
 
-    observation: one of OBSERVATIONS. actions: a key of ACTION_SETS. max_steps: the length of
-    episodes. own_rewards, messages: see `layout_of`. acts: bool [N, 5], who decides next: an agent
-    that is not busy, and has a choice. own: float32 [N, 5 or 0], the agents' own rewards of the
+    observation: one of OBSERVATIONS. actions: a key of ACTION_SETS. own_rewards, messages: see
+    `views_layout`. acts: bool [N, 5], who decides next: an agent that is not busy, and has a
+    choice. own: float32 [N, 5 or 0], the agents' own rewards of the
     last step. seen: float32 [N, 5 or 0, N_SEEN], the true state after that step. Who steps the envs
     fills `own` and `seen` before `after`. sent: bool [N, 5, 8], the messages of the coming step, or
     None.
@@ -247,67 +305,83 @@ class ViewRows:
         n_envs: int,
         observation: str,
         actions: str,
-        max_steps: int,
         own_rewards: bool = False,
         messages: str = "none",
     ) -> None:
         talks = messages != "none"
-        self._view = VIEWS[observation](max_steps, talks)
+        self._view = VIEWS[observation](n_envs, talks)
+        self.reads_raw = self._view.reads_raw
         self._only_suspects = actions == "suspects"
         self._alerts, self._learned = messages == "alerts", messages == "learned"
         self._chosen_from = np.isin(_ALL_KINDS, sorted(ACTION_SETS[actions]))
         self._masks = np.zeros((n_envs, scenario4.N_MASKS), np.bool_)
-        self.acts = np.zeros((n_envs, len(scenario4.AGENTS)), np.bool_)
-        self.own = np.zeros((n_envs, own_rewards * len(scenario4.AGENTS)), np.float32)
+        self.acts, self._free = np.zeros((2, n_envs, N_AGENTS), np.bool_)
+        self.own = np.zeros((n_envs, own_rewards * N_AGENTS), np.float32)
         self.seen = np.zeros((*self.own.shape, N_SEEN), np.float32)
         self.sent = (
-            np.zeros((n_envs, len(scenario4.AGENTS), scenario4.MESSAGE_BITS), np.bool_)
-            if talks
-            else None
+            np.zeros((n_envs, N_AGENTS, scenario4.MESSAGE_BITS), np.bool_) if talks else None
         )
 
-    def play(self, envs: Sequence[int], decided: Joint) -> Joint:
-        """Return the actions [M, 5] of the coming step. Who decides nothing sleeps.
+    @property
+    def belief(self) -> Belief | None:
+        """What the team knows of all envs, if the policies see it."""
+        return self._view.belief if isinstance(self._view, BeliefView) else None
 
-        decided: [M, 5], of the spaces of `layout_of`. An agent that learned its messages sends the
-        word of its last decision until it decides again.
+    def play(self, envs: Sequence[int], decided: Joint) -> Joint:
+        """Return the actions [M, 5] of the coming step. Who decides nothing sleeps; of `suspects`,
+        it analyses, as does who decides to sleep.
+
+        decided: [M, 5], of the spaces of `views_layout`. An agent that learned its messages sends
+        the word of its last decision until it decides again.
         """
         acts = self.acts[envs]
         if self._learned:
             assert self.sent is not None
             decided, words = np.divmod(decided, N_WORDS)
             self.sent[envs] = np.where(acts[:, :, None], spoken(words), self.sent[envs])
-        return np.where(acts, decided, SLEEP)
+        taken: Joint = np.where(acts, decided, SLEEP)
+        if self._only_suspects:
+            waits = self._free[envs] & (taken == SLEEP)
+            taken = np.where(waits, self._view.sweep(envs), taken)
+        return taken
 
     def begin(
-        self, envs: Sequence[int], obs: Shown, masks: Bits, busy: Joint
+        self, envs: Sequence[int], obs: Shown, masks: Bits, raw: NDArray[Any], busy: Joint
     ) -> NDArray[np.generic]:
-        """Begin episodes in M envs: return their first rows. busy: coming busy steps [M, 5]."""
+        """Begin episodes in M envs: return their first rows. busy: coming busy steps [M, 5]. For
+        the other arguments see `View.begin`."""
         self._masks[envs] = masks & self._chosen_from
         self.own[envs] = self.seen[envs] = 0
         if self.sent is not None:
             self.sent[envs] = False
-        return self._rows(envs, self._view.begin(envs, obs, masks), obs, busy)
+        return self._rows(envs, self._view.begin(envs, obs, masks, raw), obs, busy)
 
     def after(
-        self, envs: Sequence[int], taken: Joint, obs: Shown, busy: Joint, ended: Bits
+        self,
+        envs: Sequence[int],
+        taken: Joint,
+        obs: Shown,
+        raw: NDArray[Any],
+        busy: Joint,
+        ended: Bits,
     ) -> NDArray[np.generic]:
         """Return the rows of M envs after a step. ended: bool [M]; see `View.after`."""
-        seen = self._view.after(envs, taken, obs)
+        seen = self._view.after(envs, taken, obs, raw)
         rows = self._rows(envs, seen, obs, busy)
         if ended.any():
             start = seen.shape[1]
-            rows[np.flatnonzero(ended), start : start + len(scenario4.AGENTS)] = CUT_OFF
+            rows[np.flatnonzero(ended), start : start + N_AGENTS] = CUT_OFF
         return rows
 
     def _rows(
         self, envs: Sequence[int], seen: NDArray[np.generic], obs: Shown, busy: Joint
     ) -> NDArray[np.generic]:
         masks = self._masks[envs]
-        acts = busy == 0
+        acts = self._free[envs] = busy == 0
         if self._only_suspects:
             masks &= self._view.suspects(envs)
-            acts &= np.add.reduceat(masks, scenario4.FIRST_ACTION, axis=1, dtype=np.int64) > 1
+            n_options = np.add.reduceat(masks, scenario4.FIRST_ACTION, axis=1, dtype=np.int64)
+            acts = self._view.asks(envs, acts & (n_options > 1))
         self.acts[envs] = acts
         if self._alerts:
             assert self.sent is not None

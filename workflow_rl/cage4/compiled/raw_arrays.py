@@ -1,66 +1,33 @@
-"""What a blue agent's raw observation tells of hosts, as arrays that a policy reads.
-
-A record `RAW` holds one step of one network, hosts by their number: see `network`. It tells no more
-than the dictionaries of `Simulator.raw_observations` do, for the hosts in the blue agents' zones.
-"""
+"""Writes what a step showed the blue agents into a record of `raw_record.RAW`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from workflow_rl.cage4.compiled.actions import (
-    ALLOW,
-    ANALYSE,
-    BLOCK,
-    DECOY,
+from workflow_rl.cage4.agent.raw_record import (
+    ANALYSED,
+    APPROACHED,
+    CMD,
+    DECEIVED,
+    ESCALATE,
     FALSE,
     IN_PROGRESS,
-    SLEEP,
+    MOST,
+    PASSED,
+    SCANNED,
+    STRANGER,
+    TAKEN,
     TRUE,
     UNKNOWN,
 )
+from workflow_rl.cage4.compiled.actions import ALLOW, ANALYSE, BLOCK, DECOY, SLEEP
 from workflow_rl.cage4.compiled.exploits import PORTS, SSH
 from workflow_rl.cage4.compiled.hosts import OLD_CONNECTIONS, OLD_PROCESSES
 from workflow_rl.cage4.compiled.jit import compiled, int64
-from workflow_rl.cage4.compiled.network import BLUE_OF_ZONE, N_BLUE, N_HOSTS, N_RED, NOBODY, ZONE
+from workflow_rl.cage4.compiled.network import BLUE_OF_ZONE, N_BLUE, N_HOSTS, ZONE
 from workflow_rl.cage4.compiled.state import FIRST_PORT
 
-MOST = N_RED
-"""Sources and shells that a step can show on one host: each red agent acts once."""
-ANALYSED, CMD, ESCALATE = 4, 1, 2
-"""Bits of `files`."""
-SCANNED, APPROACHED, PASSED, TAKEN, DECEIVED = 1, 2, 4, 8, 16
-"""Bits of `seen`: the source scanned the host, which an exploit of a decoy does as well; an SSH
-connection to the host was seen on its way; one to another host passed here; an SSH exploit took the
-host; a decoy made an exploit fail."""
 BY_GREEN = 0
-STRANGER = NOBODY
-
-RAW = np.dtype(
-    [
-        # By agent, as `actions.TRUE` and its neighbours: what became of the agent's action.
-        ("success", np.uint8, N_BLUE),
-        # ANALYSED and the kinds of files that were there, 0 on hosts that were not analysed.
-        ("files", np.uint8, N_HOSTS),
-        # The kind of process (see `network`) and the PID of a decoy that was deployed, or 0.
-        ("decoy", np.uint8, N_HOSTS),
-        ("decoy_pid", np.uint16, N_HOSTS),
-        # Shells: process events with a PID. Process events without one are a green's false alert.
-        ("n_shells", np.uint8, N_HOSTS),
-        ("shell_pid", np.uint16, (N_HOSTS, MOST)),
-        ("false_alerts", np.uint8, N_HOSTS),
-        # Hosts from which red acted, each once, and how; the first n_sources count. All hosts of
-        # which the agent does not know the name are one STRANGER.
-        ("n_sources", np.uint8, N_HOSTS),
-        ("source", np.uint8, (N_HOSTS, MOST)),
-        ("seen", np.uint8, (N_HOSTS, MOST)),
-        # Connection events that greens cause: blocked ones and others.
-        ("green_connections", np.uint16, N_HOSTS),
-    ],
-    align=True,
-)
 
 
 @compiled

@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from workflow_rl.cage.network_batch import NetworkBatch
 from workflow_rl.cage4 import scenario4
+from workflow_rl.cage4.agent.raw_record import MOST, RAW
 from workflow_rl.cage4.compiled.episode import reset_env, step_env
 from workflow_rl.cage4.compiled.generator import seed_words
 from workflow_rl.cage4.compiled.jit import announce_compiling, entry_point
 from workflow_rl.cage4.compiled.network import N_BLUE
 from workflow_rl.cage4.compiled.observe import observe, write_masks
-from workflow_rl.cage4.compiled.raw_arrays import MOST, RAW, write_raw
+from workflow_rl.cage4.compiled.raw_arrays import write_raw
 from workflow_rl.cage4.compiled.raw_observations import raw_observations
 from workflow_rl.cage4.compiled.state import NO_ERROR, error_of, room_for, state_for
 from workflow_rl.cage4.compiled.true_state import true_state
@@ -211,12 +212,21 @@ class BatchedSimulator(NetworkBatch):
             raise SimulationError(f"env {failed}: {error_of(self.states[failed])}")
         self._write_raw(chosen)
 
+    def raw_arrays(self) -> NDArray[Any]:
+        """Return what `raw` is with shows_raw, as an array of the caller's own."""
+        raw = np.zeros(len(self.states), RAW)
+        self._show(np.ones(len(raw), np.bool_), raw)
+        return raw
+
     def _write_raw(self, chosen: NDArray[np.bool_]) -> None:
         if len(self.raw):
-            failed = show_envs(self.states, chosen, self.raw)
-            if failed >= 0:
-                what = f"more than {MOST} sources or shells seen on a host in one step"
-                raise SimulationError(f"env {failed}: {what}")
+            self._show(chosen, self.raw)
+
+    def _show(self, chosen: NDArray[np.bool_], raw: NDArray[Any]) -> None:
+        failed = show_envs(self.states, chosen, raw)
+        if failed >= 0:
+            what = f"more than {MOST} sources or shells seen on a host in one step"
+            raise SimulationError(f"env {failed}: {what}")
 
 
 def observations_of(row: NDArray[np.int8]) -> tuple[NDArray[np.int64], ...]:
@@ -282,6 +292,9 @@ class CompiledSimulator:
         vectors = observations_of(self._envs.obs[0])
         received = np.array([vector[-scenario4.N_MESSAGE_BITS :] for vector in vectors])
         return raw_observations(self.state, received.reshape(N_BLUE, -1, scenario4.MESSAGE_BITS))
+
+    def raw_arrays(self) -> NDArray[Any]:
+        return self._envs.raw_arrays()
 
     def true_state(self) -> list[Any]:
         return true_state(self.state)

@@ -2,45 +2,15 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage4.agent.raw_record import plain_observation
 from workflow_rl.cage4.cyborg.episode import Episode
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
 from workflow_rl.cage4.scenario4 import AGENTS
-
-
-def plain_observation(value: Any) -> Any:
-    """Return a dictionary that CybORG hands to a blue agent with plain values in CybORG's order.
-
-    Addresses and networks are str, enumerations their names, an action the words of
-    `scenario4.BlueAction`, arrays and tuples lists, and numbers int, float or bool. A policy that
-    reads this form plays on the official wrapper too: there, apply this function to what
-    `observation_change(agent, observation)` gets.
-    """
-    if isinstance(value, dict):
-        return {key: plain_observation(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_observation(part) for part in value]
-    if isinstance(value, Enum):
-        return value.value if isinstance(value, str) else value.name
-    if isinstance(value, IPv4Address | IPv4Network):
-        return str(value)
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if value is None or isinstance(value, str | int | float):
-        return value
-    parts = vars(value)
-    words = [type(value).__name__]
-    if "hostname" in parts:
-        words.append(parts["hostname"])
-    if "to_subnet" in parts:
-        words.append(f"{parts['to_subnet']} <- {parts['from_subnet']}")
-    return " ".join(words)
 
 
 def stock_observations(controller: Any) -> tuple[dict[str, Any], ...]:

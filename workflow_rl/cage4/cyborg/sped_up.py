@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage4.agent.raw_record import RawReader
 from workflow_rl.cage4.cyborg.draws import Draws
 from workflow_rl.cage4.cyborg.episode import Episode
 from workflow_rl.cage4.cyborg.raw_observations import sped_up_observations
@@ -30,6 +31,7 @@ class SpedUpSimulator:
         self._cyborg = sped_up_cyborg()
         self._scenario_generator = self._cyborg.scenario_generator(red_agent, max_steps)
         self._draws: Draws | None = None
+        self._reader = RawReader()
 
     def start_stream(self, seed: int) -> None:
         self._draws = Draws(seed)
@@ -46,6 +48,7 @@ class SpedUpSimulator:
         self._episode = Episode(self._cyborg, self._scenario_generator, self._draws)
         self._vectors = Vectors(self._cyborg, self._episode.state)
         self._messages = _SILENCE
+        self._reader.begin(self.raw_observations())
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
         if messages is None:
@@ -78,6 +81,9 @@ class SpedUpSimulator:
 
     def raw_observations(self) -> tuple[dict[str, Any], ...]:
         return sped_up_observations(self._cyborg, self._episode, self._messages)
+
+    def raw_arrays(self) -> NDArray[Any]:
+        return self._reader.read(self.raw_observations())
 
     def true_state(self) -> list[Any]:
         return cyborg_state(self._episode.as_controller())

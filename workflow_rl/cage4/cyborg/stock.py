@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage4.agent.raw_record import RawReader
 from workflow_rl.cage4.cyborg.private_cyborg import published_cyborg
 from workflow_rl.cage4.cyborg.raw_observations import stock_observations
 from workflow_rl.cage4.cyborg.true_state import cyborg_state, generator_state
@@ -23,6 +24,7 @@ class StockSimulator:
         self.max_steps = max_steps
         self._cyborg = published_cyborg()
         self._env: Any = None
+        self._reader = RawReader()
 
     def start_stream(self, seed: int) -> None:
         self._make_env(seed)
@@ -38,6 +40,7 @@ class StockSimulator:
             self._make_env(None)
         observations, infos = self._env.reset(seed=seed)
         self._masks = tuple(np.array(infos[agent]["action_mask"], np.bool_) for agent in AGENTS)
+        self._reader.begin(self.raw_observations())
         return tuple(observations[agent] for agent in AGENTS)
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
@@ -73,6 +76,9 @@ class StockSimulator:
 
     def raw_observations(self) -> tuple[dict[str, Any], ...]:
         return stock_observations(self._controller)
+
+    def raw_arrays(self) -> NDArray[Any]:
+        return self._reader.read(self.raw_observations())
 
     def true_state(self) -> list[Any]:
         return cyborg_state(self._controller)

@@ -36,13 +36,14 @@ class Cage4Arguments(Settings):
     observation: Annotated[str, OneOf(OBSERVATIONS)] = Field(
         Cage4.observation,
         description="What the policies see. flat: the challenge's own vectors of the last step. "
-        "belief: events of the last step, and what blue concludes from all steps before.",
+        "belief: what blue knows of each host from the raw observations of all steps, with "
+        "Analyse's files and the sources of attacks.",
     )
     actions: Annotated[str, OneOf(ACTION_SETS)] = Field(
         Cage4.actions,
         description="What the policies choose from. all: every action on a host that exists. "
-        "repair: Sleep, Remove and Restore alone. suspects: of these, those on hosts that the "
-        "belief suspects.",
+        "repair: Sleep, Remove and Restore alone. suspects: Remove and Restore on hosts that the "
+        "belief suspects; who does neither analyses the host whose Analyse is worth most.",
     )
 
     own_rewards: bool = Field(

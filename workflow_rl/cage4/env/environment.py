@@ -122,18 +122,20 @@ class Cage4:
 
     def make_envs(self, n_envs: int) -> EnvBatch:
         """Return `n_envs` envs as the policies of the team see them."""
+        rows = self.rows(n_envs)
         networks: Networks
         # A worker imports one simulator alone. One call steps all compiled envs.
         if self.steps_together:
-            networks = CompiledNetworks(n_envs, self.red_agent, self.max_steps)
+            networks = CompiledNetworks(n_envs, self.red_agent, self.max_steps, rows.reads_raw)
         else:
             made = (self.simulator, self.red_agent, self.max_steps)
-            networks = SerialNetworks([make_simulator(*made) for _ in range(n_envs)])
-        return TeamEnvs(networks, self.rows(n_envs))
+            simulators = [make_simulator(*made) for _ in range(n_envs)]
+            networks = SerialNetworks(simulators, rows.reads_raw)
+        return TeamEnvs(networks, rows)
 
     def rows(self, n_envs: int) -> ViewRows:
         """Return what makes rows of what `n_envs` envs give."""
-        shown = self.observation, self.actions, self.max_steps, self.own_rewards, self.messages
+        shown = self.observation, self.actions, self.own_rewards, self.messages
         return ViewRows(n_envs, *shown)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
-from workflow_rl.cage4.agent.views import SLEEP, Bits, Joint
+from workflow_rl.cage4.agent.belief import Bits, Joint
+from workflow_rl.cage4.agent.rules import RuleTeam
+from workflow_rl.cage4.agent.scripted import Look, ScriptedTeam, make_scripted_team
+from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, TeamEnvs
 from workflow_rl.cage4.scenario4 import N_ACTIONS, OBS_SIZES
@@ -23,7 +25,7 @@ class TaughtTeamEnvs(TeamEnvs):
     each row. teacher: the team's name. Where an action is impossible, the choice is to sleep."""
 
     def __init__(self, environment: Cage4, teacher: str, n_envs: int) -> None:
-        networks = CompiledNetworks(n_envs, environment.red_agent, environment.max_steps)
+        networks = CompiledNetworks(n_envs, environment.red_agent, environment.max_steps, True)
         super().__init__(networks, environment.rows(n_envs))
         self._name = teacher
         self._teams: dict[int, ScriptedTeam] = {}
@@ -47,16 +49,26 @@ class TaughtTeamEnvs(TeamEnvs):
         return transitions._replace(obs=self._with_advice(transitions.obs, envs))
 
     def _with_advice(self, rows: Obs, envs: Sequence[int]) -> Obs:
-        obs = self._networks.obs[envs].astype(np.int64)
-        wanted = np.array(
-            [
-                self._teams[env].act(np.split(seen, _OBS_ENDS))[0]
-                for env, seen in zip(envs, obs, strict=True)
-            ]
-        )
+        wanted = self._wanted(envs)
         choices = np.where(self._possible(rows, wanted), wanted, SLEEP) * self._n_words
         dtype = np.result_type(rows.dtype, np.min_scalar_type(self._n_masks))
         return np.concatenate([rows, choices], axis=1, dtype=dtype, casting="unsafe")
+
+    def _wanted(self, envs: Sequence[int]) -> Joint:
+        team, belief = self._teams[envs[0]], self._rows.belief
+        if isinstance(team, RuleTeam) and belief is not None:
+            # A team with a belief of its own would believe that it did what it only advised.
+            return team.advise(belief, list(envs))
+        obs = self._networks.obs[envs].astype(np.int64)
+        return np.array(
+            [
+                self._teams[env].act(np.split(seen, _OBS_ENDS), self._look(env))[0]
+                for env, seen in zip(envs, obs, strict=True)
+            ]
+        )
+
+    def _look(self, env: int) -> Look:
+        return lambda: self._networks.raw[env : env + 1]
 
     def _possible(self, rows: Obs, wanted: Joint) -> Bits:
         masks = rows[:, -self._n_masks :] > 0

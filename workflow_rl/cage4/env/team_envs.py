@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage.network_batch import mask_of
-from workflow_rl.cage4.agent.views import SLEEP, Bits, Joint, Shown, ViewRows, on_hosts
+from workflow_rl.cage4.agent.belief import Bits, Joint
+from workflow_rl.cage4.agent.raw_record import RAW
+from workflow_rl.cage4.agent.views import SLEEP, Shown, ViewRows, on_hosts
 from workflow_rl.cage4.interface import SimulationError, Simulator
 from workflow_rl.cage4.scenario4 import AGENTS, N_MASKS, N_OBS
 from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers
@@ -22,13 +24,15 @@ Floats = NDArray[np.float32]
 class Networks(Protocol):
     """N simulated networks, numbered from 0, in the form of `compiled.simulator.BatchedSimulator`.
 
-    obs: int8 [N, 578]. masks: bool [N, 570]. rewards: int64 [N, 2]. dones: bool [N].
+    obs: int8 [N, 578]. masks: bool [N, 570]. rewards: int64 [N, 2]. dones: bool [N]. raw:
+    `raw_record.RAW` [N], or [0] if nobody reads it.
     """
 
     obs: Shown
     masks: Bits
     rewards: NDArray[np.int64]
     dones: Bits
+    raw: NDArray[Any]
 
     def reset(self, seeds: Sequence[int | None], chosen: Bits) -> Any:
         """Begin episodes in the chosen ones, bool [N]. seeds: [N]."""
@@ -57,10 +61,11 @@ class Networks(Protocol):
 class CompiledNetworks:
     """Networks of the compiled simulator, which one call steps."""
 
-    def __init__(self, n_envs: int, red_agent: str, max_steps: int) -> None:
+    def __init__(self, n_envs: int, red_agent: str, max_steps: int, shows_raw: bool) -> None:
         from workflow_rl.cage4.compiled.simulator import BatchedSimulator
 
-        simulator = BatchedSimulator(n_envs, max_steps, red_agent)
+        simulator = BatchedSimulator(n_envs, max_steps, red_agent, shows_raw)
+        self.raw = simulator.raw
         self.obs, self.masks = simulator.obs, simulator.masks
         self.rewards, self.dones = simulator.rewards, simulator.dones
         self.reset, self.step = simulator.reset, simulator.step
@@ -84,8 +89,9 @@ class CompiledNetworks:
 class SerialNetworks:
     """Simulators that are stepped one after another."""
 
-    def __init__(self, simulators: Sequence[Simulator]) -> None:
+    def __init__(self, simulators: Sequence[Simulator], shows_raw: bool) -> None:
         n = len(simulators)
+        self.raw = np.zeros(n * shows_raw, RAW)
         self._simulators = simulators
         self._failed: list[int] = []
         self.obs = np.zeros((n, N_OBS), np.int8)
@@ -100,6 +106,7 @@ class SerialNetworks:
             self.obs[env] = np.concatenate(simulator.reset(seeds[env]))
             self.masks[env] = np.concatenate(simulator.masks)
             self.busy_steps[env] = 0
+            self._show(env)
 
     def step(self, actions: Joint, messages: Bits | None, chosen: Bits) -> None:
         for env in np.flatnonzero(chosen).tolist():
@@ -111,6 +118,11 @@ class SerialNetworks:
             self.rewards[env] = result.machine_reward, result.action_cost
             self.dones[env] = result.done
             self.busy_steps[env] = simulator.busy_steps
+            self._show(env)
+
+    def _show(self, env: int) -> None:
+        if len(self.raw):
+            self.raw[env] = self._simulators[env].raw_arrays()[0]
 
     def look(self, played: Joint, seen: Floats, rewards: Floats) -> None:
         raise NotImplementedError("own rewards are read from the compiled simulator's state")
@@ -134,9 +146,8 @@ class TeamEnvs:
         self._specs.update(zip(envs, specs, strict=True))
         seeds.update({env: spec.env_seed for env, spec in zip(envs, specs, strict=True)})
         networks.reset(list(seeds.values()), mask_of(envs, self.n_envs))
-        return self._rows.begin(
-            envs, networks.obs[envs], networks.masks[envs], networks.busy_steps[envs]
-        )
+        shown = networks.obs[envs], networks.masks[envs], self._raw(envs)
+        return self._rows.begin(envs, *shown, networks.busy_steps[envs])
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         """Step each of M envs once. actions: [M, 5], see `ViewRows.play`."""
@@ -151,9 +162,14 @@ class TeamEnvs:
         if self._rows.own.size:
             networks.look(played, self._rows.seen, self._rows.own)
         ended = networks.dones[envs]
-        rows = self._rows.after(envs, taken, networks.obs[envs], networks.busy_steps[envs], ended)
+        shown = networks.obs[envs], self._raw(envs), networks.busy_steps[envs]
+        rows = self._rows.after(envs, taken, *shown, ended)
         reward = networks.rewards[envs].sum(axis=1).astype(np.float64)
         return StepAnswers(rows, reward, np.zeros(len(envs), np.bool_), ended)
+
+    def _raw(self, envs: Sequence[int]) -> NDArray[Any]:
+        raw = self._networks.raw
+        return raw[envs] if len(raw) else raw
 
     def close(self) -> None:
         """Do nothing: there is nothing to free."""

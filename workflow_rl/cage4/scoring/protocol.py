@@ -87,7 +87,7 @@ def evaluated_episodes(
         played = EvaluatedEpisode([], [], [])
         effects = _Effects(simulator)
         while True:
-            actions, messages = team.act(observations)
+            actions, messages = team.act(observations, simulator.raw_arrays)
             effects.begin(actions)
             result: StepResult = simulator.step(actions, messages)
             observations = result.observations

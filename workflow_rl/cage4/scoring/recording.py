@@ -148,7 +148,7 @@ def _record(simulator: CompiledSimulator, team: ScriptedTeam, number: int) -> Re
     beginning = tuple(hosts.changes(simulator.state))
     steps, total = list[Step](), 0
     while True:
-        actions, messages = team.act(observations)
+        actions, messages = team.act(observations, simulator.raw_arrays)
         result = simulator.step(actions, messages)
         observations = result.observations
         if result.done:

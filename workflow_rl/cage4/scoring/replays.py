@@ -10,7 +10,6 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from workflow_rl.agents.settings import OneOf, Settings
-from workflow_rl.cage4.agent.champion import made_at
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS
@@ -34,12 +33,11 @@ class ReplaySettings(Settings):
 
 
 class ShownTeam(NamedTuple):
-    """A team to watch. choice: greedy, sampled or scripted. made: returns the team, which plays
-    episodes of so many steps."""
+    """A team to watch. choice: greedy, sampled or scripted. made: returns the team."""
 
     name: str
     choice: str
-    made: Callable[[int], ScriptedTeam]
+    made: Callable[[], ScriptedTeam]
 
 
 class Cage4Replays:
@@ -50,11 +48,7 @@ class Cage4Replays:
     def load(self, agent: Path, which: str | None, greedy: bool) -> ShownTeam:
         """Return the team."""
         if not agent.exists() and str(agent) in TEAMS:
-            return ShownTeam(str(agent), "scripted", lambda _: make_scripted_team(str(agent)))
-        champion = made_at(agent)
-        if champion is not None:
-            name = str(champion)
-            return ShownTeam(shown_name(agent), "greedy", lambda _: make_scripted_team(name))
+            return ShownTeam(str(agent), "scripted", lambda: make_scripted_team(str(agent)))
         from workflow_rl.runs.checkpoint import CheckpointError
         from workflow_rl.runs.saved_agent import load_saved
 
@@ -62,7 +56,7 @@ class Cage4Replays:
         if not isinstance(environment, Cage4):
             raise CheckpointError(f"{agent} was trained on {environment.env_id}, not on CAGE-4")
         made = partial(policy_team, policy, environment)
-        made(MAX_STEPS)  # This refuses a team of another shape.
+        made()  # This refuses a team of another shape.
         return ShownTeam(shown_name(agent), "greedy" if greedy else "sampled", made)
 
     def replay(
@@ -74,7 +68,7 @@ class Cage4Replays:
 
         assert isinstance(settings, ReplaySettings)
         red_agent, max_steps = settings.red_agent, settings.max_steps
-        teams = [agent.made(max_steps) for agent in agents]
+        teams = [agent.made() for agent in agents]
         recordings = record_episodes(teams, red_agent, max_steps, seed, episode)
         lines = [
             f"{agent.name} ({agent.choice} actions) against {red_agent}, {len(recording.steps)} "

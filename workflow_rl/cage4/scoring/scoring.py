@@ -15,7 +15,7 @@ from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage.scoring import ResultSettings
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
-from workflow_rl.cage4.agent.scripted import ScriptedTeam, TeamNames, make_scripted_team
+from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.env.arguments import MOST_STEPS
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.interface import SIMULATORS
@@ -31,7 +31,7 @@ Steps = Annotated[int, Field(ge=LEAST_EVALUATED, le=MOST_STEPS)]
 class ProtocolSettings(ResultSettings):
     """What can be chosen of an evaluation on CAGE-4. Making one raises ConfigError."""
 
-    agent: Annotated[str, OneOf(TeamNames())] | None = Field(
+    agent: Annotated[str, OneOf(TEAMS)] | None = Field(
         default=None, description="Score this scripted team instead of RUN_OR_CHECKPOINT."
     )
     red_agent: tuple[Annotated[str, OneOf(RED_AGENTS)], ...] = Field(
@@ -156,7 +156,7 @@ class Cage4Scoring:
             assert settings.agent is not None
             team: ScriptedTeam = make_scripted_team(settings.agent)
         else:
-            team = policy_team(actor, environment, steps)
+            team = policy_team(actor, environment)
         author = Author(settings.author, settings.team, name if environment is None else "PPO")
         scores = play_protocol(
             team,
@@ -172,8 +172,8 @@ class Cage4Scoring:
         return Cage4Scores(settings.agent or Path(name).parent.name or name, scores)
 
 
-def policy_team(actor: Actor | None, environment: Environment, steps: int) -> PolicyTeam:
-    """Return a trained team that plays episodes of so many steps.
+def policy_team(actor: Actor | None, environment: Environment) -> PolicyTeam:
+    """Return a trained team.
 
     Raises InvalidEnvironmentError if it is no team for CAGE-4.
     """
@@ -181,4 +181,4 @@ def policy_team(actor: Actor | None, environment: Environment, steps: int) -> Po
     if not isinstance(actor, TeamPolicy) or actor.parameters.layout != layout:
         raise InvalidEnvironmentError("env", "the agent is no team for CAGE-4")
     args = environment.args
-    return PolicyTeam(actor, args["observation"], args["actions"], steps, args["messages"])
+    return PolicyTeam(actor, args["observation"], args["actions"], args["messages"])

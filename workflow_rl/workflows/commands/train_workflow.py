@@ -55,7 +55,7 @@ def train_workflow(**options: Any) -> None:
 
     Example: train-workflow --run-dir runs/workflow
     """
-    from workflow_rl.cage2.agent.champion import train_recipe
+    from workflow_rl.cage.recipe import train_recipe
     from workflow_rl.runs.config import ConfigError, TrainConfig
     from workflow_rl.runs.folder import RunDirError
 

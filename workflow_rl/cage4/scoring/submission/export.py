@@ -7,14 +7,7 @@ from pathlib import Path
 
 from workflow_rl.agents.policies.team_file import save_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
-from workflow_rl.cage4.agent.champion import (
-    AGENT_FILE,
-    WEIGHTS,
-    TeamWeights,
-    load_weights,
-    made_at,
-    save_weights,
-)
+from workflow_rl.cage4.agent.released_team import CHAMPION as CHAMPION_FILE
 from workflow_rl.cage4.cyborg.checkout import COMMIT
 from workflow_rl.cage4.scenario4 import MAX_STEPS
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
@@ -28,23 +21,22 @@ ACTING = (
     "workflow_rl.agents.team",
     "workflow_rl.agents.trajectory",
     "workflow_rl.cage4.agent.belief",
-    "workflow_rl.cage4.agent.champion",
-    "workflow_rl.cage4.agent.memory",
-    "workflow_rl.cage4.agent.champion_network",
     "workflow_rl.cage4.agent.messages",
     "workflow_rl.cage4.agent.policy_team",
+    "workflow_rl.cage4.agent.raw_record",
     "workflow_rl.cage4.agent.rules",
     "workflow_rl.cage4.agent.views",
     "workflow_rl.cage4.scenario4",
 )
 """Modules that are copied into the folder."""
 RULES, CHAMPION = "rules", "champion"
-"""The teams that can be handed in besides trained ones, and the champion of a file."""
+"""The teams that can be handed in besides trained ones."""
+TEAM_FILE = "team.npz"
 _FILES = Path(__file__).parent / "files"
 
 
 def write_submission(exported: Exported, environment: Environment, folder: Path) -> None:
-    """Fill the folder. exported: a team's parameters, RULES, CHAMPION or a champion's file.
+    """Fill the folder. exported: a team's parameters, RULES or CHAMPION.
 
     Raises InvalidEnvironmentError for a team that the challenge cannot play.
     """
@@ -55,17 +47,16 @@ def write_submission(exported: Exported, environment: Environment, folder: Path)
             raise InvalidEnvironmentError(
                 "max_steps", f"the challenge's episodes have {MAX_STEPS} steps"
             )
-    weights = _weights_of(exported)
+    elif exported not in (RULES, CHAMPION):
+        raise InvalidEnvironmentError("env", f"{exported} is neither {RULES} nor {CHAMPION}")
     write_acting(ACTING, folder)
-    team = "rules"
-    if weights is not None:
-        team = "champion"
-        save_weights(folder / AGENT_FILE, weights)
     if isinstance(exported, TeamParameters):
-        team = "policies"
         about = {"env": environment.env_id, "env_args": dict(environment.args)}
-        save_team(folder / "team.npz", exported, about)
-    shutil.copy(_FILES / f"{team}.py", folder / "acting_make_team.py")
+        save_team(folder / TEAM_FILE, exported, about)
+    elif exported == CHAMPION:
+        shutil.copy(CHAMPION_FILE, folder / TEAM_FILE)
+    made_of = "rules" if exported == RULES else "policies"
+    shutil.copy(_FILES / f"{made_of}.py", folder / "acting_make_team.py")
     list_files(folder)
     shutil.copy(_FILES / "submission.py", folder / "submission.py")
     (folder / "metadata").touch()
@@ -73,12 +64,3 @@ def write_submission(exported: Exported, environment: Environment, folder: Path)
         "# The team needs NumPy alone, beside CybORG 4 of\n"
         f"# https://github.com/cage-challenge/cage-challenge-4 at commit {COMMIT}.\nnumpy\n"
     )
-
-
-def _weights_of(exported: Exported) -> TeamWeights | None:
-    if isinstance(exported, TeamParameters) or exported == RULES:
-        return None
-    file = WEIGHTS if exported == CHAMPION else made_at(Path(str(exported)))
-    if file is None:
-        raise InvalidEnvironmentError("env", f"{exported} is neither {RULES} nor {CHAMPION}")
-    return load_weights(file)

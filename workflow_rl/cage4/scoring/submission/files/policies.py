@@ -10,5 +10,5 @@ TEAM_FILE = "team.npz"
 def make_team() -> PolicyTeam:
     team, about = load_policy_or_team(TEAM_FILE, read_handed_in(TEAM_FILE))
     args = about["env_args"]
-    made_with = (args[name] for name in ("observation", "actions", "max_steps", "messages"))
-    return PolicyTeam(team.actor(), *made_with)
+    made_with = (args[name] for name in ("observation", "actions", "messages"))
+    return PolicyTeam(team.actor(greedy=about.get("greedy", False)), *made_with)

@@ -25,6 +25,7 @@ from acting_handed_in import require_whole  # noqa: E402
 require_whole()
 
 from acting_make_team import make_team  # noqa: E402
+from acting_raw_record import RawReader, plain_observation  # noqa: E402
 from acting_scenario4 import AGENTS  # noqa: E402
 from CybORG.Agents import BaseAgent  # noqa: E402
 from CybORG.Agents.Wrappers import BlueEnterpriseWrapper  # noqa: E402
@@ -35,6 +36,7 @@ class Wrapper(BlueEnterpriseWrapper):  # type: ignore[misc]
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
+        self._reader, self._raw = RawReader(), dict[str, Any]()
         self._team = make_team()
         self._episode = 0
         self._decided: dict[str, int] = {}
@@ -52,17 +54,24 @@ class Wrapper(BlueEnterpriseWrapper):  # type: ignore[misc]
             [np.asarray(infos[name]["action_mask"], np.bool_) for name in AGENTS], self._episode
         )
         self._episode += 1
-        self._decide(observations)
+        shown = self._reader.begin([self._raw[name] for name in AGENTS])
+        self._decide(observations, shown)
         return observations, infos
+
+    def observation_change(self, agent: str, observation: Any) -> Any:
+        """Note the raw observation, which CybORG's wrapper turns into a vector."""
+        self._raw[agent] = plain_observation(observation)
+        return super().observation_change(agent, observation)
 
     def step(self, actions: Any, messages: Any = None) -> Any:
         answer = super().step(actions, messages=messages or self._messages)
         if self.agents:
-            self._decide(answer[0])
+            shown = self._reader.read([self._raw[name] for name in AGENTS])
+            self._decide(answer[0], shown)
         return answer
 
-    def _decide(self, observations: Any) -> None:
-        chosen, messages = self._team.act([observations[name] for name in AGENTS])
+    def _decide(self, observations: Any, shown: Any) -> None:
+        chosen, messages = self._team.act([observations[name] for name in AGENTS], lambda: shown)
         self._decided.update(zip(AGENTS, chosen, strict=True))
         self._messages = {} if messages is None else dict(zip(AGENTS, messages, strict=True))
 

@@ -1,0 +1,182 @@
+"""What the agents' raw observations tell of hosts, as arrays that a policy reads.
+
+A record `RAW` holds one step of one network. It tells no more than the dictionaries of
+`interface.Simulator.raw_observations` do, for the hosts in the blue agents' zones.
+
+Hosts are numbered as CybORG lists them: 17 places a zone (a router, 10 users, 6 servers), then the
+host of the internet. This module needs NumPy alone, because submissions contain a copy.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage4 import scenario4
+
+PLACES = 1 + scenario4.HOSTS_OF_A_ZONE
+N_HOSTS = (len(scenario4.ZONES) - 1) * PLACES + 1
+MOST = 6
+"""Sources and shells that a step can show on one host: each of six red agents acts once."""
+TRUE, UNKNOWN, FALSE, IN_PROGRESS = 1, 2, 3, 4
+"""What became of an agent's action."""
+ANALYSED, CMD, ESCALATE = 4, 1, 2
+"""Bits of `files`."""
+SCANNED, APPROACHED, PASSED, TAKEN, DECEIVED = 1, 2, 4, 8, 16
+"""Bits of `seen`: the source scanned the host, which an exploit of a decoy does as well; an SSH
+connection to the host was seen on its way; one to another host passed here; an SSH exploit took the
+host; a decoy made an exploit fail."""
+STRANGER = 255
+"""A host of which the agent does not know the name."""
+SSH_PORT, FIRST_PORT = 22, 49152
+DECOYS = {"apache2": 5, "tomcat": 6, "haraka": 7, "vsftpd": 8}
+"""Kinds of processes that DeployDecoy starts."""
+
+RAW = np.dtype(
+    [
+        # By agent: TRUE, UNKNOWN, FALSE or IN_PROGRESS.
+        ("success", np.uint8, len(scenario4.AGENTS)),
+        # ANALYSED and the kinds of files that were there, 0 on hosts that were not analysed.
+        ("files", np.uint8, N_HOSTS),
+        # The kind of process and the PID of a decoy that was deployed, or 0.
+        ("decoy", np.uint8, N_HOSTS),
+        ("decoy_pid", np.uint16, N_HOSTS),
+        # Shells: process events with a PID. Process events without one are a green's false alert.
+        ("n_shells", np.uint8, N_HOSTS),
+        ("shell_pid", np.uint16, (N_HOSTS, MOST)),
+        ("false_alerts", np.uint8, N_HOSTS),
+        # Hosts from which red acted, each once, and how; the first n_sources count.
+        ("n_sources", np.uint8, N_HOSTS),
+        ("source", np.uint8, (N_HOSTS, MOST)),
+        ("seen", np.uint8, (N_HOSTS, MOST)),
+        # Connection events that greens cause: blocked ones and others.
+        ("green_connections", np.uint16, N_HOSTS),
+    ],
+    align=True,
+)
+
+
+def _names(zone: str) -> list[str]:
+    hosts = scenario4.zone_hosts(zone)
+    servers, users = hosts[: scenario4.N_SERVERS], hosts[scenario4.N_SERVERS :]
+    return [f"{zone}_router", *users, *servers]
+
+
+NUMBER_OF = {
+    name: number
+    for number, name in enumerate(name for zone in scenario4.ZONES[:-1] for name in _names(zone))
+}
+"""By name: the numbers of all hosts but that of the internet."""
+NUMBERS = np.array(
+    [
+        [NUMBER_OF[name] for name in scenario4.zone_hosts(scenario4.AGENT_ZONES[agent][i])]
+        for agent, i in scenario4.OWN_ZONES
+    ]
+)
+"""The numbers of the hosts `[7, 16]` of own zones."""
+
+
+def plain_observation(value: Any) -> Any:
+    """Return a dictionary that CybORG hands to a blue agent with plain values in CybORG's order.
+
+    Addresses and networks are str, enumerations their names, an action the words of
+    `scenario4.BlueAction`, arrays and tuples lists, and numbers int, float or bool. A policy that
+    reads this form plays on the official wrapper too: there, apply this function to what
+    `observation_change(agent, observation)` gets.
+    """
+    if isinstance(value, dict):
+        return {key: plain_observation(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_observation(part) for part in value]
+    if isinstance(value, Enum):
+        return value.value if isinstance(value, str) else value.name
+    if isinstance(value, IPv4Address | IPv4Network):
+        return str(value)
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if value is None or isinstance(value, str | int | float):
+        return value
+    parts = vars(value)
+    words = [type(value).__name__]
+    if "hostname" in parts:
+        words.append(parts["hostname"])
+    if "to_subnet" in parts:
+        words.append(f"{parts['to_subnet']} <- {parts['from_subnet']}")
+    return " ".join(words)
+
+
+class RawReader:
+    """Turns the five dictionaries of each step of an episode into a record."""
+
+    def begin(self, dictionaries: Sequence[Mapping[str, Any]]) -> NDArray[Any]:
+        """Read what a reset shows, which names the hosts of own zones. Return RAW `[1]`."""
+        self._hosts = [
+            {
+                interface["ip_address"]: NUMBER_OF[name]
+                for name in NUMBER_OF.keys() & told.keys()
+                for interface in told[name].get("Interface", ())
+            }
+            for told in dictionaries
+        ]
+        return self.read(dictionaries)
+
+    def read(self, dictionaries: Sequence[Mapping[str, Any]]) -> NDArray[Any]:
+        """Return the record RAW `[1]` of a step.
+
+        Raises ValueError if a host shows more shells or sources than a record has room for.
+        """
+        records = np.zeros(1, RAW)
+        record = records[0]
+        for agent, told in enumerate(dictionaries):
+            success = {"TRUE": TRUE, "FALSE": FALSE, "IN_PROGRESS": IN_PROGRESS}
+            record["success"][agent] = success.get(told["success"], UNKNOWN)
+            kind, _, target = told.get("action", "").partition(" ")
+            if kind == "Analyse":
+                record["files"][NUMBER_OF[target]] = ANALYSED
+            for name in NUMBER_OF.keys() & told.keys():
+                _read_host(record, NUMBER_OF[name], told[name], self._hosts[agent])
+        return records
+
+
+def _read_host(record: Any, host: int, told: Mapping[str, Any], hosts: Mapping[str, int]) -> None:
+    """Write what an agent is told of a host. hosts: by address, those whose names it knows."""
+    for file in told.get("Files", ()):
+        record["files"][host] |= {"cmd.sh": CMD, "escalate.sh": ESCALATE}[file["File Name"]]
+    events: Counter[tuple[Any, ...]] = Counter()
+    shells = []
+    for process in told.get("Processes", ()):
+        if "service_name" in process:
+            record["decoy_pid"][host] = process["PID"]
+            record["decoy"][host] = DECOYS[process["service_name"]]
+        elif "PID" in process:
+            shells.append(process["PID"])
+        elif "remote_address" not in process["Connections"][0]:
+            record["false_alerts"][host] += 1
+        else:
+            connection = process["Connections"][0]
+            names = ("local_port", "remote_port", "local_address", "remote_address")
+            events[tuple(connection.get(name) for name in names)] += 1
+    sources: dict[int, int] = {}
+    for (local_port, remote_port, local, remote), n in events.items():
+        if local_port is not None:
+            # A password attack is a row of equal events.
+            how = DECEIVED if local_port >= FIRST_PORT else TAKEN if n > 1 else SCANNED
+        elif remote_port == SSH_PORT:
+            how = APPROACHED if hosts.get(local) == host else PASSED
+        else:
+            record["green_connections"][host] += n
+            continue
+        source = hosts.get(remote, STRANGER)
+        sources[source] = sources.get(source, 0) | how
+    if max(len(shells), len(sources)) > MOST:
+        raise ValueError(f"more than {MOST} shells or sources are seen on a host in one step")
+    record["n_shells"][host], record["n_sources"][host] = len(shells), len(sources)
+    record["shell_pid"][host, : len(shells)] = shells
+    record["source"][host, : len(sources)] = list(sources)
+    record["seen"][host, : len(sources)] = list(sources.values())

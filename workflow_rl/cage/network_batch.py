@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -33,6 +34,9 @@ class NetworkBatch:
         rows = self.states.view(np.uint8).reshape(len(self.states), -1)
         return rows, *self._shown
 
+    __copy__ = copy.deepcopy
+    """Two objects that shared their networks would step each other's."""
+
     def save(self) -> Snapshot:
         """Return a snapshot of all that the next steps follow from."""
         return tuple(array.copy() for array in self._kept)
@@ -47,7 +51,20 @@ class NetworkBatch:
     def _mask(self, chosen: ArrayLike | None) -> NDArray[np.bool_]:
         if chosen is None:
             return self._all
-        return np.array(np.broadcast_to(chosen, len(self.states)), np.bool_)
+        mask = spread("chosen", chosen, (len(self.states),))
+        if mask.dtype != np.bool_:
+            raise ValueError(f"chosen: booleans are needed, not {mask.dtype}")
+        return mask.copy()
+
+
+def spread(name: str, values: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return the values broadcast to a shape. Raises ValueError, which calls them by `name`."""
+    try:
+        return np.broadcast_to(values, shape)
+    except ValueError:
+        raise ValueError(
+            f"{name}: an array of {shape} is needed, not of {np.shape(values)}"
+        ) from None
 
 
 def mask_of(envs: Sequence[int], n_envs: int) -> NDArray[np.bool_]:

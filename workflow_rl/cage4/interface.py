@@ -12,6 +12,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage.checks import checked_whole
+from workflow_rl.cage4.scenario4 import AGENTS, LEAST_STEPS, MESSAGE_BITS, N_ACTIONS
+
 SIMULATORS = ("compiled", "cyborg", "cyborg-stock")
 
 
@@ -41,6 +44,64 @@ class StepResult(NamedTuple):
     machine_reward: int
     action_cost: int
     done: bool
+
+
+def checked_steps(max_steps: Any) -> int:
+    """Return a length of episodes as an int. Raises ValueError, as the functions below do."""
+    number = checked_whole("max_steps", max_steps)
+    if number < LEAST_STEPS:
+        raise ValueError(f"max_steps={number}: choose {LEAST_STEPS} or more")
+    return number
+
+
+def checked_seed(seed: Any) -> int | None:
+    """Return a whole number from 0 up as an int, or None."""
+    number = None if seed is None else checked_whole("seed", seed)
+    if number is not None and number < 0:
+        raise ValueError(f"seed={number}: choose 0 or more")
+    return number
+
+
+def checked_action(name: str, agent: int, action: Any) -> int:
+    """Return an action of agent number `agent` as an int."""
+    index = checked_whole(name, action)
+    if not 0 <= index < N_ACTIONS[agent]:
+        raise ValueError(f"{name}={index}: choose 0 to {N_ACTIONS[agent] - 1}")
+    return index
+
+
+def checked_actions(actions: Sequence[Any]) -> list[int]:
+    """Return the five actions as ints."""
+    if len(actions) != len(AGENTS):
+        raise ValueError(f"actions: {len(AGENTS)} are needed, not {len(actions)}")
+    return [checked_action(f"actions[{i}]", i, action) for i, action in enumerate(actions)]
+
+
+def checked_bits(name: str, bits: Any) -> NDArray[np.bool_]:
+    """Return zeros and ones of any type as booleans, a copy in C order."""
+    array = np.asarray(bits)
+    if array.dtype != np.bool_:
+        wrong = array[(array != 0) & (array != 1)]
+        if wrong.size:
+            raise ValueError(f"{name}: zeros and ones are needed, not {wrong[0]}")
+    return np.array(array, np.bool_, order="C")
+
+
+def checked_messages(messages: Any) -> NDArray[np.bool_]:
+    """Return what the five agents send, `[5, 8]`. None is silence."""
+    shape = len(AGENTS), MESSAGE_BITS
+    if messages is None:
+        return np.zeros(shape, np.bool_)
+    if np.shape(messages) != shape:
+        raise ValueError(f"messages: an array of {shape} is needed, not of {np.shape(messages)}")
+    return checked_bits("messages", messages)
+
+
+class NotCopied:
+    """A simulator of CybORG, whose parts refer to modules and to a generator that is running."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("a network of CybORG cannot be copied: choose simulator='compiled'")
 
 
 class Simulator(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.cage.network_batch import NetworkBatch, Snapshot, mask_of
+from workflow_rl.cage.network_batch import NetworkBatch, Snapshot, mask_of, spread
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.episode import reset_env, step_env, tell
 from workflow_rl.cage2.compiled.generator import M, N, seed
@@ -176,7 +177,7 @@ class BatchedSimulator(NetworkBatch):
             wrong = array.min() if array.min() < 0 else array.max()
             raise ValueError(f"{name}: {wrong} is not from 0 to {stop - 1}")
         # This is a copy, because read-only arrays would make numba compile once more.
-        return np.array(np.broadcast_to(array, len(self.states)), np.int64)
+        return np.array(spread(name, array, (len(self.states),)), np.int64)
 
 
 class CompiledSimulator:
@@ -186,6 +187,8 @@ class CompiledSimulator:
         self._simulator = BatchedSimulator(1, max_steps)
         self._chosen = np.ones(1, np.bool_)
         self._action = np.zeros(1, np.int64)
+
+    __copy__ = copy.deepcopy
 
     @property
     def state(self) -> Any:

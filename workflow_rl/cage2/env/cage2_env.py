@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, SupportsIndex
 
@@ -115,6 +116,8 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self._decoys = np.zeros((1, len(HOSTS)), np.int64)
         self._new_actions: list[int] = []
         self._steps_left = 0
+
+    __copy__ = copy.deepcopy
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

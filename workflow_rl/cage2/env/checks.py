@@ -4,12 +4,12 @@ these envs. The functions raise ValueError, naming the argument, unless they say
 from __future__ import annotations
 
 import dataclasses
-import operator
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workflow_rl.cage.checks import checked_whole
 from workflow_rl.cage2.interface import SEED_LIMIT
 from workflow_rl.cage2.scenario2 import MIXTURES, OBS_SIZE, RED_AGENT_CHOICES
 
@@ -37,16 +37,6 @@ def red_agent_of(choice: str, episode_seed: int) -> str:
     (word,) = np.random.SeedSequence(episode_seed, spawn_key=(1,)).generate_state(1)
     names = MIXTURES[choice]
     return names[int(word) % len(names)]
-
-
-def checked_whole(name: str, value: Any) -> int:
-    """Return a whole number, of a type of Python's or NumPy's, as an int."""
-    try:
-        if isinstance(value, bool | np.bool_) or getattr(value, "dtype", None) == np.bool_:
-            raise TypeError
-        return operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name}={value!r}: a whole number is needed") from None
 
 
 def checked_count(name: str, value: Any) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Protocol, SupportsIndex
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage.checks import checked_whole
 from workflow_rl.cage2.cyborg.red_side import RedSide
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTION_NAMES, SUBNETS
@@ -71,6 +73,8 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         self._steps_left = 0
         self._has_stepped = False
 
+    __copy__ = copy.deepcopy
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
@@ -106,7 +110,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
         blue = SLEEP
         if self.blue is not None:
-            blue = checks.checked_whole(
+            blue = checked_whole(
                 "the action of blue", self.blue.act(self._blue_obs.astype(np.float32))
             )
             if not 0 <= blue < len(ACTION_NAMES):

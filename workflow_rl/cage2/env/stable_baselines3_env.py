@@ -6,6 +6,7 @@ stable-baselines3, which imports torch. The rest of the package does not need it
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -50,6 +51,8 @@ class CompiledVecEnv(VecEnv):
         super().__init__(
             num_envs, self.envs.single_observation_space, self.envs.single_action_space
         )
+
+    __copy__ = copy.deepcopy
 
     def reset(self) -> NDArray[Any]:
         """Start episodes, with the seeds of `seed(number)` and the options of `set_options`, if

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -111,6 +112,8 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
         # The generator from which each env draws its later seeds, and the seed of that generator.
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._generator_seeds: list[int | None] = [None] * num_envs
+
+    __copy__ = copy.deepcopy
 
     def reset(
         self,

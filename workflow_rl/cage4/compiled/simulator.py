@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workflow_rl.cage.network_batch import NetworkBatch
+from workflow_rl.cage.network_batch import NetworkBatch, spread
 from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.raw_record import MOST, RAW
 from workflow_rl.cage4.compiled.episode import reset_env, step_env
@@ -20,7 +21,15 @@ from workflow_rl.cage4.compiled.raw_arrays import write_raw
 from workflow_rl.cage4.compiled.raw_observations import raw_observations
 from workflow_rl.cage4.compiled.state import NO_ERROR, error_of, room_for, state_for
 from workflow_rl.cage4.compiled.true_state import true_state
-from workflow_rl.cage4.interface import SimulationError, StepResult
+from workflow_rl.cage4.interface import (
+    SimulationError,
+    StepResult,
+    checked_actions,
+    checked_bits,
+    checked_messages,
+    checked_seed,
+    checked_steps,
+)
 
 
 @entry_point
@@ -111,9 +120,7 @@ class BatchedSimulator(NetworkBatch):
             raise ValueError(
                 f"red_agent: {red_agent!r} is not one of {', '.join(scenario4.RED_AGENTS)}"
             )
-        if max_steps < scenario4.LEAST_STEPS:
-            raise ValueError(f"max_steps: {max_steps} is not {scenario4.LEAST_STEPS} or more")
-        self.max_steps, self.red_agent = max_steps, red_agent
+        self.max_steps, self.red_agent = checked_steps(max_steps), red_agent
         super().__init__(n_envs, state_for(max_steps))
         what = f"the simulator of CAGE Challenge 4 for up to {room_for(max_steps):,} steps"
         announce_compiling(what, "a minute", (reset_envs, step_envs), self.states.dtype)
@@ -141,14 +148,16 @@ class BatchedSimulator(NetworkBatch):
         chosen: booleans `[N]`.
         """
         chosen = self._mask(chosen)
+        if seeds is not None and len(seeds) != len(chosen):
+            raise ValueError(f"seeds: {len(chosen)} are needed, not {len(seeds)}")
         words = np.zeros((len(chosen), 4), np.uint64)
         is_seeded = np.zeros(len(chosen), np.bool_)
         for env in np.flatnonzero(chosen).tolist():
-            seed = None if seeds is None else seeds[env]
+            seed = None if seeds is None else checked_seed(seeds[env])
             # An increment is never even once there is a stream.
             if seed is not None or self.states["increment_low"][env] == 0:
                 is_seeded[env] = True
-                words[env] = seed_words(None if seed is None else int(seed))
+                words[env] = seed_words(seed)
         reset_envs(
             self.states,
             chosen,
@@ -176,7 +185,7 @@ class BatchedSimulator(NetworkBatch):
         Returns obs, rewards and dones.
 
         Raises:
-            ValueError: an action is out of range.
+            ValueError: an action or a message is out of range, or an array has another shape.
             SimulationError: an env cannot go on: what happens in it does not fit into its state, or
                 CybORG itself would fail. Reset it.
         """
@@ -184,21 +193,20 @@ class BatchedSimulator(NetworkBatch):
         taken = np.asarray(actions)
         if taken.dtype.kind not in "iu":
             raise ValueError(f"actions: integers are needed, not {taken.dtype}")
+        taken = spread("actions", taken, shape)
         is_wrong = (taken < 0) | (taken >= scenario4.N_ACTIONS)
         if is_wrong.any():
-            *_, agent = np.argwhere(np.broadcast_to(is_wrong, shape))[0]
+            *_, agent = np.argwhere(is_wrong)[0]
             raise ValueError(
                 f"actions: agent {agent} has those from 0 to {scenario4.N_ACTIONS[agent] - 1}"
             )
         sent = self._silence
         if messages is not None:
-            sent = np.array(
-                np.broadcast_to(messages, (*shape, scenario4.MESSAGE_BITS)), np.bool_, order="C"
-            )
-        # These are copies in C order, because numba would compile once more for read-only arrays
-        # and for each other order.
-        played = np.array(np.broadcast_to(taken, shape), np.int64, order="C")
-        self.play(played, sent.view(np.int8), self._mask(chosen))
+            bits = spread("messages", messages, (*shape, scenario4.MESSAGE_BITS))
+            sent = checked_bits("messages", bits).view(np.int8)
+        # Copies in C order, because numba would compile once more for read-only arrays and for
+        # each other order.
+        self.play(np.array(taken, np.int64, order="C"), sent, self._mask(chosen))
         return self.obs, self.rewards, self.dones
 
     def play(
@@ -249,6 +257,9 @@ class CompiledSimulator:
         self.red_agent, self.max_steps = red_agent, max_steps
         self._envs = BatchedSimulator(1, max_steps, red_agent)
         self._masks: tuple[NDArray[np.bool_], ...] = ()
+        self._chosen = np.ones(1, np.bool_)
+
+    __copy__ = copy.deepcopy
 
     @property
     def state(self) -> Any:
@@ -267,9 +278,10 @@ class CompiledSimulator:
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
         """Play one step."""
-        sent = None if messages is None else messages[None]
+        taken = np.array([checked_actions(actions)], np.int64)
+        sent = checked_messages(messages)[None].view(np.int8)
         try:
-            self._envs.step([list(actions)], sent)
+            self._envs.play(taken, sent, self._chosen)
         except SimulationError as error:
             raise SimulationError(str(error).removeprefix("env 0: ")) from None
         machine, cost = map(int, self._envs.rewards[0])

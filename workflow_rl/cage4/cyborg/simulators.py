@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 
-from workflow_rl.cage4.interface import SIMULATORS, Simulator
-from workflow_rl.cage4.scenario4 import LEAST_STEPS, MAX_STEPS, RED_AGENTS
+from workflow_rl.cage4.interface import SIMULATORS, Simulator, checked_steps
+from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS
 
 _CLASSES = {
     "compiled": ("workflow_rl.cage4.compiled.simulator", "CompiledSimulator"),
@@ -34,10 +34,8 @@ def make_simulator(
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
     if red_agent not in RED_AGENTS:
         raise ValueError(f"red_agent={red_agent!r}: choose one of {', '.join(RED_AGENTS)}")
-    if max_steps < LEAST_STEPS:
-        raise ValueError(f"max_steps={max_steps}: choose {LEAST_STEPS} or more")
     module, simulator_class = _CLASSES[name]
     simulator: Simulator = getattr(importlib.import_module(module), simulator_class)(
-        red_agent, max_steps
+        red_agent, checked_steps(max_steps)
     )
     return simulator

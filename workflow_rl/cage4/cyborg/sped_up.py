@@ -16,13 +16,16 @@ from workflow_rl.cage4.cyborg.speedups import sped_up_cyborg
 from workflow_rl.cage4.cyborg.stock import busy_steps, simulation_error
 from workflow_rl.cage4.cyborg.true_state import cyborg_state
 from workflow_rl.cage4.cyborg.vectors import Vectors
-from workflow_rl.cage4.interface import StepResult
-from workflow_rl.cage4.scenario4 import AGENTS, MESSAGE_BITS
+from workflow_rl.cage4.interface import (
+    NotCopied,
+    StepResult,
+    checked_actions,
+    checked_messages,
+    checked_seed,
+)
 
-_SILENCE = np.zeros((len(AGENTS), MESSAGE_BITS), np.bool_)
 
-
-class SpedUpSimulator:
+class SpedUpSimulator(NotCopied):
     """See `Simulator`."""
 
     def __init__(self, red_agent: str, max_steps: int) -> None:
@@ -34,12 +37,12 @@ class SpedUpSimulator:
         self._reader = RawReader()
 
     def start_stream(self, seed: int) -> None:
-        self._draws = Draws(seed)
+        self._draws = Draws(checked_seed(seed))
         self._begin()
 
     def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
         if seed is not None or self._draws is None:
-            self._draws = Draws(seed)
+            self._draws = Draws(checked_seed(seed))
         self._begin()
         return self._vectors.observations(None)
 
@@ -47,14 +50,12 @@ class SpedUpSimulator:
         assert self._draws is not None
         self._episode = Episode(self._cyborg, self._scenario_generator, self._draws)
         self._vectors = Vectors(self._cyborg, self._episode.state)
-        self._messages = _SILENCE
+        self._messages = checked_messages(None)
         self._reader.begin(self.raw_observations())
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
-        if messages is None:
-            messages = _SILENCE
-        self._messages = messages
-        episode, taken = self._episode, self._vectors.actions(actions)
+        episode, taken = self._episode, self._vectors.actions(checked_actions(actions))
+        self._messages = messages = checked_messages(messages)
         try:
             machine, cost = episode.step(taken)
         except Exception as error:

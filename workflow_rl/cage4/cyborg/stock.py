@@ -12,11 +12,18 @@ from workflow_rl.cage4.agent.raw_record import RawReader
 from workflow_rl.cage4.cyborg.private_cyborg import published_cyborg
 from workflow_rl.cage4.cyborg.raw_observations import stock_observations
 from workflow_rl.cage4.cyborg.true_state import cyborg_state, generator_state
-from workflow_rl.cage4.interface import SimulationError, StepResult
-from workflow_rl.cage4.scenario4 import AGENTS, MESSAGE_BITS
+from workflow_rl.cage4.interface import (
+    NotCopied,
+    SimulationError,
+    StepResult,
+    checked_actions,
+    checked_messages,
+    checked_seed,
+)
+from workflow_rl.cage4.scenario4 import AGENTS
 
 
-class StockSimulator:
+class StockSimulator(NotCopied):
     """CybORG with `BlueEnterpriseWrapper`, whose spaces are not padded. See `Simulator`."""
 
     def __init__(self, red_agent: str, max_steps: int) -> None:
@@ -27,7 +34,7 @@ class StockSimulator:
         self._reader = RawReader()
 
     def start_stream(self, seed: int) -> None:
-        self._make_env(seed)
+        self._make_env(checked_seed(seed))
 
     def _make_env(self, seed: int | None) -> None:
         generator = self._cyborg.scenario_generator(self.red_agent, self.max_steps)
@@ -38,16 +45,14 @@ class StockSimulator:
     def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
         if self._env is None:
             self._make_env(None)
-        observations, infos = self._env.reset(seed=seed)
+        observations, infos = self._env.reset(seed=checked_seed(seed))
         self._masks = tuple(np.array(infos[agent]["action_mask"], np.bool_) for agent in AGENTS)
         self._reader.begin(self.raw_observations())
         return tuple(observations[agent] for agent in AGENTS)
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
-        if messages is None:
-            messages = np.zeros((len(AGENTS), MESSAGE_BITS), np.bool_)
-        taken = dict(zip(AGENTS, map(int, actions), strict=True))
-        sent = dict(zip(AGENTS, np.asarray(messages), strict=True))
+        taken = dict(zip(AGENTS, checked_actions(actions), strict=True))
+        sent = dict(zip(AGENTS, checked_messages(messages), strict=True))
         try:
             observations, _, dones, _, _ = self._env.step(taken, messages=sent)
         except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.raw_space import RawSpace
+from workflow_rl.cage4.interface import checked_action, checked_seed
 
 if TYPE_CHECKING:
     ParallelEnv = object
@@ -83,8 +85,8 @@ class Cage4ParallelEnv(ParallelEnv):
         if render_mode is not None:
             raise ValueError(f"render_mode={render_mode!r}: there are no pictures, choose None")
         self.simulator = simulator
-        self.max_steps = max_steps
         self._simulator = make_simulator(simulator, red_agent, max_steps)
+        self.max_steps = self._simulator.max_steps
         self.possible_agents = list(scenario4.AGENTS)
         self.agents: list[str] = []
         self.observation = observation
@@ -116,6 +118,9 @@ class Cage4ParallelEnv(ParallelEnv):
     def max_num_agents(self) -> int:
         return len(self.possible_agents)
 
+    __copy__ = copy.deepcopy
+    """Two envs that shared a network would step each other's."""
+
     def observation_space(self, agent: str) -> MultiDiscrete | RawSpace:
         return self.observation_spaces[agent]
 
@@ -127,8 +132,7 @@ class Cage4ParallelEnv(ParallelEnv):
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Begin an episode. Return the observations and the infos."""
         red_agent = (options or {}).get("red_agent", self.red_agent)
-        if seed is not None and seed < 0:
-            raise ValueError(f"seed={seed}: choose 0 or more")
+        seed = checked_seed(seed)
         if red_agent != self.red_agent:
             self._simulator = make_simulator(self.simulator, red_agent, self.max_steps)
         vectors = self._simulator.reset(seed)
@@ -192,15 +196,10 @@ class Cage4ParallelEnv(ParallelEnv):
 
 def _indices(actions: Mapping[str, int]) -> list[int]:
     _check_agents("actions", actions)
-    indices = []
-    for agent, n, sleep in zip(
-        scenario4.AGENTS, scenario4.N_ACTIONS, scenario4.SLEEP_ACTIONS, strict=True
-    ):
-        action = int(actions.get(agent, sleep))
-        if not 0 <= action < n:
-            raise ValueError(f"actions[{agent!r}]={action}: choose 0 to {n - 1}")
-        indices.append(action)
-    return indices
+    return [
+        checked_action(f"actions[{agent!r}]", i, actions.get(agent, scenario4.SLEEP_ACTIONS[i]))
+        for i, agent in enumerate(scenario4.AGENTS)
+    ]
 
 
 def _bits(messages: Mapping[str, Any]) -> NDArray[np.bool_]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,9 +128,13 @@ def test_records_have_room_for_as_many_steps(n_steps: int) -> None:
         (([0, 1], [0, 3]), "red_agents: 3 is not from 0 to 2"),
         (([-1, 1], [0, 0]), "seeds: -1 is not from 0 to"),
         (([0.5, 1], [0, 0]), "seeds: integers are needed, not float64"),
+        (([True, False], [0, 0]), "seeds: integers are needed, not bool"),
+        (([1, 2, 3], [0, 0]), r"seeds: an array of \(2,\) is needed, not of \(3,\)"),
+        ((1, 0, [0, 1]), "chosen: booleans are needed, not int64"),
+        ((1, 0, [True] * 3), r"chosen: an array of \(2,\) is needed, not of \(3,\)"),
     ],
 )
-def test_mistakes_in_a_reset_are_named(arguments: tuple[list[int], ...], message: str) -> None:
+def test_mistakes_in_a_reset_are_named(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         BatchedSimulator(2).reset(*arguments)
 

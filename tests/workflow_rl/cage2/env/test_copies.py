@@ -39,6 +39,7 @@ def snapshot(env: Any) -> Any:
 
 
 WAYS: dict[str, Callable[[Any], Any]] = {
+    "copy": copy.copy,
     "deepcopy": copy.deepcopy,
     "pickle": pickled,
     "save_state": snapshot,

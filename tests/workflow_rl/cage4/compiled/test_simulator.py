@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import copy
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,16 +68,36 @@ def test_a_snapshot_and_a_pickle_go_on_alike(batch: BatchedSimulator) -> None:
     draws = np.random.default_rng(1)
     for _ in range(20):
         batch.step(drawn_actions(batch.masks, draws))
-    snapshot, copy = batch.save(), pickle.loads(pickle.dumps(batch))
+    snapshot, twin = batch.save(), pickle.loads(pickle.dumps(batch))
     actions = drawn_actions(batch.masks, draws)
     expected = [array.copy() for array in batch.step(actions)]
-    for found, wanted in zip(copy.step(actions), expected, strict=True):
+    for found, wanted in zip(twin.step(actions), expected, strict=True):
         assert np.array_equal(found, wanted)
     batch.load(snapshot)
     for found, wanted in zip(batch.step(actions), expected, strict=True):
         assert np.array_equal(found, wanted)
     with pytest.raises(ValueError, match="another number of envs"):
         BatchedSimulator(1).load(snapshot)
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy])
+def test_a_copy_goes_on_alone(batch: BatchedSimulator, way: Callable[[Any], Any]) -> None:
+    single = CompiledSimulator(RED_AGENTS[0], 500)
+    single.reset(4)
+    before = single.true_state()
+    copies = way(batch), way(single)
+    for _ in range(3):
+        batch.step(SLEEP_ACTIONS)
+        result = single.step(SLEEP_ACTIONS)
+    assert copies[1].true_state() == before
+    assert copies[0].states["step_count"].tolist() == [0] * N_ENVS
+    for _ in range(3):
+        copies[0].step(SLEEP_ACTIONS)
+        assert not np.shares_memory(copies[0].obs, batch.obs)
+        repeated = copies[1].step(SLEEP_ACTIONS)
+    assert np.array_equal(copies[0].obs, batch.obs)
+    assert copies[1].true_state() == single.true_state()
+    assert repeated.reward == result.reward
 
 
 def test_messages_reach_the_other_agents(batch: BatchedSimulator) -> None:
@@ -137,6 +160,8 @@ def test_a_first_episode_without_a_seed_differs_each_time() -> None:
         ([0, 83, 0, 0, 0], "agent 1 has those from 0 to 81"),
         ([-1, 0, 0, 0, 0], "agent 0 has those from 0 to 81"),
         ([0.5, 0, 0, 0, 0], "integers are needed, not float64"),
+        ([True] * 5, "integers are needed, not bool"),
+        ([0] * 6, r"actions: an array of \(3, 5\) is needed, not of \(6,\)"),
     ],
 )
 def test_an_impossible_action_is_refused(
@@ -147,10 +172,39 @@ def test_an_impossible_action_is_refused(
 
 
 def test_other_arguments_are_checked() -> None:
-    with pytest.raises(ValueError, match="max_steps: 2 is not 3 or more"):
+    with pytest.raises(ValueError, match="max_steps=2: choose 3 or more"):
         BatchedSimulator(1, max_steps=2)
+    with pytest.raises(ValueError, match=r"max_steps=9\.5: a whole number is needed"):
+        BatchedSimulator(1, max_steps=9.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'B_line' is not one of FiniteStateRedAgent, "):
         BatchedSimulator(1, red_agent="B_line")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "message"),
+    [
+        ([1.5, 2, 3], r"seed=1\.5: a whole number is needed"),
+        ([True, 2, 3], "seed=True: a whole number is needed"),
+        ([1, -2, 3], "seed=-2: choose 0 or more"),
+        ([1, 2], "seeds: 3 are needed, not 2"),
+    ],
+)
+def test_wrong_seeds_are_refused(batch: BatchedSimulator, seeds: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        batch.reset(seeds)
+
+
+@pytest.mark.parametrize(
+    ("messages", "message"),
+    [
+        (np.full((5, 8), 2), "messages: zeros and ones are needed, not 2"),
+        (np.full((5, 8), 0.5), r"messages: zeros and ones are needed, not 0\.5"),
+        (np.zeros((4, 8)), r"messages: an array of \(3, 5, 8\) is needed, not of \(4, 8\)"),
+    ],
+)
+def test_wrong_messages_are_refused(batch: BatchedSimulator, messages: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        batch.step(SLEEP_ACTIONS, messages)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,9 @@ def test_messages_are_read_in_the_same_step_by_the_others(made: Any) -> None:
     ("actions", "messages", "words"),
     [
         ({"blue_agent_0": 82}, None, r"actions\['blue_agent_0'\]=82: choose 0 to 81"),
+        ({"blue_agent_0": 1.7}, None, r"actions\['blue_agent_0'\]=1\.7: a whole number is needed"),
+        ({"blue_agent_0": True}, None, "=True: a whole number is needed"),
+        ({"blue_agent_0": "3"}, None, "='3': a whole number is needed"),
         ({"blue_agent_9": 0}, None, "agent 'blue_agent_9' is unknown"),
         ({}, {"blue_agent_0": [1]}, "give 8 zeros and ones"),
         ({}, {"blue_agent_0": [2] * 8}, "give 8 zeros and ones"),
@@ -123,9 +127,39 @@ def test_another_observation_is_refused(made: Any) -> None:
         parallel_env(observation="beliefs")
 
 
-def test_a_negative_seed_is_refused(made: Any) -> None:
-    with pytest.raises(ValueError, match="seed=-1: choose 0 or more"):
-        parallel_env().reset(seed=-1)
+@pytest.mark.parametrize(
+    ("seed", "words"),
+    [
+        (-1, "seed=-1: choose 0 or more"),
+        (1.5, r"seed=1\.5: a whole number is needed"),
+        (True, "seed=True: a whole number is needed"),
+    ],
+)
+def test_another_seed_than_a_whole_number_is_refused(made: Any, seed: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parallel_env().reset(seed=seed)
+
+
+def test_numpys_integers_are_taken(made: Any) -> None:
+    env = parallel_env()
+    env.reset(seed=np.int64(3))  # type: ignore[arg-type]
+    env.step({"blue_agent_0": np.uint8(5), "blue_agent_1": np.array(6)})  # type: ignore[dict-item]
+    assert made[0].seeds == [3]
+    assert made[0].seen[0][0][:2] == [5, 6]
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy])
+def test_a_copy_shares_nothing(way: Any) -> None:
+    env = parallel_env("compiled")
+    env.reset(seed=3)
+    twin = way(env)
+    for _ in range(3):
+        shown = env.step(SLEEP)
+    for _ in range(3):
+        repeated = twin.step(SLEEP)
+    for agent in AGENTS:
+        assert np.array_equal(shown[0][agent], repeated[0][agent])
+    assert shown[1] == repeated[1]
 
 
 @pytest.mark.parametrize("observation", ["flat", "raw"])

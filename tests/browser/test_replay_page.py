@@ -341,3 +341,39 @@ def test_cage4_shows_every_side_as_the_file_has_it(pages: dict[str, Path], open_
         assert [text.startswith("busy, ") for text in told] == busy
         table = side.locator(".truth tbody tr[data-red=root]")
         assert table.count() == len(held["root"]) > 0 or recording["agent"] == "rules"
+        known: dict[int, int] = {}
+        for step in recording["steps"]:
+            known.update(step["knows"])
+        titles = side.locator(".zones .host").evaluate_all(
+            "all => Object.fromEntries(all.map(one => [one.dataset.host, one.title]))"
+        )
+        for host in states:
+            _, _, escalate, shell, _, attacks = recording["known"][known.get(host, 0)]
+            if host not in known:
+                assert "Blue knows: nothing." in titles[str(host)]
+                continue
+            knows = titles[str(host)].partition("Blue knows: ")[2]
+            assert (f"a shell since step {shell}" in knows) == bool(shell)
+            assert ("escalate.sh" in knows) == bool(escalate)
+            assert all(f" in step {step}" in knows for _, step, _ in attacks)
+
+
+def test_cage4_tells_that_failed_impacts_cost(pages: dict[str, Path], open_page: Open) -> None:
+    tab = open_page(pages["cage4"]).tab
+    impact, failed = 2, 3
+    n_failed = 0
+    recordings = data_of(pages["cage4"])["recordings"]
+    for side, recording in zip(tab.locator(".side").all(), recordings, strict=True):
+        for now, step in enumerate(recording["steps"], start=1):
+            hit = [
+                host for cause, _, _, hosts in step["costs"] if cause == impact for host in hosts
+            ]
+            outcomes = {deed[1]: deed[4] for deed in step["red"] if deed and not deed[3]}
+            if not hit:
+                continue
+            tab.evaluate(f"seek({now})")
+            text = side.locator("[data-field=costs]").text_content()
+            expected = sum(outcomes[host] == failed for host in hit)
+            assert text.count(", failed") == expected, (now, text)
+            n_failed += expected
+    assert n_failed > 0

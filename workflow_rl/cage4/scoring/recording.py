@@ -1,4 +1,4 @@
-"""An episode of CAGE-4 on record: what all agents did, what was true and what each step cost.
+"""An episode of CAGE-4 on record: what all agents did, what was true, known and what it cost.
 
 Episodes are played in the compiled simulator, as the evaluation plays them. Hosts, zones and
 actions are numbers here, as in `compiled.network` and `compiled.actions`.
@@ -23,6 +23,7 @@ from workflow_rl.cage4.compiled.green_actions import WORK
 from workflow_rl.cage4.compiled.hosts import CONNECTION_BITS, PROCESS_BITS
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.scenario4 import ACTIONS, FAILED_ACCESS, FAILED_WORK, IMPACT_COST
+from workflow_rl.cage4.scoring.knowledge import Knowledge, Known
 from workflow_rl.cage4.scoring.protocol import evaluated_episodes
 from workflow_rl.reporting.replay_frame import Moment, moments_of
 
@@ -89,7 +90,8 @@ class Cost(NamedTuple):
 class Step:
     """One step. blue, red: what each agent does; None: no action of a red agent without sessions.
     total: of the rewards so far. changes: hosts with new states, as indices into
-    `Recording.states`. blocked: pairs of zones, the one that blocks and the one that is blocked."""
+    `Recording.states`. knows: hosts of which blue knows something else now, as indices into
+    `Recording.known`. blocked: pairs of zones, the one that blocks and the one that is blocked."""
 
     phase: int
     reward: int
@@ -98,6 +100,7 @@ class Step:
     red: tuple[Deed | None, ...]
     costs: tuple[Cost, ...]
     changes: tuple[tuple[int, int], ...]
+    knows: tuple[tuple[int, int], ...]
     blocked: tuple[tuple[int, int], ...]
 
 
@@ -105,10 +108,12 @@ class Step:
 class Recording:
     """An episode of an evaluation, without its last step, which does not count.
 
-    beginning: the hosts of the network, with their states before the first step.
+    beginning: the hosts of the network, with their states before the first step. Of none of them
+    blue knows anything then.
     """
 
     states: tuple[HostState, ...]
+    known: tuple[Known, ...]
     beginning: tuple[tuple[int, int], ...]
     steps: tuple[Step, ...]
 
@@ -134,7 +139,7 @@ def record_episodes(
     All episodes of an evaluation are of one stream of random numbers, so that the first team plays
     the episodes before. Raises SimulationError.
     """
-    simulator = CompiledSimulator(red_agent, max_steps)
+    simulator = CompiledSimulator(red_agent, max_steps, shows_raw=True)
     before = evaluated_episodes(teams[0], simulator, episode, seed)
     deque(tqdm(before, "before", episode, unit="ep", leave=False, disable=None), maxlen=0)
     return [_record(copy.deepcopy(simulator), team, episode) for team in teams]
@@ -144,7 +149,7 @@ def _record(simulator: CompiledSimulator, team: ScriptedTeam, number: int) -> Re
     """Play one episode as `protocol.evaluated_episodes` does."""
     observations = simulator.reset()
     team.reset(simulator.masks, number)
-    hosts = _Hosts()
+    hosts, knowledge = _Hosts(), Knowledge()
     beginning = tuple(hosts.changes(simulator.state))
     steps, total = list[Step](), 0
     while True:
@@ -152,7 +157,7 @@ def _record(simulator: CompiledSimulator, team: ScriptedTeam, number: int) -> Re
         result = simulator.step(actions, messages)
         observations = result.observations
         if result.done:
-            return Recording(tuple(hosts.states), beginning, tuple(steps))
+            return Recording(tuple(hosts.states), tuple(knowledge.numbers), beginning, tuple(steps))
         state = simulator.state
         total += result.reward
         steps.append(
@@ -164,6 +169,7 @@ def _record(simulator: CompiledSimulator, team: ScriptedTeam, number: int) -> Re
                 red=tuple(_red(state)),
                 costs=costs_of(state, actions, simulator.masks),
                 changes=tuple(hosts.changes(state)),
+                knows=tuple(knowledge.changes(len(steps) + 1, state, simulator.raw)),
                 blocked=tuple(
                     (to, source)
                     for to, bits in enumerate(state["blocked"].tolist())

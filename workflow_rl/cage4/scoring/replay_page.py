@@ -7,6 +7,12 @@ from typing import Any
 
 from workflow_rl.cage4.compiled.actions import BLUE_ACTIONS, RED_ACTIONS
 from workflow_rl.cage4.compiled.network import BLUE_OF_ZONE, LINKS, NOBODY, RED_OF_ZONE, ZONE
+from workflow_rl.cage4.compiled.raw_arrays import (
+    APPROACHED,
+    DECEIVED,
+    STRANGER,
+    TAKEN,
+)
 from workflow_rl.cage4.compiled.true_state import HOST_NAMES, SERVICE_NAMES
 from workflow_rl.cage4.scenario4 import AGENTS, MISSION_PHASES
 from workflow_rl.cage4.scoring.recording import CAUSES, ZONE_TITLES, Recording
@@ -80,4 +86,6 @@ def _scenario() -> dict[str, Any]:
         "red_actions": RED_ACTIONS,
         "services": SERVICE_NAMES,
         "causes": CAUSES,
+        "stranger": STRANGER,
+        "seen": {"decoy": DECEIVED, "taken": TAKEN, "ssh": APPROACHED},
     }

@@ -33,10 +33,10 @@ class ReplaySettings(Settings):
 
 
 class ShownTeam(NamedTuple):
-    """A team to watch. choice: greedy, sampled or scripted. made: returns the team."""
+    """A team to watch. told: its name, and how it plays. made: returns the team."""
 
     name: str
-    choice: str
+    told: str
     made: Callable[[], ScriptedTeam]
 
 
@@ -48,7 +48,8 @@ class Cage4Replays:
     def load(self, agent: Path, which: str | None, greedy: bool) -> ShownTeam:
         """Return the team."""
         if not agent.exists() and str(agent) in TEAMS:
-            return ShownTeam(str(agent), "scripted", lambda: make_scripted_team(str(agent)))
+            name = str(agent)
+            return ShownTeam(name, f"the team {name}", lambda: make_scripted_team(name))
         from workflow_rl.runs.checkpoint import CheckpointError
         from workflow_rl.runs.saved_agent import load_saved
 
@@ -57,7 +58,8 @@ class Cage4Replays:
             raise CheckpointError(f"{agent} was trained on {environment.env_id}, not on CAGE-4")
         made = partial(policy_team, policy, environment)
         made()  # This refuses a team of another shape.
-        return ShownTeam(shown_name(agent), "greedy" if greedy else "sampled", made)
+        name = shown_name(agent)
+        return ShownTeam(name, f"{name} ({'greedy' if greedy else 'sampled'} actions)", made)
 
     def replay(
         self, agents: Sequence[ShownTeam], settings: Settings, seed: int, episode: int
@@ -71,8 +73,8 @@ class Cage4Replays:
         teams = [agent.made() for agent in agents]
         recordings = record_episodes(teams, red_agent, max_steps, seed, episode)
         lines = [
-            f"{agent.name} ({agent.choice} actions) against {red_agent}, {len(recording.steps)} "
-            f"counted steps: total {recording.total}"
+            f"{agent.told} against {red_agent}, {len(recording.steps)} counted steps: "
+            f"total {recording.total}"
             for agent, recording in zip(agents, recordings, strict=True)
         ]
         names = [agent.name for agent in agents]

@@ -120,14 +120,14 @@ def test_states_and_costs_are_the_simulators(team: str) -> None:
 
 
 def step_of(*costs: Cost) -> Step:
-    return Step(0, 0, 0, (), (), costs, (), ())
+    return Step(0, 0, 0, (), (), costs, (), (), ())
 
 
 def test_moments_join_what_costs_again_and_again() -> None:
     failed, restored = Cost(0, 5, 2, (90,)), Cost(3, 5, 1, (90,))
     pauses = [step_of()] * 10
     steps = (step_of(failed), step_of(restored, failed), *pauses, step_of(failed))
-    recording = Recording((), (), steps)
+    recording = Recording((), (), (), steps)
     found = [(one.cause, one.first, one.last, one.cost) for one in recording.moments()]
     work, restore = "Greens' failed work in Public access", "Restore in Public access"
     assert found == [(work, 1, 2, 4), (work, 13, 13, 2), (restore, 2, 2, 1)]

@@ -1,7 +1,7 @@
 // How one team's episode of CAGE-4 is shown, in the frame of reporting/pages/replay.js.
 "use strict";
 const {zones, hosts, causes, services} = DATA;
-const [TRUE, FALSE, DROPPED] = [1, 3, 5];
+const [TRUE, FALSE, DROPPED] = [1, 3, 5], IMPACT = 2, NOTHING = [0, 0, 0, 0, 0, []];
 const OUTCOME = {[TRUE]: "succeeded", [FALSE]: "failed", [DROPPED]: "dropped: its session was gone"};
 
 // --- Words --------------------------------------------------------------------------------------
@@ -33,9 +33,32 @@ function stateText(deed) {
   return OUTCOME[outcome] ?? "takes effect";
 }
 
-function costText([cause, zone, cost, where]) {
-  const labels = where.map((host) => LABELS[host]).join(", ");
-  return `${causes[cause]} in ${zones[zone]} (${labels}) ${number(-cost)}`;
+function costText([cause, zone, cost, where], step) {
+  // CybORG charges a failed Impact as well.
+  const hasFailed = (host) => step.red.some((deed) => deed && !deed[3] && deed[1] === host
+    && DATA.red_actions[deed[0]] === "Impact" && deed[4] === FALSE);
+  const labels = where.map((host) => LABELS[host] + (cause === IMPACT && hasFailed(host) ? ", failed" : ""));
+  return `${causes[cause]} in ${zones[zone]} (${labels.join("; ")}) ${number(-cost)}`;
+}
+
+const costsText = (step) => step.costs.map((cost) => costText(cost, step)).join("; ");
+
+// What blue knows of a host; "" if nothing.
+function knownText([analysed, cmd, escalate, shell, source, attacks]) {
+  const {decoy, taken, ssh} = DATA.seen;
+  const from = (host) => host === DATA.stranger ? "a host outside Blue's own zones" : hostText(host);
+  const how = (seen) => seen & taken ? "taken" : seen & decoy ? "a decoy attacked" : seen & ssh ? "an SSH connection" : "scanned";
+  const files = cmd && cmd === escalate ? [`cmd.sh and escalate.sh seen in step ${cmd}`]
+    : [cmd && `cmd.sh seen in step ${cmd}`, escalate && `escalate.sh seen in step ${escalate}`];
+  const hasFiles = cmd || escalate;
+  return [
+    ...files,
+    analysed && !hasFiles && `no files in step ${analysed}`,
+    hasFiles && analysed > Math.max(cmd, escalate) && `last analysed in step ${analysed}`,
+    shell && `a shell since step ${shell}`,
+    ...attacks.map(([host, step, seen]) => `${how(seen)} from ${from(host)} in step ${step}`),
+    source && `attacks came from here, the last in step ${source}`,
+  ].filter(Boolean).join("; ");
 }
 
 function effects(deeds, names, text) {
@@ -74,21 +97,22 @@ function summarise(_, recording) {
 
 // --- One team's side ----------------------------------------------------------------------------
 
-// The states' numbers of all hosts after each step; -1: no such host.
-function framesOf(recording) {
+// The numbers of all hosts after each list of changes; -1: none so far.
+function framesOf(changes) {
   const current = new Int32Array(hosts.length).fill(-1);
-  const change = (changes) => {
-    for (const [host, number] of changes) current[host] = number;
+  return changes.map((changed) => {
+    for (const [host, number] of changed) current[host] = number;
     return current.slice();
-  };
-  return [change(recording.beginning), ...recording.steps.map((step) => change(step.changes))];
+  });
 }
 
 function makeSide(recording, index) {
   const side = addSide(recording);
   const one = (selector) => side.querySelector(selector);
   const field = (name) => one(`[data-field="${name}"]`);
-  const frames = framesOf(recording), exists = frames[0];
+  const frames = framesOf([recording.beginning, ...recording.steps.map((step) => step.changes)]), exists = frames[0];
+  const knownFrames = framesOf([[], ...recording.steps.map((step) => step.knows)]);
+  const knownOf = (now, host) => recording.known[knownFrames[now][host]] ?? NOTHING;
   const stateOf = (now, host) => recording.states[frames[now][host]];
 
   const boxes = zones.map((title, zone) => {
@@ -112,33 +136,41 @@ function makeSide(recording, index) {
     go.addEventListener("click", () => seek(i + 1));
     add(row, "td", {}, effects(step.blue, DATA.blue_actions, blueText));
     add(row, "td", {}, effects(step.red, DATA.red_actions, (deed) => `${redText(deed)} ${OUTCOME[deed[4]] ?? ""}`));
-    add(row, "td", {}, step.costs.map(costText).join("; "));
+    add(row, "td", {}, costsText(step));
     add(row, "td", {class: "number"}, number(step.reward));
     add(row, "td", {class: "number"}, number(step.total));
     return row;
   });
 
-  function describe([user, root, decoys, stopped, failing, seen]) {
+  function describe(host, [user, root, decoys, stopped, failing, seen]) {
     const named = (bits) => services.filter((_, kind) => bits >> kind & 1).join(", ");
-    const sessions = [root && `${root} root`, user && `${user} user`].filter(Boolean).join(", ");
+    const counted = [root && `${root} root`, user && `${user} user`].filter(Boolean).join(", ");
+    const sessions = counted && `${counted}, of red ${DATA.red_of[DATA.zone_of[host]]}`;
     const health = [stopped && `stopped: ${named(stopped)}`, failing && `${failing}% of work fails`].filter(Boolean).join("; ");
     return [sessions || "none", health || "run", named(decoys) || "none", ["nothing", "a connection", "a process", "a connection and a process"][seen]];
   }
 
-  function showHost(host, state, marked) {
+  function showHost(host, state, known, marked) {
     const [user, root, decoys, stopped, failing, seen] = state, mark = marks[host];
+    const [, cmd, escalate, shell, source, attacks] = known;
     mark.className = ["host", ...(marked[host] ?? [])].join(" ");
     mark.dataset.red = root ? "root" : user ? "user" : "none";
-    const [sessions, health, shown, saw] = describe(state);
-    mark.title = `${hosts[host]}. Red sessions: ${sessions}. Services: ${health}. Decoys: ${shown}. Blue saw: ${saw}.`;
+    const [sessions, health, shown, saw] = describe(host, state), knows = knownText(known) || "nothing";
+    mark.title = `${hosts[host]}. True: red sessions: ${sessions}. Blue knows: ${knows}. `
+      + `Services: ${health}. Decoys: ${shown}. Blue saw in this step: ${saw}.`;
     mark.textContent = LABELS[host];
     if (decoys) add(mark, "i", {class: "decoy"});
     if (failing || stopped) add(mark, "i", {class: "failing", style: `width: ${Math.max(failing, 15)}%`});
     if (seen) add(mark, "i", {class: seen > 1 ? "seen process" : "seen"});
-    if (state.every((value, i) => value === recording.states[exists[host]][i] && (i > 1 || !value))) return;
+    const rights = escalate ? "root" : shell ? "user" : "none";
+    if (rights !== "none") add(mark, "i", {class: `known ${rights}`});
+    const wasTaken = attacks.some(([, , how]) => how & DATA.seen.taken);
+    const isAsBefore = state.every((value, i) => value === recording.states[exists[host]][i] && (i > 1 || !value));
+    if (isAsBefore && !(cmd || escalate || shell || source || wasTaken)) return;
     const row = add(one(".truth tbody"), "tr", {"data-red": mark.dataset.red});
     add(row, "th", {scope: "row"}, hostText(host));
-    for (const text of [sessions, health, shown, saw]) add(row, "td", {}, text);
+    const differs = DATA.blue_of[DATA.zone_of[host]] !== null && rights !== mark.dataset.red;
+    for (const text of [sessions, (differs ? "≠\u00a0" : "") + knows, health, shown, saw]) add(row, "td", {}, text);
   }
 
   // Classes of hosts that something happens to in a step.
@@ -176,13 +208,13 @@ function makeSide(recording, index) {
     const phase = DATA.phases.findLast(([, before]) => before <= Math.max(0, now - 1));
     field("phase").textContent = phase[0];
     field("reward").textContent = step ? number(step.reward) : "—";
-    field("costs").textContent = step?.costs.map(costText).join("; ") || "—";
+    field("costs").textContent = step && costsText(step) || "—";
     field("return").textContent = number(step ? step.total : 0);
     one(".truth tbody").replaceChildren();
     const held = {user: 0, root: 0};
     marks.forEach((mark, host) => {
       if (!mark) return;
-      showHost(host, stateOf(now, host), marked);
+      showHost(host, stateOf(now, host), knownOf(now, host), marked);
       if (mark.dataset.red !== "none") held[mark.dataset.red] += 1;
     });
     field("held").textContent = `${held.root} hosts as root, ${held.user} as a user`;

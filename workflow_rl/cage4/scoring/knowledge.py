@@ -1,0 +1,95 @@
+"""What blue agents know of their hosts after a step, from all that their observations showed.
+
+The raw observations of `interface.Simulator.raw_observations` tell it. Whether a team reads them is
+another matter: teams that read the flat vectors alone know less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workflow_rl.cage4.compiled.actions import REMOVE, RESTORE
+from workflow_rl.cage4.compiled.raw_arrays import CMD, ESCALATE, PASSED, STRANGER
+
+
+class Attack(NamedTuple):
+    """Attacks on a host from one source. source: a host, or `raw_arrays.STRANGER`. step: of the
+    last one. seen: bits of `raw_arrays`, of all of them."""
+
+    source: int
+    step: int
+    seen: int
+
+
+class Known(NamedTuple):
+    """What is known of a host. All but `attacks` are steps, counted from 1; 0 is never.
+
+    analysed: the last Analyse. cmd, escalate: the first Analyse that showed `cmd.sh`, and
+    `escalate.sh`. shell: since when a shell is known. source: the last attack that came from this
+    host. attacks: on this host, by source. A Restore ends all of it, and a Remove a shell.
+    """
+
+    analysed: int = 0
+    cmd: int = 0
+    escalate: int = 0
+    shell: int = 0
+    source: int = 0
+    attacks: tuple[Attack, ...] = ()
+
+
+class Knowledge:
+    """What is known of all hosts. numbers: each different `Known` so far, with its number."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Known, int] = {}
+        self._hosts: dict[int, Known] = {}
+
+    def changes(self, step: int, state: Any, raw: Any) -> Iterator[tuple[int, int]]:
+        """Read a step. Yield the hosts of which something else is known now, and its number.
+
+        state, raw: the network's records after the step, of `state.state_for` and `raw_arrays.RAW`.
+        """
+        before = dict(self._hosts)
+        ended = np.flatnonzero(state["blue_ticks"] == 0)
+        # Blue's actions take effect before red's, whose events are in the same observation.
+        for agent in ended.tolist():
+            kind, host = state["blue_done"][agent], int(state["blue_target"][agent])
+            if kind == RESTORE:
+                self._hosts[host] = Known()
+            elif kind == REMOVE:
+                self._note(host, shell=0)
+        for host in np.flatnonzero(raw["files"]).tolist():
+            known, files = self._of(host), raw["files"][host]
+            cmd, escalate = (
+                (first or step) if files & kind else 0
+                for first, kind in ((known.cmd, CMD), (known.escalate, ESCALATE))
+            )
+            self._note(host, analysed=step, cmd=cmd, escalate=escalate)
+        for host in np.flatnonzero(raw["n_shells"]).tolist():
+            self._note(host, shell=self._of(host).shell or step)
+        for host in np.flatnonzero(raw["n_sources"]).tolist():
+            for i in range(raw["n_sources"][host]):
+                source, seen = int(raw["source"][host, i]), int(raw["seen"][host, i])
+                self._attacked(host, Attack(source, step, seen))
+        for host, known in self._hosts.items():
+            if known != before.get(host, Known()):
+                yield host, self.numbers.setdefault(known, len(self.numbers))
+
+    def _of(self, host: int) -> Known:
+        return self._hosts.get(host, Known())
+
+    def _note(self, host: int, **facts: Any) -> None:
+        self._hosts[host] = self._of(host)._replace(**facts)
+
+    def _attacked(self, host: int, attack: Attack) -> None:
+        if attack.source != STRANGER:
+            self._note(attack.source, source=attack.step)
+        if attack.seen == PASSED:
+            return
+        attacks = {earlier.source: earlier for earlier in self._of(host).attacks}
+        if attack.source in attacks:
+            attack = attack._replace(seen=attack.seen | attacks[attack.source].seen)
+        self._note(host, attacks=tuple((attacks | {attack.source: attack}).values()))

@@ -348,10 +348,10 @@ def test_cage4_shows_every_side_as_the_file_has_it(pages: dict[str, Path], open_
             "all => Object.fromEntries(all.map(one => [one.dataset.host, one.title]))"
         )
         for host in states:
-            _, _, escalate, shell, _, attacks = recording["known"][known.get(host, 0)]
             if host not in known:
                 assert "Blue knows: nothing." in titles[str(host)]
                 continue
+            _, _, escalate, shell, _, attacks = recording["known"][known[host]]
             knows = titles[str(host)].partition("Blue knows: ")[2]
             assert (f"a shell since step {shell}" in knows) == bool(shell)
             assert ("escalate.sh" in knows) == bool(escalate)

@@ -87,9 +87,9 @@ def test_knowledge_is_what_the_dictionaries_tell(team: str) -> None:
         for host in range(N_HOSTS):
             facts = notes.get(host, {"attacks": {}})
             expected = Known(**facts)._replace(attacks=())
-            own = known.get(host, Known())
-            assert own._replace(attacks=()) == expected, (number, host_name(host))
-            assert {a.source: a.step for a in own.attacks} == facts["attacks"], (number, host)
+            found = known.get(host, Known())
+            assert found._replace(attacks=()) == expected, (number, host_name(host))
+            assert {a.source: a.step for a in found.attacks} == facts["attacks"], (number, host)
     wanted = {"stranger", "known source"}
     if team == "bursts":
         wanted |= {"Analyse", "Remove", "Restore", "cmd.sh", "escalate.sh"}

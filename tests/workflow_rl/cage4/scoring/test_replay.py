@@ -50,6 +50,7 @@ def test_the_page_holds_the_episode_of_the_evaluation(tmp_path: Path) -> None:
     assert [step["reward"] for step in rules["steps"]] == episode.rewards
     assert rules["steps"][-1]["total"] == episode.total
     assert f"rules: total {episode.total}; sleep: total" in page.read_text()
+    assert f"the team rules against {RED_AGENTS[0]}, 58 counted steps: total" in result.output
     assert f"total {episode.total}\n" in result.output
     assert rules["beginning"] == sleep["beginning"]
     assert rules["steps"] != sleep["steps"]

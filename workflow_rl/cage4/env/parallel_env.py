@@ -46,6 +46,9 @@ class Cage4ParallelEnv(ParallelEnv):
     terminate. Then `agents` is empty, and the env must be reset. The seed given to `reset`
     determines the whole episode; without one the next episode of the same stream is drawn.
 
+    A copy (shallow or deep) or a pickle of an env of the compiled simulator goes on exactly as the
+    env would, and shares no network with it. Envs of CybORG raise TypeError instead.
+
     Per agent, `infos` holds
     - `action_mask`: int8 `[82]` or `[242]`, 1 for actions on hosts that exist in this episode.
       Other actions do nothing,
@@ -119,7 +122,6 @@ class Cage4ParallelEnv(ParallelEnv):
         return len(self.possible_agents)
 
     __copy__ = copy.deepcopy
-    """Two envs that shared a network would step each other's."""
 
     def observation_space(self, agent: str) -> MultiDiscrete | RawSpace:
         return self.observation_spaces[agent]
@@ -130,7 +132,10 @@ class Cage4ParallelEnv(ParallelEnv):
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Begin an episode. Return the observations and the infos."""
+        """Begin an episode. Return the observations and the infos.
+
+        Raises ValueError if the seed is no whole number from 0 up, or the red agent is unknown.
+        """
         red_agent = (options or {}).get("red_agent", self.red_agent)
         seed = checked_seed(seed)
         if red_agent != self.red_agent:
@@ -158,6 +163,11 @@ class Cage4ParallelEnv(ParallelEnv):
 
         Returns:
             Observations, rewards, terminations, truncations and infos by agent.
+
+        Raises:
+            ValueError: an agent is unknown, an action is no whole number or out of range, or a
+                message is not 8 zeros and ones. Nothing has been played then.
+            RuntimeError: the episode is over.
         """
         if not self.agents:
             raise RuntimeError("the episode is over: call reset")

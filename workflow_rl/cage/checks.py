@@ -19,3 +19,11 @@ def checked_whole(name: str, value: Any) -> int:
         return operator.index(value)
     except TypeError:
         raise ValueError(f"{name}={value!r}: a whole number is needed") from None
+
+
+def checked_least(name: str, value: Any, least: int) -> int:
+    """Return a whole number from `least` up as an int. Raises ValueError."""
+    number = checked_whole(name, value)
+    if number < least:
+        raise ValueError(f"{name}={number}: choose {least} or more")
+    return number

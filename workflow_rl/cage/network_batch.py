@@ -51,13 +51,13 @@ class NetworkBatch:
     def _mask(self, chosen: ArrayLike | None) -> NDArray[np.bool_]:
         if chosen is None:
             return self._all
-        mask = spread("chosen", chosen, (len(self.states),))
+        mask = of_shape("chosen", chosen, (len(self.states),))
         if mask.dtype != np.bool_:
             raise ValueError(f"chosen: booleans are needed, not {mask.dtype}")
         return mask.copy()
 
 
-def spread(name: str, values: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
+def of_shape(name: str, values: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
     """Return the values broadcast to a shape. Raises ValueError, which calls them by `name`."""
     try:
         return np.broadcast_to(values, shape)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage.checks import checked_whole
-from workflow_rl.cage4.scenario4 import AGENTS, LEAST_STEPS, MESSAGE_BITS, N_ACTIONS
+from workflow_rl.cage.checks import checked_least, checked_whole
+from workflow_rl.cage4.scenario4 import AGENTS, MESSAGE_BITS, N_ACTIONS
 
 SIMULATORS = ("compiled", "cyborg", "cyborg-stock")
 
@@ -46,20 +46,9 @@ class StepResult(NamedTuple):
     done: bool
 
 
-def checked_steps(max_steps: Any) -> int:
-    """Return a length of episodes as an int. Raises ValueError, as the functions below do."""
-    number = checked_whole("max_steps", max_steps)
-    if number < LEAST_STEPS:
-        raise ValueError(f"max_steps={number}: choose {LEAST_STEPS} or more")
-    return number
-
-
-def checked_seed(seed: Any) -> int | None:
-    """Return a whole number from 0 up as an int, or None."""
-    number = None if seed is None else checked_whole("seed", seed)
-    if number is not None and number < 0:
-        raise ValueError(f"seed={number}: choose 0 or more")
-    return number
+def seed_or_none(seed: Any) -> int | None:
+    """Return a whole number from 0 up as an int, or None. Raises ValueError, as those below do."""
+    return None if seed is None else checked_least("seed", seed, 0)
 
 
 def checked_action(name: str, agent: int, action: Any) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.cage.network_batch import NetworkBatch, Snapshot, mask_of, spread
+from workflow_rl.cage.network_batch import NetworkBatch, Snapshot, mask_of, of_shape
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.episode import reset_env, step_env, tell
 from workflow_rl.cage2.compiled.generator import M, N, seed
@@ -177,7 +177,7 @@ class BatchedSimulator(NetworkBatch):
             wrong = array.min() if array.min() < 0 else array.max()
             raise ValueError(f"{name}: {wrong} is not from 0 to {stop - 1}")
         # This is a copy, because read-only arrays would make numba compile once more.
-        return np.array(spread(name, array, (len(self.states),)), np.int64)
+        return np.array(of_shape(name, array, (len(self.states),)), np.int64)
 
 
 class CompiledSimulator:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workflow_rl.cage.network_batch import NetworkBatch, spread
+from workflow_rl.cage.checks import checked_least
+from workflow_rl.cage.network_batch import NetworkBatch, of_shape
 from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.raw_record import MOST, RAW
 from workflow_rl.cage4.compiled.episode import reset_env, step_env
@@ -27,8 +28,7 @@ from workflow_rl.cage4.interface import (
     checked_actions,
     checked_bits,
     checked_messages,
-    checked_seed,
-    checked_steps,
+    seed_or_none,
 )
 
 
@@ -120,7 +120,10 @@ class BatchedSimulator(NetworkBatch):
             raise ValueError(
                 f"red_agent: {red_agent!r} is not one of {', '.join(scenario4.RED_AGENTS)}"
             )
-        self.max_steps, self.red_agent = checked_steps(max_steps), red_agent
+        self.max_steps, self.red_agent = (
+            checked_least("max_steps", max_steps, scenario4.LEAST_STEPS),
+            red_agent,
+        )
         super().__init__(n_envs, state_for(max_steps))
         what = f"the simulator of CAGE Challenge 4 for up to {room_for(max_steps):,} steps"
         announce_compiling(what, "a minute", (reset_envs, step_envs), self.states.dtype)
@@ -153,7 +156,7 @@ class BatchedSimulator(NetworkBatch):
         words = np.zeros((len(chosen), 4), np.uint64)
         is_seeded = np.zeros(len(chosen), np.bool_)
         for env in np.flatnonzero(chosen).tolist():
-            seed = None if seeds is None else checked_seed(seeds[env])
+            seed = None if seeds is None else seed_or_none(seeds[env])
             # An increment is never even once there is a stream.
             if seed is not None or self.states["increment_low"][env] == 0:
                 is_seeded[env] = True
@@ -193,7 +196,7 @@ class BatchedSimulator(NetworkBatch):
         taken = np.asarray(actions)
         if taken.dtype.kind not in "iu":
             raise ValueError(f"actions: integers are needed, not {taken.dtype}")
-        taken = spread("actions", taken, shape)
+        taken = of_shape("actions", taken, shape)
         is_wrong = (taken < 0) | (taken >= scenario4.N_ACTIONS)
         if is_wrong.any():
             *_, agent = np.argwhere(is_wrong)[0]
@@ -202,7 +205,7 @@ class BatchedSimulator(NetworkBatch):
             )
         sent = self._silence
         if messages is not None:
-            bits = spread("messages", messages, (*shape, scenario4.MESSAGE_BITS))
+            bits = of_shape("messages", messages, (*shape, scenario4.MESSAGE_BITS))
             sent = checked_bits("messages", bits).view(np.int8)
         # Copies in C order, because numba would compile once more for read-only arrays and for
         # each other order.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 
-from workflow_rl.cage4.interface import SIMULATORS, Simulator, checked_steps
-from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS
+from workflow_rl.cage.checks import checked_least
+from workflow_rl.cage4.interface import SIMULATORS, Simulator
+from workflow_rl.cage4.scenario4 import LEAST_STEPS, MAX_STEPS, RED_AGENTS
 
 _CLASSES = {
     "compiled": ("workflow_rl.cage4.compiled.simulator", "CompiledSimulator"),
@@ -36,6 +37,6 @@ def make_simulator(
         raise ValueError(f"red_agent={red_agent!r}: choose one of {', '.join(RED_AGENTS)}")
     module, simulator_class = _CLASSES[name]
     simulator: Simulator = getattr(importlib.import_module(module), simulator_class)(
-        red_agent, checked_steps(max_steps)
+        red_agent, checked_least("max_steps", max_steps, LEAST_STEPS)
     )
     return simulator

@@ -21,7 +21,7 @@ from workflow_rl.cage4.interface import (
     StepResult,
     checked_actions,
     checked_messages,
-    checked_seed,
+    seed_or_none,
 )
 
 
@@ -37,12 +37,12 @@ class SpedUpSimulator(NotCopied):
         self._reader = RawReader()
 
     def start_stream(self, seed: int) -> None:
-        self._draws = Draws(checked_seed(seed))
+        self._draws = Draws(seed_or_none(seed))
         self._begin()
 
     def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
         if seed is not None or self._draws is None:
-            self._draws = Draws(checked_seed(seed))
+            self._draws = Draws(seed_or_none(seed))
         self._begin()
         return self._vectors.observations(None)
 

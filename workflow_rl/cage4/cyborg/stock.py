@@ -18,7 +18,7 @@ from workflow_rl.cage4.interface import (
     StepResult,
     checked_actions,
     checked_messages,
-    checked_seed,
+    seed_or_none,
 )
 from workflow_rl.cage4.scenario4 import AGENTS
 
@@ -34,7 +34,7 @@ class StockSimulator(NotCopied):
         self._reader = RawReader()
 
     def start_stream(self, seed: int) -> None:
-        self._make_env(checked_seed(seed))
+        self._make_env(seed_or_none(seed))
 
     def _make_env(self, seed: int | None) -> None:
         generator = self._cyborg.scenario_generator(self.red_agent, self.max_steps)
@@ -45,7 +45,7 @@ class StockSimulator(NotCopied):
     def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
         if self._env is None:
             self._make_env(None)
-        observations, infos = self._env.reset(seed=checked_seed(seed))
+        observations, infos = self._env.reset(seed=seed_or_none(seed))
         self._masks = tuple(np.array(infos[agent]["action_mask"], np.bool_) for agent in AGENTS)
         self._reader.begin(self.raw_observations())
         return tuple(observations[agent] for agent in AGENTS)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.raw_space import RawSpace
-from workflow_rl.cage4.interface import checked_action, checked_seed
+from workflow_rl.cage4.interface import checked_action, seed_or_none
 
 if TYPE_CHECKING:
     ParallelEnv = object
@@ -137,7 +137,7 @@ class Cage4ParallelEnv(ParallelEnv):
         Raises ValueError if the seed is no whole number from 0 up, or the red agent is unknown.
         """
         red_agent = (options or {}).get("red_agent", self.red_agent)
-        seed = checked_seed(seed)
+        seed = seed_or_none(seed)
         if red_agent != self.red_agent:
             self._simulator = make_simulator(self.simulator, red_agent, self.max_steps)
         vectors = self._simulator.reset(seed)

@@ -120,10 +120,8 @@ class BatchedSimulator(NetworkBatch):
             raise ValueError(
                 f"red_agent: {red_agent!r} is not one of {', '.join(scenario4.RED_AGENTS)}"
             )
-        self.max_steps, self.red_agent = (
-            checked_least("max_steps", max_steps, scenario4.LEAST_STEPS),
-            red_agent,
-        )
+        checked_least("max_steps", max_steps, scenario4.LEAST_STEPS)
+        self.max_steps, self.red_agent = max_steps, red_agent
         super().__init__(n_envs, state_for(max_steps))
         what = f"the simulator of CAGE Challenge 4 for up to {room_for(max_steps):,} steps"
         announce_compiling(what, "a minute", (reset_envs, step_envs), self.states.dtype)

@@ -254,9 +254,9 @@ def masks_by_agent(row: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], ...]:
 class CompiledSimulator:
     """One network behind `interface.Simulator`."""
 
-    def __init__(self, red_agent: str, max_steps: int, shows_raw: bool = False) -> None:
+    def __init__(self, red_agent: str, max_steps: int) -> None:
         self.red_agent, self.max_steps = red_agent, max_steps
-        self._envs = BatchedSimulator(1, max_steps, red_agent, shows_raw)
+        self._envs = BatchedSimulator(1, max_steps, red_agent)
         self._masks: tuple[NDArray[np.bool_], ...] = ()
         self._chosen = np.ones(1, np.bool_)
 
@@ -266,14 +266,6 @@ class CompiledSimulator:
     def state(self) -> Any:
         """The network itself, a record of `state.state_for(max_steps)`."""
         return self._envs.states[0]
-
-    @property
-    def raw(self) -> Any:
-        """A record `raw_arrays.RAW` of the last step, of a simulator that was made with shows_raw.
-
-        The next call overwrites it.
-        """
-        return self._envs.raw[0]
 
     def start_stream(self, seed: int) -> None:
         """Seed the generator, and draw one scenario that is not played."""

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workflow_rl.cage4.agent.raw_record import CMD, ESCALATE, PASSED, STRANGER
 from workflow_rl.cage4.compiled.actions import REMOVE, RESTORE
-from workflow_rl.cage4.compiled.raw_arrays import CMD, ESCALATE, PASSED, STRANGER
 
 
 class Attack(NamedTuple):
-    """Attacks on a host from one source. source: a host, or `raw_arrays.STRANGER`. step: of the
-    last one. seen: bits of `raw_arrays`, of all of them."""
+    """Attacks on a host from one source. source: a host, or `raw_record.STRANGER`. step: of the
+    last one. seen: bits of `raw_record`, of all of them."""
 
     source: int
     step: int
@@ -50,7 +50,7 @@ class Knowledge:
     def changes(self, step: int, state: Any, raw: Any) -> Iterator[tuple[int, int]]:
         """Read a step. Yield the hosts of which something else is known now, and its number.
 
-        state, raw: the network's records after the step, of `state.state_for` and `raw_arrays.RAW`.
+        state, raw: the network's records after the step, of `state.state_for` and `raw_record.RAW`.
         """
         before = dict(self._hosts)
         ended = np.flatnonzero(state["blue_ticks"] == 0)

@@ -139,7 +139,7 @@ def record_episodes(
     All episodes of an evaluation are of one stream of random numbers, so that the first team plays
     the episodes before. Raises SimulationError.
     """
-    simulator = CompiledSimulator(red_agent, max_steps, shows_raw=True)
+    simulator = CompiledSimulator(red_agent, max_steps)
     before = evaluated_episodes(teams[0], simulator, episode, seed)
     deque(tqdm(before, "before", episode, unit="ep", leave=False, disable=None), maxlen=0)
     return [_record(copy.deepcopy(simulator), team, episode) for team in teams]
@@ -169,7 +169,7 @@ def _record(simulator: CompiledSimulator, team: ScriptedTeam, number: int) -> Re
                 red=tuple(_red(state)),
                 costs=costs_of(state, actions, simulator.masks),
                 changes=tuple(hosts.changes(state)),
-                knows=tuple(knowledge.changes(len(steps) + 1, state, simulator.raw)),
+                knows=tuple(knowledge.changes(len(steps) + 1, state, simulator.raw_arrays()[0])),
                 blocked=tuple(
                     (to, source)
                     for to, bits in enumerate(state["blocked"].tolist())

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from workflow_rl.cage4.agent.raw_record import STRANGER
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.compiled.network import N_HOSTS, host_name
-from workflow_rl.cage4.compiled.raw_arrays import STRANGER
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.scenario4 import RED_AGENTS
 from workflow_rl.cage4.scoring.knowledge import Known
@@ -79,7 +79,7 @@ def test_knowledge_is_what_the_dictionaries_tell(team: str) -> None:
     readers = [Reader(data, seen) for data in simulator.raw_observations()]
     known: dict[int, Known] = {}
     for number, step in enumerate(recording.steps, start=1):
-        observations = simulator.step(*player.act(observations)).observations
+        observations = simulator.step(*player.act(observations, simulator.raw_arrays)).observations
         for reader, data in zip(readers, simulator.raw_observations(), strict=True):
             reader.read(number, data)
         known |= {host: recording.known[i] for host, i in step.knows}

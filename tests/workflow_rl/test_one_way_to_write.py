@@ -38,7 +38,6 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("workflow_rl/cage2/scoring/submission/export.py", "copy"): FRESH,
     ("workflow_rl/cage2/scoring/submission/export.py", "write_text"): FRESH,
     ("workflow_rl/cage2/scoring/submission/files/evaluation.py", "open"): "a script to hand in",
-    ("workflow_rl/cage4/agent/champion.py", "savez"): "knows no output_files; FRESH or a file",
     ("workflow_rl/cage4/scoring/protocol.py", "TemporaryFile"): "has no name",
     ("workflow_rl/cage4/scoring/protocol.py", "copyfileobj"): "into a file of output_files",
     ("workflow_rl/cage4/scoring/protocol.py", "mkdir"): NEW,

@@ -17,7 +17,7 @@ from workflow_rl.commands.guest_options import (
     require_agent,
     scripted_agents,
 )
-from workflow_rl.commands.open_command import Look, Named, OpenCommand, env_of_agent, env_of_agents
+from workflow_rl.commands.open_command import Look, Named, OpenCommand, env_of_agents
 from workflow_rl.commands.options import (
     EPISODES,
     PATH,
@@ -203,11 +203,6 @@ def _trained_source(options: dict[str, Any]) -> Path | None:
         source, options["agent"] = None, str(source)
     if source is not None:
         require_agent(source, options["env"], "RUN_OR_CHECKPOINT")
-    env_id = None if source is None else env_of_agent(source)
-    if source is not None and env_id is not None and env_id in guests:
-        made = guests[env_id].made_agent(source)
-        if made is not None:
-            source, options["env"], options["agent"] = None, env_id, made
     if options["which"] is not None and not (source and source.is_dir()):
         raise click.UsageError(f"--which {options['which']} goes with a run folder: give one")
     if (source is None) == (options.get("agent") is None):

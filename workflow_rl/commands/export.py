@@ -101,9 +101,6 @@ def _scripted(agent: Path, format_: str) -> tuple[str, Environment] | None:
         is_its = format_ in guest.exports() and str(agent) in scripted_agents(env_id)
         if is_its and not agent.exists():
             return str(agent), make_environment(env_id, {})
-        made = guest.made_agent(agent) if format_ in guest.exports() else None
-        if made is not None:
-            return made, make_environment(env_id, {})
     return None
 
 

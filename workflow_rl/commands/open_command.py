@@ -189,10 +189,7 @@ def env_of_agent(agent: Path) -> str | None:
         return None if guest is None else guest.env_id
     env = config_in(agent).get("env") if os.path.isdir(agent) else None
     env = env or _env_in(agent)
-    if isinstance(env, str):
-        return env
-    made = (guest.env_id for guest in guests.importable() if guest.made_agent(agent) is not None)
-    return next(made, None)
+    return env if isinstance(env, str) else None
 
 
 def _env_in(file: Path) -> Any:

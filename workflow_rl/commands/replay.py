@@ -119,8 +119,7 @@ def _replays_for(agent: Path, which: str | None, named: str, trust: bool) -> tup
     are shown. Raise click.BadParameter if they are not."""
     is_named = "env" in given_options() and not agent.exists()
     env_id = named if is_named else env_of_agent(agent) or named
-    is_made = env_id in guests and guests[env_id].made_agent(agent) is not None
-    if agent.exists() and not is_made:
+    if agent.exists():
         from workflow_rl.runs.saved_agent import load_saved
 
         try:

@@ -226,11 +226,6 @@ class Guest:
         """Return how the strongest agent is made. Called if `champion` is not None."""
         raise NotImplementedError
 
-    def made_agent(self, path: Path) -> str | None:
-        """Return the name by which `scoring` and `exports` know an agent that no trainer of the
-        package wrote, at a path. None if there is no such agent."""
-        return None
-
     def player(self, agent: Path) -> Any:
         """Return what `load_agent` returns for an agent that no trainer of the package wrote, at a
         path or of a name. None if there is no such agent."""

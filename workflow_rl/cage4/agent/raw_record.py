@@ -154,6 +154,8 @@ def _read_host(record: Any, host: int, told: Mapping[str, Any], hosts: Mapping[s
         if "service_name" in process:
             record["decoy_pid"][host] = process["PID"]
             record["decoy"][host] = DECOYS[process["service_name"]]
+        elif "username" in process:
+            continue  # A reset lists the agent's own sessions.
         elif "PID" in process:
             shells.append(process["PID"])
         elif "remote_address" not in process["Connections"][0]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gymnasium.spaces import Discrete, MultiDiscrete
+from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from numpy.typing import NDArray
 
 from workflow_rl.cage4 import scenario4
+from workflow_rl.cage4.agent.views import SLEEP, BeliefView
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.raw_space import RawSpace
 from workflow_rl.cage4.interface import checked_action, seed_or_none
@@ -24,7 +25,7 @@ else:
     except ImportError:
         ParallelEnv = object
 
-OBSERVATIONS = ("flat", "raw")
+OBSERVATIONS = ("flat", "raw", "belief")
 
 
 class Cage4ParallelEnv(ParallelEnv):
@@ -36,8 +37,9 @@ class Cage4ParallelEnv(ParallelEnv):
     32 bits of messages follow. `scenario4` names zones, hosts and actions. With
     `observation="raw"`, an observation is the dictionary that CybORG gives an agent, with plain
     values: see `interface.Simulator.raw_observations`. It tells more: addresses, ports and PIDs of
-    events, the files that Analyse finds, what became of the action. An action is an index
-    into `scenario4.ACTIONS`, of 82 or 242. The reward is the team's, the same for all agents, zero
+    events, the files that Analyse finds, what became of the action. With
+    `observation="belief"`, it is float32, what the agent knows from its raw observations since the
+    reset: see `agent.views.BeliefView`; 32 bits of messages end it. An action is an index into `scenario4.ACTIONS`, of 82 or 242. The reward is the team's, the same for all agents, zero
     or less.
 
     Actions take one to five steps. A busy agent's action is not played, but costs.
@@ -63,7 +65,7 @@ class Cage4ParallelEnv(ParallelEnv):
         red_agent: one of `scenario4.RED_AGENTS`. `reset(options={"red_agent": name})` chooses
             another for the episodes that follow; other options are left unread.
         render_mode: None: there are no pictures.
-        observation: "flat" or "raw".
+        observation: "flat", "raw" or "belief".
 
     Raises:
         ValueError: an argument is out of range.
@@ -83,8 +85,7 @@ class Cage4ParallelEnv(ParallelEnv):
         observation: str = OBSERVATIONS[0],
     ) -> None:
         if observation not in OBSERVATIONS:
-            choices = " or ".join(OBSERVATIONS)
-            raise ValueError(f"observation={observation!r}: choose {choices}")
+            raise ValueError(f"observation={observation!r}: choose {', '.join(OBSERVATIONS)}")
         if render_mode is not None:
             raise ValueError(f"render_mode={render_mode!r}: there are no pictures, choose None")
         self.simulator = simulator
@@ -93,12 +94,8 @@ class Cage4ParallelEnv(ParallelEnv):
         self.possible_agents = list(scenario4.AGENTS)
         self.agents: list[str] = []
         self.observation = observation
-        self.observation_spaces: dict[str, MultiDiscrete | RawSpace] = {
-            agent: RawSpace()
-            if observation == "raw"
-            else MultiDiscrete([len(scenario4.MISSION_PHASES)] + [2] * (size - 1))
-            for agent, size in zip(scenario4.AGENTS, scenario4.OBS_SIZES, strict=True)
-        }
+        self._view = BeliefView(1, listens=True) if observation == "belief" else None
+        self.observation_spaces = dict(zip(scenario4.AGENTS, _spaces(observation), strict=True))
         self.action_spaces = {
             agent: Discrete(n)
             for agent, n in zip(scenario4.AGENTS, scenario4.N_ACTIONS, strict=True)
@@ -123,7 +120,7 @@ class Cage4ParallelEnv(ParallelEnv):
 
     __copy__ = copy.deepcopy
 
-    def observation_space(self, agent: str) -> MultiDiscrete | RawSpace:
+    def observation_space(self, agent: str) -> Space[Any]:
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Discrete:
@@ -143,7 +140,7 @@ class Cage4ParallelEnv(ParallelEnv):
         vectors = self._simulator.reset(seed)
         self.agents = list(scenario4.AGENTS)
         self._masks = [mask.astype(np.int8) for mask in self._simulator.masks]
-        return self._observations(vectors), self._infos()
+        return self._observations(vectors, None), self._infos()
 
     def step(
         self, actions: Mapping[str, int], messages: Mapping[str, Any] | None = None
@@ -171,11 +168,13 @@ class Cage4ParallelEnv(ParallelEnv):
         """
         if not self.agents:
             raise RuntimeError("the episode is over: call reset")
-        result = self._simulator.step(_indices(actions), _bits(messages or {}))
+        indices = _indices(actions)
+        may_act = self._simulator.busy_steps == 0
+        result = self._simulator.step(indices, _bits(messages or {}))
         if result.done:
             self.agents = []
         return (
-            self._observations(result.observations),
+            self._observations(result.observations, np.where(may_act, indices, SLEEP)),
             dict.fromkeys(scenario4.AGENTS, float(result.reward)),
             dict.fromkeys(scenario4.AGENTS, False),
             dict.fromkeys(scenario4.AGENTS, result.done),
@@ -188,8 +187,21 @@ class Cage4ParallelEnv(ParallelEnv):
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
 
-    def _observations(self, vectors: tuple[NDArray[np.int64], ...]) -> dict[str, Any]:
-        shown = self._simulator.raw_observations() if self.observation == "raw" else vectors
+    def _observations(
+        self, vectors: tuple[NDArray[np.int64], ...], taken: NDArray[np.int64] | None
+    ) -> dict[str, Any]:
+        """Return what the agents see. taken: the actions `[5]` of free agents, None at a reset."""
+        shown: Sequence[Any] = vectors
+        if self.observation == "raw":
+            shown = self._simulator.raw_observations()
+        elif self._view is not None:
+            told = np.concatenate(vectors)[None].astype(np.int8), self._simulator.raw_arrays()
+            if taken is None:
+                masks = np.concatenate(self._simulator.masks)[None]
+                (seen,) = self._view.begin([0], told[0], masks, told[1])
+            else:
+                (seen,) = self._view.after([0], taken[None], *told)
+            shown = np.split(seen, np.cumsum(BeliefView.obs_sizes(listens=True))[:-1])
         return dict(zip(scenario4.AGENTS, shown, strict=True))
 
     def _infos(self) -> dict[str, dict[str, Any]]:
@@ -202,6 +214,17 @@ class Cage4ParallelEnv(ParallelEnv):
             }
             for i, agent in enumerate(scenario4.AGENTS)
         }
+
+
+def _spaces(observation: str) -> list[Space[Any]]:
+    """Return the five agents' spaces of observations."""
+    if observation == "raw":
+        return [RawSpace() for _ in scenario4.AGENTS]
+    if observation == "belief":
+        sizes = BeliefView.obs_sizes(listens=True)
+        return [Box(0, np.inf, (size,), np.float32) for size in sizes]
+    phases = len(scenario4.MISSION_PHASES)
+    return [MultiDiscrete([phases] + [2] * (size - 1)) for size in scenario4.OBS_SIZES]
 
 
 def _indices(actions: Mapping[str, int]) -> list[int]:

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from workflow_rl.cage4.agent.champion import AGENT_FILE, WEIGHTS
 
 from workflow_rl import load_agent
 from workflow_rl.cage4 import parallel_env
-from workflow_rl.cage4.agent.champion import AGENT_FILE, WEIGHTS
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.scenario4 import ENV_ID
 from workflow_rl.commands.main import main

@@ -1,98 +1,181 @@
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from workflow_rl.cage4.agent.belief import Belief
-from workflow_rl.cage4.agent.rules import BatchedRuleTeam, RuleTeam
-from workflow_rl.cage4.compiled.network import PLACES, RED_OF_ZONE
-from workflow_rl.cage4.compiled.observe import SHOWN
-from workflow_rl.cage4.compiled.simulator import BatchedSimulator, masks_by_agent, observations_of
-from workflow_rl.cage4.scenario4 import (
-    ACTIONS,
-    AGENT_HOSTS,
-    AGENT_ZONES,
-    FIRST_ACTION,
-    N_ACTIONS,
-    OBS_SIZES,
-    OWN_ZONES,
-    ZONES,
+import numpy as np
+import pytest
+
+from tests.workflow_rl.cage4.agent.raw_records import (
+    ALL_HOSTS,
+    OTHER_USER,
+    SERVER,
+    USER,
+    raw_record,
 )
+from workflow_rl.cage4.agent.belief import Belief
+from workflow_rl.cage4.agent.raw_record import CMD, ESCALATE, NUMBERS, RAW, STRANGER, TAKEN
+from workflow_rl.cage4.agent.rules import RULES, RuleTeam, ruled, sweep
+from workflow_rl.cage4.compiled.simulator import BatchedSimulator, masks_by_agent
+from workflow_rl.cage4.scenario4 import ACTIONS, COUNTED_STEPS, ON_HOSTS, PHASE_STARTS
 from workflow_rl.cage4.scoring.protocol import Author, play_protocol
 
-SEEDS = range(400, 412)
+ZONE = 1  # Operational A, which has one agent of the same number.
+NAMES = [action.host for action in ACTIONS[ZONE][:16]]
 
 
-def masks() -> np.ndarray:
-    return np.ones((1, sum(N_ACTIONS)), np.bool_)
+@pytest.fixture
+def team() -> RuleTeam:
+    team = RuleTeam()
+    team.begin(ALL_HOSTS)
+    return team
 
 
-def test_many_episodes_at_once_are_played_as_one_and_well() -> None:
-    simulator, team = BatchedSimulator(len(SEEDS)), BatchedRuleTeam()
-    observations = simulator.reset(list(SEEDS))
-    team.reset(simulator.masks)
-    alone = RuleTeam()
-    alone.reset(masks_by_agent(simulator.masks[3]), 0)
-    total = np.zeros(len(SEEDS))
-    for _ in range(498):
-        actions = team.act(observations)
-        assert alone.act(observations_of(observations[3]))[0] == actions[3].tolist()
-        observations, rewards, _ = simulator.step(actions)
-        total += rewards.sum(1)
-    assert total.mean() > -260
+def act(team: RuleTeam, raw: Any) -> str:
+    return str(ACTIONS[ZONE][team.play(raw)[0, ZONE]])
 
 
-def test_a_red_agent_of_a_zone_holds_hosts_that_the_belief_names() -> None:
-    """Nearly every root session is on a host that had an event or may be the first foothold."""
-    simulator, team = BatchedSimulator(len(SEEDS)), BatchedRuleTeam()
-    observations = simulator.reset(list(SEEDS))
-    team.reset(simulator.masks)
-    zones = [ZONES.index(AGENT_ZONES[agent][i]) for agent, i in OWN_ZONES]
-    hosts = np.array(zones)[:, None] * PLACES + SHOWN
-    reds = np.repeat(RED_OF_ZONE[zones][:, None], len(SHOWN), axis=1)
-    known = Belief(simulator.masks)
-    n_held, n_named = 0, 0
-    # Nobody acts, so that no conclusion is forgotten.
+def test_hosts_are_analysed_in_turn_and_those_of_users_more_often(team: RuleTeam) -> None:
+    hosts = []
     for _ in range(80):
-        known.update(observations)
-        state = simulator.states["host_state"][:, reds, hosts]
-        held = np.isin(state, (4, 5, 6, 7)) & (simulator.states["red_sessions"][:, hosts] != 0)
-        named = known.exploited | known.ever_doubtful | known.may_be_first
-        n_held += held.sum()
-        n_named += (held & named).sum()
-        observations, _, _ = simulator.step([[49, 49, 49, 49, 145]] * len(SEEDS))
-    assert n_held > 500
-    assert n_named / n_held > 0.85
+        kind, host = act(team, raw_record()).split()
+        assert kind == "Analyse"
+        hosts.append(NAMES.index(host))
+        assert act(team, raw_record(busy=True)) == "Sleep"
+        act(team, raw_record(files=(ZONE, hosts[-1], 0)))
+    assert set(hosts) == set(range(16))
+    assert hosts.count(USER) > 2 * hosts.count(SERVER)
+
+
+def test_a_host_with_root_is_restored_before_all_else(team: RuleTeam) -> None:
+    shown = raw_record(files=(ZONE, USER, CMD | ESCALATE), shells=((ZONE, SERVER),))
+    assert act(team, shown) == f"Restore {NAMES[USER]}"
+    # The Restore has taken effect now, and the shell is next.
+    assert act(team, raw_record()) == f"Remove {NAMES[SERVER]}"
+
+
+def test_an_old_shells_file_means_nothing(team: RuleTeam) -> None:
+    assert act(team, raw_record(files=(ZONE, USER, CMD))).startswith("Analyse ")
+
+
+def test_a_shell_is_removed_and_its_host_analysed(team: RuleTeam) -> None:
+    assert act(team, raw_record(shells=((ZONE, USER),))) == f"Remove {NAMES[USER]}"
+    assert act(team, raw_record()) == f"Analyse {NAMES[USER]}"
+
+
+def test_a_shell_on_a_source_is_restored(team: RuleTeam) -> None:
+    act(team, raw_record(source=(ZONE, SERVER, NUMBERS[ZONE, USER], TAKEN)))
+    act(team, raw_record())  # The first Restore is behind it.
+    attack = ZONE, SERVER, NUMBERS[ZONE, OTHER_USER], TAKEN
+    assert act(team, raw_record(source=attack)) == f"Analyse {NAMES[OTHER_USER]}"
+    assert act(team, raw_record(shells=((ZONE, OTHER_USER),))) == f"Restore {NAMES[OTHER_USER]}"
+
+
+def test_the_first_source_of_a_zone_is_restored_and_others_after_some_attacks(
+    team: RuleTeam,
+) -> None:
+    shown = raw_record(source=(ZONE, SERVER, NUMBERS[ZONE, USER], TAKEN))
+    assert act(team, shown) == f"Restore {NAMES[USER]}"
+    shown = raw_record(source=(ZONE, SERVER, NUMBERS[ZONE, OTHER_USER], TAKEN))
+    for _ in range(RULES.taken - 1):
+        assert act(team, shown).startswith("Analyse ")
+    assert act(team, shown) == f"Restore {NAMES[OTHER_USER]}"
+
+
+def test_every_source_is_restored_soon_before_its_zones_decisive_phase(team: RuleTeam) -> None:
+    act(team, raw_record(source=(ZONE, SERVER, NUMBERS[ZONE, USER], TAKEN)))
+    act(team, raw_record(source=(ZONE, SERVER, NUMBERS[ZONE, OTHER_USER], TAKEN)))
+    step = PHASE_STARTS[1] - RULES.lead
+    team.belief.step[0] = step - 2
+    assert act(team, raw_record()).startswith("Analyse ")
+    assert act(team, raw_record()) == f"Restore {NAMES[OTHER_USER]}"
+
+
+def test_a_stranger_is_no_host_of_ours(team: RuleTeam) -> None:
+    shown = raw_record(source=(ZONE, SERVER, STRANGER, TAKEN))
+    assert act(team, shown).startswith("Analyse ")
+
+
+def test_nothing_is_repaired_or_analysed_that_no_longer_counts(team: RuleTeam) -> None:
+    act(team, raw_record())
+    shown = raw_record(files=(ZONE, USER, CMD | ESCALATE))
+    team.belief.step[0] = COUNTED_STEPS - RULES.last - 2
+    assert act(team, shown).startswith("Restore ")
+    assert act(team, shown).startswith("Analyse ")
+    team.belief.step[0] = COUNTED_STEPS - 2
+    assert act(team, shown) == "Sleep"
+
+
+@pytest.mark.parametrize("choice", [sweep, ruled])
+def test_hosts_that_do_not_exist_are_left_alone(choice: Any) -> None:
+    masks = ALL_HOSTS.copy()
+    masks[0, ON_HOSTS["Analyse"]] = False
+    masks[0, ON_HOSTS["Analyse"][5, [3, 12]]] = True
+    belief = Belief(1)
+    belief.begin([0], masks, raw_record())
+    belief.update([0], raw_record(shells=((ZONE, USER),)))
+    kinds = [str(ACTIONS[agent][choice(belief, [0])[0, agent]]) for agent in range(5)]
+    assert kinds == ["Sleep"] * 4 + ["Analyse office_network_subnet_user_host_6"]
+
+
+def test_the_sweep_prefers_what_is_longest_ago_and_what_was_attacked() -> None:
+    belief = Belief(1)
+    belief.begin([0], ALL_HOSTS, raw_record())
+    for _ in range(30):
+        belief.update([0], raw_record())
+    belief.analysed[0, ZONE] = 20
+    belief.analysed[0, ZONE, USER] = 10
+    assert sweep(belief, [0])[0, ZONE] == USER
+    belief.update([0], raw_record(shells=((ZONE, SERVER),)))
+    assert sweep(belief, [0])[0, ZONE] == SERVER
 
 
 def test_an_agent_acts_on_its_own_observations_alone() -> None:
     draw = np.random.default_rng(1)
-    team, other = BatchedRuleTeam(), BatchedRuleTeam()
-    team.reset(masks())
-    other.reset(masks())
+    team, other = RuleTeam(), RuleTeam()
+    team.begin(ALL_HOSTS)
+    other.begin(ALL_HOSTS)
+    own = np.zeros(137, np.bool_)
+    own[2 * 17 : 3 * 17] = True
+    taken = set()
     for _ in range(60):
-        observations = (draw.random((1, sum(OBS_SIZES))) < 0.05).astype(np.int8)
-        changed = (draw.random((1, sum(OBS_SIZES))) < 0.5).astype(np.int8)
-        start, end = sum(OBS_SIZES[:2]), sum(OBS_SIZES[:3])
-        changed[:, start:end] = observations[:, start:end]
-        # Messages are not read.
-        changed[:, end - 32 : end] ^= 1
-        assert team.act(observations)[0, 2] == other.act(changed)[0, 2]
+        shown, changed = (drawn_record(draw) for _ in range(2))
+        for name in RAW.names or ():
+            if name == "success":
+                changed[name][0, 2] = shown[name][0, 2]
+            else:
+                changed[name][0, own] = shown[name][0, own]
+        actions = [int(player.play(raw)[0, 2]) for player, raw in ((team, shown), (other, changed))]
+        assert actions[0] == actions[1]
+        taken.add(ACTIONS[2][actions[0]].kind)
+    assert taken >= {"Analyse", "Remove", "Restore"}
 
 
-def test_what_is_sure_comes_before_what_is_doubtful() -> None:
-    team = BatchedRuleTeam()
-    team.reset(masks())
-    observations = np.zeros((1, sum(OBS_SIZES)), np.int8)
-    observations[0, 28 + 6] = observations[0, 28 + 9] = observations[0, 28 + 16 + 9] = 1
-    taken = [int(team.act(observations)[0, 0])]
-    observations[:] = 0
-    taken += [int(team.act(observations)[0, 0]) for _ in range(9)]
-    words = [(ACTIONS[0][i].kind, ACTIONS[0][i].host) for i in taken]
-    assert words[0] == ("Restore", AGENT_HOSTS[0][9])
-    assert [kind for kind, _ in words[1:5]] == ["Sleep"] * 4
-    assert words[5] == ("Remove", AGENT_HOSTS[0][6])
-    assert [kind for kind, _ in words[6:]] == ["Sleep"] * 4
-    assert FIRST_ACTION[1] == N_ACTIONS[0]
+def drawn_record(draw: np.random.Generator) -> Any:
+    record = np.zeros(1, RAW)
+    record["success"] = draw.integers(1, 5, 5)
+    hosts = record["files"].shape
+    record["files"] = np.where(draw.random(hosts) < 0.02, draw.integers(4, 8, hosts), 0)
+    record["n_shells"] = draw.random(hosts) < 0.02
+    record["n_sources"] = draw.random(hosts) < 0.02
+    # A host sees sources in the zones of its agent alone.
+    record["source"] = (np.arange(137) // 17 * 17)[:, None] + draw.integers(1, 17, (137, 6))
+    record["seen"] = draw.integers(1, 32, (137, 6))
+    return record
+
+
+def test_many_episodes_at_once_are_played_as_one_and_well() -> None:
+    n = 40
+    simulator, team, alone = BatchedSimulator(n, shows_raw=True), RuleTeam(), RuleTeam()
+    simulator.reset(list(range(7_000_000, 7_000_000 + n)))
+    team.begin(simulator.masks)
+    alone.reset(masks_by_agent(simulator.masks[3]), 0)
+    totals = np.zeros(n)
+    for _ in range(COUNTED_STEPS):
+        actions = team.play(simulator.raw)
+        assert alone.act((), lambda: simulator.raw[3:4])[0] == actions[3].tolist()
+        _, rewards, _ = simulator.step(actions)
+        totals += rewards.sum(axis=1)
+    assert totals.mean() > -110
 
 
 def test_both_simulators_give_the_team_the_same_returns(checkout: object) -> None:

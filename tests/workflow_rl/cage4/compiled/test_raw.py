@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from workflow_rl.cage4.agent.raw_record import MOST, RAW
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
-from workflow_rl.cage4.compiled.actions import FALSE, IN_PROGRESS, TRUE, UNKNOWN
 from workflow_rl.cage4.compiled.hosts import OLD_PROCESSES
-from workflow_rl.cage4.compiled.network import BLUE_OF_ZONE, N_HOSTS, ZONE, host_name
-from workflow_rl.cage4.compiled.raw_arrays import (
-    ANALYSED,
-    APPROACHED,
-    CMD,
-    DECEIVED,
-    ESCALATE,
-    MOST,
-    PASSED,
-    RAW,
-    SCANNED,
-    STRANGER,
-    TAKEN,
-)
-from workflow_rl.cage4.compiled.raw_observations import raw_observations
-from workflow_rl.cage4.compiled.simulator import BatchedSimulator, masks_by_agent, observations_of
-from workflow_rl.cage4.compiled.true_state import SERVICE_NAMES, address
+from workflow_rl.cage4.compiled.simulator import BatchedSimulator
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.interface import SIMULATORS, SimulationError
 from workflow_rl.cage4.parity import Pair, compare
 from workflow_rl.cage4.scenario4 import RED_AGENTS, SLEEP_ACTIONS
-
-HOSTS = {host_name(host): host for host in range(N_HOSTS)}
 
 
 @pytest.mark.parametrize("names", list(itertools.combinations(SIMULATORS, 2)), ids="-".join)
@@ -69,89 +50,6 @@ def test_a_network_that_was_asked_goes_on_alike() -> None:
         other.step(actions, messages)
     assert asked.true_state() == other.true_state()
     assert asked.raw_observations() == other.raw_observations()
-
-
-def test_arrays_tell_what_dictionaries_tell() -> None:
-    seen: Counter[str] = Counter()
-    for red_agent, blue in itertools.product(RED_AGENTS[:3], ("random", "decoys")):
-        simulator = BatchedSimulator(1, red_agent=red_agent, shows_raw=True)
-        simulator.reset([5])
-        team = make_scripted_team(blue)
-        team.reset(masks_by_agent(simulator.masks[0]), 5)
-        for _ in range(250):
-            actions, messages = team.act(observations_of(simulator.obs[0]))
-            simulator.step([actions], None if messages is None else messages[None])
-            expected = arrays_of(simulator.states[0], seen)
-            for name, values in expected.items():
-                found = simulator.raw[0][name].tolist()
-                assert found == values, (red_agent, blue, simulator.states["step_count"][0], name)
-    missing = {"shell", "false alert", "escalate.sh", "cmd.sh", "green", "FALSE"} - set(seen)
-    assert not missing
-    assert all(seen[bit] for bit in (SCANNED, APPROACHED, PASSED, TAKEN, DECEIVED)), seen
-
-
-def arrays_of(state: Any, seen: Counter[Any]) -> dict[str, Any]:
-    """Return the fields of `RAW`, read from the dictionaries. seen: counts what occurs."""
-    hosts = {address(state, host): host for host in range(N_HOSTS) if state["exists"][host]}
-    fields = {
-        name: [0] * N_HOSTS
-        for name in ("files", "decoy", "decoy_pid", "n_shells", "false_alerts", "n_sources")
-    }
-    fields["green_connections"] = [0] * N_HOSTS
-    lists = {name: [[0] * MOST for _ in range(N_HOSTS)] for name in ("shell_pid", "source", "seen")}
-    success = []
-    for data in raw_observations(state, np.zeros((5, 4, 8))):
-        codes = {"TRUE": TRUE, "FALSE": FALSE, "UNKNOWN": UNKNOWN, "IN_PROGRESS": IN_PROGRESS}
-        success.append(codes[data["success"]])
-        seen[data["success"]] += 1
-        if data.get("action", "").startswith("Analyse "):
-            fields["files"][HOSTS[data["action"].split()[1]]] = ANALYSED
-        for name, facts in data.items():
-            if name in HOSTS:
-                read_host(fields, lists, HOSTS[name], facts, hosts, seen)
-    return {"success": success, **fields, **lists}
-
-
-def read_host(
-    fields: Any, lists: Any, host: int, facts: Any, hosts: dict[str, int], seen: Counter[Any]
-) -> None:
-    for file in facts.get("Files", ()):
-        seen[file["File Name"]] += 1
-        fields["files"][host] |= {"cmd.sh": CMD, "escalate.sh": ESCALATE}[file["File Name"]]
-    passwords: Counter[Any] = Counter()
-    sources: dict[int, int] = {}
-    for process in facts.get("Processes", ()):
-        if "service_name" in process:
-            fields["decoy_pid"][host] = process["PID"]
-            fields["decoy"][host] = SERVICE_NAMES.index(process["service_name"], 5)
-        elif "PID" in process:
-            seen["shell"] += 1
-            lists["shell_pid"][host][fields["n_shells"][host]] = process["PID"]
-            fields["n_shells"][host] += 1
-        elif "remote_address" not in process["Connections"][0]:
-            seen["false alert"] += 1
-            fields["false_alerts"][host] += 1
-        else:
-            passwords[tuple(process["Connections"][0].values())] += 1
-    for connection, n in passwords.items():
-        if len(connection) == 3:
-            remote_port, local, remote = connection
-            if remote_port != 22:
-                seen["green"] += n
-                fields["green_connections"][host] += n
-                continue
-            how = APPROACHED if hosts[local] == host else PASSED
-        else:
-            local_port, _, _, remote = connection
-            how = DECEIVED if local_port > 49151 else TAKEN if n == 10 else SCANNED
-        seen[how] += 1
-        source = hosts[remote]
-        if BLUE_OF_ZONE[ZONE[source]] != BLUE_OF_ZONE[ZONE[host]]:
-            source = STRANGER
-        sources[source] = sources.get(source, 0) | how
-    fields["n_sources"][host] = len(sources)
-    for i, (source, how) in enumerate(sources.items()):
-        lists["source"][host][i], lists["seen"][host][i] = source, how
 
 
 def test_without_arrays_there_is_none() -> None:

@@ -1,0 +1,167 @@
+"""Records of raw observations: read from dictionaries, they are those of the compiled simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workflow_rl.cage4.agent import raw_record
+from workflow_rl.cage4.agent.raw_record import (
+    ANALYSED,
+    APPROACHED,
+    CMD,
+    DECEIVED,
+    DECOYS,
+    ESCALATE,
+    FALSE,
+    IN_PROGRESS,
+    MOST,
+    N_HOSTS,
+    NUMBER_OF,
+    NUMBERS,
+    PASSED,
+    RAW,
+    SCANNED,
+    SSH_PORT,
+    STRANGER,
+    TAKEN,
+    TRUE,
+    UNKNOWN,
+    RawReader,
+)
+from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
+from workflow_rl.cage4.compiled import actions, exploits, network, state, true_state
+from workflow_rl.cage4.compiled.simulator import BatchedSimulator, masks_by_agent, observations_of
+from workflow_rl.cage4.cyborg.simulators import make_simulator
+from workflow_rl.cage4.scenario4 import AGENT_HOSTS, OWN_ZONES, RED_AGENTS
+
+
+def difference(first: Any, second: Any) -> str | None:
+    """The first field in which two records differ, bit for bit."""
+    assert first.dtype == second.dtype == RAW
+    return next(
+        (name for name in RAW.names or () if first[name].tobytes() != second[name].tobytes()), None
+    )
+
+
+def test_numbers_are_those_of_the_compiled_simulator() -> None:
+    names = {host: network.host_name(host) for host in range(network.N_HOSTS)}
+    assert {number: name for name, number in NUMBER_OF.items()} | {
+        network.INTERNET_HOST: names[network.INTERNET_HOST]
+    } == names
+    assert (N_HOSTS, raw_record.PLACES) == (network.N_HOSTS, network.PLACES)
+    own = [[names[number] for number in row] for row in NUMBERS.tolist()]
+    assert own == [AGENT_HOSTS[agent][16 * i : 16 * i + 16] for agent, i in OWN_ZONES]
+    outcomes = actions.TRUE, actions.UNKNOWN, actions.FALSE, actions.IN_PROGRESS
+    assert outcomes == (TRUE, UNKNOWN, FALSE, IN_PROGRESS)
+    assert state.FIRST_PORT == raw_record.FIRST_PORT
+    assert exploits.PORTS[exploits.SSH] == SSH_PORT
+    assert {true_state.SERVICE_NAMES[kind]: kind for kind in range(5, 9)} == DECOYS
+
+
+@pytest.mark.parametrize("red_agent", RED_AGENTS)
+@pytest.mark.parametrize("blue", ["random", "decoys", "rules"])
+def test_dictionaries_are_read_as_the_compiled_simulator_writes(red_agent: str, blue: str) -> None:
+    simulator, reader = make_simulator("compiled", red_agent, 500), RawReader()
+    team = make_scripted_team(blue)
+    observations = simulator.reset(5)
+    team.reset(simulator.masks, 5)
+    record = reader.begin(simulator.raw_observations())
+    for step in range(200):
+        assert difference(record, simulator.raw_arrays()) is None, step
+        observations = simulator.step(*team.act(observations, simulator.raw_arrays)).observations
+        record = reader.read(simulator.raw_observations())
+
+
+def acted(team: ScriptedTeam, simulator: BatchedSimulator, env: int) -> list[int]:
+    shown = observations_of(simulator.obs[env])
+    return team.act(shown, lambda: simulator.raw[env : env + 1])[0]
+
+
+def test_all_that_a_record_can_tell_occurs() -> None:
+    """Otherwise the test above would compare less than there is."""
+    simulator = BatchedSimulator(6, shows_raw=True)
+    simulator.reset(list(range(6)))
+    teams = [make_scripted_team(name) for name in ("random", "decoys", "rules") * 2]
+    for env, team in enumerate(teams):
+        team.reset(masks_by_agent(simulator.masks[env]), env)
+    seen, files, success = 0, 0, set()
+    fields = ("decoy", "decoy_pid", "n_shells", "shell_pid", "false_alerts", "green_connections")
+    missing = set(fields)
+    for _ in range(200):
+        simulator.step([acted(team, simulator, env) for env, team in enumerate(teams)])
+        seen |= int(np.bitwise_or.reduce(simulator.raw["seen"], axis=None))
+        files |= int(np.bitwise_or.reduce(simulator.raw["files"], axis=None))
+        success |= set(simulator.raw["success"].ravel().tolist())
+        missing -= {name for name in fields if simulator.raw[name].any()}
+    assert seen == SCANNED | APPROACHED | PASSED | TAKEN | DECEIVED
+    assert files == ANALYSED | CMD | ESCALATE
+    assert success == {TRUE, UNKNOWN, FALSE, IN_PROGRESS}
+    assert not missing
+
+
+@pytest.mark.parametrize(("name", "steps"), [("cyborg", 60), ("cyborg-stock", 16)])
+@pytest.mark.parametrize("red_agent", RED_AGENTS[:2])
+def test_cyborgs_records_are_the_compiled_ones(
+    checkout: Path, name: str, steps: int, red_agent: str
+) -> None:
+    first, second = (make_simulator(made, red_agent, 100) for made in (name, "compiled"))
+    team = make_scripted_team("rules")
+    first.reset(8)
+    observations = second.reset(8)
+    team.reset(second.masks, 8)
+    for step in range(steps):
+        for _ in range(2):  # To ask twice changes nothing.
+            assert difference(first.raw_arrays(), second.raw_arrays()) is None, step
+        taken, _ = team.act(observations, second.raw_arrays)
+        first.step(taken)
+        observations = second.step(taken).observations
+
+
+def test_the_record_of_a_reset_tells_nothing_of_hosts(checkout: Path) -> None:
+    """An agent's own sessions, which the dictionaries of a reset list, are no shells."""
+    for name in ("compiled", "cyborg", "cyborg-stock"):
+        simulator = make_simulator(name, RED_AGENTS[0], 20)
+        simulator.start_stream(3)
+        simulator.reset()
+        expected = np.zeros(1, RAW)
+        expected["success"] = UNKNOWN
+        assert difference(simulator.raw_arrays(), expected) is None
+        assert difference(RawReader().begin(simulator.raw_observations()), expected) is None
+
+
+def told(**hosts: Any) -> list[Any]:
+    return [{"success": "UNKNOWN", **hosts}, *({"success": "TRUE"} for _ in range(4))]
+
+
+def test_addresses_of_other_agents_zones_belong_to_strangers() -> None:
+    reader, host = RawReader(), "restricted_zone_a_subnet_user_host_3"
+    other = "restricted_zone_a_subnet_server_host_0"
+    reader.begin(
+        told(
+            **{
+                name: {"Interface": [{"ip_address": address}]}
+                for name, address in ((host, "10.0.0.3"), (other, "10.0.0.9"))
+            }
+        )
+    )
+    scans = [
+        {"local_port": 22, "local_address": "10.0.0.3", "remote_address": address, "remote_port": n}
+        for n, address in enumerate(("10.0.0.9", "10.7.0.1"), start=50_000)
+    ]
+    record = reader.read(told(**{host: {"Processes": [{"Connections": [scan]} for scan in scans]}}))
+    at = 0, NUMBER_OF[host]
+    assert record["n_sources"][at] == 2
+    assert record["source"][at][:2].tolist() == [NUMBER_OF[other], STRANGER]
+    assert record["seen"][at][:2].tolist() == [SCANNED, SCANNED]
+
+
+def test_more_shells_than_fit_are_told() -> None:
+    reader, host = RawReader(), "restricted_zone_a_subnet_user_host_3"
+    reader.begin(told())
+    shells = [{"PID": pid} for pid in range(1, MOST + 2)]
+    with pytest.raises(ValueError, match="more than 6 shells or sources"):
+        reader.read(told(**{host: {"Processes": shells}}))

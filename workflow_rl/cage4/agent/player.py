@@ -13,6 +13,8 @@ from workflow_rl.cage4.agent.scripted import ScriptedTeam
 from workflow_rl.cage4.scenario4 import AGENTS, OBS_SIZES
 from workflow_rl.environments.env_batch import ObservationError
 
+_SILENCE = [np.zeros(size, np.int64) for size in OBS_SIZES]
+
 
 class TeamPlayer:
     """A team that plays one episode after another on `workflow_rl.cage4.parallel_env()`.
@@ -43,20 +45,22 @@ class TeamPlayer:
         """
         is_first = self._seed is not None
         try:
-            if self._seed is not None:
-                masks = [np.asarray(infos[name]["action_mask"], np.bool_) for name in AGENTS]
-                self._team.reset(masks, self._seed)
-                self._seed = None
             shown = [observations[name] for name in AGENTS]
+            if is_first:
+                masks = [np.asarray(infos[name]["action_mask"], np.bool_) for name in AGENTS]
         except KeyError as error:
             raise ObservationError(
                 f"{error} is missing: give act the observations and the infos of all five agents"
             ) from None
+        record, vectors = np.zeros(0), _SILENCE
         if self._team.reads_raw:
             record = self._record(shown, is_first)
-            actions, _ = self._team.act((), lambda: record)
         else:
-            actions, _ = self._team.act(_vectors(shown), _nothing)
+            vectors = _vectors(shown)
+        if self._seed is not None:
+            self._team.reset(masks, self._seed)
+            self._seed = None
+        actions, _ = self._team.act(vectors, lambda: record)
         return dict(zip(AGENTS, actions, strict=True))
 
     def _record(self, shown: list[Any], is_first: bool) -> NDArray[Any]:
@@ -77,7 +81,3 @@ def _vectors(shown: list[Any]) -> list[NDArray[np.int64]]:
                 f"{name}'s observation has the shape {vector.shape}: it must be ({size},)"
             )
     return vectors
-
-
-def _nothing() -> NDArray[Any]:
-    raise AssertionError("the team reads no raw observations")

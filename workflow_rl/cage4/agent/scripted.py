@@ -19,7 +19,7 @@ SHORTEST_BURST, LONGEST_BURST = 3, 30
 class ScriptedTeam(Protocol):
     """Five blue agents. An object plays one episode at a time.
 
-    reads_raw: whether it calls `look`, and reads no observations.
+    reads_raw: whether it calls `look`. It then reads no more of the observations than messages.
     """
 
     @property

@@ -37,10 +37,10 @@ class Cage4ParallelEnv(ParallelEnv):
     32 bits of messages follow. `scenario4` names zones, hosts and actions. With
     `observation="raw"`, an observation is the dictionary that CybORG gives an agent, with plain
     values: see `interface.Simulator.raw_observations`. It tells more: addresses, ports and PIDs of
-    events, the files that Analyse finds, what became of the action. With
-    `observation="belief"`, it is float32, what the agent knows from its raw observations since the
-    reset: see `agent.views.BeliefView`; 32 bits of messages end it. An action is an index into `scenario4.ACTIONS`, of 82 or 242. The reward is the team's, the same for all agents, zero
-    or less.
+    events, the files that Analyse finds, what became of the action. With `observation="belief"`,
+    it is float32, what the agent knows from its raw observations since the reset, and 32 bits of
+    messages: see `agent.views.BeliefView`. An action is an index into `scenario4.ACTIONS`, of 82 or
+    242. The reward is the team's, the same for all agents, zero or less.
 
     Actions take one to five steps. A busy agent's action is not played, but costs.
 
@@ -169,12 +169,13 @@ class Cage4ParallelEnv(ParallelEnv):
         if not self.agents:
             raise RuntimeError("the episode is over: call reset")
         indices = _indices(actions)
-        may_act = self._simulator.busy_steps == 0
+        is_played = self._simulator.busy_steps == 0
+        is_played &= [mask[i] > 0 for mask, i in zip(self._masks, indices, strict=True)]
         result = self._simulator.step(indices, _bits(messages or {}))
         if result.done:
             self.agents = []
         return (
-            self._observations(result.observations, np.where(may_act, indices, SLEEP)),
+            self._observations(result.observations, np.where(is_played, indices, SLEEP)),
             dict.fromkeys(scenario4.AGENTS, float(result.reward)),
             dict.fromkeys(scenario4.AGENTS, False),
             dict.fromkeys(scenario4.AGENTS, result.done),
@@ -190,7 +191,7 @@ class Cage4ParallelEnv(ParallelEnv):
     def _observations(
         self, vectors: tuple[NDArray[np.int64], ...], taken: NDArray[np.int64] | None
     ) -> dict[str, Any]:
-        """Return what the agents see. taken: the actions `[5]` of free agents, None at a reset."""
+        """Return what the agents see. taken: the actions `[5]` that are played, None at a reset."""
         shown: Sequence[Any] = vectors
         if self.observation == "raw":
             shown = self._simulator.raw_observations()

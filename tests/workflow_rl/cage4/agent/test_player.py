@@ -1,55 +1,66 @@
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from workflow_rl.cage4.agent.champion import AGENT_FILE, WEIGHTS
 
 from workflow_rl import load_agent
 from workflow_rl.cage4 import parallel_env
 from workflow_rl.cage4.agent.scripted import make_scripted_team
-from workflow_rl.cage4.scenario4 import ENV_ID
+from workflow_rl.cage4.compiled.simulator import CompiledSimulator
+from workflow_rl.cage4.scenario4 import ENV_ID, RED_AGENTS
 from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 
-@pytest.mark.parametrize("name", ["champion", "rules", "random"])
-def test_a_team_of_this_name_plays_as_it_is_scored(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "observation"),
+    [("champion", "raw"), ("rules", "raw"), ("random", "flat"), ("restore-in-turn", "flat")],
+)
+def test_a_team_of_this_name_plays_as_it_is_scored(name: str, observation: str) -> None:
     player, team = load_agent(name, env=ENV_ID), make_scripted_team(name)
-    env = parallel_env(max_steps=20)
+    assert team.reads_raw == (observation == "raw")
+    env = parallel_env(max_steps=60, observation=observation)
+    simulator = CompiledSimulator(RED_AGENTS[0], 60)
     for seed in (3, 4):
-        observations, infos = env.reset(seed=seed)
+        shown, infos = env.reset(seed=seed)
+        vectors = simulator.reset(seed)
         player.reset(seed)
-        team.reset([np.asarray(infos[one]["action_mask"], bool) for one in env.agents], seed)
+        team.reset(simulator.masks, seed)
         while env.agents:
-            actions, _ = team.act([observations[one] for one in env.agents])
-            assert player.act(observations, infos) == dict(zip(env.agents, actions, strict=True))
-            observations, *_, infos = env.step(dict(zip(env.agents, actions, strict=True)))
+            actions, _ = team.act(vectors, simulator.raw_arrays)
+            assert player.act(shown, infos) == dict(zip(env.agents, actions, strict=True))
+            vectors = simulator.step(actions).observations
+            shown, *_, infos = env.step(dict(zip(env.agents, actions, strict=True)))
 
 
-def test_the_folder_of_a_champions_run_needs_no_name(tmp_path: Path) -> None:
-    shutil.copy(WEIGHTS, tmp_path / AGENT_FILE)
-    env = parallel_env(max_steps=5)
-    assert len(load_agent(tmp_path).act(*env.reset(seed=0))) == 5
-
-
-def test_what_the_team_lacks_is_named() -> None:
+def test_what_a_team_lacks_is_named() -> None:
+    raw, flat = (parallel_env(max_steps=5, observation=name) for name in ("raw", "flat"))
     team = load_agent("rules", env=ENV_ID)
-    observations, infos = parallel_env(max_steps=5).reset(seed=0)
+    observations, infos = raw.reset(seed=0)
     with pytest.raises(ObservationError, match="'blue_agent_0' is missing"):
         team.act(observations, {})
-    long = {**observations, "blue_agent_3": np.zeros(95, np.int64)}
-    with pytest.raises(ObservationError, match=r"blue_agent_3's observation .*\(95,\)"):
-        team.act(long, infos)
+    with pytest.raises(ObservationError, match=r'reads raw observations: .*"raw"'):
+        team.act(*flat.reset(seed=0))
+    # What was refused has not begun the episode.
+    assert len(team.act(observations, infos)) == 5
     del observations["blue_agent_3"]
     with pytest.raises(ObservationError, match="'blue_agent_3' is missing"):
         team.act(observations, infos)
     with pytest.raises(InvalidEnvironmentError, match="'CAGE4': choose one of"):
         load_agent("rules", env="CAGE4")
+
+
+def test_a_vector_of_another_size_is_named() -> None:
+    team = load_agent("restore-in-turn", env=ENV_ID)
+    observations, infos = parallel_env(max_steps=5).reset(seed=0)
+    long = {**observations, "blue_agent_3": np.zeros(95, np.int64)}
+    with pytest.raises(ObservationError, match=r"blue_agent_3's observation .*\(95,\)"):
+        team.act(long, infos)
+    raw, infos = parallel_env(max_steps=5, observation="raw").reset(seed=0)
+    with pytest.raises(ObservationError, match="blue_agent_0's observation"):
+        team.act(raw, infos)
 
 
 def test_an_unknown_agent_is_told_the_known_names() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.workflow_rl.cage4.agent.raw_records import raw_record
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
 from workflow_rl.cage4.scenario4 import ACTIONS, AGENT_HOSTS, N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
 
@@ -22,7 +23,7 @@ def test_teams_take_possible_actions_that_the_seed_decides(name: str) -> None:
     def play(seed: int) -> str:
         team = make_scripted_team(name)
         team.reset(masks(), seed)
-        steps = [team.act(observations()) for _ in range(40)]
+        steps = [team.act(observations(), raw_record) for _ in range(40)]
         for actions, _ in steps:
             assert all(mask[action] for mask, action in zip(masks(), actions, strict=True))
         return repr(steps)
@@ -35,7 +36,7 @@ def test_teams_take_possible_actions_that_the_seed_decides(name: str) -> None:
 def test_a_burst_repeats_an_action() -> None:
     team = make_scripted_team("bursts")
     team.reset(masks(), 1)
-    taken = [team.act(observations())[0][4] for _ in range(300)]
+    taken = [team.act(observations(), raw_record)[0][4] for _ in range(300)]
     changes = [i for i in range(1, 300) if taken[i] != taken[i - 1]]
     assert 8 < len(changes) < 60
     assert min(np.diff(changes)) >= 3
@@ -48,13 +49,13 @@ def test_a_host_with_a_process_event_is_restored_once_free(agent: int, zone: int
     seen = observations()
     host = 16 * zone + 7
     seen[agent][1 + 59 * zone + 27 + 7] = 1
-    first = team.act(seen)[0]
+    first = team.act(seen, raw_record)[0]
     action = ACTIONS[agent][first[agent]]
     assert (action.kind, action.host) == ("Restore", AGENT_HOSTS[agent][host])
     # It costs to hand in another while the first one is in progress.
-    while_busy = [team.act(seen)[0][agent] for _ in range(4)]
+    while_busy = [team.act(seen, raw_record)[0][agent] for _ in range(4)]
     assert while_busy == [SLEEP_ACTIONS[agent]] * 4
-    assert team.act(observations())[0][agent] == first[agent]
+    assert team.act(observations(), raw_record)[0][agent] == first[agent]
 
 
 def test_connections_alone_concern_one_team_only() -> None:
@@ -63,13 +64,13 @@ def test_connections_alone_concern_one_team_only() -> None:
     for name, kind in (("restore-when-seen", "Sleep"), ("restore-all-seen", "Restore")):
         team = make_scripted_team(name)
         team.reset(masks(), 1)
-        assert ACTIONS[1][team.act(seen)[0][1]].kind == kind
+        assert ACTIONS[1][team.act(seen, raw_record)[0][1]].kind == kind
 
 
 def test_quiet_user_hosts_are_restored_in_turn() -> None:
     team = make_scripted_team("restore-in-turn")
     team.reset(masks(), 1)
-    taken = [team.act(observations())[0][0] for _ in range(400)]
+    taken = [team.act(observations(), raw_record)[0][0] for _ in range(400)]
     restored = [ACTIONS[0][action].host for action in taken if action != SLEEP_ACTIONS[0]]
     assert taken[:119] == [SLEEP_ACTIONS[0]] * 119
     assert taken[119] != SLEEP_ACTIONS[0]

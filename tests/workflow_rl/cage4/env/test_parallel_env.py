@@ -9,8 +9,12 @@ import pytest
 
 from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from workflow_rl.cage4 import parallel_env
+from workflow_rl.cage4.agent.views import BeliefView
 from workflow_rl.cage4.env import parallel_env as module
+from workflow_rl.cage4.env.environment import Cage4
+from workflow_rl.cage4.env.team_envs import TeamEnvs
 from workflow_rl.cage4.scenario4 import AGENTS, N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
+from workflow_rl.environments.episode import episode_spec
 
 SLEEP = dict(zip(AGENTS, SLEEP_ACTIONS, strict=True))
 
@@ -123,7 +127,7 @@ def test_raw_observations_are_in_their_space(made: Any) -> None:
 
 
 def test_another_observation_is_refused(made: Any) -> None:
-    with pytest.raises(ValueError, match="observation='beliefs': choose flat or raw"):
+    with pytest.raises(ValueError, match="observation='beliefs': choose flat, raw, belief"):
         parallel_env(observation="beliefs")
 
 
@@ -162,7 +166,39 @@ def test_a_copy_shares_nothing(way: Any) -> None:
     assert shown[1] == repeated[1]
 
 
-@pytest.mark.parametrize("observation", ["flat", "raw"])
+def test_a_belief_is_what_the_policies_of_a_team_see() -> None:
+    """Also with actions of busy agents and on hosts that do not exist, which nobody plays."""
+    env = parallel_env(max_steps=90, observation="belief")
+    environment = Cage4(observation="belief", messages="alerts", max_steps=90)
+    envs, spec = environment.make_envs(1), episode_spec(0, 4, environment.variants)
+    assert isinstance(envs, TeamEnvs)
+    rows, (seen, infos) = envs.reset([0], [spec]), env.reset(seed=spec.env_seed)
+    sizes, draw = BeliefView.obs_sizes(listens=True), np.random.default_rng(3)
+    n_played = 0
+    while env.agents:
+        for agent in AGENTS:
+            assert env.observation_space(agent).contains(seen[agent])
+        assert (
+            np.concatenate([seen[agent] for agent in AGENTS]).tobytes()
+            == rows[0, : sum(sizes)].astype(np.float32).tobytes()
+        )
+        # More than half are actions on hosts, of which some do not exist.
+        actions = np.array([draw.integers(0, n) for n in N_ACTIONS])
+        masks = [infos[agent]["action_mask"] for agent in AGENTS]
+        possible = [mask[i] for mask, i in zip(masks, actions, strict=True)]
+        n_played += int(np.sum(possible))
+        assert envs._rows.sent is not None
+        messages = dict(zip(AGENTS, envs._rows.sent[0].astype(int), strict=True))
+        seen, rewards, *_, infos = env.step(dict(zip(AGENTS, actions, strict=True)), messages)
+        answer = envs.step([0], np.where(possible, actions, SLEEP_ACTIONS)[None])
+        rows = answer.obs
+        # Restores that busy agents hand in cost, and the policies of a team hand in none.
+        assert all(reward <= answer.reward[0] for reward in rewards.values())
+    assert 0 < n_played < 89 * 5
+    assert rows[0, : sum(sizes)].any()
+
+
+@pytest.mark.parametrize("observation", ["flat", "raw", "belief"])
 def test_pettingzoos_own_tests_pass(checkout: Path, observation: str) -> None:
     tests = pytest.importorskip("pettingzoo.test")
 

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from workflow_rl.agents.team import ACTS
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.guest import Cage4Guest
+from workflow_rl.cage4.scenario4 import ACTIONS
 from workflow_rl.collection.advice import Advised
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.episode import episode_spec
@@ -35,7 +37,7 @@ def taught(teacher: str, **args: Any) -> Trajectory:
     "args",
     [
         {},
-        {"observation": "belief", "actions": "repair", "own_rewards": True},
+        {"observation": "belief"},
         {"messages": "learned"},
     ],
 )
@@ -45,10 +47,25 @@ def test_a_team_earns_as_a_teacher_what_it_earns_alone(args: dict[str, Any]) -> 
     team.reset(simulator.masks, SPEC.action_seed)
     rewards = []
     for _ in range(STEPS - 1):
-        result = simulator.step(*team.act(seen))
+        result = simulator.step(*team.act(seen, simulator.raw_arrays))
         seen = result.observations
         rewards.append(result.machine_reward + result.action_cost)
     assert taught("rules", **args).reward.tolist() == rewards
+
+
+def test_of_suspects_the_advice_is_what_the_rules_repair() -> None:
+    """Who is advised to analyse waits, and the sweep analyses."""
+    args = {"observation": "belief", "actions": "suspects", "own_rewards": True}
+    lesson = taught("rules", **args)
+    layout = Cage4(**args).spaces().team
+    assert layout is not None
+    decides = layout.status(lesson.obs) == ACTS
+    taken = [(agent, lesson.action[step, agent]) for step, agent in np.argwhere(decides)]
+    kinds = {ACTIONS[agent][action].kind for agent, action in taken}
+    assert kinds == {"Sleep", "Remove", "Restore"}
+    assert 0.005 < decides.mean() < 0.5
+    repeated = taught("rules", **args)
+    assert np.array_equal(repeated.obs, lesson.obs)
 
 
 def test_impossible_actions_are_to_sleep() -> None:

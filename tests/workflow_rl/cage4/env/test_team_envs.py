@@ -14,6 +14,7 @@ from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.team_policy import TeamParameters, TeamPolicy
 from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF, policy_map
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
+from workflow_rl.cage4.agent.raw_record import NUMBERS
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS, SLEEP, ViewRows
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.arguments import MOST_STEPS
@@ -159,12 +160,14 @@ def test_a_trained_team_plays_alone_as_in_training(
     policy, (spec,) = random_team(environment), specs(7)
     trajectory = play_episode(environment.make_envs(1), policy, spec)
     simulator = CompiledSimulator("FiniteStateRedAgent", 60)
-    team = PolicyTeam(policy, observation, "all", 60, messages)
+    team = PolicyTeam(policy, observation, "all", messages)
     observations = simulator.reset(spec.env_seed)
     team.reset(simulator.masks, spec.action_seed)
     rewards, heard, done = [], 0, False
     while not done:
-        observations, reward, _, _, done = simulator.step(*team.act(observations))
+        observations, reward, _, _, done = simulator.step(
+            *team.act(observations, simulator.raw_arrays)
+        )
         rewards.append(reward)
         heard += sum(int(one[-32:].sum()) for one in observations)
     assert rewards == trajectory.reward.tolist()
@@ -173,8 +176,8 @@ def test_a_trained_team_plays_alone_as_in_training(
 
 
 def test_an_error_names_its_episode() -> None:
-    networks = SerialNetworks([CountingSimulator(), CountingSimulator(fails_at=2)])
-    envs = TeamEnvs(networks, ViewRows(2, "flat", "all", 500))
+    networks = SerialNetworks([CountingSimulator(), CountingSimulator(fails_at=2)], False)
+    envs = TeamEnvs(networks, ViewRows(2, "flat", "all"))
     envs.reset([0, 1], specs(8, 9))
     envs.step([0, 1], np.tile(SLEEP, (2, 1)))
     with pytest.raises(EpisodeError) as error:
@@ -220,3 +223,19 @@ def test_nobody_is_suspect_at_first() -> None:
     kinds = np.array([action.kind for actions in ACTIONS for action in actions])
     assert not mask[np.isin(kinds, ["Restore", "Remove"])].any()
     assert mask.sum() == 5
+
+
+def test_who_decides_nothing_analyses_in_the_simulator() -> None:
+    envs = Cage4(max_steps=40, actions="suspects", observation="belief").make_envs(1)
+    assert isinstance(envs, TeamEnvs)
+    envs.reset([0], specs(0))
+    analysed = np.zeros(envs._networks.raw["files"].shape[1], np.int64)
+    for _ in range(39):
+        envs.step([0], SLEEP[None])
+        analysed += envs._networks.raw["files"][0] > 0
+    # An Analyse takes two steps, and all five agents analyse as soon as they are free.
+    assert analysed.sum() == 5 * 19
+    belief = envs._rows.belief
+    assert belief is not None
+    assert (analysed[NUMBERS] > 0).tolist() == (belief.analysed[0] > 0).tolist()
+    assert not (analysed[NUMBERS] > 0)[~belief.exists[0]].any()

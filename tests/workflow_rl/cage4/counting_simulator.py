@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage4.agent.raw_record import RAW
 from workflow_rl.cage4.interface import SimulationError, StepResult
 from workflow_rl.cage4.scenario4 import AGENTS, N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
 
@@ -88,6 +89,9 @@ class CountingSimulator:
     def raw_observations(self) -> tuple[dict[str, Any], ...]:
         files = ["cmd.sh"] if self.step_count == self.shows_at else []
         return tuple({"success": "TRUE", "host_0": {"Files": files}} for _ in AGENTS)
+
+    def raw_arrays(self) -> NDArray[Any]:
+        return np.zeros(1, RAW)
 
     def true_state(self) -> list[Any]:
         differs = self.differs_at is not None and self.step_count >= self.differs_at

@@ -9,12 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4.agent.scripted import make_scripted_team
+from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
 from workflow_rl.cage4.interface import SimulationError, Simulator, StepResult
 from workflow_rl.cage4.parity import Pair
 
 STEP_BYTES = 4
 STATE_EVERY = 50
+
+STORED_TEAMS = tuple(name for name in TEAMS if name != "champion")
+"""The teams whose episodes are stored. The champion's weights change."""
 
 
 def state_digest(true_state: list[Any]) -> bytes:
@@ -63,7 +66,7 @@ def episode_digests(simulator: Simulator, pair: Pair) -> EpisodeDigests:
     states = [state_digest(simulator.true_state())]
     for step in range(1, pair.steps + 1):
         try:
-            result: StepResult = simulator.step(*team.act(observations))
+            result: StepResult = simulator.step(*team.act(observations, simulator.raw_arrays))
         except SimulationError:
             break
         observations = result.observations

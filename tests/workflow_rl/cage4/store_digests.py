@@ -14,8 +14,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from tests.workflow_rl.cage4.digests import episode_digests, stored_name
-from workflow_rl.cage4.agent.scripted import TEAMS
+from tests.workflow_rl.cage4.digests import STORED_TEAMS, episode_digests, stored_name
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.parity import Pair
@@ -40,7 +39,7 @@ def main(cyborg4: Path | None, seed: int) -> None:
         simulators = {red: make_simulator("cyborg", red) for red in RED_AGENTS}
     except CheckoutError as error:
         raise click.UsageError(str(error)) from None
-    for i, (blue, red) in enumerate(itertools.product(TEAMS, RED_AGENTS)):
+    for i, (blue, red) in enumerate(itertools.product(STORED_TEAMS, RED_AGENTS)):
         pair = Pair(blue, red, seed + i, MAX_STEPS)
         digests = episode_digests(simulators[red], pair)
         arrays[f"{stored_name(pair)}/steps"] = digests.steps

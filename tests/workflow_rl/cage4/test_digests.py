@@ -7,8 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
-from tests.workflow_rl.cage4.digests import EpisodeDigests, episode_digests, pair_of, stored_name
-from workflow_rl.cage4.agent.scripted import TEAMS
+from tests.workflow_rl.cage4.digests import (
+    STORED_TEAMS,
+    EpisodeDigests,
+    episode_digests,
+    pair_of,
+    stored_name,
+)
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.parity import Pair
 from workflow_rl.cage4.scenario4 import RED_AGENTS
@@ -28,7 +33,7 @@ def stored_digests() -> dict[Pair, EpisodeDigests]:
 
 def test_every_pair_of_blue_and_red_is_stored() -> None:
     pairs = {(pair.blue, pair.red_agent) for pair in stored_digests()}
-    assert pairs == {(blue, red) for blue in TEAMS for red in RED_AGENTS}
+    assert pairs == {(blue, red) for blue in STORED_TEAMS for red in RED_AGENTS}
 
 
 def test_sped_up_cyborg_has_the_stored_digests(checkout: Path) -> None:

@@ -68,7 +68,7 @@ def test_logged_actions_are_those_that_cyborg_played(checkout: Path) -> None:
     played = []
 
     class Watched(RandomTeam):
-        def act(self, observations):  # type: ignore[no-untyped-def]
+        def act(self, observations, look=None):  # type: ignore[no-untyped-def]
             played.append(simulator._episode.last_blue_actions)
             return super().act(observations)
 

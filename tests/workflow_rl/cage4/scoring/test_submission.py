@@ -116,15 +116,15 @@ def test_a_team_of_the_package_is_handed_in(
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.output
     assert result.output.count("play it:") == 1
-    scores = play_protocol(make_scripted_team(name), Author("", "", ""), "compiled", 2, 5, steps=40)
-    assert official_totals(checkout, PACKINGS[packing](folder), 40) == scores.totals
+    scores = play_protocol(make_scripted_team(name), Author("", "", ""), "compiled", 2, 5, steps=60)
+    assert official_totals(checkout, PACKINGS[packing](folder), 60) == scores.totals
 
 
 def test_a_trained_team_is_handed_in(checkout: Path, tmp_path: Path) -> None:
     environment = Cage4(observation="belief", actions="suspects", messages="learned")
     team = random_team(environment).parameters
     write_submission(team, environment, tmp_path / "submission")
-    own = policy_team(team.actor(), environment, 500)
+    own = policy_team(team.actor(), environment)
     scores = play_protocol(own, Author("", "", ""), "compiled", 2, 5, steps=60)
     packed = PACKINGS["zip -r"](tmp_path / "submission")
     assert official_totals(checkout, packed, 60) == scores.totals
@@ -154,7 +154,7 @@ def test_submissions_of_one_process_play_their_own_teams(tmp_path: Path) -> None
     write_submission(random_team(Cage4()).parameters, Cage4(), tmp_path / "trained")
     files = [tmp_path / name / "submission.py" for name in ("rules", "champion", "trained")]
     teams = used_together("type(make_team()).__name__", *files)
-    assert teams == ["RuleTeam", "ChampionTeam", "PolicyTeam"] * 2
+    assert teams == ["RuleTeam", "PolicyTeam", "PolicyTeam"] * 2
 
 
 def test_what_cannot_be_handed_in(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def last_agents(run_dir: Path, most: int) -> list[Path]:
     return [*kept, last]
 
 
-def candidates(run_dir: Path) -> list[Path]:
+def eligible_agents(run_dir: Path) -> list[Path]:
     """Return checkpoints that may be the best of a finished run, each agent once: the agent that
     the training returns suggest, the last one, and those of the last half that --keep-every kept.
 

@@ -143,7 +143,7 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     For the candidates see `cage.recipe`. Returns what to tell the user; None if there is nothing to
     choose by. Raises CheckpointError.
     """
-    from workflow_rl.cage.recipe import candidates
+    from workflow_rl.cage.recipe import eligible_agents
     from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
     from workflow_rl.runs.saved_agent import policy_of
 
@@ -151,7 +151,7 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     environment = _cage2(last, run_path)
     if not attackers(environment) or len(environment.opening) >= min(_horizons(environment)):
         return None
-    paths = candidates(run_path)
+    paths = eligible_agents(run_path)
     if len(paths) == 1:
         return None
     most = min(EPISODES_TO_CHOOSE, max(MINIMUM_TO_CHOOSE, last.training.episodes // 2))

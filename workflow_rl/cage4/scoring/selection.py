@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
-from workflow_rl.cage.recipe import candidates
+from workflow_rl.cage.recipe import eligible_agents
 from workflow_rl.cage.tournament import tournament
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scenario4 import COUNTED_STEPS, MAX_STEPS
@@ -70,7 +70,7 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     choose by. Raises CheckpointError.
     """
     _, environment = _team_of(run_path / "checkpoint.pt")
-    paths = candidates(run_path)
+    paths = eligible_agents(run_path)
     if len(paths) == 1 or environment.max_steps != MAX_STEPS or not environment.steps_together:
         return None
     rounds = [EPISODES_TO_CHOOSE // 4, EPISODES_TO_CHOOSE]

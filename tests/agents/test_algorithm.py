@@ -11,6 +11,7 @@ import pytest
 import torch
 from pydantic import Field
 
+from workflow_rl import plug_ins
 from workflow_rl.agents import algorithm as algorithms
 from workflow_rl.agents.algorithm import Algorithm, LearningAgent
 from workflow_rl.agents.network_settings import NetworkSettings
@@ -23,7 +24,6 @@ from workflow_rl.agents.saved import require_distribution
 from workflow_rl.agents.settings import ConfigError, Count, Settings
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.plug_ins import plug_ins
 
 SPACES = Spaces(2, Categorical(2))
 
@@ -193,11 +193,11 @@ def test_an_installed_package_brings_one(monkeypatch: pytest.MonkeyPatch) -> Non
     point = importlib.metadata.EntryPoint(
         "theirs", f"{__name__}:REINFORCE", "workflow_rl.algorithms"
     )
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
-    plug_ins.cache_clear()
+    monkeypatch.setattr(plug_ins, "_installed", lambda: [point])
+    plug_ins.plug_ins.cache_clear()
     try:
         assert algorithms.names()[:4] == ["ppo", "sac", "mbpo", "theirs"]
         assert algorithms.find("theirs").name == "reinforce"
     finally:
         monkeypatch.undo()
-        plug_ins.cache_clear()
+        plug_ins.plug_ins.cache_clear()

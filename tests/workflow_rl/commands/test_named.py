@@ -87,10 +87,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[importlib.metada
     """Further entry points, as if another package brought them."""
     points: list[importlib.metadata.EntryPoint] = []
 
-    def entry_points(group: str) -> list[importlib.metadata.EntryPoint]:
-        return [point for point in points if point.group == group]
-
-    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    monkeypatch.setattr(plug_ins, "_installed", lambda: points)
     plug_ins.plug_ins.cache_clear()
     yield points
     monkeypatch.undo()

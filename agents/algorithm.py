@@ -6,17 +6,16 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from workflow_rl.agents import saved
 from workflow_rl.agents.modules import attribute_named
 from workflow_rl.agents.network_settings import NetworkSettings
-from workflow_rl.agents.policies.distributions import Distribution
-from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
 from workflow_rl.agents.settings import ConfigError, Settings
-from workflow_rl.agents.spaces import Spaces
 from workflow_rl.plug_ins import plug_ins
 
 if TYPE_CHECKING:
+    from workflow_rl.agents.policies.distributions import Distribution
+    from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
     from workflow_rl.agents.replay import Transitions
+    from workflow_rl.agents.spaces import Spaces
     from workflow_rl.agents.trajectory import Trajectory
 
 
@@ -194,8 +193,10 @@ class Algorithm(Protocol):
         By default that of an `actor_critic.ActorCritic`, if the settings are NetworkSettings.
         Raises what `LearningAgent.load_state_dict` raises.
         """
+        from workflow_rl.agents.saved import saved_policy
+
         assert isinstance(settings, NetworkSettings)
-        return saved.saved_policy(settings, state)
+        return saved_policy(settings, state)
 
     def saved_critic(
         self, settings: Settings, state: Mapping[str, Any]
@@ -205,8 +206,10 @@ class Algorithm(Protocol):
         The network has one output: the value of an observation. The number is what a reward of 1
         adds to a value. Raises ValueError if there is no critic.
         """
+        from workflow_rl.agents.saved import saved_critic
+
         assert isinstance(settings, NetworkSettings)
-        return saved.saved_critic(settings, state), settings.reward_scale
+        return saved_critic(settings, state), settings.reward_scale
 
     def max_policy_lag(self, settings: Settings) -> int | None:
         """Return the largest lag of steps, in updates, that agents learn from; None is any."""

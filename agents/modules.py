@@ -10,7 +10,6 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -69,6 +68,8 @@ def where_to_call(module: str, error: Exception) -> str:
 
 def name_meant(module: ModuleType, name: str) -> str:
     """Return a question about a module's function or class with nearly this name, if it has one."""
+    from difflib import get_close_matches  # Only an error needs it.
+
     defined = [defined_name for defined_name, value in vars(module).items() if callable(value)]
     meant = get_close_matches(name, defined, 1)
     return f". Did you mean {module.__name__}:{meant[0]}?" if meant else ""

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from workflow_rl.agents.policies.network import ACTIVATIONS
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import ConfigError, LayerSizes, OneOf, Positive, Settings, Share
 
@@ -41,7 +40,7 @@ class NetworkSettings(Settings):
     hidden_sizes: LayerSizes = Field(
         default=(64, 64), description="Hidden layers of the actor and, separately, of the critic."
     )
-    activation: Annotated[str, OneOf(ACTIVATIONS)] = Field(
+    activation: Annotated[str, OneOf(("tanh", "relu"))] = Field(
         default="tanh", description="Activation function of the hidden layers."
     )
     learning_rate: Positive = Field(default=3e-3, description="Adam's learning rate at the start.")

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections import UserDict
+from typing import TYPE_CHECKING
 
-from workflow_rl.agents.policies.mlp import MLP
-from workflow_rl.agents.policies.network import Network
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.network import Network
 
 
-class _Networks(UserDict[str, type[Network] | None]):
-    """Networks by their kinds. All but the first are imported when one of them is asked for."""
+class _Networks(UserDict[str, "type[Network] | None"]):
+    """Networks by their kinds, which are imported when one of them is asked for: the first, which
+    most runs have alone, before the others."""
 
     def __getitem__(self, kind: str) -> type[Network]:
-        network = self.data[kind]
-        if network is None:
+        if self.data[kind] is None:
+            from workflow_rl.agents.policies.mlp import MLP
+
+            self.data[MLP.kind] = MLP
+        if self.data[kind] is None:
             from workflow_rl.agents.policies.entities import Entities
             from workflow_rl.agents.policies.recurrent import GRU, LSTM
             from workflow_rl.agents.policies.stacked_frames import FrameStack
 
             self.data |= {network.kind: network for network in (GRU, LSTM, FrameStack, Entities)}
-            return self[kind]
+        network = self.data[kind]
+        assert network is not None
         return network
 
 
-NETWORKS = _Networks(
-    {MLP.kind: MLP, "gru": None, "lstm": None, "frame-stack": None, "entities": None}
-)
+NETWORKS = _Networks(dict.fromkeys(("mlp", "gru", "lstm", "frame-stack", "entities")))

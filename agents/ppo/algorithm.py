@@ -7,20 +7,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.agents.policies.distributions import Distribution
 from workflow_rl.agents.policies.networks import NETWORKS
-from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.ppo.metrics import DECISIONS, OF_EACH_POLICY, PPOMetrics
-from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoments
-from workflow_rl.agents.saved import saved_policy
 from workflow_rl.agents.settings import ConfigError, Settings
-from workflow_rl.agents.spaces import Spaces
 
 if TYPE_CHECKING:
+    from workflow_rl.agents.policies.distributions import Distribution
+    from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
     from workflow_rl.agents.policies.team_policy import TeamParameters
     from workflow_rl.agents.ppo.agent import PPOAgent
     from workflow_rl.agents.ppo.team import TeamAgent
+    from workflow_rl.agents.spaces import Spaces
     from workflow_rl.agents.team import PolicyMap, TeamLayout
 
 
@@ -105,6 +103,8 @@ class PPO(Algorithm):
         assert isinstance(settings, PPOConfig)
         if "team" in state:
             return _saved_team(settings, state)
+        from workflow_rl.agents.saved import saved_policy
+
         return _normalising(saved_policy(settings, state), state)
 
     def saved_critic(
@@ -115,6 +115,8 @@ class PPO(Algorithm):
             raise ValueError("a team has a critic for each policy")
         critic, unit = super().saved_critic(settings, state)
         if "return_scale" in state:
+            from workflow_rl.agents.ppo.running_statistics import ReturnScale
+
             return_scale = ReturnScale(settings.discount)
             return_scale.load_state_dict(state["return_scale"])
             unit *= return_scale.factor
@@ -129,6 +131,8 @@ def _normalising(parameters: PolicyParameters, state: Mapping[str, Any]) -> Poli
     """Return a network with the statistics that its observations are normalised with, if any."""
     if "obs_moments" not in state:
         return parameters
+    from workflow_rl.agents.ppo.running_statistics import RunningMoments
+
     n_inputs = parameters.described().n_inputs
     moments = RunningMoments(n_inputs + parameters.n_further)
     moments.load_state_dict(state["obs_moments"])
@@ -138,7 +142,7 @@ def _normalising(parameters: PolicyParameters, state: Mapping[str, Any]) -> Poli
 
 def _saved_team(settings: PPOConfig, state: Mapping[str, Any]) -> TeamParameters:
     from workflow_rl.agents.policies.team_policy import TeamParameters
-    from workflow_rl.agents.saved import learner_state
+    from workflow_rl.agents.saved import learner_state, saved_policy
     from workflow_rl.agents.team import team_layout
 
     layout = team_layout(state["team"])

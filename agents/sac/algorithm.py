@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from workflow_rl.agents.algorithm import Algorithm, LearningAgent
-from workflow_rl.agents.policies.distributions import Categorical, Distribution, SquashedGaussian
 from workflow_rl.agents.sac.config import SACConfig
 from workflow_rl.agents.sac.metrics import SACMetrics
 from workflow_rl.agents.settings import ConfigError, Settings
-from workflow_rl.agents.spaces import Spaces
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.distributions import Distribution
+    from workflow_rl.agents.spaces import Spaces
 
 
 class SAC(Algorithm):
@@ -29,6 +32,8 @@ class SAC(Algorithm):
 
         Raises ConfigError for other actions, and for a target entropy that none can have.
         """
+        from workflow_rl.agents.policies.distributions import Categorical, SquashedGaussian
+
         assert isinstance(settings, SACConfig)
         super().distribution(spaces, settings)
         asked = settings.target_entropy

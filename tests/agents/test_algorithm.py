@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -190,9 +189,7 @@ def test_what_there_is_not_is_named(name: str) -> None:
 
 
 def test_an_installed_package_brings_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = importlib.metadata.EntryPoint(
-        "theirs", f"{__name__}:REINFORCE", "workflow_rl.algorithms"
-    )
+    point = plug_ins.PlugIn("workflow_rl.algorithms", "theirs", f"{__name__}:REINFORCE", "another")
     monkeypatch.setattr(plug_ins, "_installed", lambda: [point])
     plug_ins.plug_ins.cache_clear()
     try:

@@ -84,16 +84,25 @@ def test_the_main_process_of_an_asynchronous_run_does_without_what_workers_are_m
     assert not {f"workflow_rl.{name}" for name in OF_WORKERS} & set(shown.stdout.split())
 
 
-def test_a_refused_option_imports_neither_torch_nor_gymnasium() -> None:
-    command = ["-X", "importtime", "-m", "workflow_rl", "train-async", "--no-such-option"]
+@pytest.mark.parametrize(
+    ("option", "code", "heavy"),
+    [
+        ("--no-such-option", 2, {"torch", "gymnasium"}),
+        ("--help", 0, {"torch", "gymnasium", "numpy", "importlib.metadata"}),
+    ],
+)
+def test_help_and_a_refused_option_import_nothing_heavy(
+    option: str, code: int, heavy: set[str]
+) -> None:
+    command = ["-X", "importtime", "-m", "workflow_rl", "train-async", option]
     done = subprocess.run(
         [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
-    assert done.returncode == 2
+    assert done.returncode == code
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
     imported = {line.rpartition("|")[2].strip() for line in lines}
     assert "workflow_rl.commands.train" in imported
-    assert not {"torch", "gymnasium"} & imported
+    assert not heavy & imported
 
 
 def test_a_package_that_is_run_has_the_environments(tmp_path: Path) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SIMULATORS = ("cyborg", "cyborg-stock", "cyborg-upstream", "compiled")
 OWN_RED = "own"
 """What a simulator calls the red agent whose class it was given."""
 SEED_LIMIT = 2**63
 """The seeds of the compiled simulator are below this."""
+MOST = 1_000_000
+"""The largest number of steps of an episode, and of envs."""
 
-Facts: TypeAlias = tuple[int, int, int, int, NDArray[np.bool_]]
+Facts: TypeAlias = "tuple[int, int, int, int, NDArray[np.bool_]]"
 """What happened in a step: Blue's success, Red's action, target and success, and the mask of hosts
 `[13]` on which a process was caught, a copy. Successes are indices into `SUCCESSES`, Red's action
 and target into `RED_ACTIONS` and `RED_TARGETS` (-1: none). It is a plain tuple, because making a

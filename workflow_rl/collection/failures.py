@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import signal
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from workflow_rl.collection.messages import Command
-from workflow_rl.environments.episode import EpisodeSpec
+if TYPE_CHECKING:
+    from workflow_rl.agents.trajectory import Trajectory
+    from workflow_rl.collection.messages import Command
+    from workflow_rl.environments.episode import EpisodeSpec
 
 STOP_SIGNALS = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
@@ -75,6 +78,14 @@ class TooManyFailuresError(RuntimeError):
 
 class UnplayableError(TooManyFailuresError):
     """Episodes raise exceptions however often they are played, or give no finite score."""
+
+
+class NotFiniteError(ValueError):
+    """An observation or a reward in the batch of these trajectories is NaN or infinite."""
+
+    def __init__(self, message: str, trajectories: Sequence[Trajectory]) -> None:
+        self.trajectories = trajectories
+        super().__init__(message)
 
 
 def _describe(exitcode: int | None) -> str:

@@ -154,14 +154,6 @@ class NothingPlayableError(UnplayableError):
         )
 
 
-class NotFiniteError(ValueError):
-    """An observation or a reward in the batch of these trajectories is NaN or infinite."""
-
-    def __init__(self, message: str, trajectories: Sequence[Trajectory]) -> None:
-        self.trajectories = trajectories
-        super().__init__(message)
-
-
 def require_any(rollout: Rollout) -> Rollout:
     """Return the rollout. Raises NothingPlayableError if all its episodes were left out."""
     if not rollout.trajectories and rollout.skipped:

@@ -11,8 +11,10 @@ from typing import Any
 
 import click
 
+from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection.cluster_address import ClusterError
+from workflow_rl.collection.failures import NotFiniteError, StopRequested, TooManyFailuresError
 from workflow_rl.commands.clear import printable
 from workflow_rl.commands.open_command import named_here
 from workflow_rl.commands.options import option_words, spelling
@@ -31,9 +33,6 @@ def training_errors(
     the command has them, and --init-from.
     """
     # Imported here: an error in the options should not wait for torch.
-    from workflow_rl.agents.algorithm import DivergedError
-    from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
-    from workflow_rl.collection.rollout import NotFiniteError
     from workflow_rl.runs.folder import NotWrittenError
 
     code = 1

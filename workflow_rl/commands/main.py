@@ -37,7 +37,9 @@ MODULES = {
 def places() -> dict[str, tuple[str, str]]:
     """Return the module and the function of each command, by name: of the general ones, and of
     those that guests and other packages bring by the entry point `workflow_rl.commands`."""
-    brought = {name: (point.module, point.attr) for name, point in plug_ins("commands").items()}
+    brought = {
+        name: (point.module, point.attribute) for name, point in plug_ins("commands").items()
+    }
     general = {name: (module, name.replace("-", "_")) for name, module in MODULES.items()}
     return {**general, **{name: place for name, place in brought.items() if name not in general}}
 

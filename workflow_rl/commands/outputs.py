@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.agents.algorithm import DivergedError
-from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
-from workflow_rl.collection.rollout import NotFiniteError
+from workflow_rl.collection.failures import (
+    NotFiniteError,
+    StopRequested,
+    TooManyFailuresError,
+    WorkerError,
+)
 from workflow_rl.commands.clear import printable
 from workflow_rl.commands.options import OutputFile, spelling
 from workflow_rl.environments.environment import InvalidEnvironmentError

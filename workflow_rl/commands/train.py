@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from workflow_rl.collection.cluster_address import is_address
-from workflow_rl.collection.local_pool import ensure_fork_server
 from workflow_rl.commands.clear import printable
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.guest_options import require_agent
@@ -43,6 +42,8 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         config = new_config(mode, options) if resume is None else None
         exchange = exchange_of(config) if exchange_of and config else None
         if config is not None and config.env not in guests:
+            from workflow_rl.collection.local_pool import ensure_fork_server
+
             # It imports what workers need while this process imports torch.
             ensure_fork_server(config.environment.preload)
 

@@ -132,7 +132,7 @@ def _defaults_of(env_id: str) -> Mapping[str, Any]:
     if env_id not in guests:
         return SETTINGS
     guest = guests[env_id]
-    return guest.make(guest.arguments()()).settings
+    return guest.make(guest.arguments().model_construct()).settings
 
 
 def _applies(field: FieldInfo, env_id: str) -> bool:

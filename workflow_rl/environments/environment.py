@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.agents.spaces import Spaces as Spaces
-from workflow_rl.environments.env_batch import EnvBatch
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.numpy_policy import Actor
+    from workflow_rl.agents.spaces import Spaces
+    from workflow_rl.environments.env_batch import EnvBatch
 
 ENV = "env"
 """The `argument` of errors for which no single argument is to blame."""

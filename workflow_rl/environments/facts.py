@@ -9,7 +9,8 @@ import numpy as np
 from gymnasium import spaces
 
 from workflow_rl.agents.modules import in_one_line
-from workflow_rl.environments.environment import ENV, InvalidEnvironmentError, Spaces
+from workflow_rl.agents.spaces import Spaces
+from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 
 if TYPE_CHECKING:
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment

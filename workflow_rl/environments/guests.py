@@ -7,11 +7,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from workflow_rl.errors import UserError
-from workflow_rl.plug_ins import plug_ins
+from workflow_rl.plug_ins import PlugIn, plug_ins
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from workflow_rl.environments.guest import Guest
 
 
@@ -59,7 +57,7 @@ class Guests(Mapping[str, "Guest"]):
         return None if point is None else self[_imported(point).env_id]
 
 
-def _imported(point: EntryPoint) -> type[Guest]:
+def _imported(point: PlugIn) -> type[Guest]:
     from workflow_rl.environments.guest import Guest  # Whoever plays no guest does without.
 
     try:

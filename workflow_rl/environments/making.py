@@ -20,6 +20,7 @@ import numpy as np
 
 from workflow_rl.agents.modules import in_one_line, name_meant, where_to_call
 from workflow_rl.agents.policies.entity_layout import EntityLayout, are_tables, declared
+from workflow_rl.agents.spaces import Spaces
 from workflow_rl.environments.action_mask import (
     MaskingEnv,
     offers_mask,
@@ -30,7 +31,7 @@ from workflow_rl.environments.action_mask import (
 )
 from workflow_rl.environments.batched_env import COMPANY, BatchedEnv, BatchedEnvs, OneOfBatch
 from workflow_rl.environments.env_batch import Env, EnvBatch, ObservationError, SerialEnvs
-from workflow_rl.environments.environment import ENV, InvalidEnvironmentError, Spaces
+from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.facts import DeclaredTeam, Facts, Tell, plain_facts
 from workflow_rl.environments.flat_env import FlatEnv, bounds_of, distribution_over, flat_space
 from workflow_rl.environments.joint_batch import BatchedTeamEnv, JointBatch

@@ -15,10 +15,10 @@ from workflow_rl.collection.assignments import EpisodeAssignments, UnrollAssignm
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.env_positions import EnvPosition, first_positions
+from workflow_rl.collection.failures import NotFiniteError
 from workflow_rl.collection.rollout import (
     Collector,
     Following,
-    NotFiniteError,
     Rollout,
     in_order,
     what_is_not_finite,

@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.collection.cluster_address import NONE
-from workflow_rl.collection.rollout import NotFiniteError
+from workflow_rl.collection.failures import NotFiniteError
 from workflow_rl.output_files import NOT_OURS, replacing, write_text
 from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.config import TrainConfig

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.spaces import Spaces
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.environments.env_batch import EnvBatch
-from workflow_rl.environments.environment import Spaces
 from workflow_rl.workflows import ENV_ID
 from workflow_rl.workflows.cage2_rules import UNIT_TYPES, HostRules
 from workflow_rl.workflows.order import Order

@@ -7,7 +7,7 @@ import pytest
 
 from workflow_rl.agents.policies import network, torch_layers
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.agents.settings import ConfigError
+from workflow_rl.agents.settings import ConfigError, OneOf
 
 
 @pytest.mark.parametrize(
@@ -67,5 +67,6 @@ def test_hyperparameters_at_the_bounds_are_accepted() -> None:
     assert PPOConfig(discount=0.0, gae_lambda=1.0).target_kl is None
 
 
-def test_learner_and_workers_know_the_same_activations() -> None:
-    assert network.ACTIVATIONS.keys() == torch_layers.ACTIVATIONS.keys()
+def test_settings_learner_and_workers_know_the_same_activations() -> None:
+    (known,) = (m for m in PPOConfig.model_fields["activation"].metadata if isinstance(m, OneOf))
+    assert {*known.names} == network.ACTIVATIONS.keys() == torch_layers.ACTIVATIONS.keys()

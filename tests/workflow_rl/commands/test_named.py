@@ -83,9 +83,9 @@ def test_a_run_with_an_own_algorithm_is_resumed(name: str, setting: str, tmp_pat
 
 
 @pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[importlib.metadata.EntryPoint]]:
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[plug_ins.PlugIn]]:
     """Further entry points, as if another package brought them."""
-    points: list[importlib.metadata.EntryPoint] = []
+    points: list[plug_ins.PlugIn] = []
 
     monkeypatch.setattr(plug_ins, "_installed", lambda: points)
     plug_ins.plug_ins.cache_clear()
@@ -94,8 +94,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[importlib.metada
     plug_ins.plug_ins.cache_clear()
 
 
-def point(group: str, name: str, value: str) -> importlib.metadata.EntryPoint:
-    return importlib.metadata.EntryPoint(name, value, f"workflow_rl.{group}")
+def point(group: str, name: str, value: str) -> plug_ins.PlugIn:
+    return plug_ins.PlugIn(f"workflow_rl.{group}", name, value, "another")
 
 
 class Misnamed(Guest):
@@ -111,7 +111,7 @@ class Misnamed(Guest):
     ],
 )
 def test_a_guest_that_is_none_harms_itself_alone(
-    value: str, says: str, installed: list[importlib.metadata.EntryPoint]
+    value: str, says: str, installed: list[plug_ins.PlugIn]
 ) -> None:
     installed += [point("guests", "bad/Env-v0", value), point("commands", "bad", "nowhere:bad")]
     with pytest.raises(GuestError, match=says):
@@ -121,6 +121,14 @@ def test_a_guest_that_is_none_harms_itself_alone(
     refused(invoke("train-async", *CART_POLE, "--hiden-sizes", "3"), "--hidden-sizes")
     assert "train-async" in CliRunner().invoke(main, ["--help"]).output
     assert invoke("export", "--help").exit_code == 0
+
+
+def test_entry_points_are_those_that_python_knows() -> None:
+    found = {(point.group, point.name, point.value) for point in plug_ins._installed()}
+    groups = {group for group, _, _ in found}
+    assert {"console_scripts", "workflow_rl.guests"} <= groups
+    known = (importlib.metadata.entry_points(group=group) for group in groups)
+    assert found == {(point.group, point.name, point.value) for p in known for point in p}
 
 
 @pytest.mark.parametrize("text", ["", "[", "[project]\n", '[project]\nname = "other"\n'])

@@ -12,8 +12,7 @@ import torch
 from tests.tiny_runs import same_weights
 from tests.workflow_rl.runs.any_env_runs import config_of, run
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.collection.failures import TooManyFailuresError
-from workflow_rl.collection.rollout import NotFiniteError
+from workflow_rl.collection.failures import NotFiniteError, TooManyFailuresError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, HOSTS
 
-ACTION_SETS = ("all", "possible", "useful", "by-host", "by-host-timed")
-
 LATE = {30: 5, 50: 3, 100: 12}
 """For each horizon: the number of its last steps in which restoring a user's host does not pay, if
 all horizons count. Found by trials, see docs/explanations/champion.md."""
@@ -237,7 +235,7 @@ def _useful_beside() -> NDArray[np.bool_]:
 
 
 def make_action_set(name: str) -> ActionSet:
-    """Return one of ACTION_SETS."""
+    """Return one of `env.arguments.ACTION_SETS`."""
     with_episodes = {
         "possible": PossibleActions,
         "by-host": ActionsByHost,

@@ -134,8 +134,9 @@ def imagined_rewards(
 ) -> NDArray[np.float64]:
     """Return rewards [K, n_rollouts, n_steps] of Blue's K first choices, followed by the policy.
 
-    The policy plays greedily and chooses from the action set `actions`, one of `ACTION_SETS`. The
-    rollouts assume that the OT service runs, and that Blue has not restored it before.
+    The policy plays greedily and chooses from the action set `actions`, one of
+    `env.arguments.ACTION_SETS`. The rollouts assume that the OT service runs, and that Blue has not
+    restored it before.
     """
     n = len(first) * n_rollouts
     n_hypotheses = int(where.belief["n_hypotheses"])

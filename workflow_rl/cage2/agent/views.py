@@ -17,8 +17,6 @@ from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.agent.action_sets import Indices, make_action_set, with_rows
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 
-OBSERVATIONS = ("table", "belief", "true-state")
-
 TABLE_SIZE = 4 * len(HOSTS)
 
 Bits = NDArray[np.uint8]
@@ -87,7 +85,7 @@ def plain(obs: Bits) -> Bits:
 
 
 def make_view(observation: str) -> View:
-    """Return the view of one of OBSERVATIONS, except the true state, which Blue does not see."""
+    """Return the view of this name, which is not the true state: Blue does not see that."""
     assert observation != "true-state"
     return BeliefView() if observation == "belief" else View()
 

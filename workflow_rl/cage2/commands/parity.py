@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from workflow_rl.cage2 import parity as cage2
 from workflow_rl.cage2.agent.scripted import ScriptedAgent
-from workflow_rl.cage2.env.checks import MOST
+from workflow_rl.cage2.interface import MOST
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.commands.options import PATH, TRUST, plain_option
 from workflow_rl.commands.parity import shared_options

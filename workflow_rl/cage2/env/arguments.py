@@ -7,12 +7,12 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from workflow_rl.agents.settings import ConfigError, OneOf, Settings
-from workflow_rl.cage2.agent.action_sets import ACTION_SETS
-from workflow_rl.cage2.agent.views import OBSERVATIONS
-from workflow_rl.cage2.env.checks import MOST
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.interface import SIMULATORS
+from workflow_rl.cage2.interface import MOST, SIMULATORS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENT_CHOICES
+
+OBSERVATIONS = ("table", "belief", "true-state")
+ACTION_SETS = ("all", "possible", "useful", "by-host", "by-host-timed")
 
 
 class Cage2Arguments(Settings):

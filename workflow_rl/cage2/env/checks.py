@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workflow_rl.cage.checks import checked_whole
-from workflow_rl.cage2.interface import SEED_LIMIT
+from workflow_rl.cage2.interface import MOST, SEED_LIMIT
 from workflow_rl.cage2.scenario2 import MIXTURES, OBS_SIZE, RED_AGENT_CHOICES
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 OBS_DTYPES = ("float32", "uint8")
 DEFAULT_STEPS = 100
-MOST = 1_000_000
-"""The largest number of steps of an episode, and of envs."""
 
 
 def check_red_agent(name: Any) -> None:

@@ -6,20 +6,15 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
-
-from workflow_rl.agents.policies.distributions import Categorical
-from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.cage2.agent.action_sets import make_action_set
-from workflow_rl.cage2.agent.views import ViewingActor
-from workflow_rl.cage2.env.entities import hosts_as_entities
-from workflow_rl.cage2.env.viewed_envs import ViewedEnvs, view_size
 from workflow_rl.cage2.scenario2 import ENV_ID, MIXTURES
-from workflow_rl.environments.env_batch import EnvBatch, SerialEnvs
-from workflow_rl.environments.environment import InvalidEnvironmentError, Spaces
-from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.environments.environment import InvalidEnvironmentError
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.numpy_policy import Actor
+    from workflow_rl.agents.spaces import Spaces
+    from workflow_rl.environments.env_batch import EnvBatch
 
 
 @dataclass(frozen=True)
@@ -27,7 +22,8 @@ class Cage2:
     """CAGE Challenge 2 against a red agent.
 
     `arguments.Cage2Arguments` describes the arguments, and checks them for `make_environment`. This
-    class checks nothing, so that workers, which get it, import no pydantic.
+    class checks nothing, so that workers, which get it, import no pydantic. Its methods import what
+    they need: --help shows the defaults without NumPy.
     """
 
     red_agent: str = "B_lineAgent"
@@ -80,6 +76,12 @@ class Cage2:
 
     def spaces(self) -> Spaces:
         """Return the spaces: 52 bits and 145 actions, unless the arguments choose others."""
+        from workflow_rl.agents.policies.distributions import Categorical
+        from workflow_rl.agents.spaces import Spaces
+        from workflow_rl.cage2.agent.action_sets import make_action_set
+        from workflow_rl.cage2.env.entities import hosts_as_entities
+        from workflow_rl.cage2.env.viewed_envs import view_size
+
         actions = make_action_set(self.actions)
         return Spaces(
             view_size(self.observation),
@@ -105,6 +107,10 @@ class Cage2:
             except (ImportError, RuntimeError) as error:
                 raise InvalidEnvironmentError("simulator", str(error)) from None
         if self.observation != Cage2.observation:
+            import numpy as np
+
+            from workflow_rl.environments.episode import EpisodeSpec
+
             # Compile the view too.
             envs = dataclasses.replace(self, simulator="compiled").make_envs(1)
             envs.reset([0], [EpisodeSpec(0, self.variants[0], 0, 0)])
@@ -122,6 +128,8 @@ class Cage2:
             )
         if self.view == Cage2().view:
             return actor
+        from workflow_rl.cage2.agent.views import ViewingActor
+
         return ViewingActor(actor, *self.view)
 
     @property
@@ -143,6 +151,7 @@ class Cage2:
             envs = CompiledEnvs(self.max_steps, n_envs)
         else:
             from workflow_rl.cage2.env.cage2_env import Cage2Env
+            from workflow_rl.environments.env_batch import SerialEnvs
 
             make_env = functools.partial(
                 Cage2Env, max_steps=self.max_steps, simulator=self.simulator, obs_dtype="uint8"
@@ -150,4 +159,6 @@ class Cage2:
             envs = SerialEnvs(make_env, n_envs, variant_option="red_agent")
         if self.view == Cage2().view:
             return envs
+        from workflow_rl.cage2.env.viewed_envs import ViewedEnvs
+
         return ViewedEnvs(envs, *self.view)

@@ -12,8 +12,8 @@ from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage.scoring import ResultSettings
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
-from workflow_rl.cage2.env.checks import MOST
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.interface import MOST
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.leaderboard import (
     LEADERBOARD_NOTE,

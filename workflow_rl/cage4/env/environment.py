@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 
 from workflow_rl.agents.policies.distributions import MultiCategorical
 from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.spaces import Spaces
 from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, ViewRows, views_layout
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs
 from workflow_rl.cage4.scenario4 import ENV_ID, MAX_STEPS, RED_AGENTS
 from workflow_rl.environments.env_batch import EnvBatch
-from workflow_rl.environments.environment import InvalidEnvironmentError, Spaces
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 
 

@@ -261,10 +261,11 @@ class NumpyPolicy:
         self, seed: int, env: int = 0, n_acted: int = 0, seen: NDArray[Any] | None = None
     ) -> None:
         """Begin an episode, or go on with an episode: see Actor."""
-        # PCG64 can skip draws: the numbers of step `t` follow from the seed and `t` alone.
-        bits = np.random.PCG64(seed)
-        bits.advance(n_acted * self.distribution.n_draws)
-        self._randoms[env] = np.random.Generator(bits)
+        if not self.greedy:
+            # PCG64 can skip draws: the numbers of step `t` follow from the seed and `t` alone.
+            bits = np.random.PCG64(seed)
+            bits.advance(n_acted * self.distribution.n_draws)
+            self._randoms[env] = np.random.Generator(bits)
         if self.network.memory_size:
             self.forget([env])
             for obs in () if seen is None else self._own(seen):
@@ -279,7 +280,7 @@ class NumpyPolicy:
             raise ValueError(
                 f"observations of shape {obs.shape}, not ({len(envs)}, {self.obs_dim})"
             )
-        randoms = [self._randoms[env] for env in envs]
+        randoms = [] if self.greedy else [self._randoms[env] for env in envs]
         return self.act_in(obs, envs, randoms)
 
     def act_in(
@@ -351,14 +352,15 @@ class _Memory:
         with self._lock:
             if obs.dtype != self._dtype:
                 self._forget(obs.dtype)
-            new = {key: n for n, key in enumerate(keys) if key not in self._row_of}
-            if len(self._row_of) + len(new) > REMEMBERED_OBSERVATIONS:
-                self._forget(obs.dtype)
-                new = {key: n for n, key in enumerate(keys)}
-            if new:
+            rows = [*map(self._row_of.get, keys)]
+            if None in rows:
+                new = {key: n for n, key in enumerate(keys) if rows[n] is None}
+                if len(self._row_of) + len(new) > REMEMBERED_OBSERVATIONS:
+                    self._forget(obs.dtype)
+                    new = {key: n for n, key in enumerate(keys)}
                 self._add(list(new), prepare(obs[list(new.values())]))
-            rows = np.fromiter(map(self._row_of.__getitem__, keys), np.int64, len(keys))
-            return self._columns, rows
+                rows = [*map(self._row_of.__getitem__, keys)]
+            return self._columns, np.array(rows, np.int64)
 
     def _add(self, keys: Sequence[bytes], prepared: Prepared) -> None:
         start = len(self._row_of)

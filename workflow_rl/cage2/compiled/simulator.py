@@ -265,13 +265,13 @@ class CompiledEnvs:
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         """Step each of M envs once."""
-        chosen = mask_of(envs, self.n_envs)
+        rows = np.asarray(envs)
         all_actions = np.zeros(self.n_envs, np.int64)
-        all_actions[envs] = actions
-        obs, rewards = self._simulator.step(all_actions, chosen)
-        self._steps_left[envs] -= 1
-        truncated = self._steps_left[envs] == 0
-        return StepAnswers(obs[envs], rewards[envs], np.zeros_like(truncated), truncated)
+        all_actions[rows] = actions
+        obs, rewards = self._simulator.step(all_actions, mask_of(rows, self.n_envs))
+        self._steps_left[rows] -= 1
+        truncated = self._steps_left[rows] == 0
+        return StepAnswers(obs[rows], rewards[rows], np.zeros_like(truncated), truncated)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -7,6 +7,7 @@ evaluation.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,8 +20,7 @@ from workflow_rl.cage.tournament import tournament
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.leaderboard import champion_score
-from workflow_rl.collection.player import play_episodes
-from workflow_rl.environments.episode import SeedStream, episode_spec
+from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.runs.intervals import Mean, mean_of
 
 if TYPE_CHECKING:
@@ -71,20 +71,31 @@ def scores_of_episodes(
     environment = environment.scored()
     if n_before >= min(horizons):
         raise ValueError(f"the opening leaves nothing of episodes of {min(horizons)} steps")
-    # All agents are scored on the same episodes: their difference has less noise.
+    specs = _specs(red_agent, episodes, seed)
+    envs = environment.make_envs(min(BLOCK, episodes))
+    rewards = np.empty((episodes, max(horizons) - n_before))
+    # All episodes are of one length, and only their rewards count.
+    for first in range(0, episodes, BLOCK):
+        block = specs[first : first + BLOCK]
+        playing = list(range(len(block)))
+        obs = envs.reset(playing, block)
+        for env, spec in enumerate(block):
+            actor.reset(spec.action_seed, env)
+        for step in range(rewards.shape[1]):
+            answers = envs.step(playing, actor.act(obs, playing)[0])
+            obs, rewards[first : first + BLOCK, step] = answers.obs, answers.reward
+    return np.stack([rewards[:, : length - n_before].sum(axis=1) for length in horizons], axis=1)
+
+
+@functools.lru_cache(4)
+def _specs(red_agent: str, episodes: int, seed: int) -> Sequence[EpisodeSpec]:
+    """Return the episodes against a red agent. All agents are scored on the same ones: their
+    difference has less noise."""
     first = RED_AGENTS.index(red_agent) * 1_000_000
-    specs = [
+    return [
         episode_spec(seed, first + number, (red_agent,), SeedStream.SELECTION)
         for number in range(episodes)
     ]
-    played = play_episodes(environment.make_envs(min(BLOCK, episodes)), actor, specs)
-    return np.array(
-        [
-            [trajectory.reward[: horizon - n_before].sum() for horizon in horizons]
-            for trajectories in played
-            for trajectory in trajectories
-        ]
-    )
 
 
 def _horizons(environment: Cage2) -> tuple[int, ...]:

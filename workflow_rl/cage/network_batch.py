@@ -67,7 +67,7 @@ def of_shape(name: str, values: ArrayLike, shape: tuple[int, ...]) -> NDArray[An
         ) from None
 
 
-def mask_of(envs: Sequence[int], n_envs: int) -> NDArray[np.bool_]:
+def mask_of(envs: Sequence[int] | NDArray[np.int64], n_envs: int) -> NDArray[np.bool_]:
     """Return booleans `[n_envs]`: True for these envs."""
     chosen = np.zeros(n_envs, np.bool_)
     chosen[envs] = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workflow_rl.cage4.env.parallel_env import Cage4ParallelEnv
@@ -14,6 +14,7 @@ def parallel_env(
     red_agent: str = "FiniteStateRedAgent",
     render_mode: None = None,
     observation: str = "flat",
+    **scenario: Any,
 ) -> Cage4ParallelEnv:
     """Return CAGE Challenge 4 for a team of five, with PettingZoo's ParallelEnv interface.
 
@@ -22,4 +23,4 @@ def parallel_env(
     # Simulators import parts of this package, and need no Gymnasium.
     from workflow_rl.cage4.env.parallel_env import Cage4ParallelEnv
 
-    return Cage4ParallelEnv(simulator, max_steps, red_agent, render_mode, observation)
+    return Cage4ParallelEnv(simulator, max_steps, red_agent, render_mode, observation, **scenario)

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from workflow_rl.cage.processes import in_processes
 from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.interface import SimulationError, Simulator, StepResult
-from workflow_rl.cage4.scenario4 import AGENTS, MAX_STEPS, N_MESSAGE_BITS
+from workflow_rl.cage4.scenario4 import AGENTS, CHALLENGE, MAX_STEPS, N_MESSAGE_BITS, Scenario
 from workflow_rl.output_files import appending
 
 
@@ -218,14 +219,16 @@ def difference_of(value: Any, other: Any, name: str) -> tuple[str, Any, Any] | N
 
 
 @functools.cache
-def _simulators(names: tuple[str, str], red_agent: str, max_steps: int) -> list[Simulator]:
-    return [make_simulator(name, red_agent, max_steps) for name in names]
+def _simulators(
+    names: tuple[str, str], red_agent: str, max_steps: int, scenario: Scenario
+) -> list[Simulator]:
+    return [make_simulator(name, red_agent, max_steps, scenario) for name in names]
 
 
 def _compare_by_name(
-    pair: Pair, names: tuple[str, str], max_steps: int, state_every: int
+    pair: Pair, names: tuple[str, str], max_steps: int, state_every: int, scenario: Scenario
 ) -> Comparison:
-    first, second = _simulators(names, pair.red_agent, max_steps)
+    first, second = _simulators(names, pair.red_agent, max_steps, scenario)
     counting: Any = nullcontext(Counter())
     if "cyborg" in names:
         from workflow_rl.cage4.cyborg.rare_paths import counted_rare_paths
@@ -255,6 +258,7 @@ def comparisons(
     max_steps: int = MAX_STEPS,
     state_every: int = 10,
     n_workers: int = 1,
+    scenario: Scenario = CHALLENGE,
 ) -> Iterator[Comparison]:
     """Compare two simulators on many episodes, and go on where an earlier call stopped.
 
@@ -265,13 +269,14 @@ def comparisons(
             if they were compared as this call asks, by the same code of this room.
         max_steps, state_every: see `make_simulator` and `compare`.
         n_workers: processes.
+        scenario: of all episodes.
 
     Yields:
         The results of all episodes: first those in the record, then the others as they end.
     """
     asked = {
         **{"names": list(names), "max_steps": max_steps, "state_every": state_every},
-        "code": _code_digest(),
+        **{"scenario": asdict(scenario), "code": _code_digest()},
     }
     known = _recorded(record, asked)
     missing = []
@@ -281,7 +286,11 @@ def comparisons(
         else:
             missing.append(pair)
     play = functools.partial(
-        _compare_by_name, names=names, max_steps=max_steps, state_every=state_every
+        _compare_by_name,
+        names=names,
+        max_steps=max_steps,
+        state_every=state_every,
+        scenario=scenario,
     )
     for comparison in in_processes(play, missing, n_workers):
         with appending(record) as file:

@@ -6,7 +6,9 @@ CybORG's `BlueFixedActionWrapper`, and never changes.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +92,68 @@ DURATIONS = {
     "DeployDecoy": 2,
 }
 """Steps of blue's actions, by kind: an action takes effect in the last one."""
+
+
+LONGEST_RED_ACTION = 4
+"""Steps of a red exploit. All other red actions take fewer."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What can be changed of the challenge. The defaults are the challenge.
+
+    phishing_rate: how often green's successful work opens a session for red.
+    false_alert_rate: how often green's successful work makes an event of a process, and green's
+        successful access to a server an event of a connection.
+    aggressive_scan_detection, stealth_scan_detection: how often blue sees red's scan of a host.
+    longest_red_action: the most steps that an action of red's takes, 1 to 4.
+    users, servers: of every zone but the internet. None: drawn, 3 to 10 and 1 to 6.
+
+    Raises ValueError if a value is out of range.
+    """
+
+    phishing_rate: float = 0.01
+    false_alert_rate: float = 0.01
+    aggressive_scan_detection: float = 0.75
+    stealth_scan_detection: float = 0.25
+    longest_red_action: int = LONGEST_RED_ACTION
+    users: int | None = None
+    servers: int | None = None
+
+    def __post_init__(self) -> None:
+        counts = {"longest_red_action": LONGEST_RED_ACTION, "users": N_USERS, "servers": N_SERVERS}
+        for field in fields(Scenario):
+            value, is_count = getattr(self, field.name), field.name in counts
+            least, most = (1, counts[field.name]) if is_count else (0, 1)
+            is_number = isinstance(value, int if is_count else int | float)
+            if value != field.default and not (is_number and least <= value <= most):
+                raise ValueError(f"{field.name}={value!r}: choose {least} to {most}")
+
+    @staticmethod
+    def among(values: Mapping[str, Any]) -> Scenario:
+        """Return the scenario whose values are among others. What is missing is the challenge's."""
+        names = [field.name for field in fields(Scenario)]
+        return Scenario(**{name: values[name] for name in names if name in values})
+
+    @property
+    def changes(self) -> str:
+        """The values that are not the challenge's, in words, or ""."""
+        values = [(field, getattr(self, field.name)) for field in fields(Scenario)]
+        changed = [f"{field.name} {value}" for field, value in values if value != field.default]
+        return ", ".join(changed).replace("_", " ")
+
+
+CHALLENGE = Scenario()
+VARIANTS = {
+    "constant-size": Scenario(users=6, servers=3),
+    "more-phishing": Scenario(phishing_rate=0.75),
+    "stealthy-red": Scenario(
+        false_alert_rate=0.75, aggressive_scan_detection=0.01, stealth_scan_detection=0.01
+    ),
+    "aggressive-red": Scenario(longest_red_action=1),
+}
+"""Our reading of the variants in Kiely et al. (AAAI 2025, volume 39(28), Table 2). Their code is
+not public."""
 
 
 def zone_hosts(zone: str) -> list[str]:

@@ -10,14 +10,21 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage4.agent.raw_record import RAW
 from workflow_rl.cage4.interface import SimulationError, StepResult
-from workflow_rl.cage4.scenario4 import AGENTS, N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
+from workflow_rl.cage4.scenario4 import (
+    AGENTS,
+    CHALLENGE,
+    N_ACTIONS,
+    OBS_SIZES,
+    SLEEP_ACTIONS,
+    Scenario,
+)
 
 
 class CountingSimulator:
     """The reward of step t of an episode is -t. All actions take one step.
 
     differs_at: the step in which its own seed of the true state changes. fails_at: the step that
-    raises. shows_at: the step in which the raw observations show a file.
+    raises. shows_at: the step in which the raw observations show a file. scenario: is kept.
     """
 
     def __init__(
@@ -27,7 +34,9 @@ class CountingSimulator:
         differs_at: int | None = None,
         fails_at: int | None = None,
         shows_at: int | None = None,
+        scenario: Scenario = CHALLENGE,
     ) -> None:
+        self.scenario = scenario
         self.red_agent = red_agent
         self.max_steps = max_steps
         self.differs_at = differs_at

@@ -8,6 +8,7 @@ import pytest
 from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from workflow_rl.cage4 import parity
 from workflow_rl.cage4.parity import Pair, compare, comparisons, difference_of, summary
+from workflow_rl.cage4.scenario4 import Scenario
 
 PAIR = Pair("random", "SleepAgent", 3, 25)
 NAMES = ("cyborg-stock", "compiled")
@@ -84,7 +85,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the simulators that the runner makes; they count."""
     names: list[str] = []
 
-    def make_simulator(name: str, red_agent: str, max_steps: int) -> CountingSimulator:
+    def make_simulator(
+        name: str, red_agent: str, max_steps: int, scenario: Scenario
+    ) -> CountingSimulator:
         names.append(name)
         differs_at = 5 if red_agent == "DiscoveryFSRed" and name == "compiled" else None
         return CountingSimulator(red_agent, max_steps, differs_at)
@@ -120,7 +123,11 @@ def test_a_record_of_other_questions_is_not_used(made: list[str], tmp_path: Path
     pairs = [Pair("sleep", "SleepAgent", 1, 8)]
     list(comparisons(pairs, NAMES, record, max_steps=9))
     list(comparisons(pairs, NAMES, record, max_steps=9, state_every=1))
-    assert [json.loads(line)["state_every"] for line in record.read_text().splitlines()] == [10, 1]
+    other = Scenario(phishing_rate=0.75)
+    list(comparisons(pairs, NAMES, record, max_steps=9, scenario=other))
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    assert [line["state_every"] for line in lines] == [10, 1, 10]
+    assert [line["scenario"]["phishing_rate"] for line in lines] == [0.01, 0.01, 0.75]
 
 
 def test_the_summary_counts_and_shows_differences(made: list[str], tmp_path: Path) -> None:

@@ -1,11 +1,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 from workflow_rl.cage4.cyborg.stock import StockSimulator
-from workflow_rl.cage4.scenario4 import ACTIONS, AGENT_HOSTS, AGENTS, N_ACTIONS, SLEEP_ACTIONS
+from workflow_rl.cage4.scenario4 import (
+    ACTIONS,
+    AGENT_HOSTS,
+    AGENTS,
+    CHALLENGE,
+    N_ACTIONS,
+    SLEEP_ACTIONS,
+    Scenario,
+)
 
 
 def test_counts_and_sleeps() -> None:
@@ -13,6 +23,32 @@ def test_counts_and_sleeps() -> None:
     assert [len(hosts) for hosts in AGENT_HOSTS] == [16, 16, 16, 16, 48]
     sleeps = [actions[i].kind for actions, i in zip(ACTIONS, SLEEP_ACTIONS, strict=True)]
     assert sleeps == ["Sleep"] * 5
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"phishing_rate": 1.01}, "phishing_rate=1.01: choose 0 to 1"),
+        ({"false_alert_rate": float("nan")}, "false_alert_rate=nan: choose 0 to 1"),
+        ({"stealth_scan_detection": "0.5"}, "stealth_scan_detection='0.5': choose 0 to 1"),
+        ({"longest_red_action": 5}, "longest_red_action=5: choose 1 to 4"),
+        ({"users": 0}, "users=0: choose 1 to 10"),
+        ({"servers": 2.5}, "servers=2.5: choose 1 to 6"),
+    ],
+)
+def test_a_scenario_out_of_range_is_refused(values: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Scenario(**values)
+
+
+def test_a_scenario_tells_what_it_changes() -> None:
+    assert CHALLENGE.changes == ""
+    assert Scenario(phishing_rate=0.75, users=6).changes == "phishing rate 0.75, users 6"
+
+
+def test_a_scenario_is_found_among_other_values() -> None:
+    found = Scenario.among({"red_agent": "SleepAgent", "phishing_rate": 0.5, "servers": None})
+    assert found == Scenario(phishing_rate=0.5)
 
 
 def test_names_are_those_of_cyborgs_wrapper(checkout: Path) -> None:

@@ -12,8 +12,9 @@ from tqdm import tqdm
 from workflow_rl.cage4 import parity as cage4
 from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.cyborg.checkout import CheckoutError, checkout
-from workflow_rl.cage4.scenario4 import LEAST_STEPS, MAX_STEPS, RED_AGENTS
-from workflow_rl.commands.options import PATH, plain_option
+from workflow_rl.cage4.env.arguments import ScenarioSettings
+from workflow_rl.cage4.scenario4 import LEAST_STEPS, MAX_STEPS, RED_AGENTS, Scenario
+from workflow_rl.commands.options import PATH, plain_option, setting_options
 from workflow_rl.commands.parity import shared_options
 from workflow_rl.output_files import require_writable
 from workflow_rl.runs.config import usable_cores
@@ -28,6 +29,7 @@ _OPTIONS = [
                  help="File of results. A command that was stopped continues from it."),
     plain_option("--stock-simulator", is_flag=True,
                  help="Compare CybORG as published with the sped-up one."),
+    *setting_options(ScenarioSettings, plain_option),
 ]  # fmt: skip
 
 
@@ -53,6 +55,7 @@ def parity(**options: Any) -> None:
         max_steps,
         options["state_every"],
         options["n_workers"] or usable_cores(),
+        Scenario.among(options),
     )
     results = []
     quiet = options["quiet"] or None

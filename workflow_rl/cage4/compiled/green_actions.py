@@ -20,7 +20,6 @@ from workflow_rl.cage4.compiled.red_sessions import add_session
 from workflow_rl.cage4.scenario4 import FAILED_ACCESS, FAILED_WORK
 
 ACCESS, WORK, N_CHOICES = 0, 1, 3
-FALSE_ALERT_RATE = PHISHING_RATE = 0.01
 REFUSED_PORT = 8800
 
 
@@ -61,11 +60,11 @@ def work(s: Any, host: int) -> bool:
         service += 1
     if below(s, 100) >= s.reliability[host, service]:
         return False
-    if random(s) < FALSE_ALERT_RATE:
+    if random(s) < s.scenario.false_alert_rate:
         port = draw_port(s, host)
         add_event(s, host, PROCESSES, new_connection(s, host, port, host, 0))
         s.rare[state.FALSE_ALERT] += 1
-    if random(s) < PHISHING_RATE:
+    if random(s) < s.scenario.phishing_rate:
         phish(s, host)
     return True
 
@@ -81,7 +80,7 @@ def access(s: Any, host: int) -> bool:
         see_connection(s, server, server, 0, host, REFUSED_PORT)
         s.rare[state.GREEN_BLOCKED] += 1
         return False
-    if random(s) < FALSE_ALERT_RATE:
+    if random(s) < s.scenario.false_alert_rate:
         see_connection(s, server, host, 0, server, port)
         s.rare[state.FALSE_ALERT] += 1
     return True

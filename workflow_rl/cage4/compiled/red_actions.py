@@ -20,7 +20,6 @@ from workflow_rl.cage4.compiled.hosts import (
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.red_sessions import index_of
 
-AGGRESSIVE_RATE, STEALTH_RATE = 0.75, 0.25
 DECOY_RATE, FALSE_DECOY_RATE = 0.5, 0.1
 DEGRADATION = 20
 
@@ -37,9 +36,9 @@ def act_as_red(s: Any, agent: int) -> None:
     if kind == actions.DISCOVER:
         succeeded = discover(s, agent, target)
     elif kind == actions.AGGRESSIVE_SCAN:
-        succeeded = scan(s, agent, target, AGGRESSIVE_RATE)
+        succeeded = scan(s, agent, target, s.scenario.aggressive_scan_detection)
     elif kind == actions.STEALTH_SCAN:
-        succeeded = scan(s, agent, target, STEALTH_RATE)
+        succeeded = scan(s, agent, target, s.scenario.stealth_scan_detection)
     elif kind == actions.EXPLOIT:
         succeeded = exploit(s, agent, target)
     elif kind == actions.ESCALATE:

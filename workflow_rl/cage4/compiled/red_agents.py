@@ -28,7 +28,8 @@ def choose_as_red(s: Any) -> None:
                 kind = choose_by_state(s, agent)
         if before == 0:
             s.red_kind[agent] = kind
-            s.red_ticks[agent] = actions.RED_DURATION[kind]
+            longest = int64(s.scenario.longest_red_action)
+            s.red_ticks[agent] = min(actions.RED_DURATION[kind], longest)
         else:
             s.red_target[agent], s.red_hostname[agent] = target, name
             s.red_session[agent] = session

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,7 @@ class BatchedSimulator(NetworkBatch):
         max_steps: length of episodes, in steps; memory grows with it.
         red_agent: one of `scenario4.RED_AGENTS`, for all envs.
         shows_raw: whether `raw` is written.
+        scenario: what differs from the challenge.
 
     Attributes:
         states: record array `[N]` of `state.state_for(max_steps)`, the networks.
@@ -115,6 +117,7 @@ class BatchedSimulator(NetworkBatch):
         max_steps: int = scenario4.MAX_STEPS,
         red_agent: str = scenario4.RED_AGENTS[0],
         shows_raw: bool = False,
+        scenario: scenario4.Scenario = scenario4.CHALLENGE,
     ) -> None:
         if red_agent not in scenario4.RED_AGENTS:
             raise ValueError(
@@ -123,6 +126,7 @@ class BatchedSimulator(NetworkBatch):
         checked_least("max_steps", max_steps, scenario4.LEAST_STEPS)
         self.max_steps, self.red_agent = max_steps, red_agent
         super().__init__(n_envs, state_for(max_steps))
+        self.states["scenario"] = tuple(value or 0 for value in astuple(scenario))
         what = f"the simulator of CAGE Challenge 4 for up to {room_for(max_steps):,} steps"
         announce_compiling(what, "a minute", (reset_envs, step_envs), self.states.dtype)
         self.obs = np.zeros((n_envs, scenario4.N_OBS), np.int8)
@@ -254,9 +258,14 @@ def masks_by_agent(row: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], ...]:
 class CompiledSimulator:
     """One network behind `interface.Simulator`."""
 
-    def __init__(self, red_agent: str, max_steps: int) -> None:
+    def __init__(
+        self,
+        red_agent: str,
+        max_steps: int,
+        scenario: scenario4.Scenario = scenario4.CHALLENGE,
+    ) -> None:
         self.red_agent, self.max_steps = red_agent, max_steps
-        self._envs = BatchedSimulator(1, max_steps, red_agent)
+        self._envs = BatchedSimulator(1, max_steps, red_agent, scenario=scenario)
         self._masks: tuple[NDArray[np.bool_], ...] = ()
         self._chosen = np.ones(1, np.bool_)
 

@@ -9,12 +9,14 @@ all hosts' draws.
 from __future__ import annotations
 
 import functools
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.generator import GENERATOR
+from workflow_rl.cage4.scenario4 import Scenario
 
 SIZES = (500, 2_000, 10_000)
 """Lengths of episodes, in steps, for which there is a record. The smallest one that fits is used,
@@ -163,7 +165,23 @@ SESSION = np.dtype(
     align=True,
 )
 
+SCENARIO = np.dtype(
+    [
+        ("phishing_rate", np.float64),
+        ("false_alert_rate", np.float64),
+        ("aggressive_scan_detection", np.float64),
+        ("stealth_scan_detection", np.float64),
+        ("longest_red_action", np.uint8),
+        ("users", np.uint8),  # 0: drawn, as the servers.
+        ("servers", np.uint8),
+    ],
+    align=True,
+)
+"""The fields of `scenario4.Scenario`."""
+assert SCENARIO.names == tuple(field.name for field in fields(Scenario))
+
 _EVERY_STEP: list[Any] = [
+    ("scenario", SCENARIO),
     ("error", np.uint8),
     ("red_class", np.uint8),
     ("phase", np.uint8),

@@ -47,16 +47,6 @@ class Cyborg:
     def __getitem__(self, name: str) -> Any:
         return self._modules[f"{PACKAGE}.{name}"]
 
-    def scenario_generator(self, red_agent: str, max_steps: int) -> Any:
-        """Return CybORG's generator of scenarios, with its greens and with blues that sleep."""
-        agents = self["Agents"]
-        return self["Simulator.Scenarios"].EnterpriseScenarioGenerator(
-            blue_agent_class=agents.SleepAgent,
-            green_agent_class=agents.EnterpriseGreenAgent,
-            red_agent_class=getattr(agents, red_agent),
-            steps=max_steps,
-        )
-
 
 @cache
 def published_cyborg() -> Cyborg:

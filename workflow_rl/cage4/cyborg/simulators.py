@@ -6,7 +6,7 @@ import importlib
 
 from workflow_rl.cage.checks import checked_least
 from workflow_rl.cage4.interface import SIMULATORS, Simulator
-from workflow_rl.cage4.scenario4 import LEAST_STEPS, MAX_STEPS, RED_AGENTS
+from workflow_rl.cage4.scenario4 import CHALLENGE, LEAST_STEPS, MAX_STEPS, RED_AGENTS, Scenario
 
 _CLASSES = {
     "compiled": ("workflow_rl.cage4.compiled.simulator", "CompiledSimulator"),
@@ -16,7 +16,10 @@ _CLASSES = {
 
 
 def make_simulator(
-    name: str, red_agent: str = RED_AGENTS[0], max_steps: int = MAX_STEPS
+    name: str,
+    red_agent: str = RED_AGENTS[0],
+    max_steps: int = MAX_STEPS,
+    scenario: Scenario = CHALLENGE,
 ) -> Simulator:
     """Return one of SIMULATORS.
 
@@ -26,6 +29,7 @@ def make_simulator(
             the user's checkout, see `checkout`.
         red_agent: one of RED_AGENTS.
         max_steps: length of an episode in steps.
+        scenario: what differs from the challenge.
 
     Raises:
         ValueError: an argument is out of range.
@@ -37,6 +41,6 @@ def make_simulator(
         raise ValueError(f"red_agent={red_agent!r}: choose one of {', '.join(RED_AGENTS)}")
     module, simulator_class = _CLASSES[name]
     simulator: Simulator = getattr(importlib.import_module(module), simulator_class)(
-        red_agent, checked_least("max_steps", max_steps, LEAST_STEPS)
+        red_agent, checked_least("max_steps", max_steps, LEAST_STEPS), scenario
     )
     return simulator

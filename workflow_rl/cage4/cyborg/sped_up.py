@@ -12,6 +12,7 @@ from workflow_rl.cage4.agent.raw_record import RawReader
 from workflow_rl.cage4.cyborg.draws import Draws
 from workflow_rl.cage4.cyborg.episode import Episode
 from workflow_rl.cage4.cyborg.raw_observations import sped_up_observations
+from workflow_rl.cage4.cyborg.scenarios import scenario_generator
 from workflow_rl.cage4.cyborg.speedups import sped_up_cyborg
 from workflow_rl.cage4.cyborg.stock import busy_steps, simulation_error
 from workflow_rl.cage4.cyborg.true_state import cyborg_state
@@ -23,16 +24,17 @@ from workflow_rl.cage4.interface import (
     checked_messages,
     seed_or_none,
 )
+from workflow_rl.cage4.scenario4 import CHALLENGE, Scenario
 
 
 class SpedUpSimulator(NotCopied):
     """See `Simulator`."""
 
-    def __init__(self, red_agent: str, max_steps: int) -> None:
+    def __init__(self, red_agent: str, max_steps: int, scenario: Scenario = CHALLENGE) -> None:
         self.red_agent = red_agent
         self.max_steps = max_steps
         self._cyborg = sped_up_cyborg()
-        self._scenario_generator = self._cyborg.scenario_generator(red_agent, max_steps)
+        self._scenario_generator = scenario_generator(self._cyborg, red_agent, max_steps, scenario)
         self._draws: Draws | None = None
         self._reader = RawReader()
 

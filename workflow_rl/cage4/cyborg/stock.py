@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from workflow_rl.cage4.agent.raw_record import RawReader
 from workflow_rl.cage4.cyborg.private_cyborg import published_cyborg
 from workflow_rl.cage4.cyborg.raw_observations import stock_observations
+from workflow_rl.cage4.cyborg.scenarios import scenario_generator
 from workflow_rl.cage4.cyborg.true_state import cyborg_state, generator_state
 from workflow_rl.cage4.interface import (
     NotCopied,
@@ -20,16 +21,17 @@ from workflow_rl.cage4.interface import (
     checked_messages,
     seed_or_none,
 )
-from workflow_rl.cage4.scenario4 import AGENTS
+from workflow_rl.cage4.scenario4 import AGENTS, CHALLENGE, Scenario
 
 
 class StockSimulator(NotCopied):
     """CybORG with `BlueEnterpriseWrapper`, whose spaces are not padded. See `Simulator`."""
 
-    def __init__(self, red_agent: str, max_steps: int) -> None:
+    def __init__(self, red_agent: str, max_steps: int, scenario: Scenario = CHALLENGE) -> None:
         self.red_agent = red_agent
         self.max_steps = max_steps
         self._cyborg = published_cyborg()
+        self._scenario_generator = scenario_generator(self._cyborg, red_agent, max_steps, scenario)
         self._env: Any = None
         self._reader = RawReader()
 
@@ -37,8 +39,7 @@ class StockSimulator(NotCopied):
         self._make_env(seed_or_none(seed))
 
     def _make_env(self, seed: int | None) -> None:
-        generator = self._cyborg.scenario_generator(self.red_agent, self.max_steps)
-        cyborg = self._cyborg["env"].CybORG(generator, "sim", seed=seed)
+        cyborg = self._cyborg["env"].CybORG(self._scenario_generator, "sim", seed=seed)
         self._env = self._cyborg["Agents.Wrappers"].BlueEnterpriseWrapper(cyborg)
         self._controller = cyborg.environment_controller
 

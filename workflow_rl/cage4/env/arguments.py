@@ -6,18 +6,60 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from workflow_rl.agents.settings import ConfigError, OneOf, Settings
+from workflow_rl.agents.settings import ConfigError, OneOf, Settings, Share
 from workflow_rl.cage4.agent.messages import MESSAGES
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.interface import SIMULATORS
-from workflow_rl.cage4.scenario4 import LEAST_STEPS, RED_AGENTS
+from workflow_rl.cage4.scenario4 import (
+    LEAST_STEPS,
+    LONGEST_RED_ACTION,
+    N_SERVERS,
+    N_USERS,
+    RED_AGENTS,
+    Scenario,
+)
 
 MOST_STEPS = 10_000
 """The compiled simulator has no room for longer episodes."""
 
 
-class Cage4Arguments(Settings):
+class ScenarioSettings(Settings):
+    """The fields of `Scenario`, checked. Making one raises ConfigError."""
+
+    phishing_rate: Share = Field(
+        Scenario.phishing_rate,
+        description="Share of green's successful work that is a phishing mail, which opens a "
+        "session for red.",
+    )
+    false_alert_rate: Share = Field(
+        Scenario.false_alert_rate,
+        description="Share of green's successful work and access to servers that raises a false "
+        "alert: an event of a process, or of a connection.",
+    )
+    aggressive_scan_detection: Share = Field(
+        Scenario.aggressive_scan_detection,
+        description="Share of red's aggressive scans of a host that blue sees.",
+    )
+    stealth_scan_detection: Share = Field(
+        Scenario.stealth_scan_detection,
+        description="Share of red's stealthy scans of a host that blue sees.",
+    )
+    longest_red_action: Annotated[int, Field(ge=1, le=LONGEST_RED_ACTION)] = Field(
+        Scenario.longest_red_action,
+        description="Most steps that an action of red's takes. With 1, all take one step.",
+    )
+    users: Annotated[int, Field(ge=1, le=N_USERS)] | None = Field(
+        Scenario.users,
+        description="Number of user hosts in every zone, in the place of 3 to 10, which are drawn.",
+    )
+    servers: Annotated[int, Field(ge=1, le=N_SERVERS)] | None = Field(
+        Scenario.servers,
+        description="Number of servers in every zone, in the place of 1 to 6, which are drawn.",
+    )
+
+
+class Cage4Arguments(ScenarioSettings):
     """The arguments of `Cage4`, checked. Making one raises ConfigError."""
 
     red_agent: Annotated[str, OneOf(RED_AGENTS)] = Field(

@@ -15,18 +15,18 @@ from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, ViewRows, views_la
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs
-from workflow_rl.cage4.scenario4 import ENV_ID, MAX_STEPS, RED_AGENTS
+from workflow_rl.cage4.scenario4 import ENV_ID, MAX_STEPS, RED_AGENTS, Scenario
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 
 
 @dataclass(frozen=True)
-class Cage4:
+class Cage4(Scenario):
     """CAGE Challenge 4 for a team of five.
 
     `arguments.Cage4Arguments` describes the arguments, and checks them for `make_environment`. This
-    class checks nothing, so that workers, which get it, import no pydantic.
+    class checks those of `Scenario` alone, so that workers, which get it, import no pydantic.
     """
 
     red_agent: str = RED_AGENTS[0]
@@ -48,6 +48,11 @@ class Cage4:
     def args(self) -> Mapping[str, Any]:
         """All arguments."""
         return dataclasses.asdict(self)
+
+    @property
+    def scenario(self) -> Scenario:
+        """What differs from the challenge."""
+        return Scenario.among(vars(self))
 
     @property
     def label(self) -> str:
@@ -127,9 +132,10 @@ class Cage4:
         networks: Networks
         # A worker imports one simulator alone. One call steps all compiled envs.
         if self.steps_together:
-            networks = CompiledNetworks(n_envs, self.red_agent, self.max_steps, rows.reads_raw)
+            sizes = n_envs, self.red_agent, self.max_steps, self.scenario
+            networks = CompiledNetworks(*sizes, rows.reads_raw)
         else:
-            made = (self.simulator, self.red_agent, self.max_steps)
+            made = self.simulator, self.red_agent, self.max_steps, self.scenario
             simulators = [make_simulator(*made) for _ in range(n_envs)]
             networks = SerialNetworks(simulators, rows.reads_raw)
         return TeamEnvs(networks, rows)

@@ -66,6 +66,7 @@ class Cage4ParallelEnv(ParallelEnv):
             another for the episodes that follow; other options are left unread.
         render_mode: None: there are no pictures.
         observation: "flat", "raw" or "belief".
+        scenario: fields of `scenario4.Scenario`, such as `phishing_rate=0.75`.
 
     Raises:
         ValueError: an argument is out of range.
@@ -83,13 +84,15 @@ class Cage4ParallelEnv(ParallelEnv):
         red_agent: str = scenario4.RED_AGENTS[0],
         render_mode: None = None,
         observation: str = OBSERVATIONS[0],
+        **scenario: Any,
     ) -> None:
         if observation not in OBSERVATIONS:
             raise ValueError(f"observation={observation!r}: choose {', '.join(OBSERVATIONS)}")
         if render_mode is not None:
             raise ValueError(f"render_mode={render_mode!r}: there are no pictures, choose None")
         self.simulator = simulator
-        self._simulator = make_simulator(simulator, red_agent, max_steps)
+        self.scenario = scenario4.Scenario(**scenario)
+        self._simulator = make_simulator(simulator, red_agent, max_steps, self.scenario)
         self.max_steps = self._simulator.max_steps
         self.possible_agents = list(scenario4.AGENTS)
         self.agents: list[str] = []
@@ -136,7 +139,8 @@ class Cage4ParallelEnv(ParallelEnv):
         red_agent = (options or {}).get("red_agent", self.red_agent)
         seed = seed_or_none(seed)
         if red_agent != self.red_agent:
-            self._simulator = make_simulator(self.simulator, red_agent, self.max_steps)
+            made = self.simulator, red_agent, self.max_steps, self.scenario
+            self._simulator = make_simulator(*made)
         vectors = self._simulator.reset(seed)
         self.agents = list(scenario4.AGENTS)
         self._masks = [mask.astype(np.int8) for mask in self._simulator.masks]

@@ -25,7 +25,8 @@ class TaughtTeamEnvs(TeamEnvs):
     each row. teacher: the team's name. Where an action is impossible, the choice is to sleep."""
 
     def __init__(self, environment: Cage4, teacher: str, n_envs: int) -> None:
-        networks = CompiledNetworks(n_envs, environment.red_agent, environment.max_steps, True)
+        made = n_envs, environment.red_agent, environment.max_steps, environment.scenario
+        networks = CompiledNetworks(*made, shows_raw=True)
         super().__init__(networks, environment.rows(n_envs))
         self._name = teacher
         self._teams: dict[int, ScriptedTeam] = {}

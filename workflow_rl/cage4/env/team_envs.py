@@ -14,7 +14,7 @@ from workflow_rl.cage4.agent.belief import Bits, Joint
 from workflow_rl.cage4.agent.raw_record import RAW
 from workflow_rl.cage4.agent.views import SLEEP, Shown, ViewRows, on_hosts
 from workflow_rl.cage4.interface import SimulationError, Simulator
-from workflow_rl.cage4.scenario4 import AGENTS, N_MASKS, N_OBS
+from workflow_rl.cage4.scenario4 import AGENTS, N_MASKS, N_OBS, Scenario
 from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -61,10 +61,12 @@ class Networks(Protocol):
 class CompiledNetworks:
     """Networks of the compiled simulator, which one call steps."""
 
-    def __init__(self, n_envs: int, red_agent: str, max_steps: int, shows_raw: bool) -> None:
+    def __init__(
+        self, n_envs: int, red_agent: str, max_steps: int, scenario: Scenario, shows_raw: bool
+    ) -> None:
         from workflow_rl.cage4.compiled.simulator import BatchedSimulator
 
-        simulator = BatchedSimulator(n_envs, max_steps, red_agent, shows_raw)
+        simulator = BatchedSimulator(n_envs, max_steps, red_agent, shows_raw, scenario)
         self.raw = simulator.raw
         self.obs, self.masks = simulator.obs, simulator.masks
         self.rewards, self.dones = simulator.rewards, simulator.dones

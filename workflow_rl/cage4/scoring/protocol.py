@@ -11,7 +11,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -25,7 +25,14 @@ from workflow_rl.cage4.agent.scripted import ScriptedTeam
 from workflow_rl.cage4.cyborg.checkout import COMMIT
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.interface import Simulator, StepResult
-from workflow_rl.cage4.scenario4 import ACTIONS, AGENTS, MAX_STEPS
+from workflow_rl.cage4.scenario4 import (
+    ACTIONS,
+    AGENTS,
+    CHALLENGE,
+    MAX_STEPS,
+    RED_AGENTS,
+    Scenario,
+)
 from workflow_rl.output_files import replacing, write_text
 from workflow_rl.runs.bar import Progress
 
@@ -67,10 +74,17 @@ class TeamScores(ReturnStatistics):
     seed: int
     steps: int
     totals: list[int]
+    scenario: Scenario = CHALLENGE
 
     @property
     def returns(self) -> list[int]:
         return self.totals
+
+    @property
+    def is_official(self) -> bool:
+        """Whether these are the challenge's episodes, so that others' scores stand beside."""
+        played = self.red_agent, self.steps, self.scenario
+        return played == (RED_AGENTS[0], MAX_STEPS, CHALLENGE)
 
     def __str__(self) -> str:
         return f"Average reward is: {self.mean} with a standard deviation of {self.std}"
@@ -130,9 +144,10 @@ def play_protocol(
     episodes: int = EPISODES,
     seed: int = 0,
     folder: Path | None = None,
-    red_agent: str = "FiniteStateRedAgent",
+    red_agent: str = RED_AGENTS[0],
     steps: int = MAX_STEPS,
     quiet: bool = True,
+    scenario: Scenario = CHALLENGE,
 ) -> TeamScores:
     """Evaluate a team as the challenge does.
 
@@ -142,7 +157,7 @@ def play_protocol(
         simulator: one of `SIMULATORS`.
         episodes, seed: of the stream.
         folder: where the files are written; it is made if it is missing. None writes none.
-        red_agent, steps: the challenge's, unless something else is to be measured.
+        red_agent, steps, scenario: the challenge's, unless something else is to be measured.
         quiet: show no progress bar.
     """
     start = datetime.now()
@@ -150,7 +165,7 @@ def play_protocol(
     with ExitStack() as stack:
         logs = stack.enter_context(_Logs(folder)) if folder else None
         played = evaluated_episodes(
-            team, make_simulator(simulator, red_agent, steps), episodes, seed
+            team, make_simulator(simulator, red_agent, steps, scenario), episodes, seed
         )
         progress = stack.enter_context(Progress(quiet, episodes, "ep"))
         for episode in played:
@@ -158,7 +173,7 @@ def play_protocol(
             totals.append(episode.total)
             if logs:
                 logs.add(episode)
-        scores = TeamScores(simulator, red_agent, seed, steps, totals)
+        scores = TeamScores(simulator, red_agent, seed, steps, totals, scenario)
         if logs:
             logs.finish(scores, author, start, datetime.now())
     return scores
@@ -216,6 +231,7 @@ class _Logs:
             # The original has no entries below.
             "simulator": {"name": scores.simulator, "commit": COMMIT},
             "red_agent": scores.red_agent,
+            "scenario": asdict(scores.scenario),
             "totals": scores.totals,
         }
         self._write("summary.json", json.dumps(summary))

@@ -22,7 +22,14 @@ from workflow_rl.cage4.compiled.actions import IMPACT, RED_SLEEP, TARGET_OF, WIT
 from workflow_rl.cage4.compiled.green_actions import WORK
 from workflow_rl.cage4.compiled.hosts import CONNECTION_BITS, PROCESS_BITS
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
-from workflow_rl.cage4.scenario4 import ACTIONS, FAILED_ACCESS, FAILED_WORK, IMPACT_COST
+from workflow_rl.cage4.scenario4 import (
+    ACTIONS,
+    CHALLENGE,
+    FAILED_ACCESS,
+    FAILED_WORK,
+    IMPACT_COST,
+    Scenario,
+)
 from workflow_rl.cage4.scoring.knowledge import Knowledge, Known
 from workflow_rl.cage4.scoring.protocol import evaluated_episodes
 from workflow_rl.reporting.replay_frame import Moment, moments_of
@@ -132,14 +139,19 @@ class Recording:
 
 
 def record_episodes(
-    teams: Sequence[ScriptedTeam], red_agent: str, max_steps: int, seed: int, episode: int
+    teams: Sequence[ScriptedTeam],
+    red_agent: str,
+    max_steps: int,
+    seed: int,
+    episode: int,
+    scenario: Scenario = CHALLENGE,
 ) -> list[Recording]:
     """Play episode number `episode` of the first team's evaluation with each team.
 
     All episodes of an evaluation are of one stream of random numbers, so that the first team plays
     the episodes before. Raises SimulationError.
     """
-    simulator = CompiledSimulator(red_agent, max_steps)
+    simulator = CompiledSimulator(red_agent, max_steps, scenario)
     before = evaluated_episodes(teams[0], simulator, episode, seed)
     deque(tqdm(before, "before", episode, unit="ep", leave=False, disable=None), maxlen=0)
     return [_record(copy.deepcopy(simulator), team, episode) for team in teams]

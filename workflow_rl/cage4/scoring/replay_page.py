@@ -24,12 +24,15 @@ PAGES = "workflow_rl.cage4.scoring.pages"
 def replay_page(
     recordings: Sequence[Recording],
     teams: Sequence[str],
-    red_agent: str,
+    opponent: str,
     max_steps: int,
     seed: int,
     episode: int,
 ) -> str:
-    """Return the page of an episode, or of one episode as two teams play it. teams: the names."""
+    """Return the page of an episode, or of one episode as two teams play it.
+
+    teams: the names. opponent: the red agents' class, and what differs from the challenge.
+    """
     totals = [
         f"{team}: total {recording.total}"
         for team, recording in zip(teams, recordings, strict=True)
@@ -45,7 +48,7 @@ def replay_page(
         )
     return framed(
         PAGES,
-        f"{' and '.join(teams)} against {red_agent}",
+        f"{' and '.join(teams)} against {opponent}",
         about,
         "Played by this package's simulator, which repeats every random draw of CybORG 4.",
         {

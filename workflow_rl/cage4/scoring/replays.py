@@ -11,8 +11,9 @@ from pydantic import Field
 
 from workflow_rl.agents.settings import OneOf, Settings
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
+from workflow_rl.cage4.env.arguments import ScenarioSettings
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS
+from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS, Scenario
 from workflow_rl.cage4.scoring.scoring import LEAST_EVALUATED, policy_team
 from workflow_rl.environments.guest import Replay
 from workflow_rl.reporting.replay_frame import shown_name
@@ -21,7 +22,7 @@ MOST_STEPS = 1000
 """Largest number of steps on a page, whose size grows with them."""
 
 
-class ReplaySettings(Settings):
+class ReplaySettings(ScenarioSettings):
     """What can be chosen of an episode. Making one raises ConfigError."""
 
     red_agent: Annotated[str, OneOf(RED_AGENTS)] = Field(
@@ -70,13 +71,16 @@ class Cage4Replays:
 
         assert isinstance(settings, ReplaySettings)
         red_agent, max_steps = settings.red_agent, settings.max_steps
+        scenario = Scenario.among(dict(settings))
+        changes = f" ({scenario.changes})" if scenario.changes else ""
+        opponent = f"{red_agent}{changes}"
         teams = [agent.made() for agent in agents]
-        recordings = record_episodes(teams, red_agent, max_steps, seed, episode)
+        recordings = record_episodes(teams, red_agent, max_steps, seed, episode, scenario)
         lines = [
-            f"{agent.told} against {red_agent}, {len(recording.steps)} counted steps: "
+            f"{agent.told} against {opponent}, {len(recording.steps)} counted steps: "
             f"total {recording.total}"
             for agent, recording in zip(agents, recordings, strict=True)
         ]
         names = [agent.name for agent in agents]
-        page = replay_page(recordings, names, red_agent, max_steps, seed, episode)
+        page = replay_page(recordings, names, opponent, max_steps, seed, episode)
         return Replay(page, lines)

@@ -16,10 +16,10 @@ from workflow_rl.agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage.scoring import ResultSettings
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
-from workflow_rl.cage4.env.arguments import MOST_STEPS
+from workflow_rl.cage4.env.arguments import MOST_STEPS, ScenarioSettings
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.interface import SIMULATORS
-from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS
+from workflow_rl.cage4.scenario4 import CHALLENGE, MAX_STEPS, RED_AGENTS, Scenario
 from workflow_rl.cage4.scoring.leaderboard import KNOWN
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
@@ -28,7 +28,7 @@ LEAST_EVALUATED = 3
 Steps = Annotated[int, Field(ge=LEAST_EVALUATED, le=MOST_STEPS)]
 
 
-class ProtocolSettings(ResultSettings):
+class ProtocolSettings(ScenarioSettings, ResultSettings):
     """What can be chosen of an evaluation on CAGE-4. Making one raises ConfigError."""
 
     agent: Annotated[str, OneOf(TEAMS)] | None = Field(
@@ -67,14 +67,14 @@ class Cage4Scores(NamedTuple):
         table = PrettyTable(["", "mean", "95%", "std", "episodes", "simulator"], align="r")
         table.set_style(TableStyle.SINGLE_BORDER)
         table.align[""] = table.align["simulator"] = "l"
-        is_official = (scores.red_agent, scores.steps) == (RED_AGENTS[0], MAX_STEPS)
         half = f"± {scores.interval_95:,.1f}" if len(scores.totals) > 1 else ""
         deviation = f"{scores.std:,.1f}" if len(scores.totals) > 1 else ""
         mean, n_episodes = f"{scores.mean:,.1f}", len(scores.totals)
         table.add_row(
-            [self.team, mean, half, deviation, n_episodes, scores.simulator], divider=is_official
+            [self.team, mean, half, deviation, n_episodes, scores.simulator],
+            divider=scores.is_official,
         )
-        for known in KNOWN if is_official else ():
+        for known in KNOWN if scores.is_official else ():
             deviation = "" if known.stdev is None else f"{known.stdev:,.0f}"
             mean, episodes = f"{known.mean:,.1f}", known.episodes or ""
             table.add_row([known.name, mean, "", deviation, episodes, known.simulator])
@@ -83,19 +83,24 @@ class Cage4Scores(NamedTuple):
             f"{agent} on {scores.simulator}: {len(scores.totals)} episodes of one stream with seed "
             f"{scores.seed}, {scores.steps} steps against {scores.red_agent}; the last step does "
             "not count.",
+            *self._changes(),
         ]
 
     def closing_lines(self, agent: str) -> list[str]:
         """Return the text that ends a training run."""
         scores = self.scores
         half = f" ± {scores.interval_95:,.1f}" if len(scores.totals) > 1 else ""
+        compared = [f"{known.name} {known.mean:,.0f}" for known in KNOWN if known.is_compared]
         return [
             f"score: {scores.mean:,.1f}{half}, the mean total reward of {len(scores.totals)} "
             f"episodes by the challenge's evaluation on {scores.simulator}; at best 0.",
-            "For comparison: "
-            + "; ".join(f"{known.name} {known.mean:,.0f}" for known in KNOWN if known.is_compared)
-            + ".",
+            *([f"For comparison: {'; '.join(compared)}."] if scores.is_official else []),
+            *self._changes(),
         ]
+
+    def _changes(self) -> list[str]:
+        changes = self.scores.scenario.changes
+        return [f"Changed from the challenge: {changes}."] if changes else []
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as evaluation.json keeps them."""
@@ -122,12 +127,14 @@ class Cage4Scoring:
             simulator=args["simulator"],
             red_agent=(args["red_agent"],),
             max_steps=(args["max_steps"],),
+            **asdict(Scenario.among(args)),
         )
 
     def is_whole(self, settings: Settings) -> bool:
         """Return whether this is the challenge's evaluation."""
         assert isinstance(settings, ProtocolSettings)
-        return (settings.red_agent, settings.max_steps) == ((RED_AGENTS[0],), (MAX_STEPS,))
+        played = settings.red_agent, settings.max_steps, Scenario.among(dict(settings))
+        return played == ((RED_AGENTS[0],), (MAX_STEPS,), CHALLENGE)
 
     def n_episodes(self, scores: Mapping[str, Any]) -> int:
         """Return the number of episodes."""
@@ -151,6 +158,7 @@ class Cage4Scoring:
         """
         assert isinstance(settings, ProtocolSettings)
         (red_agent,), (steps,) = settings.red_agent, settings.max_steps
+        scenario = Scenario.among(dict(settings))
         Cage4(simulator=settings.played_on, red_agent=red_agent, max_steps=steps).check()
         if environment is None:
             assert settings.agent is not None
@@ -168,6 +176,7 @@ class Cage4Scoring:
             red_agent,
             steps,
             quiet,
+            scenario,
         )
         return Cage4Scores(settings.agent or Path(name).parent.name or name, scores)
 

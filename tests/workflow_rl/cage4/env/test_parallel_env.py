@@ -13,7 +13,7 @@ from workflow_rl.cage4.agent.views import BeliefView
 from workflow_rl.cage4.env import parallel_env as module
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.env.team_envs import TeamEnvs
-from workflow_rl.cage4.scenario4 import AGENTS, N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
+from workflow_rl.cage4.scenario4 import AGENTS, N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS, Scenario
 from workflow_rl.environments.episode import episode_spec
 
 SLEEP = dict(zip(AGENTS, SLEEP_ACTIONS, strict=True))
@@ -24,8 +24,10 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[CountingSimulator]:
     """The simulators that envs make."""
     simulators: list[CountingSimulator] = []
 
-    def make_simulator(name: str, red_agent: str, max_steps: int) -> CountingSimulator:
-        simulators.append(CountingSimulator(red_agent, max_steps))
+    def make_simulator(
+        name: str, red_agent: str, max_steps: int, scenario: Scenario
+    ) -> CountingSimulator:
+        simulators.append(CountingSimulator(red_agent, max_steps, scenario=scenario))
         return simulators[-1]
 
     monkeypatch.setattr(module, "make_simulator", make_simulator)
@@ -107,6 +109,15 @@ def test_an_option_chooses_the_red_agent(made: Any) -> None:
     assert env.red_agent == "DiscoveryFSRed"
     env.reset(seed=2)
     assert [simulator.seeds for simulator in made] == [[], [1, 2]]
+
+
+def test_the_scenario_is_the_arguments_for_all_red_agents(made: Any) -> None:
+    env = parallel_env(phishing_rate=0.75, users=6)
+    env.reset(seed=1, options={"red_agent": "DiscoveryFSRed"})
+    scenario = Scenario(phishing_rate=0.75, users=6)
+    assert [simulator.scenario for simulator in made] == [scenario, scenario]
+    with pytest.raises(ValueError, match="servers=7: choose 1 to 6"):
+        parallel_env(servers=7)
 
 
 def test_raw_observations_are_in_their_space(made: Any) -> None:

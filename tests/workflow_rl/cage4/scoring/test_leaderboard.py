@@ -11,6 +11,9 @@ def test_known_returns_are_of_the_challenges_episodes() -> None:
     assert found == {score.name: score.mean for score in SCRIPTED}
 
 
-@pytest.mark.parametrize("changed", [{"red_agent": RED_AGENTS[1]}, {"max_steps": MAX_STEPS - 1}])
+@pytest.mark.parametrize(
+    "changed",
+    [{"red_agent": RED_AGENTS[1]}, {"max_steps": MAX_STEPS - 1}, {"phishing_rate": 0.75}],
+)
 def test_other_episodes_have_no_known_returns(changed: dict[str, object]) -> None:
     assert known_returns({"red_agent": RED_AGENTS[0], "max_steps": MAX_STEPS, **changed}) == {}

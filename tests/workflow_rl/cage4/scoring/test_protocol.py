@@ -10,6 +10,7 @@ import pytest
 from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from workflow_rl.cage4.agent.scripted import RandomTeam, SleepingTeam
 from workflow_rl.cage4.cyborg.sped_up import SpedUpSimulator
+from workflow_rl.cage4.scenario4 import Scenario
 from workflow_rl.cage4.scoring import protocol
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, evaluated_episodes, play_protocol
 
@@ -20,8 +21,10 @@ AUTHOR = Author("sleeper", "us", "sleep")
 def simulator(monkeypatch: pytest.MonkeyPatch) -> CountingSimulator:
     counting = CountingSimulator()
 
-    def make_simulator(name: str, red_agent: str, max_steps: int) -> CountingSimulator:
-        counting.max_steps = max_steps
+    def make_simulator(
+        name: str, red_agent: str, max_steps: int, scenario: Scenario
+    ) -> CountingSimulator:
+        counting.max_steps, counting.scenario = max_steps, scenario
         return counting
 
     monkeypatch.setattr(protocol, "make_simulator", make_simulator)
@@ -57,6 +60,27 @@ def test_files_are_those_of_the_challenge(simulator: CountingSimulator, tmp_path
     assert summary["reward"] == {"mean": -3, "stdev": 0.0}
     assert summary["parameters"] == {"seed": 5, "episode_length": 4, "max_episodes": 2}
     assert summary["simulator"]["name"] == "compiled"
+
+
+def test_the_scenario_is_played_and_written(simulator: CountingSimulator, tmp_path: Path) -> None:
+    scenario = Scenario(longest_red_action=1)
+    scores = play_protocol(
+        SleepingTeam(), AUTHOR, "compiled", 2, 5, tmp_path, steps=4, scenario=scenario
+    )
+    assert simulator.scenario == scores.scenario == scenario
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["scenario"] == dataclasses.asdict(scenario)
+
+
+def test_only_the_challenges_episodes_are_official() -> None:
+    scores = TeamScores("compiled", "FiniteStateRedAgent", 0, 500, [-1])
+    assert scores.is_official
+    for changed in (
+        {"red_agent": "SleepAgent"},
+        {"steps": 100},
+        {"scenario": Scenario(false_alert_rate=0)},
+    ):
+        assert not dataclasses.replace(scores, **changed).is_official
 
 
 def test_one_episode_has_no_standard_deviation(simulator: CountingSimulator) -> None:

@@ -1,0 +1,121 @@
+"""Other scenarios than the challenge's: what CybORG plays, and all simulators in lock-step."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workflow_rl.cage4.agent.scripted import TEAMS
+from workflow_rl.cage4.cyborg.simulators import make_simulator
+from workflow_rl.cage4.cyborg.sped_up import SpedUpSimulator
+from workflow_rl.cage4.cyborg.stock import StockSimulator
+from workflow_rl.cage4.parity import Pair, compare
+from workflow_rl.cage4.scenario4 import (
+    CHALLENGE,
+    N_ACTIONS,
+    OBS_SIZES,
+    RED_AGENTS,
+    SLEEP_ACTIONS,
+    VARIANTS,
+    Scenario,
+)
+
+ALL_CHANGED = Scenario(0.5, 0.25, 0.375, 0.125, 2, 4, 5)
+SCENARIOS = {**VARIANTS, "all-changed": ALL_CHANGED}
+PUBLISHED, SPED_UP = ("cyborg-stock", "compiled"), ("cyborg", "compiled")
+
+
+@pytest.mark.parametrize("name", list(SCENARIOS))
+def test_the_compiled_simulator_plays_as_cyborg_as_published(checkout: Path, name: str) -> None:
+    made = (make_simulator(kind, max_steps=24, scenario=SCENARIOS[name]) for kind in PUBLISHED)
+    steps, difference, error, _ = compare(*made, Pair("random", RED_AGENTS[0], 5, 8), 1)
+    assert (steps, difference, error) == (8, None, "")
+
+
+@pytest.mark.parametrize("red_agent", [RED_AGENTS[0], RED_AGENTS[2]])
+@pytest.mark.parametrize("name", list(SCENARIOS))
+def test_the_compiled_simulator_plays_as_cyborg_sped_up(
+    checkout: Path, name: str, red_agent: str
+) -> None:
+    made = (make_simulator(kind, red_agent, scenario=SCENARIOS[name]) for kind in SPED_UP)
+    steps, difference, error, _ = compare(*made, Pair("decoys", red_agent, 6, 80))
+    assert (steps, difference, error) == (80, None, "")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4 * 3600)
+@pytest.mark.parametrize("name", list(SCENARIOS))
+def test_whole_episodes_are_cyborgs(checkout: Path, name: str) -> None:
+    pairs = itertools.islice(itertools.cycle(itertools.product(TEAMS, RED_AGENTS)), 60)
+    for seed, (blue, red_agent) in enumerate(pairs, start=9_100_000):
+        made = (make_simulator(kind, red_agent, scenario=SCENARIOS[name]) for kind in SPED_UP)
+        _, difference, _, _ = compare(*made, Pair(blue, red_agent, seed))
+        assert difference is None, str(difference)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4 * 3600)
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_whole_episodes_are_cyborgs_as_published(checkout: Path, name: str) -> None:
+    for seed, (blue, red_agent) in enumerate(
+        [
+            *itertools.product(("random", "sleep", "rules"), RED_AGENTS[:1]),
+            ("decoys", RED_AGENTS[2]),
+        ]
+    ):
+        made = (make_simulator(kind, red_agent, scenario=SCENARIOS[name]) for kind in PUBLISHED)
+        _, difference, _, _ = compare(*made, Pair(blue, red_agent, seed), 1)
+        assert difference is None, str(difference)
+
+
+def controller_of(scenario: Scenario) -> Any:
+    """CybORG as published, after a second reset, when agents are made anew."""
+    simulator = StockSimulator(RED_AGENTS[0], 500, scenario)
+    simulator.reset(1)
+    simulator.reset(2)
+    return simulator._controller
+
+
+def test_cyborgs_networks_and_greens_have_the_values(checkout: Path) -> None:
+    controller = controller_of(ALL_CHANGED)
+    agents = [interface.agent for interface in controller.agent_interfaces.values()]
+    greens = [agent for agent in agents if agent.name.startswith("green")]
+    rates = {(green.fp_detection_rate, green.phishing_error_rate) for green in greens}
+    assert rates == {(0.25, 0.5)}
+    assert len(greens) == 8 * 4
+    hosts = list(controller.state.hosts)
+    assert [sum(kind in host for host in hosts) for kind in ("user", "server")] == [8 * 4, 8 * 5]
+
+
+def test_cyborgs_red_actions_have_the_values(checkout: Path) -> None:
+    simulator = SpedUpSimulator(RED_AGENTS[0], 500, ALL_CHANGED)
+    simulator.reset(1)
+    red = simulator._episode.agent_interfaces["red_agent_0"].agent
+    played = {}
+    for _ in range(200):
+        simulator.step(SLEEP_ACTIONS)
+        action = red.last_action
+        played[action.name] = action.duration, getattr(action, "detection_rate", None)
+    assert played["AggressiveServiceDiscovery"] == (1, 0.375)
+    assert played["StealthServiceDiscovery"] == (2, 0.125)
+    assert played["ExploitRemoteService"] == (2, None)
+
+
+def test_the_challenge_is_played_by_cyborgs_own_classes(checkout: Path) -> None:
+    controller = controller_of(CHALLENGE)
+    parts = [controller.scenario_generator]
+    parts += [interface.agent for interface in controller.agent_interfaces.values()]
+    assert all(type(part).__module__.startswith("CybORG.") for part in parts)
+
+
+def test_shapes_are_the_challenges(checkout: Path) -> None:
+    simulator = StockSimulator(RED_AGENTS[0], 500, Scenario(users=1, servers=1))
+    assert tuple(map(len, simulator.reset(1))) == OBS_SIZES
+    assert tuple(map(len, simulator.masks)) == N_ACTIONS
+    result = simulator.step(SLEEP_ACTIONS)
+    assert [np.count_nonzero(mask[:16]) for mask in simulator.masks] == [2, 2, 2, 2, 2]
+    assert tuple(map(len, result.observations)) == OBS_SIZES

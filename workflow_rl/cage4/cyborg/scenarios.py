@@ -1,0 +1,76 @@
+"""CybORG's generator of scenarios, for the challenge and for other values than the challenge's.
+
+CybORG has a value as a default argument of its greens, as an attribute of each red action, or as a
+constant of its generator. Subclasses change the value there, and nothing else: the draws are those
+that CybORG makes with such values. For the challenge, CybORG's own classes play.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
+from workflow_rl.cage4.scenario4 import CHALLENGE, Scenario
+
+
+def scenario_generator(cyborg: Cyborg, red_agent: str, max_steps: int, scenario: Scenario) -> Any:
+    """Return CybORG's generator, with its greens and reds and with blues that sleep."""
+    agents = cyborg["Agents"]
+    generator_class = cyborg["Simulator.Scenarios"].EnterpriseScenarioGenerator
+    red_class = getattr(agents, red_agent)
+    if scenario != CHALLENGE:
+        green_class = _green_class(agents.EnterpriseGreenAgent, scenario)
+        generator_class = _generator_class(generator_class, green_class)
+        red_class = _red_class(red_class, scenario)
+    generator = generator_class(
+        blue_agent_class=agents.SleepAgent,
+        green_agent_class=agents.EnterpriseGreenAgent,
+        red_agent_class=red_class,
+        steps=max_steps,
+    )
+    # CybORG draws nothing from a range of one number. Its wrappers ask the class for the most.
+    if scenario.users is not None:
+        generator.MIN_USER_HOSTS = generator.MAX_USER_HOSTS = scenario.users
+    if scenario.servers is not None:
+        generator.MIN_SERVER_HOSTS = generator.MAX_SERVER_HOSTS = scenario.servers
+    return generator
+
+
+def _green_class(official: Any, scenario: Scenario) -> Any:
+    class Green(official):
+        # CybORG calls this again when an episode ends.
+        def __init__(self, name: str, own_ip: Any, np_random: Any = None) -> None:
+            rates = scenario.false_alert_rate, scenario.phishing_rate
+            super().__init__(name, own_ip, np_random, *rates)
+
+    return Green
+
+
+def _generator_class(official: Any, green_class: Any) -> Any:
+    class Generator(official):
+        # CybORG gives the address of the host to agents of its own class alone.
+        def _generate_green_agents(self, hosts: Any, subnets: Any, agents: Any) -> None:
+            super()._generate_green_agents(hosts, subnets, agents)
+            for name, agent in agents.items():
+                if agent.team == "Green":
+                    own_ip = agent.agent_type.own_ip
+                    agent.agent_type = green_class(name, own_ip, self.np_random)
+
+    return Generator
+
+
+def _red_class(official: Any, scenario: Scenario) -> Any:
+    detection = {
+        "AggressiveServiceDiscovery": scenario.aggressive_scan_detection,
+        "StealthServiceDiscovery": scenario.stealth_scan_detection,
+    }
+
+    class Red(official):
+        def get_action(self, observation: Any, action_space: Any) -> Any:
+            action = super().get_action(observation, action_space)
+            action.duration = min(action.duration, scenario.longest_red_action)
+            if action.name in detection:
+                action.detection_rate = detection[action.name]
+            return action
+
+    return Red

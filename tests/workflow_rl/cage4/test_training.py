@@ -13,8 +13,9 @@ from workflow_rl.runs.run_record import weights_digest
 
 
 def trained(path: Path, resume: bool = False, mode: Any = "async", **changes: Any) -> str:
+    args: dict[str, Any]
     args = {"observation": "belief", "actions": "suspects", "max_steps": 60, "messages": "learned"}
-    args["simulator"] = changes.pop("simulator", "compiled")
+    args |= {"simulator": changes.pop("simulator", "compiled"), **changes.pop("scenario", {})}
     given = {"n_envs": 5, "total_episodes": 20, "episodes_per_update": 5, "n_workers": 1, **changes}
     # A run that goes on past its end has the same rate.
     settings = {
@@ -38,3 +39,12 @@ def test_weights_follow_from_the_seed_alone(checkout: Path, tmp_path: Path) -> N
     trained(tmp_path / "again", total_episodes=10)
     assert trained(tmp_path / "again", resume=True) == one
     assert trained(tmp_path / "other", seed=1) != one
+
+
+@pytest.mark.slow
+def test_weights_follow_from_the_seed_in_another_scenario(checkout: Path, tmp_path: Path) -> None:
+    scenario = {"phishing_rate": 0.75, "longest_red_action": 1, "users": 4}
+    one = trained(tmp_path / "one", scenario=scenario)
+    assert trained(tmp_path / "two", scenario=scenario, n_workers=2) == one
+    assert trained(tmp_path / "cyborg", scenario=scenario, simulator="cyborg") == one
+    assert trained(tmp_path / "other", scenario={**scenario, "users": 5}) != one

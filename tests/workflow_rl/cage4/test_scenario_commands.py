@@ -1,0 +1,108 @@
+"""Commands in another scenario than the challenge's."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.workflow_rl.cage2.scoring.test_replay import data_of
+from workflow_rl.cage4.agent.scripted import make_scripted_team
+from workflow_rl.cage4.env.environment import Cage4
+from workflow_rl.cage4.scenario4 import Scenario
+from workflow_rl.cage4.scoring.protocol import Author, play_protocol
+from workflow_rl.cage4.scoring.scoring import Cage4Scoring
+from workflow_rl.commands.main import main
+
+ENV = ("--env", "workflow_rl/CAGE4-v0")
+STEPS = 60
+SCENARIO = Scenario(phishing_rate=0.75, users=4)
+GIVEN = ("--phishing-rate", "0.75", "--users", "4")
+
+
+def run(command: str, *arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [command, *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def totals() -> list[int]:
+    """Of two episodes with rules."""
+    team, author = make_scripted_team("rules"), Author("", "", "")
+    return play_protocol(team, author, episodes=2, steps=STEPS, scenario=SCENARIO).totals
+
+
+def test_evaluate_plays_it_and_says_so(tmp_path: Path, totals: list[int]) -> None:
+    path = tmp_path / "scores.json"
+    counts = ("--episodes", "2", "--max-steps", str(STEPS))
+    result = run("evaluate", "rules", *ENV, *GIVEN, *counts, "--json", path)
+    assert result.exit_code == 0, result.output
+    assert "Changed from the challenge: phishing rate 0.75, users 4." in result.output
+    assert "UC, 1st place" not in result.output
+    scores = json.loads(path.read_text())
+    assert scores["totals"] == totals
+    assert scores["scenario"] == asdict(SCENARIO)
+
+
+def test_replay_shows_the_evaluations_episode(tmp_path: Path, totals: list[int]) -> None:
+    page = tmp_path / "replay.html"
+    given = ("--max-steps", str(STEPS), "--episode", "1", "--output", page)
+    result = run("replay", "rules", *ENV, *GIVEN, *given)
+    assert result.exit_code == 0, result.output
+    (recording,) = data_of(page)["recordings"]
+    assert recording["steps"][-1]["total"] == totals[1]
+    assert "against FiniteStateRedAgent (phishing rate 0.75, users 4)" in page.read_text()
+
+
+def test_parity_compares_it(checkout: Path, tmp_path: Path) -> None:
+    record = tmp_path / "record.jsonl"
+    given = ("--episodes", "1", "--blue", "random", "--red-agent", "FiniteStateRedAgent")
+    counts = ("--max-steps", "30", "--n-workers", "1", "--record", record)
+    result = run("parity", *ENV, *GIVEN, *given, *counts)
+    assert result.exit_code == 0, result.output
+    assert "1 episodes, 30 steps, 0 differences" in result.output
+    assert json.loads(record.read_text())["scenario"] == asdict(SCENARIO)
+
+
+def test_a_run_names_it_and_is_scored_in_it(tmp_path: Path) -> None:
+    counts = ("--total-episodes", "2", "--episodes-per-update", "2", "--n-envs", "2")
+    options = ("--max-steps", "12", "--n-workers", "1", "--hidden-sizes", "4", "--quiet")
+    path = tmp_path / "run"
+    scored = ("--final-evaluation", "1")
+    result = run("train-async", *ENV, *GIVEN, *counts, *options, *scored, "--run-dir", path)
+    assert result.exit_code == 0, result.output
+    assert Scenario.among(json.loads((path / "config.json").read_text())) == SCENARIO
+    assert json.loads((path / "evaluation.json").read_text())["scenario"] == asdict(SCENARIO)
+    assert "For comparison" not in result.output
+
+
+def test_its_scores_are_not_the_agents_own() -> None:
+    scoring = Cage4Scoring()
+    args = Cage4(longest_red_action=1).args
+    settings = scoring.settings_for(args)
+    assert settings.longest_red_action == 1
+    assert not scoring.is_whole(settings)
+    assert scoring.is_whole(settings.changed(longest_red_action=4))
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--phishing-rate", "-0.1"),
+        ("--false-alert-rate", "2"),
+        ("--aggressive-scan-detection", "nan"),
+        ("--stealth-scan-detection", "1.5"),
+        ("--longest-red-action", "0"),
+        ("--users", "11"),
+        ("--servers", "0"),
+    ],
+)
+@pytest.mark.parametrize("command", ["train-async", "evaluate", "replay", "parity"])
+def test_a_value_out_of_range_is_one_line(command: str, option: str, value: str) -> None:
+    agent = ["rules"] if command in ("evaluate", "replay") else []
+    result = run(command, *agent, *ENV, option, value)
+    assert result.exit_code == 2
+    assert result.output.count("Error: ") == 1
+    assert f"for '{option}'" in result.output

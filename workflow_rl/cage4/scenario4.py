@@ -94,8 +94,8 @@ DURATIONS = {
 """Steps of blue's actions, by kind: an action takes effect in the last one."""
 
 
-LONGEST_RED_ACTION = 4
-"""Steps of a red exploit. All other red actions take fewer."""
+MOST_OF_SCENARIO = {"longest_red_action": 4, "users": N_USERS, "servers": N_SERVERS}
+"""The largest numbers in a `Scenario`, from 1. The longest red action is the exploit."""
 
 
 @dataclass(frozen=True)
@@ -116,15 +116,14 @@ class Scenario:
     false_alert_rate: float = 0.01
     aggressive_scan_detection: float = 0.75
     stealth_scan_detection: float = 0.25
-    longest_red_action: int = LONGEST_RED_ACTION
+    longest_red_action: int = 4
     users: int | None = None
     servers: int | None = None
 
     def __post_init__(self) -> None:
-        counts = {"longest_red_action": LONGEST_RED_ACTION, "users": N_USERS, "servers": N_SERVERS}
         for field in fields(Scenario):
-            value, is_count = getattr(self, field.name), field.name in counts
-            least, most = (1, counts[field.name]) if is_count else (0, 1)
+            value, is_count = getattr(self, field.name), field.name in MOST_OF_SCENARIO
+            least, most = (1, MOST_OF_SCENARIO[field.name]) if is_count else (0, 1)
             is_number = isinstance(value, int if is_count else int | float)
             if value != field.default and not (is_number and least <= value <= most):
                 raise ValueError(f"{field.name}={value!r}: choose {least} to {most}")

@@ -71,17 +71,13 @@ def draw_hosts(s: Any, zone: int) -> None:
     s.host_octet[router] = taken(free, below(s, n_left), n_left)
     n_left -= 1
     s.distribution[router] = below(s, 2)
-    s.n_users[zone] = s.scenario.users
-    if s.scenario.users == 0:
-        s.n_users[zone] = 3 + below(s, N_USERS - 2)
+    s.n_users[zone] = int64(s.scenario.users) or 3 + below(s, N_USERS - 2)
     for i in range(int64(s.n_users[zone])):
         host = router + network.FIRST_USER + i
         s.host_octet[host] = taken(free, below(s, n_left), n_left)
         n_left -= 1
         draw_host(s, host)
-    s.n_servers[zone] = s.scenario.servers
-    if s.scenario.servers == 0:
-        s.n_servers[zone] = 1 + below(s, N_SERVERS)
+    s.n_servers[zone] = int64(s.scenario.servers) or 1 + below(s, N_SERVERS)
     for i in range(int64(s.n_servers[zone])):
         host = router + network.FIRST_SERVER + i
         n_left -= 1

@@ -31,6 +31,7 @@ from workflow_rl.cage4.interface import (
     checked_messages,
     seed_or_none,
 )
+from workflow_rl.cage4.scenario4 import CHALLENGE, Scenario
 
 
 @entry_point
@@ -117,7 +118,7 @@ class BatchedSimulator(NetworkBatch):
         max_steps: int = scenario4.MAX_STEPS,
         red_agent: str = scenario4.RED_AGENTS[0],
         shows_raw: bool = False,
-        scenario: scenario4.Scenario = scenario4.CHALLENGE,
+        scenario: Scenario = CHALLENGE,
     ) -> None:
         if red_agent not in scenario4.RED_AGENTS:
             raise ValueError(
@@ -258,12 +259,7 @@ def masks_by_agent(row: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], ...]:
 class CompiledSimulator:
     """One network behind `interface.Simulator`."""
 
-    def __init__(
-        self,
-        red_agent: str,
-        max_steps: int,
-        scenario: scenario4.Scenario = scenario4.CHALLENGE,
-    ) -> None:
+    def __init__(self, red_agent: str, max_steps: int, scenario: Scenario = CHALLENGE) -> None:
         self.red_agent, self.max_steps = red_agent, max_steps
         self._envs = BatchedSimulator(1, max_steps, red_agent, scenario=scenario)
         self._masks: tuple[NDArray[np.bool_], ...] = ()

@@ -165,20 +165,8 @@ SESSION = np.dtype(
     align=True,
 )
 
-SCENARIO = np.dtype(
-    [
-        ("phishing_rate", np.float64),
-        ("false_alert_rate", np.float64),
-        ("aggressive_scan_detection", np.float64),
-        ("stealth_scan_detection", np.float64),
-        ("longest_red_action", np.uint8),
-        ("users", np.uint8),  # 0: drawn, as the servers.
-        ("servers", np.uint8),
-    ],
-    align=True,
-)
-"""The fields of `scenario4.Scenario`."""
-assert SCENARIO.names == tuple(field.name for field in fields(Scenario))
+SCENARIO = np.dtype([(field.name, np.float64) for field in fields(Scenario)])
+"""0 users or servers: their number is drawn."""
 
 _EVERY_STEP: list[Any] = [
     ("scenario", SCENARIO),

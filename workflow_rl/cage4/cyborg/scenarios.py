@@ -19,8 +19,7 @@ def scenario_generator(cyborg: Cyborg, red_agent: str, max_steps: int, scenario:
     generator_class = cyborg["Simulator.Scenarios"].EnterpriseScenarioGenerator
     red_class = getattr(agents, red_agent)
     if scenario != CHALLENGE:
-        green_class = _green_class(agents.EnterpriseGreenAgent, scenario)
-        generator_class = _generator_class(generator_class, green_class)
+        generator_class = _generator_class(generator_class, agents.EnterpriseGreenAgent, scenario)
         red_class = _red_class(red_class, scenario)
     generator = generator_class(
         blue_agent_class=agents.SleepAgent,
@@ -36,25 +35,20 @@ def scenario_generator(cyborg: Cyborg, red_agent: str, max_steps: int, scenario:
     return generator
 
 
-def _green_class(official: Any, scenario: Scenario) -> Any:
-    class Green(official):
+def _generator_class(official: Any, official_green: Any, scenario: Scenario) -> Any:
+    class Green(official_green):
         # CybORG calls this again when an episode ends.
         def __init__(self, name: str, own_ip: Any, np_random: Any = None) -> None:
             rates = scenario.false_alert_rate, scenario.phishing_rate
             super().__init__(name, own_ip, np_random, *rates)
 
-    return Green
-
-
-def _generator_class(official: Any, green_class: Any) -> Any:
     class Generator(official):
-        # CybORG gives the address of the host to agents of its own class alone.
+        # CybORG tells the address of the host to agents of its own class alone.
         def _generate_green_agents(self, hosts: Any, subnets: Any, agents: Any) -> None:
             super()._generate_green_agents(hosts, subnets, agents)
             for name, agent in agents.items():
                 if agent.team == "Green":
-                    own_ip = agent.agent_type.own_ip
-                    agent.agent_type = green_class(name, own_ip, self.np_random)
+                    agent.agent_type = Green(name, agent.agent_type.own_ip, self.np_random)
 
     return Generator
 

@@ -11,14 +11,7 @@ from workflow_rl.cage4.agent.messages import MESSAGES
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.interface import SIMULATORS
-from workflow_rl.cage4.scenario4 import (
-    LEAST_STEPS,
-    LONGEST_RED_ACTION,
-    N_SERVERS,
-    N_USERS,
-    RED_AGENTS,
-    Scenario,
-)
+from workflow_rl.cage4.scenario4 import LEAST_STEPS, MOST_OF_SCENARIO, RED_AGENTS, Scenario
 
 MOST_STEPS = 10_000
 """The compiled simulator has no room for longer episodes."""
@@ -45,15 +38,17 @@ class ScenarioSettings(Settings):
         Scenario.stealth_scan_detection,
         description="Share of red's stealthy scans of a host that blue sees.",
     )
-    longest_red_action: Annotated[int, Field(ge=1, le=LONGEST_RED_ACTION)] = Field(
-        Scenario.longest_red_action,
-        description="Most steps that an action of red's takes. With 1, all take one step.",
+    longest_red_action: Annotated[int, Field(ge=1, le=MOST_OF_SCENARIO["longest_red_action"])] = (
+        Field(
+            Scenario.longest_red_action,
+            description="Most steps that an action of red's takes. With 1, all take one step.",
+        )
     )
-    users: Annotated[int, Field(ge=1, le=N_USERS)] | None = Field(
+    users: Annotated[int, Field(ge=1, le=MOST_OF_SCENARIO["users"])] | None = Field(
         Scenario.users,
         description="Number of user hosts in every zone, in the place of 3 to 10, which are drawn.",
     )
-    servers: Annotated[int, Field(ge=1, le=N_SERVERS)] | None = Field(
+    servers: Annotated[int, Field(ge=1, le=MOST_OF_SCENARIO["servers"])] | None = Field(
         Scenario.servers,
         description="Number of servers in every zone, in the place of 1 to 6, which are drawn.",
     )

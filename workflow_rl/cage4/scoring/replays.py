@@ -72,8 +72,7 @@ class Cage4Replays:
         assert isinstance(settings, ReplaySettings)
         red_agent, max_steps = settings.red_agent, settings.max_steps
         scenario = Scenario.among(dict(settings))
-        changes = f" ({scenario.changes})" if scenario.changes else ""
-        opponent = f"{red_agent}{changes}"
+        opponent = red_agent + (f" ({scenario.changes})" if scenario.changes else "")
         teams = [agent.made() for agent in agents]
         recordings = record_episodes(teams, red_agent, max_steps, seed, episode, scenario)
         lines = [

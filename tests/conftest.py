@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import fcntl
+import multiprocessing.forkserver
 import os
 import subprocess
 import sys
@@ -92,6 +93,8 @@ def workers_share_simulators() -> Iterator[None]:
     nothing if another package starts it, and the workers of all others would import their simulator
     themselves.
     """
+    server = vars(multiprocessing.forkserver)["_forkserver"]
+    assert server._forkserver_pid is None, "a module of tests starts a worker when it is imported"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local_pool, "PRELOAD", "tests.preloaded")
         local_pool.ensure_fork_server()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import math
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,18 @@ from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import make_agent, restored_agent
 from workflow_rl.runs.saved_agent import critic_of, policy_of
 
-CONFIG = TrainConfig("sync", env="tests.any_envs:tests/Target-v0", ppo={"hidden_sizes": (4,)})
 PATH = Path("checkpoint.pt")
+
+
+@functools.cache
+def config() -> TrainConfig:
+    return TrainConfig("sync", env="tests.any_envs:tests/Target-v0", ppo={"hidden_sizes": (4,)})
 
 
 def checkpoint(**statistics: Any) -> Checkpoint:
     """Of an agent that normalises, with other statistics."""
-    agent = make_agent(CONFIG).state_dict()
-    return Checkpoint(CONFIG.to_dict(), {**agent, **statistics}, TrainingState())
+    agent = make_agent(config()).state_dict()
+    return Checkpoint(config().to_dict(), {**agent, **statistics}, TrainingState())
 
 
 MOMENTS = {"count": 4, "mean": [0.0, 1.0], "variance": [1.0, 1.0]}
@@ -27,7 +32,7 @@ RETURNS = {"moments": {"count": 4, "mean": [0.0], "variance": [1.0]}, "open": []
 
 def test_statistics_are_loaded() -> None:
     saved = checkpoint(obs_moments=MOMENTS, return_scale=RETURNS)
-    agent = make_agent(CONFIG)
+    agent = make_agent(config())
     restored_agent(agent, saved, PATH)
     assert agent.state_dict()["obs_moments"] == MOMENTS
     mean = policy_of(saved, PATH).parameters.obs_mean
@@ -43,7 +48,7 @@ def test_odd_statistics_of_observations_are_refused_in_a_line(odd: Any) -> None:
     with pytest.raises(CheckpointError, match=r"checkpoint\.pt .* statistics") as playing:
         policy_of(saved, PATH)
     with pytest.raises(CheckpointError, match=r"checkpoint\.pt .* statistics") as resuming:
-        restored_agent(make_agent(CONFIG), saved, PATH)
+        restored_agent(make_agent(config()), saved, PATH)
     assert "\n" not in f"{playing.value}{resuming.value}"
 
 
@@ -54,7 +59,7 @@ def test_odd_numbers_of_updates_are_refused_in_a_line(odd: Any) -> None:
         policy_of(saved, PATH)
     for name in ("policy_version", "seed"):
         with pytest.raises(CheckpointError, match=rf"checkpoint\.pt .*its {name} is"):
-            restored_agent(make_agent(CONFIG), checkpoint(**{name: odd}), PATH)
+            restored_agent(make_agent(config()), checkpoint(**{name: odd}), PATH)
 
 
 @pytest.mark.parametrize("odd", [5, {"open": []}, {**RETURNS, "open": [[0, math.nan]]}])
@@ -63,6 +68,6 @@ def test_odd_statistics_of_returns_are_refused_in_a_line(odd: Any) -> None:
     with pytest.raises(CheckpointError, match=r"checkpoint\.pt cannot be used: ") as looking:
         critic_of(saved, PATH)
     with pytest.raises(CheckpointError, match=r"checkpoint\.pt does not fit") as resuming:
-        restored_agent(make_agent(CONFIG), saved, PATH)
+        restored_agent(make_agent(config()), saved, PATH)
     assert "another shape" not in str(resuming.value)
     assert "\n" not in f"{looking.value}{resuming.value}"

@@ -19,7 +19,7 @@ from workflow_rl.runs.intervals import mean_of
 from workflow_rl.runs.saved_agent import policy_of, saved_environment
 
 AT_ONCE = 100
-EPISODES_TO_CHOOSE = 400
+LEAST_TO_CHOOSE, EPISODES_TO_CHOOSE = 20, 400
 FRESH_SEED = 1
 """Of the episodes that score what those of seed 0 chose."""
 _NOT_COUNTED = MAX_STEPS - 1 - COUNTED_STEPS
@@ -69,13 +69,15 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     For the candidates see `cage.recipe`. Returns what to tell the user; None if there is nothing to
     choose by. Raises CheckpointError.
     """
-    _, environment = _team_of(run_path / "checkpoint.pt")
-    paths = eligible_agents(run_path)
+    path, paths = run_path / "checkpoint.pt", eligible_agents(run_path)
+    _, environment = _team_of(path)
     if len(paths) == 1 or environment.max_steps != MAX_STEPS or not environment.steps_together:
         return None
-    rounds = [EPISODES_TO_CHOOSE // 4, EPISODES_TO_CHOOSE]
+    played = load_checkpoint(path).training.episodes
+    most = min(EPISODES_TO_CHOOSE, max(LEAST_TO_CHOOSE, played // 2))
+    rounds = [most] if len(paths) < 4 else [most // 4, most]
     best = load_checkpoint(ranked_teams(paths, rounds, quiet)[0])
     save_checkpoint(run_path / "best.pt", best)
     # The best of several is partly lucky in the episodes that chose it.
-    fresh = totals_of(*_team_of(run_path / "best.pt"), EPISODES_TO_CHOOSE, FRESH_SEED)
+    fresh = totals_of(*_team_of(run_path / "best.pt"), most, FRESH_SEED)
     return f"from update {best.training.updates}. Mean total reward: {mean_of([fresh]).told(1)}."

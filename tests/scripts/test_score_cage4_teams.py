@@ -1,0 +1,52 @@
+"""Scores of teams on the same episodes: as the evaluation counts them, and split as told."""
+
+from __future__ import annotations
+
+import numpy as np
+from click.testing import CliRunner
+
+from scripts import score_cage4_teams
+from scripts.score_cage4_teams import Lost, PlayingPolicies, play
+from workflow_rl.cage4.agent.released_team import CHAMPION
+from workflow_rl.cage4.agent.rules import RuleTeam
+from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
+from workflow_rl.cage4.compiled.simulator import CompiledSimulator
+from workflow_rl.cage4.scenario4 import COUNTED_STEPS, RED_AGENTS
+
+SEEDS = range(40, 43)
+
+
+def total_of(team: ScriptedTeam, seed: int) -> int:
+    simulator = CompiledSimulator(RED_AGENTS[0], 500)
+    observations = simulator.reset(seed)
+    team.reset(simulator.masks, seed)
+    total = 0
+    for _ in range(COUNTED_STEPS):
+        result = simulator.step(*team.act(observations, simulator.raw_arrays))
+        observations = result.observations
+        total += result.reward
+    return total
+
+
+def require_parts(lost: Lost) -> None:
+    parts = lost.restores + lost.contractor + lost.impacts
+    assert (lost.total <= parts).all()
+    assert (parts < 0).any()
+    assert (lost.hosts > 30).all()
+
+
+def test_totals_are_those_of_single_episodes() -> None:
+    for team, name in ((RuleTeam(), "rules"), (PlayingPolicies(CHAMPION), "champion")):
+        lost = play(team, SEEDS, RED_AGENTS[0])
+        require_parts(lost)
+        expected = [total_of(make_scripted_team(name), seed) for seed in SEEDS]
+        assert np.array_equal(lost.total, expected)
+
+
+def test_teams_are_compared_on_the_same_episodes() -> None:
+    words = ["--episodes", "2", "--variant", "released", "--variant", "released"]
+    words += ["--weights", str(CHAMPION)]
+    result = CliRunner().invoke(score_cage4_teams.main, words)
+    assert result.exit_code == 0, result.output
+    assert result.output.count("failed work") == 2
+    assert result.output.count("paired difference") == 1

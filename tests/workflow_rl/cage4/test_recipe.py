@@ -1,0 +1,158 @@
+"""The champion's recipe, in the smallest size that has all its parts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tests.workflow_rl.cage4.small_champion import small_preset
+from workflow_rl.agents.policies.team_file import load_policy_or_team
+from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.cage4.recipe import AGENT_FILE, Cage4Recipe
+from workflow_rl.cage4.scenario4 import ENV_ID
+from workflow_rl.cage4.scoring import selection
+from workflow_rl.collection.failures import StopRequested
+from workflow_rl.commands.main import main
+from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.folder import RunDirError
+from workflow_rl.runs.learner import Learner
+from workflow_rl.runs.run_record import weights_digest
+
+EPISODES = 6
+
+
+@pytest.fixture(autouse=True)
+def small() -> Iterator[None]:
+    with small_preset():
+        yield
+
+
+def train(folder: Path, total_episodes: int = EPISODES, seed: int = 3) -> float:
+    return Cage4Recipe().train(folder, seed, total_episodes, True)
+
+
+def digest(path: Path) -> str:
+    return weights_digest(load_checkpoint(path).agent["network"])
+
+
+def parameters(path: Path) -> TeamParameters:
+    team, about = load_policy_or_team(path)
+    assert isinstance(team, TeamParameters)
+    assert about["greedy"]
+    return team
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("champion") / "run"
+    with small_preset():
+        assert train(folder) > 0
+    return folder
+
+
+def test_a_run_that_was_stopped_ends_with_the_same_weights(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, learn = tmp_path / "run", Learner.learn_once
+
+    def interrupted(learner: Learner, may_diverge: bool = False) -> dict[str, float]:
+        row = learn(learner, may_diverge)
+        signal.raise_signal(signal.SIGTERM)
+        return row
+
+    monkeypatch.setattr(Learner, "learn_once", interrupted)
+    with pytest.raises(StopRequested):
+        train(folder)
+    monkeypatch.undo()
+    stopped = load_checkpoint(folder / "checkpoint.pt").training.updates
+    assert 0 < stopped < EPISODES / 2
+    train(folder)
+    assert digest(folder / "checkpoint.pt") == digest(run / "checkpoint.pt")
+    kept = [path.name for path in sorted(folder.glob("kept/*.pt"))]
+    assert kept == [path.name for path in sorted(run.glob("kept/*.pt"))]
+    # A finished run has nothing to do.
+    train(folder)
+    assert digest(folder / "checkpoint.pt") == digest(run / "checkpoint.pt")
+
+
+def test_other_runs_and_strange_folders_are_refused(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunDirError, match="whose seed is 3 and not 4"):
+        train(run, seed=4)
+    shutil.copytree(run, tmp_path / "run")
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    text = json.dumps(config).replace('"teacher_episodes": 2', '"teacher_episodes": 3')
+    (tmp_path / "run" / "config.json").write_text(text)
+    with pytest.raises(RunDirError, match="whose teacher_episodes is 3 and not 2"):
+        train(tmp_path / "run")
+    (tmp_path / "a file").touch()
+    with pytest.raises(RunDirError, match="holds no run of workflow_rl/CAGE4-v0"):
+        train(tmp_path)
+
+
+def test_the_candidates_are_the_last_agents_each_once(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    kept = sorted((tmp_path / "run").glob("kept/*.pt"))
+    chosen = Cage4Recipe().choose(tmp_path / "run", 4, True)
+    assert chosen.candidates == 3
+    assert chosen.episodes == 4
+    last = digest(tmp_path / "run" / "checkpoint.pt")
+    assert last in map(digest, kept) or len(kept) == 2
+    assert digest(tmp_path / "run" / chosen.chosen) == digest(tmp_path / "run" / "best.pt")
+
+
+def test_the_command_chooses_scores_and_describes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def totals_of(team: object, environment: object, episodes: int, seed: int = 0) -> np.ndarray:
+        return np.arange(-episodes, 0.0)
+
+    monkeypatch.setattr(selection, "totals_of", totals_of)
+    folder = tmp_path / "champion"
+    words = ["train-champion", "--env", ENV_ID, "--run-dir", str(folder), "--quiet"]
+    words += ["--total-episodes", "4", "--selection-episodes", "32", "--episodes", "1"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    card = json.loads((folder / "card.json").read_text())
+    assert card["selection"]["candidates"] == 2
+    assert card["command"].startswith("workflow-rl train-champion --env workflow_rl/CAGE4-v0")
+    assert card["config"]["preset"] == "cage4-champion"
+    assert digest(folder / card["selection"]["chosen"]) == digest(folder / "best.pt")
+    agent, (total,) = parameters(folder / AGENT_FILE), card["evaluation"]["totals"]
+    result = CliRunner().invoke(main, [*words, "--seed", "1"])
+    assert result.exit_code == 2
+    assert "whose seed is 0 and not 1" in " ".join(result.output.split())
+
+    # The folder, as the file, is an agent that can be evaluated, handed in and played with.
+    for source in (folder, folder / AGENT_FILE):
+        played = ["--episodes", "1", "--json", str(tmp_path / "scores.json"), "--quiet"]
+        result = CliRunner().invoke(main, ["evaluate", str(source), *played])
+        assert result.exit_code == 0, result.output
+        assert json.loads((tmp_path / "scores.json").read_text())["totals"] == [total]
+    exported = ["--format", "cage4", "--output", str(tmp_path / "submission")]
+    result = CliRunner().invoke(main, ["export", str(folder / AGENT_FILE), *exported])
+    assert result.exit_code == 0, result.output
+    team, _ = load_policy_or_team(tmp_path / "submission" / "team.npz")
+    assert isinstance(team, TeamParameters)
+    assert team.layout == agent.layout
+    shown = ["--max-steps", "5", "--output", str(tmp_path / "replay.html")]
+    result = CliRunner().invoke(main, ["replay", str(folder / AGENT_FILE), *shown])
+    assert result.exit_code == 0, result.output
+
+
+def test_links_in_a_folder_lead_to_no_other_file(run: Path, tmp_path: Path) -> None:
+    own, folder = tmp_path / "own", tmp_path / "run"
+    own.write_text("the user's")
+    shutil.copytree(run, folder)
+    (folder / "best.pt").unlink(missing_ok=True)
+    for link in (AGENT_FILE, "best.pt"):
+        (folder / link).symlink_to(own)
+    Cage4Recipe().choose(folder, 2, True)
+    assert own.read_text() == "the user's"
+    parameters(folder / AGENT_FILE)

@@ -39,7 +39,7 @@ CHAMPION: dict[str, Any] = {
 }
 QUICK: dict[str, Any] = {
     **CHAMPION,
-    "total_episodes": 2000,
+    "total_episodes": 1000,
     "episodes_per_update": 100,
     "teacher_episodes": 100,
 }

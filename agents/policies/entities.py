@@ -145,9 +145,12 @@ class Entities(Network):
         padded = np.concatenate([obs, np.zeros((m, 1), np.float32)], axis=1)
         present = np.ones((m, entities.n_entities), np.bool_)
         if len(entities.present):
-            present = obs[:, entities.present] > 0
+            present = obs.take(entities.present, axis=1) > 0
         features = padded.take(entities.features, axis=1)
-        return entities.traits, features, obs[:, None, entities.whole], present
+        # A selection by index has another order in memory, which NumPy multiplies by another
+        # routine if there is more than one row. This routine rounds otherwise.
+        whole = obs.take(entities.whole, axis=1)[:, None]
+        return entities.traits, features, whole, present
 
     def _pooled(self, x: FloatArray, present: NDArray[np.bool_]) -> FloatArray:
         """Return the mean over the entities that exist, and without heads the maximum after it,

@@ -75,6 +75,23 @@ def test_the_views_agree_and_a_row_has_the_same_bits_in_any_company(
         np.testing.assert_array_equal(network.forward(layers, obs[n : n + 1])[0], outputs[n])
 
 
+@attending_and_pooling
+def test_a_row_has_the_same_bits_beside_others_that_lack_other_entities(heads: int) -> None:
+    generator = np.random.default_rng(5)
+    tables = {
+        "features": np.arange(16 * 3).reshape(16, 3).tolist(),
+        "actions": [*([0, n] for n in range(16)), [0, -1]],
+        "present": list(range(0, 48, 3)),
+    }
+    layout = EntityLayout(60, tables).to_plain()
+    network = Entities(60, (32,), 17, "tanh", heads=heads, layout=layout)
+    layers = network.layers(network.module(1.0, torch.Generator().manual_seed(3)).state_dict())
+    obs = generator.normal(size=(40, 60)).astype(np.float32)
+    outputs = network.forward(layers, obs)
+    for n in range(40):
+        np.testing.assert_array_equal(network.forward(layers, obs[n : n + 1])[0], outputs[n])
+
+
 def test_outputs_by_hand() -> None:
     tables = {"features": [[0], [-1]], "traits": [[0.0], [2.0]], "actions": [[0, 1], [0, 0]]}
     network = Entities(1, (1,), 2, "relu", 1, EntityLayout(1, tables).to_plain())

@@ -71,8 +71,7 @@ def sweep(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
     """Return the Analyse `[M, 5]` that is worth most to each agent, or a Sleep."""
     worth = worth_of_analysing(belief, envs, rules)
     kinds = np.where(worth >= 0, ANALYSE, 0)
-    is_over = belief.step[envs] >= scenario4.COUNTED_STEPS - 1
-    kinds[is_over] = 0
+    kinds[_remaining(belief, envs) <= 1] = 0
     return most_urgent(kinds, worth)
 
 
@@ -111,7 +110,7 @@ def ruled(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
         (shell & source, RESTORE),
         (root, RESTORE),
     )
-    remaining = scenario4.COUNTED_STEPS - belief.step[envs]
+    remaining = _remaining(belief, envs)
     pays = (remaining > rules.last)[:, None, None]
     for rank, (hosts, kind) in enumerate(ranked, start=1):
         hosts = hosts & exists & pays
@@ -119,6 +118,12 @@ def ruled(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
         urgency[hosts] = rank * 1e6 + waited[hosts]
     kinds[remaining <= 1] = 0
     return most_urgent(kinds, urgency)
+
+
+def _remaining(belief: Belief, envs: Any) -> Joint:
+    """Return how many steps count yet `[M]`. An episode longer than the challenge's has no end."""
+    step = belief.step[envs]
+    return np.where(step < scenario4.MAX_STEPS, scenario4.COUNTED_STEPS - step, step)
 
 
 def _is_decisive(step: Joint, lead: int) -> Bits:

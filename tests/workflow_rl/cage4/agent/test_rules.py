@@ -16,7 +16,7 @@ from workflow_rl.cage4.agent.belief import Belief
 from workflow_rl.cage4.agent.raw_record import CMD, ESCALATE, NUMBERS, RAW, STRANGER, TAKEN
 from workflow_rl.cage4.agent.rules import RULES, RuleTeam, ruled, sweep
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator, masks_by_agent
-from workflow_rl.cage4.scenario4 import ACTIONS, COUNTED_STEPS, ON_HOSTS, PHASE_STARTS
+from workflow_rl.cage4.scenario4 import ACTIONS, COUNTED_STEPS, MAX_STEPS, ON_HOSTS, PHASE_STARTS
 from workflow_rl.cage4.scoring.protocol import Author, play_protocol
 
 ZONE = 1  # Operational A, which has one agent of the same number.
@@ -103,6 +103,14 @@ def test_nothing_is_repaired_or_analysed_that_no_longer_counts(team: RuleTeam) -
     assert act(team, shown).startswith("Analyse ")
     team.belief.step[0] = COUNTED_STEPS - 2
     assert act(team, shown) == "Sleep"
+
+
+def test_an_episode_that_goes_on_after_the_challenges_end_is_played_on(team: RuleTeam) -> None:
+    act(team, raw_record())
+    team.belief.step[0] = MAX_STEPS
+    assert act(team, raw_record(files=(ZONE, USER, CMD | ESCALATE))).startswith("Restore ")
+    actions = sweep(team.belief, [0])[0].tolist()
+    assert all(ACTIONS[agent][i].kind == "Analyse" for agent, i in enumerate(actions))
 
 
 @pytest.mark.parametrize("choice", [sweep, ruled])

@@ -152,6 +152,8 @@ def copy_teacher(
             raise DivergedError(f"{error}, while it copied {config.teacher}") from None
         except TooManyFailuresError as error:
             raise ConfigError("teacher", f"{config.teacher} cannot be copied: {error}") from None
+    if not rows:
+        raise ConfigError("teacher", f"{config.teacher} decides nothing in its episodes")
     returns = [trajectory.episode_return for trajectory in trajectories]
     return {
         "teacher": config.teacher,

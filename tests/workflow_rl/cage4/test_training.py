@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from workflow_rl import TrainConfig, train
+from workflow_rl.agents.settings import ConfigError
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.run_record import weights_digest
 
@@ -49,3 +50,15 @@ def test_weights_follow_from_the_seed_alone(checkout: Path, tmp_path: Path, kind
     trained(tmp_path / "again", kind, total_episodes=10)
     assert trained(tmp_path / "again", kind, resume=True) == expected
     assert trained(tmp_path / "other", kind, seed=1) != expected
+
+
+def test_a_teacher_that_decides_nothing_is_refused(tmp_path: Path) -> None:
+    config = TrainConfig(
+        "async",
+        preset="cage4-quick",
+        env_args={"max_steps": 3},
+        **{"n_workers": 1, "n_envs": 2, "total_episodes": 2, "episodes_per_update": 2},
+        teacher_episodes=2,
+    )
+    with pytest.raises(ConfigError, match="rules decides nothing"):
+        train(config, tmp_path / "run", quiet=True)

@@ -67,9 +67,15 @@ class PlayingPolicies:
     """A trained team, whose policies choose the likeliest actions. path: its policy file."""
 
     def __init__(self, path: Path) -> None:
-        team, about = load_policy_or_team(path)
-        assert isinstance(team, TeamParameters)
-        self._team, self._args = team, about["env_args"]
+        try:
+            team, about = load_policy_or_team(path)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+        args = about.get("env_args", {})
+        seen = args.get("observation"), args.get("messages")
+        if not isinstance(team, TeamParameters) or seen != ("belief", "none"):
+            raise click.UsageError(f"{path} holds no team that sees the belief and sends nothing")
+        self._team, self._args = team, args
 
     def begin(self, masks: NDArray[np.bool_]) -> None:
         self._envs, args = list(range(len(masks))), self._args

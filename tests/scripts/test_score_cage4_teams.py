@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 from click.testing import CliRunner
 
@@ -50,3 +52,12 @@ def test_teams_are_compared_on_the_same_episodes() -> None:
     assert result.exit_code == 0, result.output
     assert result.output.count("failed work") == 2
     assert result.output.count("paired difference") == 1
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("notes")
+    cage2 = Path(CHAMPION).parents[3] / "cage2" / "agent" / "released" / "champion.npz"
+    for path, words in ((tmp_path / "notes", "is no policy file"), (cage2, "holds no team")):
+        result = CliRunner().invoke(score_cage4_teams.main, ["--weights", str(path)])
+        assert result.exit_code == 2
+        assert words in result.output

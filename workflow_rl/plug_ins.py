@@ -22,7 +22,8 @@ _PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 
 class PlugIn(NamedTuple):
-    """An entry point of a group. value: "module:attribute". package: what brings it."""
+    """An entry point of a group. value: "module:attribute", which extras such as "[gpu]" may
+    follow. package: what brings it."""
 
     group: str
     name: str
@@ -31,11 +32,11 @@ class PlugIn(NamedTuple):
 
     @property
     def module(self) -> str:
-        return self.value.partition(":")[0]
+        return self.value.partition("[")[0].partition(":")[0].strip()
 
     @property
     def attribute(self) -> str:
-        return self.value.partition(":")[2]
+        return self.value.partition("[")[0].partition(":")[2].strip()
 
     def load(self) -> Any:
         """Import the module and return the attribute. Raises what the module raises."""
@@ -72,12 +73,12 @@ def _installed() -> Sequence[PlugIn]:
             packages.add(package)
             group = ""
             with suppress(OSError, UnicodeError):
-                for line in Path(file).read_text("utf-8").splitlines():
-                    name, is_point, value = (part.strip() for part in line.partition("="))
+                for line in map(str.strip, Path(file).read_text("utf-8").splitlines()):
+                    name, is_point, value = line.partition("=")
                     if line.startswith("["):
                         group = line.strip("[] ")
-                    elif is_point:
-                        found.append(PlugIn(group, name, value, package))
+                    elif is_point and not line.startswith("#"):
+                        found.append(PlugIn(group, name.strip(), value.strip(), package))
     return found
 
 

@@ -131,6 +131,27 @@ def test_entry_points_are_those_that_python_knows() -> None:
     assert found == {(point.group, point.name, point.value) for p in known for point in p}
 
 
+def test_entry_points_written_by_hand_are_read_as_python_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "by_hand-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: by-hand\nVersion: 1.0\n")
+    lines = ("# old = nowhere:old", "  first = json : dumps", "second=json:loads [fast]")
+    text = "\n".join(("  [workflow_rl.by_hand]", *lines, ""))
+    (folder / "entry_points.txt").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    plug_ins._installed.cache_clear()
+    try:
+        found = [point for point in plug_ins._installed() if point.package == "by-hand"]
+    finally:
+        plug_ins._installed.cache_clear()
+    assert {point.name: point.load() for point in found} == {
+        point.name: point.load()
+        for point in importlib.metadata.entry_points(group="workflow_rl.by_hand")
+    }
+
+
 @pytest.mark.parametrize("text", ["", "[", "[project]\n", '[project]\nname = "other"\n'])
 def test_a_file_of_somebody_else_beside_the_package_is_not_believed(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

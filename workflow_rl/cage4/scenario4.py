@@ -125,7 +125,9 @@ class Scenario:
             value, is_count = getattr(self, field.name), field.name in MOST_OF_SCENARIO
             least, most = (1, MOST_OF_SCENARIO[field.name]) if is_count else (0, 1)
             is_number = isinstance(value, int if is_count else int | float)
-            if value != field.default and not (is_number and least <= value <= most):
+            is_number &= not isinstance(value, bool)
+            is_default = value is None and field.default is None
+            if not (is_default or (is_number and least <= value <= most)):
                 raise ValueError(f"{field.name}={value!r}: choose {least} to {most}")
 
     @staticmethod

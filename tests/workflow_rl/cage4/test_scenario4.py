@@ -34,6 +34,9 @@ def test_counts_and_sleeps() -> None:
         ({"longest_red_action": 5}, "longest_red_action=5: choose 1 to 4"),
         ({"users": 0}, "users=0: choose 1 to 10"),
         ({"servers": 2.5}, "servers=2.5: choose 1 to 6"),
+        ({"users": True}, "users=True: choose 1 to 10"),
+        ({"phishing_rate": True}, "phishing_rate=True: choose 0 to 1"),
+        ({"longest_red_action": 4.0}, "longest_red_action=4.0: choose 1 to 4"),
     ],
 )
 def test_a_scenario_out_of_range_is_refused(values: Any, words: str) -> None:

@@ -76,6 +76,11 @@ def test_a_run_names_it_and_is_scored_in_it(tmp_path: Path) -> None:
     assert Scenario.among(json.loads((path / "config.json").read_text())) == SCENARIO
     assert json.loads((path / "evaluation.json").read_text())["scenario"] == asdict(SCENARIO)
     assert "For comparison" not in result.output
+    assert "learned in another scenario" not in result.output
+    result = run("evaluate", path, "--episodes", "1")
+    assert "learned in another scenario: phishing rate 0.75, users 4." in result.output
+    result = run("report", path, "--output", tmp_path / "report.html")
+    assert result.exit_code == 0, result.output
 
 
 def test_its_scores_are_not_the_agents_own() -> None:

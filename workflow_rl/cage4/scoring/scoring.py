@@ -56,10 +56,11 @@ class ProtocolSettings(ScenarioSettings, ResultSettings):
 
 
 class Cage4Scores(NamedTuple):
-    """What a team scored. team: what tables call it."""
+    """What a team scored. team: what tables call it. learned: the scenario that it learned in."""
 
     team: str
     scores: TeamScores
+    learned: Scenario | None = None
 
     def lines(self, agent: str) -> list[str]:
         """Return the table beside the known scores, and what was played."""
@@ -99,8 +100,11 @@ class Cage4Scores(NamedTuple):
         ]
 
     def _changes(self) -> list[str]:
-        changes = self.scores.scenario.changes
-        return [f"Changed from the challenge: {changes}."] if changes else []
+        played, learned = self.scores.scenario, self.learned
+        lines = [f"Changed from the challenge: {played.changes}."] if played.changes else []
+        if learned is not None and learned != played:
+            lines.append(f"The team learned in another scenario: {learned.changes or 'unchanged'}.")
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as evaluation.json keeps them."""
@@ -108,6 +112,7 @@ class Cage4Scores(NamedTuple):
         return {
             "agent": self.team,
             **asdict(scores),
+            "returns": scores.returns,
             **scores.statistics(),
         }
 
@@ -178,7 +183,8 @@ class Cage4Scoring:
             quiet,
             scenario,
         )
-        return Cage4Scores(settings.agent or Path(name).parent.name or name, scores)
+        learned = None if environment is None else Scenario.among(environment.args)
+        return Cage4Scores(settings.agent or Path(name).parent.name or name, scores, learned)
 
 
 def policy_team(actor: Actor | None, environment: Environment) -> PolicyTeam:

@@ -33,8 +33,11 @@ def _pin() -> tuple[str, ...]:
     """Sets PINS; returns what was loaded too early to heed them."""
     missing = {name: value for name, value in PINS.items() if name not in os.environ}
     early = tuple(name for name in ("numpy", "torch") if missing and name in sys.modules)
-    if is_supported():  # Else torch would take their word and end with an illegal instruction.
-        os.environ.update(missing)
+    os.environ.update(missing)  # NumPy, which may be asked now, reads them as it is loaded.
+    if not is_supported():
+        # torch would take their word and end with an illegal instruction.
+        for name in missing:
+            del os.environ[name]
     return early
 
 
@@ -52,12 +55,12 @@ def numpy_kernels() -> str:
 
 
 def is_supported() -> bool:
-    """Whether the processor has AVX2 with FMA, as Linux tells: NumPy takes long to import."""
+    """Whether the processor has AVX2 with FMA: Linux tells, or else NumPy, whose import is slow."""
     try:
         with open("/proc/cpuinfo") as processors:
             flags = next((line for line in processors if line.startswith("flags")), "")
     except OSError:
-        return False
+        return numpy_kernels().startswith(("X86_V3", "X86_V4", "AVX512"))
     return {"avx2", "fma"} <= {*flags.split()}
 
 

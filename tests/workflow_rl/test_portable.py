@@ -122,3 +122,18 @@ main(["train-async", "--total-episodes", "1", "--run-dir", {str(tmp_path / "run"
     assert not (tmp_path / "run").exists()
     # torch would not survive being told to use them.
     assert not set(PINS) & set(report(OLD_PROCESSOR + "import os\nprint(*os.environ)").split())
+
+
+WITHOUT_PROC = """
+import builtins
+before = builtins.open
+def refuse(name, *rest):
+    if name == "/proc/cpuinfo":
+        raise PermissionError(name)
+    return before(name, *rest)
+builtins.open = refuse
+"""
+
+
+def test_where_the_system_tells_nothing_numpy_does() -> None:
+    assert report(WITHOUT_PROC + REPORT) == HELD

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from workflow_rl.agents.policies.archive import MOST_BYTES
-from workflow_rl.agents.policies.team_file import save_team
-from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage.recipe import last_agents, train_recipe
 from workflow_rl.cage4.scoring.selection import ranked_teams
 from workflow_rl.environments.guest import Chosen
-from workflow_rl.output_files import replacing, sha256_of
+from workflow_rl.output_files import sha256_of
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.export import write_policy
 from workflow_rl.runs.machine import environment
 from workflow_rl.runs.saved_agent import load_saved
 
@@ -34,16 +33,13 @@ class Cage4Recipe:
         return seconds
 
     def choose(self, run_dir: Path, episodes: int, quiet: bool) -> Chosen:
-        """Make the best of the last agents best.pt and AGENT_FILE, whose policies are greedy."""
+        """Make the best of the last agents best.pt and AGENT_FILE."""
         paths = last_agents(run_dir, N_CANDIDATES)
         rounds = [max(2, n) for n in (episodes // 4, episodes)]
         best = ranked_teams(paths, rounds, quiet)[0]
         save_checkpoint(run_dir / "best.pt", load_checkpoint(best))
         policy, trained_on = load_saved(run_dir / "best.pt")
-        assert isinstance(policy, TeamPolicy)
-        about = {"env": trained_on.env_id, "env_args": dict(trained_on.args), "greedy": True}
-        with replacing(run_dir / AGENT_FILE, "wb") as file:
-            save_team(file, policy.parameters, about)
+        write_policy(policy.parameters, trained_on, run_dir / AGENT_FILE)
         return Chosen(str(best.relative_to(run_dir)), len(paths), rounds[-1])
 
     def agent(self, run_dir: Path) -> Path:

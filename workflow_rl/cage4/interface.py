@@ -149,7 +149,8 @@ class Simulator(Protocol):
 
         They are what CybORG's wrapper hands to `observation_change(agent, observation)`, as
         `agent.raw_record.plain_observation` writes it: str, int, float, bool, list and
-        dict. They belong to the caller. A call builds them; a run that does not ask pays nothing.
+        dict. They belong to the caller. A call builds them. CybORG's simulators also read those of
+        each reset, which name the hosts; a step that nobody asks about costs nothing.
 
         - `success`: "TRUE" or "FALSE" of the action that took effect in this step, "UNKNOWN" for
           Sleep and after a reset, "IN_PROGRESS" for a busy agent.
@@ -163,7 +164,11 @@ class Simulator(Protocol):
         """
 
     def raw_arrays(self) -> NDArray[Any]:
-        """Return the same as `raw_record.RAW` `[1]`, which belongs to the caller."""
+        """Return what `raw_observations` tells of hosts, as `raw_record.RAW` `[1]`.
+
+        The array belongs to the caller. Raises SimulationError or ValueError if a host shows more
+        shells or sources than a record has room for.
+        """
 
     def true_state(self) -> list[Any]:
         """Return the state as lists of str, int, float, bool, None; see `cyborg.true_state`.

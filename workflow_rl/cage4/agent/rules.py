@@ -76,9 +76,9 @@ def sweep(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
 
 
 def most_urgent(kinds: Joint, urgency: Floats) -> Joint:
-    """Return each agent's action `[M, 5]` of the kind on the host that is most urgent.
+    """Return each agent's action `[M, 5]` on the host that is most urgent.
 
-    kinds: `[M, 7, 16]`, what is to be done on each host, 0 for nothing.
+    kinds: `[M, 7, 16]`, the kind of action that each host needs, 0 for none. urgency: `[M, 7, 16]`.
     """
     actions = np.tile(np.array(scenario4.SLEEP_ACTIONS), (len(kinds), 1))
     rows = np.arange(len(kinds))
@@ -97,9 +97,8 @@ def ruled(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
     exists, shell, root, source = (
         flags[envs] for flags in (belief.exists, belief.shell, belief.root, belief.source)
     )
-    worth = worth_of_analysing(belief, envs, rules)
+    kinds, urgency = np.where(exists, ANALYSE, 0), worth_of_analysing(belief, envs, rules)
     waited = belief.step[envs][:, None, None] - belief.analysed[envs]
-    kinds, urgency = np.where(exists, ANALYSE, 0), worth.copy()
     is_pressing = _is_decisive(belief.step[envs], rules.lead) | (
         belief.n_restores[envs][:, OWNERS] == 0
     )
@@ -136,7 +135,8 @@ def _is_decisive(step: Joint, lead: int) -> Bits:
 
 
 class RuleTeam:
-    """It plays N episodes at once, from the raw observations. See `scripted.ScriptedTeam` also."""
+    """The team of rules. `begin` and `play` play N episodes at once; `reset` and `act` play one
+    episode, as `scripted.ScriptedTeam` says."""
 
     reads_raw = True
 

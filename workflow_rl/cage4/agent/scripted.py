@@ -19,7 +19,7 @@ SHORTEST_BURST, LONGEST_BURST = 3, 30
 class ScriptedTeam(Protocol):
     """Five blue agents. An object plays one episode at a time.
 
-    reads_raw: whether it calls `look`. It then reads no more of the observations than messages.
+    reads_raw: whether the team calls `look`. Such a team reads nothing but messages in vectors.
     """
 
     @property

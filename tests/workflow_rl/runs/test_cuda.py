@@ -1,7 +1,12 @@
-"""Runs whose agent learns on a GPU. They are skipped where there is none."""
+"""Runs whose agent learns on a GPU. They are skipped where there is none.
+
+CHECKED_DEVICE=cpu tries the tests themselves on a CPU.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +15,16 @@ import pytest
 import torch
 
 from tests.own_networks import Remembering
-from tests.tiny_teams import ShiftEnv
+from tests.tiny_teams import Doors, ShiftEnv
 from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.folder import read_metrics
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+DEVICE = os.environ.get("CHECKED_DEVICE", "cuda")
+pytestmark = pytest.mark.skipif(
+    DEVICE == "cuda" and not torch.cuda.is_available(), reason="there is no CUDA device"
+)
 PUZZLE = {"env": "tests.any_envs:MaskedPuzzleEnv", "total_steps": 600, "steps_per_update": 120}
 SETTINGS = {"hidden_sizes": (16, 16), "minibatch_size": 60, "epochs": 2}
 CASES: dict[str, dict[str, Any]] = {
@@ -60,12 +69,24 @@ CASES: dict[str, dict[str, Any]] = {
         "episodes_per_update": 6,
         "settings": {**SETTINGS, "critic": "central"},
     },
+    "a team that sees entities": {
+        "env": "doors",
+        "total_episodes": 24,
+        "episodes_per_update": 6,
+        "async_rl": True,
+        "settings": {
+            **SETTINGS,
+            **{"network": "entities", "network_args": {"heads": 0}, "hidden_sizes": (16,)},
+            **{"critic": "central", "minibatch_size": 90, "target_kl": 0.03},
+        },
+    },
 }
+MADE_BY = {"shift": ShiftEnv, "doors": Doors}
 
 
 def trained(name: str, device: str, path: Path, resume: bool = False, **changes: Any) -> Path:
     config = {"n_envs": 3, "n_workers": 1, "seed": 3, **CASES[name], **changes}
-    env = ShiftEnv if config.get("env") == "shift" else None
+    env = MADE_BY.get(config.get("env", ""))
     return train(TrainConfig("async", device=device, **config), path, env=env, resume=resume)
 
 
@@ -83,7 +104,8 @@ def first_losses(path: Path) -> list[float]:
 @pytest.mark.parametrize("name", CASES)
 def test_a_gpu_learns_what_the_cpu_learns(name: str, tmp_path: Path) -> None:
     """The first update's losses differ by rounding alone; later ones may differ by more."""
-    cpu, cuda = (trained(name, device, tmp_path / device) for device in ("cpu", "cuda"))
+    folders = {"on CPU": "cpu", "on GPU": DEVICE}
+    cpu, cuda = (trained(name, device, tmp_path / path) for path, device in folders.items())
     assert len(read_metrics(cpu)) == len(read_metrics(cuda)) > 1
     np.testing.assert_allclose(first_losses(cuda), first_losses(cpu), rtol=1e-2, atol=1e-4)
     assert all(bool(torch.isfinite(tensor).all()) for tensor in weights(cuda).values())
@@ -91,25 +113,54 @@ def test_a_gpu_learns_what_the_cpu_learns(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["mlp", "gru", "continuous actions", "own network"])
 def test_an_agent_from_a_gpu_plays_on_the_cpu(name: str, tmp_path: Path) -> None:
-    path = trained(name, "cuda", tmp_path / "run")
+    path = trained(name, DEVICE, tmp_path / "run")
     assert all(tensor.device.type == "cpu" for tensor in weights(path).values())
     assert np.isfinite(evaluate(path, episodes=2).mean)
     assert load_agent(path) is not None
 
 
-@pytest.mark.parametrize("later", ["cpu", "cuda"])
-@pytest.mark.parametrize("name", ["lstm", "a team with a central critic", "CAGE-2"])
-def test_a_run_on_a_gpu_goes_on(name: str, later: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("devices", [(DEVICE, DEVICE), (DEVICE, "cpu"), ("cpu", DEVICE)])
+@pytest.mark.parametrize(
+    "name", ["lstm", "continuous actions", "a team that sees entities", "CAGE-2"]
+)
+def test_a_run_goes_on_elsewhere(name: str, devices: tuple[str, str], tmp_path: Path) -> None:
+    before, later = devices
     unit = "total_episodes" if "total_episodes" in CASES[name] else "total_steps"
-    path = trained(name, "cuda", tmp_path / "run", **{unit: CASES[name][unit] // 2})
+    path = trained(name, before, tmp_path / "run", **{unit: CASES[name][unit] // 2})
     n_before = len(read_metrics(path))
     trained(name, later, path, resume=True)
     assert len(read_metrics(path)) > n_before
+    assert all(bool(torch.isfinite(tensor).all()) for tensor in weights(path).values())
+
+
+@pytest.mark.parametrize("name", ["mlp", "continuous actions", "a team that sees entities"])
+def test_a_gpu_copies_a_teacher(name: str, tmp_path: Path) -> None:
+    teacher = trained(name, "cpu", tmp_path / "teacher")
+    lessons = {"teacher": str(teacher), "teacher_episodes": 10, "teacher_epochs": 2}
+    folders = {"on CPU": "cpu", "on GPU": DEVICE}
+    cpu, cuda = (
+        json.loads((trained(name, device, tmp_path / path, **lessons) / "teacher.json").read_text())
+        for path, device in folders.items()
+    )
+    assert cuda.keys() == cpu.keys()
+    for field, value in cpu.items():
+        if isinstance(value, float):
+            np.testing.assert_allclose(cuda[field], value, rtol=2e-2, atol=2e-2)
+
+
+def test_auto_is_the_gpu_for_what_can_learn_there() -> None:
+    auto = {"env": "Pendulum-v1", "device": "auto"}
+    expected = "cuda" if torch.cuda.is_available() else "cpu"
+    assert TrainConfig("async", **auto).device == expected
+    for algorithm in ("sac", "mbpo"):
+        assert TrainConfig("async", algorithm=algorithm, **auto).device == "cpu"
+        with pytest.raises(ConfigError, match=f"{algorithm} learns on the cpu"):
+            TrainConfig("async", env="Pendulum-v1", algorithm=algorithm, device="cuda")
 
 
 def test_a_gpu_learns_cart_pole(tmp_path: Path) -> None:
     path = train(
-        TrainConfig("async", env="CartPole-v1", total_steps=30_000, device="cuda", seed=0),
+        TrainConfig("async", env="CartPole-v1", total_steps=30_000, device=DEVICE, seed=0),
         tmp_path / "run",
     )
     assert evaluate(path, episodes=10).mean > 300

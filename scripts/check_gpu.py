@@ -1,7 +1,7 @@
 """Try the package's CUDA path: see scripts/check_gpu.sh.
 
-The tests come first, then runs on the CPU and on the GPU, several at a time, whose final returns
-must agree: the means over the seeds may differ by three standard errors of their difference. The
+The tests run beside runs on the CPU and on the GPU, whose final returns must agree: the means over
+the seeds may differ by three standard errors of their difference. The
 seconds of an update are of PPO's learner alone, which is given random steps. Exits with 1 if a test
 fails or the returns differ.
 """
@@ -47,6 +47,7 @@ TASKS = {
     "cage2-quick": ("--preset cage2-quick --total-episodes 4000", range(3)),
 }
 """Options of a run, and its seeds."""
+COMPILING = "import workflow_rl.cage2.compiled.preload"
 LAST_UPDATES = 3
 """A final return is the mean over these."""
 LENGTH = 100
@@ -73,21 +74,21 @@ NETWORKS: dict[str, dict[str, Any]] = {
 }
 
 
-def tests_pass(device: str, folder: Path, n_processes: int) -> bool:
+def tests_pass(device: str, folder: Path) -> bool:
     """Run the tests of runs on a GPU."""
     command = [sys.executable, "-m", "pytest", "tests/workflow_rl/runs/test_cuda.py"]
-    options = ["-n", str(n_processes), "--durations", "5", "-p", "no:cacheprovider"]
-    options += ["--basetemp", str(folder / "tests")]
+    options = ["-n", "0", "--durations", "5", "--basetemp", str(folder / "tests")]
     variables = {**os.environ, "CHECKED_DEVICE": device}
     return not subprocess.run([*command, *options], cwd=ROOT, env=variables).returncode
 
 
 def final_return(folder: Path, task: str, seed: int, device: str) -> float:
-    """Train, and return the mean return of the last updates."""
+    """Train, and return the mean return of the last updates, or NaN if the run failed."""
     path = folder / f"{task}-{seed}"
     options = f"{TASKS[task][0]} --n-workers 2 --seed {seed} --device {device} --quiet"
     command = [sys.executable, "-m", "workflow_rl", "train-async", *options.split()]
-    subprocess.run([*command, "--run-dir", str(path)], cwd=ROOT, check=True)
+    if subprocess.run([*command, "--run-dir", str(path)], cwd=ROOT).returncode:
+        return math.nan
     return statistics.fmean(row["return_mean"] for row in read_metrics(path)[-LAST_UPDATES:])
 
 
@@ -186,10 +187,10 @@ def main(device: str, out: Path, parts: str, longest: float) -> None:
         click.echo(f"\n{text_table(headings, rows, markdown=True)}\n")
 
     click.echo(results["machine"])
-    with tempfile.TemporaryDirectory() as name:
-        if "tests" in parts:
-            keep("tests", tests_pass(device, Path(name), max(1, min(8, cores // 2))))
-            failed = not results["tests"]
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(1) as pool:
+        # Once, before many processes would compile it.
+        subprocess.run([sys.executable, "-c", COMPILING], cwd=ROOT, check=True)
+        tested = pool.submit(tests_pass, device, Path(name)) if "tests" in parts else None
         if "returns" in parts:
             keep("returns", list(compared(device, Path(name))))
             rows = [
@@ -201,7 +202,10 @@ def main(device: str, out: Path, parts: str, longest: float) -> None:
                 for row in results["returns"]
             ]
             show(("run", "seeds", "return, CPU", "return, GPU", "difference", "tolerance"), rows)
-            failed = failed or not all(row["agree"] for row in results["returns"])
+            failed = not all(row["agree"] for row in results["returns"])
+        if tested is not None:
+            keep("tests", tested.result())
+            failed = failed or not results["tests"]
     if "seconds" in parts:
         columns = {"CPU, 1 thread": ("cpu", 1), f"CPU, {cores} threads": ("cpu", cores)}
         columns["GPU"] = (device, 1)

@@ -188,8 +188,8 @@ def main(device: str, out: Path, parts: str, longest: float) -> None:
 
     click.echo(results["machine"])
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(1) as pool:
-        # Once, before many processes would compile it.
-        subprocess.run([sys.executable, "-c", COMPILING], cwd=ROOT, check=True)
+        if parts != "seconds":  # Once, before many processes would compile it.
+            subprocess.run([sys.executable, "-c", COMPILING], cwd=ROOT, check=True)
         tested = pool.submit(tests_pass, device, Path(name)) if "tests" in parts else None
         if "returns" in parts:
             keep("returns", list(compared(device, Path(name))))

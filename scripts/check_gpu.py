@@ -87,7 +87,8 @@ def final_return(folder: Path, task: str, seed: int, device: str) -> float:
     path = folder / f"{task}-{seed}"
     options = f"{TASKS[task][0]} --n-workers 2 --seed {seed} --device {device} --quiet"
     command = [sys.executable, "-m", "workflow_rl", "train-async", *options.split()]
-    if subprocess.run([*command, "--run-dir", str(path)], cwd=ROOT).returncode:
+    command += ["--run-dir", str(path)]
+    if subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL).returncode:
         return math.nan
     return statistics.fmean(row["return_mean"] for row in read_metrics(path)[-LAST_UPDATES:])
 

@@ -20,6 +20,7 @@ def cells(output: str) -> list[list[str]]:
 def test_the_seconds_of_updates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(check_gpu, "BATCHES", (500, 1000))
     monkeypatch.setattr(check_gpu, "usable_cores", lambda: 2)
+    monkeypatch.delitem(NETWORKS, "512-512")
     arguments = ["--device", "cpu", "--parts", "seconds", "--out", str(tmp_path)]
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output

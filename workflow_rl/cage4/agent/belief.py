@@ -52,6 +52,7 @@ class Belief:
         root: the last Analyse found `escalate.sh`, which only red's root leaves.
         source: attacks came from the host.
         n_taken: int, hosts that were taken from it.
+        decoys: int, decoys that were deployed.
         removed: a Remove ended since the last Analyse.
         analysed, attacked, suspected, restored: int, the step of the last Analyse, of the last
             shell, of the first attack from the host, and of the last Restore, or NEVER.
@@ -69,7 +70,7 @@ class Belief:
         self.shell, self.had_shell, self.root, self.source, self.removed = np.zeros(
             (5, *hosts), np.bool_
         )
-        self.n_taken = np.zeros(hosts, np.int64)
+        self.n_taken, self.decoys = np.zeros((2, *hosts), np.int64)
         self.analysed, self.attacked, self.suspected, self.restored, self.scanned = np.full(
             (5, *hosts), NEVER
         )
@@ -82,7 +83,7 @@ class Belief:
         self.exists[envs] = masks[:, scenario4.ON_HOSTS["Analyse"]]
         for flags in (self.shell, self.had_shell, self.root, self.source, self.removed):
             flags[envs] = False
-        for numbers in (self.step, self.n_taken, self.n_restores, self._kind):
+        for numbers in (self.step, self.n_taken, self.decoys, self.n_restores, self._kind):
             numbers[envs] = 0
         for times in (self.attacked, self.suspected, self.scanned, self.last_seen, self.news):
             times[envs] = NEVER
@@ -122,7 +123,7 @@ class Belief:
                 continue
             for flags in (self.had_shell, self.root, self.source, self.removed):
                 flags[at] = False
-            self.n_taken[at] = 0
+            self.n_taken[at] = self.decoys[at] = 0
             self.attacked[at] = self.suspected[at] = self.scanned[at] = NEVER
             self.analysed[at] = self.restored[at] = self.step[at[0]]
         self._kind[envs] = np.where(is_free, 0, self._kind[envs])
@@ -136,6 +137,7 @@ class Belief:
         self.removed[at] = False
         self.had_shell[at] |= files & CMD > 0
         self._note_news(at, files & ESCALATE > 0)
+        self.decoys[envs] += raw["decoy"][:, NUMBERS] > 0
         rows, zones, places = np.nonzero(raw["n_shells"][:, NUMBERS])
         at = envs[rows], zones, places
         self.shell[at] = self.had_shell[at] = True

@@ -1,6 +1,6 @@
-"""Rules on the belief: which Analyse is worth most, and a team that plays by rules alone.
+"""Rules on the belief: which Analyse or decoy is worth most, and a team that plays by rules alone.
 
-An agent analyses its hosts without pause. It restores a host where Analyse found `escalate.sh`,
+An agent analyses its hosts without pause, or deploys decoys, in which red's exploits fail. It restores a host where Analyse found `escalate.sh`,
 removes shells, and restores some hosts that attacks came from.
 """
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.belief import (
     ANALYSE,
+    DECOY,
     FIRST,
     IS_USER,
     N_AGENTS,
@@ -39,6 +40,8 @@ class Rules(NamedTuple):
     server: the worth of analysing a server, where a user's host has 1 for each step since the last
         Analyse. Mail opens sessions on the hosts of users alone.
     shell, source, removed: what a shell, a first attack from the host and a Remove there add.
+    decoy: the worth of a first decoy on a user's host. Servers need none.
+    next_decoy: the worth of each further decoy, as a part of that of the decoy before it.
     lead: how long before its decisive phase a zone restores all sources.
     taken: so many hosts taken from one source make the source worth a Restore.
     last: a Restore or Remove in the last steps does not pay.
@@ -48,6 +51,8 @@ class Rules(NamedTuple):
     shell: float = 150
     source: float = 120
     removed: float = 180
+    decoy: float = 100
+    next_decoy: float = 0.5
     lead: int = 31
     taken: int = 4
     last: int = 32
@@ -67,12 +72,24 @@ def worth_of_analysing(belief: Belief, envs: Any, rules: Rules = RULES) -> Float
     return np.where(belief.exists[envs], worth, -1)
 
 
-def sweep(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
-    """Return the Analyse `[M, 5]` that is worth most to each agent, or a Sleep."""
-    worth = worth_of_analysing(belief, envs, rules)
-    kinds = np.where(worth >= 0, ANALYSE, 0)
+def worth_of_decoys(belief: Belief, envs: Any, rules: Rules = RULES) -> Floats:
+    """Return what a decoy on each host is worth, `[M, 7, 16]`; below 0 for no host."""
+    worth = rules.decoy * rules.next_decoy ** belief.decoys[envs]
+    is_clean = belief.exists[envs] & ~belief.shell[envs] & ~belief.root[envs]
+    return np.where(is_clean & IS_USER, worth, -1)
+
+
+def _routine(belief: Belief, envs: Any, rules: Rules) -> tuple[Joint, Floats]:
+    """Return what to do on each host that needs no repair, and its worth, `[M, 7, 16]` each."""
+    analysis, decoy = worth_of_analysing(belief, envs, rules), worth_of_decoys(belief, envs, rules)
+    kinds = np.where(decoy > analysis, DECOY, np.where(analysis >= 0, ANALYSE, 0))
     kinds[_remaining(belief, envs) <= 1] = 0
-    return most_urgent(kinds, worth)
+    return kinds, np.maximum(analysis, decoy)
+
+
+def sweep(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
+    """Return the Analyse or DeployDecoy `[M, 5]` that is worth most to each agent, or a Sleep."""
+    return most_urgent(*_routine(belief, envs, rules))
 
 
 def most_urgent(kinds: Joint, urgency: Floats) -> Joint:
@@ -97,7 +114,7 @@ def ruled(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
     exists, shell, root, source = (
         flags[envs] for flags in (belief.exists, belief.shell, belief.root, belief.source)
     )
-    kinds, urgency = np.where(exists, ANALYSE, 0), worth_of_analysing(belief, envs, rules)
+    kinds, urgency = _routine(belief, envs, rules)
     waited = belief.step[envs][:, None, None] - belief.analysed[envs]
     is_pressing = _is_decisive(belief.step[envs], rules.lead) | (
         belief.n_restores[envs][:, OWNERS] == 0
@@ -115,7 +132,6 @@ def ruled(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
         hosts = hosts & exists & pays
         kinds[hosts] = kind
         urgency[hosts] = rank * 1e6 + waited[hosts]
-    kinds[remaining <= 1] = 0
     return most_urgent(kinds, urgency)
 
 

@@ -35,7 +35,8 @@ ACTION_SETS = {
     "suspects": REPAIR,
 }
 """The kinds of actions that a team chooses from, by the name of the set. Of `suspects`, a Remove or
-Restore is possible only on a host that the belief suspects, and whoever does neither analyses."""
+Restore is possible only on a host that the belief suspects. Whoever does neither analyses, or
+deploys a decoy."""
 
 Shown = NDArray[np.int8]
 N_SEEN = 20
@@ -96,7 +97,7 @@ class View:
         return may_act
 
     def sweep(self, envs: Sequence[int]) -> Joint:
-        """Return the Analyse [M, 5] that is worth most to each agent."""
+        """Return the Analyse or DeployDecoy [M, 5] that is worth most to each agent."""
         raise NotImplementedError("these vectors remember nothing")
 
     def suspected(self, envs: Sequence[int], obs: Shown) -> Bits:
@@ -133,7 +134,8 @@ def _clock() -> NDArray[np.float32]:
 CLOCK = _clock()
 SPANS = np.array([5, 40], np.float32)
 _TIMES = ("analysed", "attacked", "suspected", "restored", "scanned")
-N_FEATURES = 8 + len(_TIMES) * len(SPANS)
+_N_PLAIN = 9
+N_FEATURES = _N_PLAIN + len(_TIMES) * len(SPANS)
 RHYTHM = 8
 """Steps after which an agent that only knows of sources is asked again."""
 N_CONTEXT = CLOCK.shape[-1] + 6 + len(SPANS)
@@ -145,10 +147,11 @@ class BeliefView(View):
     - numbers about the step and the agent, 18: what failed work and impacts cost, how far the end
       and the agent's decisive phase are; its Restores, when it last saw red act, how many hosts
       have a shell, are root's, or are sources, and how many exist;
-    - 18 numbers of each of its 16 or 48 hosts, the first number of all hosts before the second:
+    - 19 numbers of each of its 16 or 48 hosts, the first number of all hosts before the second:
       whether it exists, has a shell, had one, is root's, is a source, was removed from, is a
-      server; how many hosts were taken from it; and for the last Analyse, shell, first attack from
-      it, Restore and scan, how long ago they were, as s / (s + steps) with s = 5 and 40;
+      server; how many hosts were taken from it, and its decoys; and for the last Analyse, shell,
+      first attack from it, Restore and scan, how long ago they were, as s / (s + steps) with s = 5
+      and 40;
     - the messages of the other four agents, 32, if the agents send messages.
     """
 
@@ -213,11 +216,12 @@ class BeliefView(View):
         for i, flag in enumerate((*flags, belief.removed)):
             hosts[:, i] = flag[of]
         hosts[:, 6] = ~IS_USER
-        hosts[:, 7] = np.minimum(belief.n_taken[of], 4) / 4
+        for i, counts in enumerate((belief.n_taken, belief.decoys), start=7):
+            hosts[:, i] = np.minimum(counts[of], 4) / 4
         for i, name in enumerate(_TIMES):
             ago = (step[:, None, None] - getattr(belief, name)[of]).astype(np.float32)
             for j, span in enumerate(SPANS):
-                hosts[:, 8 + 2 * i + j] = span / (span + ago)
+                hosts[:, _N_PLAIN + 2 * i + j] = span / (span + ago)
         hosts *= hosts[:, :1]
         context = np.empty((len(of), N_AGENTS, N_CONTEXT), np.float32)
         n_clock = CLOCK.shape[-1]
@@ -329,7 +333,7 @@ class ViewRows:
 
     def play(self, envs: Sequence[int], decided: Joint) -> Joint:
         """Return the actions [M, 5] of the coming step. Who decides nothing sleeps; of `suspects`,
-        it analyses, as does who decides to sleep.
+        it sweeps, as does who decides to sleep.
 
         decided: [M, 5], of the spaces of `views_layout`. An agent that learned its messages sends
         the word of its last decision until it decides again.

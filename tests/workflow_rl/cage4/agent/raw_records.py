@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage4.agent.raw_record import ANALYSED, IN_PROGRESS, NUMBERS, RAW, TRUE
+from workflow_rl.cage4.agent.raw_record import ANALYSED, DECOYS, IN_PROGRESS, NUMBERS, RAW, TRUE
 from workflow_rl.cage4.scenario4 import AGENTS, N_MASKS
 
 SERVER, USER, OTHER_USER = 0, 9, 10
@@ -18,9 +18,11 @@ def raw_record(
     files: tuple[int, int, int] | None = None,
     shells: tuple[tuple[int, int], ...] = (),
     source: tuple[int, int, int, int] | None = None,
+    decoy: tuple[int, int] | None = None,
 ) -> Any:
     """A record `[1]`. files: zone, host and bits. shells: zones and hosts. source: the zone and the
-    host that shows it, the number of the source, and bits of `seen`."""
+    host that shows it, the number of the source, and bits of `seen`.
+    decoy: zone and host that got one."""
     record = np.zeros(1, RAW)
     record["success"] = np.full(len(AGENTS), IN_PROGRESS if busy else TRUE)
     if files:
@@ -33,4 +35,6 @@ def raw_record(
         record["n_sources"][0, NUMBERS[zone, host]] = 1
         record["source"][0, NUMBERS[zone, host], 0] = number
         record["seen"][0, NUMBERS[zone, host], 0] = how
+    if decoy:
+        record["decoy"][0, NUMBERS[decoy]] = DECOYS["vsftpd"]
     return record

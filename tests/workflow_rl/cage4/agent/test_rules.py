@@ -12,9 +12,10 @@ from tests.workflow_rl.cage4.agent.raw_records import (
     USER,
     raw_record,
 )
-from workflow_rl.cage4.agent.belief import Belief
+from workflow_rl.cage4.agent.belief import FIRST, RESTORE, Belief
 from workflow_rl.cage4.agent.raw_record import CMD, ESCALATE, NUMBERS, RAW, STRANGER, TAKEN
-from workflow_rl.cage4.agent.rules import RULES, RuleTeam, ruled, sweep
+from workflow_rl.cage4.agent.rules import RULES, RuleTeam, ruled, sweep, worth_of_decoys
+from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator, masks_by_agent
 from workflow_rl.cage4.scenario4 import ACTIONS, COUNTED_STEPS, MAX_STEPS, ON_HOSTS, PHASE_STARTS
 from workflow_rl.cage4.scoring.protocol import Author, play_protocol
@@ -23,9 +24,12 @@ ZONE = 1  # Operational A, which has one agent of the same number.
 NAMES = [action.host for action in ACTIONS[ZONE][:16]]
 
 
+NO_DECOYS = RULES._replace(decoy=0)
+
+
 @pytest.fixture
 def team() -> RuleTeam:
-    team = RuleTeam()
+    team = RuleTeam(NO_DECOYS)
     team.begin(ALL_HOSTS)
     return team
 
@@ -44,6 +48,44 @@ def test_hosts_are_analysed_in_turn_and_those_of_users_more_often(team: RuleTeam
         act(team, raw_record(files=(ZONE, hosts[-1], 0)))
     assert set(hosts) == set(range(16))
     assert hosts.count(USER) > 2 * hosts.count(SERVER)
+
+
+def test_users_hosts_get_decoys_until_an_analyse_is_worth_more() -> None:
+    team = RuleTeam()
+    team.begin(ALL_HOSTS)
+    deployed, shown = [0] * 16, raw_record()
+    for _ in range(20):
+        kind, host = act(team, shown).split()
+        assert kind == "DeployDecoy"
+        deployed[NAMES.index(host)] += 1
+        assert act(team, raw_record(busy=True)) == "Sleep"
+        shown = raw_record(decoy=(ZONE, NAMES.index(host)))
+    assert deployed == [0] * 6 + [2] * 10
+    assert act(team, shown) == f"Analyse {NAMES[6]}"
+
+
+def test_a_restore_takes_the_decoys_with_it() -> None:
+    belief = Belief(1)
+    belief.begin([0], ALL_HOSTS, raw_record())
+    belief.analysed[0, ZONE] = -20
+    for _ in range(4):
+        belief.update([0], raw_record(decoy=(ZONE, USER)))
+    assert belief.decoys[0, ZONE, USER] == 4
+    assert worth_of_decoys(belief, [0])[0, ZONE, USER] == RULES.decoy * RULES.next_decoy**4
+    restore = SLEEP.copy()
+    restore[ZONE] = FIRST[RESTORE, ZONE] + USER
+    belief.begin_actions([0], restore[None])
+    belief.update([0], raw_record())
+    assert belief.decoys.sum() == 0
+
+
+def test_no_decoy_is_worth_deploying_where_red_is() -> None:
+    belief = Belief(1)
+    belief.begin([0], ALL_HOSTS, raw_record())
+    belief.update([0], raw_record(files=(ZONE, USER, ESCALATE), shells=((ZONE, OTHER_USER),)))
+    worth = worth_of_decoys(belief, [0])[0, ZONE]
+    assert worth[[USER, OTHER_USER, SERVER]].tolist() == [-1, -1, -1]
+    assert (np.delete(worth[6:], [USER - 6, OTHER_USER - 6]) == RULES.decoy).all()
 
 
 def test_a_host_with_root_is_restored_before_all_else(team: RuleTeam) -> None:
@@ -109,7 +151,7 @@ def test_an_episode_that_goes_on_after_the_challenges_end_is_played_on(team: Rul
     act(team, raw_record())
     team.belief.step[0] = MAX_STEPS
     assert act(team, raw_record(files=(ZONE, USER, CMD | ESCALATE))).startswith("Restore ")
-    actions = sweep(team.belief, [0])[0].tolist()
+    actions = sweep(team.belief, [0], NO_DECOYS)[0].tolist()
     assert all(ACTIONS[agent][i].kind == "Analyse" for agent, i in enumerate(actions))
 
 
@@ -121,7 +163,7 @@ def test_hosts_that_do_not_exist_are_left_alone(choice: Any) -> None:
     belief = Belief(1)
     belief.begin([0], masks, raw_record())
     belief.update([0], raw_record(shells=((ZONE, USER),)))
-    kinds = [str(ACTIONS[agent][choice(belief, [0])[0, agent]]) for agent in range(5)]
+    kinds = [str(ACTIONS[agent][choice(belief, [0], NO_DECOYS)[0, agent]]) for agent in range(5)]
     assert kinds == ["Sleep"] * 4 + ["Analyse office_network_subnet_user_host_6"]
 
 
@@ -132,9 +174,9 @@ def test_the_sweep_prefers_what_is_longest_ago_and_what_was_attacked() -> None:
         belief.update([0], raw_record())
     belief.analysed[0, ZONE] = 20
     belief.analysed[0, ZONE, USER] = 10
-    assert sweep(belief, [0])[0, ZONE] == USER
+    assert sweep(belief, [0], NO_DECOYS)[0, ZONE] == USER
     belief.update([0], raw_record(shells=((ZONE, SERVER),)))
-    assert sweep(belief, [0])[0, ZONE] == SERVER
+    assert sweep(belief, [0], NO_DECOYS)[0, ZONE] == SERVER
 
 
 def test_an_agent_acts_on_its_own_observations_alone() -> None:
@@ -183,7 +225,7 @@ def test_many_episodes_at_once_are_played_as_one_and_well() -> None:
         assert alone.act((), lambda: simulator.raw[3:4])[0] == actions[3].tolist()
         _, rewards, _ = simulator.step(actions)
         totals += rewards.sum(axis=1)
-    assert totals.mean() > -110
+    assert totals.mean() > -120
 
 
 def test_both_simulators_give_the_team_the_same_returns(checkout: object) -> None:

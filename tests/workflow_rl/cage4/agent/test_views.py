@@ -40,7 +40,8 @@ SIZES = BeliefView.obs_sizes(listens=False)
 NO_OBS = np.zeros((1, N_OBS), np.int8)
 FREE, BUSY = np.zeros((1, 5), np.int64), np.ones((1, 5), np.int64)
 ZONES = pytest.mark.parametrize("zone", [1, 4, 5, 6])
-N_FLAGS = 8
+N_FLAGS = 9
+SWEPT = "DeployDecoy"  # What an episode begins with.
 
 
 def view_of(*records: Any, masks: Any = ALL_HOSTS) -> tuple[BeliefView, list[Any]]:
@@ -60,6 +61,7 @@ def test_the_tables_of_hosts_point_at_the_right_columns(zone: int) -> None:
         files=(zone, USER, CMD | ESCALATE),
         shells=((zone, OTHER_USER),),
         source=(zone, SERVER, NUMBERS[zone, USER], TAKEN),
+        decoy=(zone, OTHER_USER),
     )
     _, seen = view_of(raw_record(), shown, raw_record())
     tables = BeliefView.entities()[agent]
@@ -70,7 +72,7 @@ def test_the_tables_of_hosts_point_at_the_right_columns(zone: int) -> None:
     expected[:, 6] = np.tile(np.arange(16) < 6, len(AGENT_ZONES[agent]))
     expected[16 * i + OTHER_USER, 1:3] = 1
     expected[16 * i + USER, [2, 3, 4]] = 1
-    expected[16 * i + USER, 7] = 1 / 4
+    expected[16 * i + USER, 7] = expected[16 * i + OTHER_USER, 8] = 1 / 4
     assert np.array_equal(hosts[:, :N_FLAGS], expected)
     # Analyse, shell, attack from the host, Restore and scan.
     once, since, never = (np.array([5, 40]) / (np.array([5, 40]) + ago) for ago in (1, 3, 1e6))
@@ -158,25 +160,25 @@ def after(rows: ViewRows, record: Any, busy: Any = FREE, taken: Any = SLEEP[None
     return list(np.flatnonzero(rows.acts[0]))
 
 
-def test_who_has_nothing_to_decide_analyses() -> None:
+def test_who_has_nothing_to_decide_sweeps() -> None:
     rows, row = rows_of_suspects()
     assert not rows.acts.any()
     assert row[0, -N_MASKS:].sum() == 5
     taken = rows.play([0], SLEEP[None])
     kinds = [ACTIONS[agent][action].kind for agent, action in enumerate(taken[0])]
-    assert kinds == ["Analyse"] * 5
+    assert kinds == [SWEPT] * 5
     assert after(rows, raw_record(busy=True), BUSY, taken) == []
     # A busy agent does nothing.
     assert np.array_equal(rows.play([0], taken), SLEEP[None])
 
 
-def test_who_decides_to_wait_analyses_and_others_do_what_they_decide() -> None:
+def test_who_decides_to_wait_sweeps_and_others_do_what_they_decide() -> None:
     rows, _ = rows_of_suspects()
     assert after(rows, raw_record(shells=((1, USER), (2, USER)))) == [1, 2]
     decided = SLEEP[None].copy()
     decided[0, [0, 1]] = 33 + USER  # Agent 0 is not asked.
     taken = [ACTIONS[agent][a] for agent, a in enumerate(rows.play([0], decided)[0])]
-    assert [action.kind for action in taken] == ["Analyse", "Restore", *["Analyse"] * 3]
+    assert [action.kind for action in taken] == [SWEPT, "Restore", "Analyse", SWEPT, SWEPT]
     assert taken[1].host == AGENT_HOSTS[1][USER]
 
 

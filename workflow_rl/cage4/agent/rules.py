@@ -19,6 +19,7 @@ from workflow_rl.cage4.agent.belief import (
     FIRST,
     IS_USER,
     N_AGENTS,
+    N_PLACES,
     OWNERS,
     REMOVE,
     RESTORE,
@@ -32,6 +33,10 @@ Floats = NDArray[np.float64]
 _ALL = slice(None)
 _SLEEP = np.array(scenario4.SLEEP_ACTIONS)
 _PHASE_ENDS = (*scenario4.PHASE_STARTS[1:], scenario4.MAX_STEPS)
+_IS_ENTRANCE = np.zeros((len(OWNERS), N_PLACES), np.bool_)
+_IS_ENTRANCE[[0, 2, 6], 0] = True
+"""The servers that red knows from the beginning, one in each zone next to the contractor's: the
+restricted zones and the public one. What fails there keeps red from its impacts at home."""
 
 
 class Rules(NamedTuple):
@@ -40,7 +45,8 @@ class Rules(NamedTuple):
     server: the worth of analysing a server, where a user's host has 1 for each step since the last
         Analyse. Mail opens sessions on the hosts of users alone.
     shell, source, removed: what a shell, a first attack from the host and a Remove there add.
-    decoy: the worth of a first decoy on a user's host. Servers need none.
+    decoy, entrance: the worth of the first decoy on a user's host and on an entrance. Other hosts
+        need none.
     next_decoy: the worth of each further decoy, as a part of that of the decoy before it.
     lead: how long before its decisive phase a zone restores all sources.
     taken: so many hosts taken from one source make the source worth a Restore.
@@ -52,6 +58,7 @@ class Rules(NamedTuple):
     source: float = 120
     removed: float = 180
     decoy: float = 100
+    entrance: float = 400
     next_decoy: float = 0.5
     lead: int = 31
     taken: int = 4
@@ -74,9 +81,9 @@ def worth_of_analysing(belief: Belief, envs: Any, rules: Rules = RULES) -> Float
 
 def worth_of_decoys(belief: Belief, envs: Any, rules: Rules = RULES) -> Floats:
     """Return what a decoy on each host is worth, `[M, 7, 16]`; below 0 for no host."""
-    worth = rules.decoy * rules.next_decoy ** belief.decoys[envs]
+    first = np.where(IS_USER, rules.decoy, np.where(_IS_ENTRANCE, rules.entrance, -1))
     is_clean = belief.exists[envs] & ~belief.shell[envs] & ~belief.root[envs]
-    return np.where(is_clean & IS_USER, worth, -1)
+    return np.where(is_clean, first * rules.next_decoy ** belief.decoys[envs], -1)
 
 
 def _routine(belief: Belief, envs: Any, rules: Rules) -> tuple[Joint, Floats]:

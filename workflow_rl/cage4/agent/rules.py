@@ -1,7 +1,8 @@
 """Rules on the belief: which Analyse or decoy is worth most, and a team that plays by rules alone.
 
-An agent analyses its hosts without pause, or deploys decoys, in which red's exploits fail. It restores a host where Analyse found `escalate.sh`,
-removes shells, and restores some hosts that attacks came from.
+An agent analyses its hosts without pause, or deploys decoys, in which red's exploits fail. It
+restores a host where Analyse found `escalate.sh`, removes shells, and restores some hosts that
+attacks came from.
 """
 
 from __future__ import annotations

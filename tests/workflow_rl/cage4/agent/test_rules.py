@@ -24,7 +24,7 @@ ZONE = 1  # Operational A, which has one agent of the same number.
 NAMES = [action.host for action in ACTIONS[ZONE][:16]]
 
 
-NO_DECOYS = RULES._replace(decoy=0)
+NO_DECOYS = RULES._replace(decoy=0, entrance=0)
 
 
 @pytest.fixture
@@ -62,6 +62,22 @@ def test_users_hosts_get_decoys_until_an_analyse_is_worth_more() -> None:
         shown = raw_record(decoy=(ZONE, NAMES.index(host)))
     assert deployed == [0] * 6 + [2] * 10
     assert act(team, shown) == f"Analyse {NAMES[6]}"
+
+
+def test_red_meets_decoys_on_the_servers_that_it_knows_from_the_beginning() -> None:
+    team, deployed = RuleTeam(), []
+    team.begin(ALL_HOSTS)
+    shown = raw_record()
+    for _ in range(3):
+        actions = [str(ACTIONS[agent][i]) for agent, i in enumerate(team.play(shown)[0])]
+        deployed.append([actions[agent] for agent in (0, 2, 4)])
+        team.play(raw_record(busy=True))
+        shown = raw_record()
+        shown["decoy"][0, NUMBERS[[0, 2, 6], 0]] = 1
+    zones = "restricted_zone_a", "restricted_zone_b", "public_access_zone"
+    assert deployed == [[f"DeployDecoy {zone}_subnet_server_host_0" for zone in zones]] * 3
+    actions = [str(ACTIONS[agent][i]) for agent, i in enumerate(team.play(shown)[0])]
+    assert not any("server" in action for action in actions)
 
 
 def test_a_restore_takes_the_decoys_with_it() -> None:

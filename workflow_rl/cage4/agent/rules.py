@@ -59,7 +59,7 @@ class Rules(NamedTuple):
     source: float = 120
     removed: float = 180
     decoy: float = 100
-    entrance: float = 400
+    entrance: float = 500
     next_decoy: float = 0.5
     lead: int = 31
     taken: int = 4

@@ -197,7 +197,7 @@ def test_the_sweep_prefers_what_is_longest_ago_and_what_was_attacked() -> None:
 
 def test_an_agent_acts_on_its_own_observations_alone() -> None:
     draw = np.random.default_rng(1)
-    team, other = RuleTeam(), RuleTeam()
+    team, other = RuleTeam(NO_DECOYS), RuleTeam(NO_DECOYS)
     team.begin(ALL_HOSTS)
     other.begin(ALL_HOSTS)
     own = np.zeros(137, np.bool_)

@@ -1,9 +1,13 @@
-"""The module that the workers' fork server imports in tests: what workers of any test play."""
+"""The module that the workers' fork server imports in tests: what workers of any test play.
+
+An environment that a test defines has its worker import the test, and with it torch.
+"""
 
 from __future__ import annotations
 
 import gc
 
+import workflow_rl.api
 import workflow_rl.cage2.compiled.preload
 import workflow_rl.cage2.cyborg.preload
 import workflow_rl.collection.worker_preload

@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -25,9 +25,8 @@ from tests.faults.main_process import (
     without_override,
 )
 from tests.faults.runs import MODES, SAME_WEIGHTS, SIMULATORS, config_of, learned, options_of
-from tests.tiny_runs import Learned, all_of, recorded_updates, remembering_agent, same_weights
+from tests.tiny_runs import all_of, remembering_agent, same_weights
 from tests.tiny_runs import run as train
-from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.folder import is_finished
 
 UPDATES = 30
@@ -39,7 +38,6 @@ KINDS: dict[str, Strike] = {
     "SIGTERM": signalled(signal.SIGTERM),
 }
 """What can happen to the process that trains."""
-FREE = [mode for mode in MODES if mode not in SAME_WEIGHTS]
 
 
 @pytest.fixture(scope="module")
@@ -107,11 +105,6 @@ def run_in(path: Path, mode: str, simulator: str) -> Run:
     if prefix is None:
         pytest.skip("root needs setpriv to be bound by permissions")
     return Run(path, options_of(mode, simulator, UPDATES), prefix)
-
-
-def test_a_run_that_fills_the_disk(references: dict[str, Path], tmp_path: Path) -> None:
-    run = run_struck_in_every_way(tmp_path, "lag-1", "compiled", ["full"], seed=1)
-    assert_as_if_nothing_had_happened(run, "lag-1", references)
 
 
 @pytest.mark.slow
@@ -199,49 +192,3 @@ def test_a_disk_that_fills_up(
         ballast.unlink()
         assert_sound(run.path, finished=False)
     assert_as_if_nothing_had_happened(run, mode, references)
-
-
-def stop_and_resume(
-    path: Path, mode: str, before: Callable[[int], bool], *more: str
-) -> list[Learned]:
-    """Train in this process, stop whenever `before` says so of an update, and go on until the end.
-
-    Returns what the agent it ends with has learned from.
-    """
-    config = config_of(mode, "compiled", UPDATES, *more)
-    kept: dict[int, Learned] = {}
-
-    def stop() -> None:
-        version = updates[-1][0]
-        kept[version] = updates[-1]
-        if before(version):
-            os.kill(os.getpid(), signal.SIGINT)
-
-    while not is_finished(path):
-        with recorded_updates(stop) as updates, suppress(StopRequested):
-            train(path, config, make_envs=config.environment.make_envs)
-    return [kept[version] for version in sorted(kept)]
-
-
-@pytest.mark.parametrize("mode", FREE)
-def test_a_free_running_run_that_is_stopped_counts_every_episode_once(
-    mode: str, tmp_path: Path
-) -> None:
-    to_stop_at = [9, 5, 2]
-    updates = stop_and_resume(
-        tmp_path, mode, lambda version: version == (to_stop_at or [-1])[-1] and to_stop_at.pop() > 0
-    )
-    assert not to_stop_at
-    trajectories = [trajectory for _, some in updates for trajectory in some]
-    assert_counted_once(tmp_path, config_of(mode, "compiled", UPDATES), trajectories)
-
-
-@pytest.mark.parametrize("mode", ["async", "lag-1"])
-def test_a_run_stopped_before_its_evaluation_evaluates_when_it_is_resumed(
-    mode: str, references: dict[str, Path], tmp_path: Path
-) -> None:
-    to_stop_at = [11]
-    stop_and_resume(tmp_path, mode, lambda version: version in to_stop_at and to_stop_at.pop() > 0)
-    assert not to_stop_at
-    assert same_weights(tmp_path, references[mode])
-    assert_same_history(tmp_path, references[mode])

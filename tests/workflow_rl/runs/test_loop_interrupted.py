@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +36,7 @@ from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.folder import is_finished, read_metrics
+from workflow_rl.runs.folder import NotWrittenError, is_finished, read_metrics
 from workflow_rl.runs.loop import stopped_by_signals
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -46,8 +46,7 @@ def read_metrics_if_any(path: Path) -> list[dict[str, float]]:
     return read_metrics(path) if (path / "metrics.csv").exists() else []
 
 
-@pytest.mark.parametrize("mode", ["sync", "async"])
-@pytest.mark.parametrize("stop_after", [0, 1, 3])
+@pytest.mark.parametrize(("mode", "stop_after"), [("sync", 1), ("async", 0), ("async", 3)])
 def test_a_stopped_run_goes_on_to_the_same_weights(mode, stop_after, cyborg_run, tmp_path):
     config = config_of(mode, checkpoint_every=2)
     calls = []
@@ -73,39 +72,49 @@ def test_a_stopped_run_goes_on_to_the_same_weights(mode, stop_after, cyborg_run,
     assert [row["episodes"] for row in read_metrics(tmp_path / "run")] == [6, 12, 18, 24]
 
 
-@pytest.fixture(params=["SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU"])
-def harmless_signal(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
-    """A signal that outside of a run does nothing here."""
-    number = signal.Signals[request.param]
-    before = signal.signal(number, lambda *arguments: None)
-    yield number
-    signal.signal(number, before)
+SENT = [signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU]
+"""What a terminal or a scheduler sends."""
 
 
-def test_whatever_a_terminal_or_a_scheduler_sends_saves(harmless_signal, tmp_path):
+@pytest.fixture
+def harmless_signals() -> Iterator[None]:
+    """Signals that outside of a run do nothing here."""
+    before = {number: signal.signal(number, lambda *arguments: None) for number in SENT}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("harmless_signals")
+def test_whatever_a_terminal_or_a_scheduler_sends_saves(tmp_path):
     def stop(pool, policy, specs):
         for worker in psutil.Process().children(recursive=True):
             if "forkserver" in " ".join(worker.cmdline()) and worker.ppid() != os.getpid():
-                worker.send_signal(harmless_signal)  # To all processes of a job.
-        os.kill(os.getpid(), harmless_signal)
-        os.kill(os.getpid(), harmless_signal)
+                for number in SENT:
+                    worker.send_signal(number)  # To all processes of a job.
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGHUP)
         wait_for_signal(pool)
 
-    with pytest.raises(StopRequested, match=harmless_signal.name):
+    with pytest.raises(StopRequested, match="SIGHUP"):
         interfered_run(tmp_path / "run", config_of("async", "compiled"), stop)
     checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
     assert checkpoint.training.workers_restarted == 0
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert summary["reason"] == f"stopped by {harmless_signal.name}"
+    assert summary["reason"] == "stopped by SIGHUP"
 
 
-def test_a_signal_that_is_ignored_from_the_start_stays_so(harmless_signal):
+@pytest.mark.usefixtures("harmless_signals")
+@pytest.mark.parametrize("number", SENT)
+def test_each_stops_a_run_unless_it_is_ignored_from_the_start(number):
     """As `nohup` has a run ignore SIGHUP."""
-    signal.signal(harmless_signal, signal.SIG_IGN)
-    pool = types.SimpleNamespace(stop_signal=None)
-    with stopped_by_signals(pool):
-        os.kill(os.getpid(), harmless_signal)
-    assert pool.stop_signal is None
+    for is_ignored in (False, True):
+        if is_ignored:
+            signal.signal(number, signal.SIG_IGN)
+        pool = types.SimpleNamespace(stop_signal=None)
+        with stopped_by_signals(pool):
+            os.kill(os.getpid(), number)
+        assert pool.stop_signal == (None if is_ignored else number)
 
 
 def test_too_many_failures_leave_a_checkpoint_that_can_be_resumed(
@@ -138,30 +147,8 @@ def test_too_many_failures_leave_a_checkpoint_that_can_be_resumed(
 COMMAND_LINE = [
     *("--n-envs", "4", "--max-steps", "8", "--episodes-per-update", "6", "--total-episodes", "24"),
     *("--red-agent", "mixed", "--seed", "3", "--hidden-sizes", "16", "--minibatch-size", "40"),
-    *("--epochs", "2", "--checkpoint-every", "1", "--quiet"),
+    *("--epochs", "2", "--checkpoint-every", "1", "--quiet", "--simulator", "compiled"),
 ]
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts a trainer; whatever becomes of the test, it does not outlive it."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(*options: str) -> subprocess.Popen[str]:
-        script = ROOT / "workflow_rl" / "async_train_workflow_rl.py"
-        process = subprocess.Popen(
-            [sys.executable, str(script), *options],
-            cwd="/",
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
 
 
 def wait_for_rows(path: Path, count: int) -> None:
@@ -171,34 +158,51 @@ def wait_for_rows(path: Path, count: int) -> None:
         time.sleep(0.01)
 
 
-def test_killed_at_a_random_moment_and_resumed(start, cyborg_run, tmp_path):
+def test_killed_at_a_random_moment_and_resumed(cyborg_run, tmp_path):
     path = tmp_path / "run"
-    first = start(*COMMAND_LINE, "--run-dir", str(path))
-    wait_for_rows(path, 1)
-    time.sleep(random.Random(0).uniform(0, 0.1))
-    first.kill()
-    first.wait(10)
-    second = CliRunner().invoke(main, ["train-async", "--resume", str(path), "--quiet"])
-    if second.exit_code == 2:  # The run was quicker than the kill.
-        assert "finished" in second.output
+    script = ROOT / "workflow_rl" / "async_train_workflow_rl.py"
+    command = [sys.executable, str(script), *COMMAND_LINE, "--run-dir", str(path)]
+    with subprocess.Popen(command, cwd="/", stdout=subprocess.DEVNULL) as process:
+        try:
+            wait_for_rows(path, 1)
+            time.sleep(random.Random(0).uniform(0, 0.1))
+        finally:
+            process.kill()
+    result = CliRunner().invoke(main, ["train-async", "--resume", str(path), "--quiet"])
+    if result.exit_code == 2:  # The run was quicker than the kill.
+        assert "finished" in result.output
     else:
-        assert second.exit_code == 0, second.output
+        assert result.exit_code == 0, result.output
     assert same_weights(path, cyborg_run)
 
 
-def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(start, tmp_path):
-    """SIGTERM; the next test sends SIGINT."""
+def end_by_signal() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def fill_disk() -> None:
+    raise NotWrittenError("metrics.csv cannot be written: No space left on device")
+
+
+@pytest.mark.parametrize(("end", "code"), [(end_by_signal, 128 + signal.SIGTERM), (fill_disk, 1)])
+def test_a_command_that_is_stopped_says_how_to_go_on(end, code, tmp_path):
     path = tmp_path / "run"
+
+    def end_third() -> None:
+        if len(updates) == 3:
+            end()
+
     options = [*COMMAND_LINE, "--total-episodes", "100000", "--checkpoint-every", "100000"]
-    process = start(*options, "--run-dir", str(path))
-    wait_for_rows(path, 2)
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM
-    assert f"--resume {path}" in errors
-    assert "Traceback" not in errors
-    training_state = load_checkpoint(path / "checkpoint.pt").training
-    assert training_state.updates == len(read_metrics(path)) >= 2
+    with tiny_runs.recorded_updates(end_third) as updates:
+        result = CliRunner().invoke(main, ["train-async", *options, "--run-dir", str(path)])
+    assert result.exit_code == code
+    assert f"--resume {path}" in result.output
+    assert "Traceback" not in result.output
+    if end is end_by_signal:
+        state = load_checkpoint(path / "checkpoint.pt").training
+        assert state.updates == len(read_metrics(path)) == 3
+    else:
+        assert "metrics.csv cannot be written: No space left" in result.output
 
 
 def test_a_second_signal_stops_at_once(tmp_path):
@@ -240,9 +244,11 @@ def stop_twice_while_it_learns(process: subprocess.Popen[bytes], path: Path, beg
     assert not alive
 
 
-@pytest.mark.parametrize("cause", ["signal", "failures"])
-def test_interrupted_in_an_evaluation_a_run_loses_nothing(cause, cyborg_run, tmp_path):
-    config = config_of(eval_every=2, eval_episodes=3, checkpoint_every=100)
+@pytest.mark.parametrize(("cause", "lags"), [("signal", False), ("failures", True)])
+def test_interrupted_in_an_evaluation_a_run_loses_nothing(cause, lags, tmp_path):
+    config = config_of(
+        simulator="compiled", eval_every=2, eval_episodes=3, checkpoint_every=100, async_rl=lags
+    )
 
     def interrupt(pool, policy, specs):
         if policy.greedy and cause == "signal":
@@ -257,8 +263,8 @@ def test_interrupted_in_an_evaluation_a_run_loses_nothing(cause, cyborg_run, tmp
     assert checkpoint.training.updates == 2
     assert [row["update"] for row in read_metrics(tmp_path / "run")] == [1]
     run(tmp_path / "run", config, checkpoint)
-    assert same_weights(tmp_path / "run", cyborg_run)
     run(tmp_path / "undisturbed", config)
+    assert same_weights(tmp_path / "run", tmp_path / "undisturbed")
     scores = [
         [(row["update"], row["eval_return_mean"]) for row in read_metrics(path)]
         for path in (tmp_path / "run", tmp_path / "undisturbed")
@@ -271,9 +277,8 @@ def test_interrupted_in_an_evaluation_a_run_loses_nothing(cause, cyborg_run, tmp
     assert (best.updates, best.best_score) == (undisturbed.updates, undisturbed.best_score)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_while_its_best_agent_is_chosen_a_run_chooses_when_it_is_resumed(
-    number, tmp_path, monkeypatch
+    tmp_path, monkeypatch
 ):
     chosen = []
 
@@ -281,14 +286,14 @@ def test_stopped_while_its_best_agent_is_chosen_a_run_chooses_when_it_is_resumed
         chosen.append(run_path)
         assert not is_finished(run_path)
         if len(chosen) == 1:
-            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), signal.SIGINT)
             time.sleep(10)
         return "the best of all"
 
     monkeypatch.setattr(Cage2Guest, "choose_best", choose_best)
-    path, options = tmp_path / "run", [*COMMAND_LINE, "--simulator", "compiled"]
-    first = CliRunner().invoke(main, ["train-async", *options, "--run-dir", str(path)])
-    assert first.exit_code == 128 + number, first.output
+    path = tmp_path / "run"
+    first = CliRunner().invoke(main, ["train-async", *COMMAND_LINE, "--run-dir", str(path)])
+    assert first.exit_code == 128 + signal.SIGINT, first.output
     assert f"--resume {path}" in first.output
     assert not is_finished(path)
     second = CliRunner().invoke(main, ["train-async", "--resume", str(path), "--quiet"])

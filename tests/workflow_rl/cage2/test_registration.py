@@ -39,16 +39,8 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """)
 
 
-@pytest.mark.parametrize(
-    ("env_id", "args"),
-    [
-        (ENV_ID, {"max_steps": 3}),
-        ("CartPole-v1", {}),
-        ("examples.own_simulator:Corridors", {}),
-    ],
-)
 def test_a_worker_that_has_played_has_loaded_neither_torch_nor_pydantic_nor_click(
-    env_id: str, args: dict[str, Any], tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     run(f"""
 import sys
@@ -64,29 +56,35 @@ from workflow_rl.environments.episode import episode_spec
 import cloudpickle
 
 class Telling:
-    def __init__(self, make_envs, n_envs):
-        self.n_envs, self._envs = n_envs, make_envs(n_envs)
+    def __init__(self, make_envs, file, n_envs):
+        self.n_envs, self._envs, self._file = n_envs, make_envs(n_envs), file
         self.reset, self.step = self._envs.reset, self._envs.step
     def close(self):
         self._envs.close()
-        Path({str(tmp_path / "modules")!r}).write_text(" ".join(sys.modules))
+        self._file.write_text(" ".join(sys.modules))
 
-environment = make_environment({env_id!r}, {args!r})
-spaces = environment.spaces()
-n_outputs = spaces.distribution.n_outputs
-policy = NumpyPolicy(PolicyParameters(
-    (np.zeros((spaces.obs_dim, n_outputs), np.float32),), (np.zeros(n_outputs, np.float32),),
-    "tanh", distribution=spaces.distribution,
-))
-make_envs = partial(Telling, environment.make_envs)
-with LocalPool(make_envs, 1, 2, preload=environment.preload) as pool:
-    pool.send(0, Command.LOAD_ACTOR, cloudpickle.dumps(policy))
-    pool.send(0, Command.PLAY, [episode_spec(0, 0, environment.variants)])
-    assert pool.receive(0).result[0].length
+played = [
+    ("CartPole-v1", {{}}), ("examples.own_simulator:Corridors", {{}}),
+    ({ENV_ID!r}, {{"max_steps": 3}}),
+]
+for number, (env_id, args) in enumerate(played):
+    environment = make_environment(env_id, args)
+    spaces = environment.spaces()
+    n_outputs = spaces.distribution.n_outputs
+    policy = NumpyPolicy(PolicyParameters(
+        (np.zeros((spaces.obs_dim, n_outputs), np.float32),), (np.zeros(n_outputs, np.float32),),
+        "tanh", distribution=spaces.distribution,
+    ))
+    make_envs = partial(Telling, environment.make_envs, Path({str(tmp_path)!r}, str(number)))
+    with LocalPool(make_envs, 1, 2, preload=environment.preload) as pool:
+        pool.send(0, Command.LOAD_ACTOR, cloudpickle.dumps(policy))
+        pool.send(0, Command.PLAY, [episode_spec(0, 0, environment.variants)])
+        assert pool.receive(0).result[0].length
 """)
-    loaded = set((tmp_path / "modules").read_text().split())
-    assert "workflow_rl.environments.environment" in loaded
-    assert {"torch", "click", "pydantic", "numba"} & loaded == set()
+    for file in (tmp_path / str(number) for number in range(3)):
+        loaded = set(file.read_text().split())
+        assert "workflow_rl.environments.environment" in loaded
+        assert {"torch", "click", "pydantic", "numba"} & loaded == set()
 
 
 @pytest.mark.parametrize("module", ["workflow_rl", "workflow_rl.cage2.guest"])

@@ -86,7 +86,8 @@ def assert_same_episode(
     assert stock.describe() == sped_up.describe()
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+# The next test plays the other policies.
+@pytest.mark.parametrize("policy", ["sleep", "react-restore"])
 @pytest.mark.parametrize("red_agent", RED_AGENTS)
 def test_episodes_are_identical(
     stock: Cage2Env, sped_up: Cage2Env, red_agent: str, policy: str
@@ -103,7 +104,7 @@ def test_the_network_itself_is_identical(
 
 
 # In these episodes a host has that address: another host, or Defender itself.
-@pytest.mark.parametrize("seed", [1097, 3082, 7425, 160431])
+@pytest.mark.parametrize("seed", [1097, 160431])
 def test_an_address_that_a_process_is_bound_to_is_listed_first(
     stock: Cage2Env, sped_up: Cage2Env, seed: int
 ) -> None:
@@ -113,7 +114,7 @@ def test_an_address_that_a_process_is_bound_to_is_listed_first(
 
 
 # In these episodes a PID drawn for a session is taken, or is 0, and is drawn again.
-@pytest.mark.parametrize("seed", [110, 139, 469, 800])
+@pytest.mark.parametrize("seed", [110, 800])
 def test_pids_are_drawn_again_when_cyborg_does(
     stock: Cage2Env, sped_up: Cage2Env, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,8 +161,7 @@ def test_what_red_may_not_do_is_turned_down(
 
 
 def test_a_sped_up_env_keeps_nothing_of_earlier_episodes(sped_up: Cage2Env) -> None:
-    for seed in range(6):
-        red_agent = RED_AGENTS[seed % 3]
+    for seed, red_agent in enumerate(RED_AGENTS):
         fresh = Cage2Env(simulator="cyborg")
         assert_same_episode(fresh, sped_up, make_blue_agent("all-kinds"), red_agent, seed, True)
 

@@ -20,7 +20,7 @@ from workflow_rl.collection import local_pool
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A busy machine exceeds hypothesis's time limits of single examples. Every run tries the same
 # examples.
-settings.register_profile("reproducible", deadline=None, derandomize=True)
+settings.register_profile("reproducible", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("reproducible")
 
 pytest_plugins = ["tests.installed", "tests.shown_commands"]

@@ -81,7 +81,7 @@ CALLED = [
 ]
 
 
-@cases(100)
+@cases(50)
 @given(data=st.data())
 def test_checkpoints(data: st.DataObject, run: Path, finished: Path) -> None:
     path = restored(finished, run) / "checkpoint.pt"
@@ -225,7 +225,7 @@ def test_a_vast_checkpoint(run: Path) -> None:
         assert_refused(arguments, "checkpoint.pt")
 
 
-@cases(60)
+@cases(30)
 @given(data=st.data())
 def test_policy_files(data: st.DataObject, run: Path, finished: Path) -> None:
     path = Path("agent.npz")

@@ -94,7 +94,7 @@ def bad_value(draw: Any, option: click.Option) -> str | None:
     return None
 
 
-@cases(200)
+@cases(100)
 @given(data=st.data())
 def test_options(data: st.DataObject, run: Path) -> None:
     if not Path("loop").is_symlink():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.bad_input.refusals import DEEP, assert_refused, cases, junk, restored
 
 
-@cases(30)
+@cases(20)
 @given(data=st.data())
 def test_configs(data: st.DataObject, run: Path, finished: Path) -> None:
     path = restored(finished, run) / "config.json"
@@ -40,7 +40,7 @@ def test_configs(data: st.DataObject, run: Path, finished: Path) -> None:
     assert_refused(["train-champion", "--run-dir", "run"], "config.json", "--run-dir")
 
 
-@cases(30)
+@cases(20)
 @given(data=st.data())
 def test_records(data: st.DataObject, run: Path, finished: Path) -> None:
     path = restored(finished, run) / "machine.json"
@@ -69,7 +69,7 @@ def test_records(data: st.DataObject, run: Path, finished: Path) -> None:
 METRICS = ["update", "episodes", "wall_seconds", "return_mean"]
 
 
-@cases(40)
+@cases(20)
 @given(data=st.data())
 def test_metrics(data: st.DataObject, run: Path, finished: Path) -> None:
     path = restored(finished, run) / "metrics.csv"
@@ -96,7 +96,7 @@ def test_metrics(data: st.DataObject, run: Path, finished: Path) -> None:
     assert_refused(arguments, "metrics.csv")
 
 
-@cases(30)
+@cases(20)
 @given(data=st.data())
 def test_traces(data: st.DataObject, run: Path) -> None:
     span = {"ph": "X", "name": "learning", "tid": 1, "ts": 0.0, "dur": 1.0}

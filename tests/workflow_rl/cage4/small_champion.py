@@ -18,6 +18,6 @@ SMALL = {
 @contextmanager
 def small_preset() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in SMALL.items():
+        for name, value in {**SMALL, "settings": {**CHAMPION["settings"], "epochs": 1}}.items():
             patch.setitem(CHAMPION, name, value)
         yield

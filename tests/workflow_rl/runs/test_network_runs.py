@@ -57,9 +57,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], 
     ("network", "kind", "mode", "n_workers"),
     [
         ("mlp", "episodes", "sync", 5),
-        ("gru", "episodes", "async", 1),
         ("gru", "episodes", "async", 5),
-        ("gru", "episodes", "sync", 2),
         ("gru", "unrolls", "sync", 5),
         ("gru", "lagged unrolls", "async", 1),
         ("lstm", "lagged", "sync", 1),
@@ -81,8 +79,6 @@ def test_same_weights_whatever_the_workers_and_the_mode(
     ("network", "mode", "kind"),
     [
         ("gru", "async", "episodes"),
-        ("gru", "sync", "episodes"),
-        ("gru", "async", "unrolls"),
         ("gru", "sync", "unrolls"),
         ("lstm", "async", "unrolls"),
         ("frame-stack", "async", "unrolls"),
@@ -124,7 +120,7 @@ def test_the_mask_is_learned_from_wherever_it_is_offered(reference: Any, tmp_pat
     assert same_weights(tmp_path / "obs", reference("gru", "episodes"))
 
 
-@pytest.mark.parametrize("network", ["gru", "frame-stack", "entities"])
+@pytest.mark.parametrize("network", ["gru", "entities"])
 def test_a_critic_that_sees_more_learns_the_same_everywhere(network: str, tmp_path: Path) -> None:
     args = {"privileged": True}
     for mode, n_workers in (("async", 1), ("sync", 5)):

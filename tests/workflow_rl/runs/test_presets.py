@@ -40,13 +40,13 @@ from workflow_rl.runs.presets import KNOWN, PRESETS, RECIPES
 
 
 @pytest.mark.parametrize(("mode", "name"), MODES)
-@pytest.mark.parametrize("beside", ["nothing", "evaluations", "killed workers"])
+@pytest.mark.parametrize("beside", ["evaluations", "killed workers"])
 def test_what_is_learned_from_is_what_was_played(mode, name, beside, tmp_path):
     config = preset_config(mode, name)
     make_envs: Any = None
     if beside == "evaluations":
         config = preset_config(mode, name, eval_every=2, eval_episodes=4)
-    if beside == "killed workers":
+    else:
         tickets = [tmp_path / f"ticket-{number}" for number in range(3)]
 
         def make_envs(n_envs: int) -> SerialEnvs:

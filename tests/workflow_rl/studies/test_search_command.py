@@ -127,7 +127,7 @@ def test_what_it_cannot_do_is_one_line(arguments, message, tmp_path, monkeypatch
 
 def test_the_command_end_to_end(tmp_path):
     path = tmp_path / "tuned"
-    arguments = ["--env", "CartPole-v1", "--total-steps", "2000", "--steps-per-update", "500"]
+    arguments = ["--env", "CartPole-v1", "--total-steps", "600", "--steps-per-update", "300"]
     arguments += ["--n-policies", "1", "--finalists", "1", "--range", "learning-rate=1e-4:1e-2"]
     result = CliRunner().invoke(tune, [*arguments, "--trials", "2", "--run-dir", str(path)])
     assert result.exit_code == 0, result.output

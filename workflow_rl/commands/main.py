@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import importlib.util
+import re
 from pathlib import Path
 
 import click
@@ -14,23 +16,9 @@ from workflow_rl.plug_ins import plug_ins
 from workflow_rl.suggestions import question, word_meant
 from workflow_rl.version import __version__
 
-MODULES = {
-    "train-sync": "workflow_rl.parallel_train_workflow_rl",
-    "train-async": "workflow_rl.async_train_workflow_rl",
-    "train-population": "workflow_rl.commands.train_population",
-    "tune": "workflow_rl.commands.tune",
-    "evaluate": "workflow_rl.commands.evaluate",
-    "replay": "workflow_rl.commands.replay",
-    "export": "workflow_rl.commands.export",
-    "check-env": "workflow_rl.commands.check_env",
-    "verify": "workflow_rl.commands.verify",
-    "doctor": "workflow_rl.commands.doctor",
-    "benchmark": "workflow_rl.commands.benchmark",
-    "compare-modes": "workflow_rl.commands.compare_modes",
-    "parity": "workflow_rl.commands.parity",
-    "train-champion": "workflow_rl.commands.train_champion",
-    "plot": "workflow_rl.commands.plot",
-    "report": "workflow_rl.commands.report",
+TRAINERS = {
+    "train-sync": ("workflow_rl.parallel_train_workflow_rl", "train_sync"),
+    "train-async": ("workflow_rl.async_train_workflow_rl", "train_async"),
 }
 
 
@@ -40,8 +28,22 @@ def places() -> dict[str, tuple[str, str]]:
     brought = {
         name: (point.module, point.attribute) for name, point in plug_ins("commands").items()
     }
-    general = {name: (module, name.replace("-", "_")) for name, module in MODULES.items()}
-    return {**general, **{name: place for name, place in brought.items() if name not in general}}
+    return {**_general(), **{n: place for n, place in brought.items() if n not in _general()}}
+
+
+@functools.cache
+def _general() -> dict[str, tuple[str, str]]:
+    """Return the trainers, and the modules here that make a command of their own name."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    makes_command = re.compile(rb"^@(click\.|training_)command\(", re.MULTILINE)
+    stems = [file.stem for file in files if makes_command.search(file.read_bytes())]
+    found = {stem.replace("_", "-"): (f"workflow_rl.commands.{stem}", stem) for stem in stems}
+    return {**TRAINERS, **found}
+
+
+def place_of(name: str) -> tuple[str, str] | None:
+    """Return the module and the function of a command, or None if there is none of this name."""
+    return TRAINERS.get(name) or places().get(name)
 
 
 class LazyGroup(ClearCommand, click.Group):
@@ -51,30 +53,30 @@ class LazyGroup(ClearCommand, click.Group):
         return list(places())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in places():
+        place = place_of(cmd_name)
+        if place is None:
             return None
-        module, function = places()[cmd_name]
+        module, function = place
         command: click.Command = getattr(importlib.import_module(module), function)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Click's, with whole sentences, which are read from the modules without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _summary(name)) for name in places()])
+            formatter.write_dl([(name, _summary(*place)) for name, place in places().items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Click's, with what somebody may have meant."""
         name = args[0]
-        if name not in places() and not name.startswith("-"):
+        if place_of(name) is None and not name.startswith("-"):
             meant = question(word_meant(name, places()))
             raise click.UsageError(f"No such command '{name}'.{meant}", ctx)
         return super().resolve_command(ctx, args)
 
 
-def _summary(name: str) -> str:
-    module, function = places()[name]
+def _summary(module: str, function: str) -> str:
     try:
         spec = importlib.util.find_spec(module)
     except ImportError:
@@ -87,7 +89,7 @@ def _summary(name: str) -> str:
         if isinstance(node, ast.FunctionDef)
     }
     description = ast.get_docstring(functions[function]) if function in functions else ""
-    return click.Command(name, help=description or "").get_short_help_str(limit=200)
+    return click.Command(function, help=description or "").get_short_help_str(limit=200)
 
 
 @click.group(cls=LazyGroup)

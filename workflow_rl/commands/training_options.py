@@ -50,23 +50,25 @@ _MOST_USED = (
     *("seed", "run_dir", "resume", "final_evaluation"),
 )
 _OVERLAP = (
-    *("preset", "num_steps_per_env", "steps_per_update", "async_rl", "batching"),
+    *("num_steps_per_env", "steps_per_update", "async_rl", "batching"),
     *("num_batches_to_accumulate", "when_full", "take_all"),
 )
 _WORKERS = (
-    *("n_envs", "n_workers", "envs_per_worker", "cluster", "worker_timeout"),
+    *("n_workers", "envs_per_worker", "cluster", "worker_timeout"),
     *("max_worker_failures", "slow_worker_ms", "slow_worker_share"),
 )
+_NOT_OF_RUN = {
+    *(*_OVERLAP, *_WORKERS, *OF_TEACHERS, "mode", "env", "env_args", "settings"),
+    *("min_episodes_per_update",),
+}
+"""Fields of a run's config whose options are elsewhere, or that have none."""
 
 
 def _run_options(option: Option) -> list[Any]:
-    def of(*names: str) -> list[Any]:
-        return setting_options(TrainConfig, option, names)
-
+    fields = TrainConfig.model_fields.items()
+    of_run = [name for name, field in fields if name not in _NOT_OF_RUN and not field.exclude]
     return [
-        *of("total_episodes", "total_steps", "episodes_per_update"),
-        *of("min_episodes_per_update", "action_mask", "algorithm"),
-        *of("seed"),
+        *setting_options(TrainConfig, option, of_run),
         option("--run-dir", type=PATH,
                show_default="runs/<time>-<mode>-<red agent or environment>",
                help="Folder of the run, which must be new or empty."),
@@ -79,14 +81,12 @@ def _run_options(option: Option) -> list[Any]:
                help="Begin with the agent of a run folder or a checkpoint (.pt). By default the "
                     "agent is untrained. A policy file (.npz), such as the champion's, cannot "
                     "begin a run, because it has no critic."),
-        *of("teacher", "checkpoint_every", "keep_every", "eval_every", "eval_episodes"),
         option("--final-evaluation", type=click.IntRange(min=0), default=0,
                help="Number of episodes of an evaluation after training (CAGE-2: in each cell of "
                     "the official protocol)."),
         option("--n-policies", type=POLICIES, default=1,
                help="Number of policies that share the workers. Each policy learns as in a run of "
                     "its own: the first with --seed, the others with the seeds that follow."),
-        *of("device", "learner_threads"),
         option("--trace", type=OutputFile(".json"), metavar="FILE",
                help="Record when every worker and the learner do what, in a file that Perfetto, "
                     "chrome://tracing and plot --timeline open. Recording ends "

@@ -100,11 +100,14 @@ def test_a_run_is_measured_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -
         left.append(len(list(compare.processes_of(folder))))
 
     monkeypatch.setattr(compare, "end_all", watched)
-    found = compare.run_one("ceiling", "cyborg", sys.executable, 12)
+    for seconds in (5, 30):  # Processes that get no core for a while play nothing in five.
+        found = compare.run_one("ceiling", "cyborg", sys.executable, seconds)
+        if found["episodes"] > 8:
+            break
     assert found["episodes"] > 8
     assert found["rate"] > 0
     assert found["megabytes"] > 20
-    assert left == [1 + compare.task.N_CORES, 0]
+    assert left[-2:] == [1 + compare.task.N_CORES, 0]
 
 
 @pytest.mark.parametrize("simulator", compare.SECONDS)

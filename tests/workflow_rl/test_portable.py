@@ -24,10 +24,7 @@ print(portable.numpy_kernels(), torch.backends.cpu.get_cpu_capability(), portabl
 HELD = "X86_V3 AVX2 []"
 ENTRY_POINTS = {
     "python -m workflow_rl": "run_module('workflow_rl', run_name='__main__')",
-    **{
-        f"python workflow_rl/{name}": f"run_path('workflow_rl/{name}', run_name='__main__')"
-        for name in ("async_train_workflow_rl.py", "parallel_train_workflow_rl.py")
-    },
+    "python a file": "run_path('workflow_rl/async_train_workflow_rl.py', run_name='__main__')",
 }
 WORKER = """
 import multiprocessing

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-import pytest
 
 from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke
 from workflow_rl.agents.modules import in_one_line
@@ -32,16 +31,6 @@ def refused(result: subprocess.CompletedProcess[str], *parts: str) -> None:
     assert "Traceback" not in result.stderr
     for part in parts:
         assert part in result.stderr.splitlines()[-1]
-
-
-@pytest.mark.parametrize("place", ["agents.py", "agents/__init__.py"])
-def test_a_module_of_the_name_agents_beside_the_user(tmp_path: Path, place: str) -> None:
-    (tmp_path / place).parent.mkdir(exist_ok=True)
-    (tmp_path / place).write_text("raise ImportError('the user is called agents')\n")
-    command = [sys.executable, "-m", "workflow_rl", "export", "--help"]
-    assert said(tmp_path, *command).returncode == 0
-    (tmp_path / "script.py").write_text("from workflow_rl import load_agent, train\n")
-    assert said(tmp_path, sys.executable, "script.py").returncode == 0
 
 
 def test_simulators_without_a_compiler(tmp_path: Path) -> None:

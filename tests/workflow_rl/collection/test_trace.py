@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from array import array
 from functools import partial
@@ -20,6 +18,7 @@ from click.testing import CliRunner
 
 from tests.faulty_env import FaultyEnv
 from tests.tiny_envs import CountingEnv, SleepyEnv
+from tests.tiny_runs import recorded_updates
 from workflow_rl.agents.ppo.agent import PPOConfig
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.async_collector import AsyncCollector
@@ -33,7 +32,6 @@ from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import train_policy
 
 BUSY = {"stepping", "acting", "playing", "resetting"}
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def at(microseconds: float, activity: Activity) -> int:
@@ -229,20 +227,16 @@ def test_a_traced_run_ends_with_the_same_weights(mode, settings, tmp_path):
 
 def test_an_interrupted_run_leaves_its_trace(tmp_path):
     path = tmp_path / "trace.json"
-    command = "-m workflow_rl train-async --n-envs 2 --max-steps 20 --total-episodes 100000"
-    process = subprocess.Popen(
-        [sys.executable, *command.split(), "--run-dir", tmp_path / "run", "--trace", path],
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    deadline = time.monotonic() + 60
-    metrics = tmp_path / "run" / "metrics.csv"
-    while time.monotonic() < deadline and not (metrics.exists() and metrics.stat().st_size > 2000):
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGINT
+
+    def stop() -> None:
+        if len(updates) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    options = "--simulator compiled --n-envs 2 --max-steps 20 --total-episodes 100000 --quiet"
+    folders = ["--run-dir", str(tmp_path / "run"), "--trace", str(path)]
+    with recorded_updates(stop) as updates:
+        result = CliRunner().invoke(train_async, [*options.split(), *folders])
+    assert result.exit_code == 128 + signal.SIGINT
     rows = rows_of(path)
     assert "learning" in {event["name"] for event in rows[LEARNER]}
     assert "playing" in {event["name"] for event in rows["worker-0"]}

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from tests.command_options import options_of
 from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.commands.main import MODULES, main, places
+from workflow_rl.commands.main import main, places
 from workflow_rl.suggestions import ELSEWHERE, option_meant, word_meant
 
 OPTIONS = {name for option in options_of(train_async) for name in option.opts}
@@ -78,7 +78,7 @@ def test_who_meant_nothing_we_know_is_asked_nothing(typed):
 
 
 def test_words():
-    assert word_meant("sync", MODULES) == ["train-sync", "train-async"]
-    assert word_meant("trian", MODULES)[:2] == ["train-sync", "train-async"]
+    assert word_meant("sync", places()) == ["train-sync", "train-async"]
+    assert word_meant("trian", places())[:2] == ["train-sync", "train-async"]
     for nothing in ("???", "", "qqq"):
-        assert word_meant(nothing, MODULES) == []
+        assert word_meant(nothing, places()) == []

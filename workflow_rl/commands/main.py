@@ -25,10 +25,9 @@ TRAINERS = {
 def places() -> dict[str, tuple[str, str]]:
     """Return the module and the function of each command, by name: of the general ones, and of
     those that guests and other packages bring by the entry point `workflow_rl.commands`."""
-    brought = {
-        name: (point.module, point.attribute) for name, point in plug_ins("commands").items()
-    }
-    return {**_general(), **{n: place for n, place in brought.items() if n not in _general()}}
+    points = plug_ins("commands").items()
+    brought = {name: (point.module, point.attribute) for name, point in points}
+    return {**_general(), **brought, **_general()}  # None takes the place of a general one.
 
 
 @functools.cache
@@ -41,8 +40,7 @@ def _general() -> dict[str, tuple[str, str]]:
     return {**TRAINERS, **found}
 
 
-def place_of(name: str) -> tuple[str, str] | None:
-    """Return the module and the function of a command, or None if there is none of this name."""
+def _place(name: str) -> tuple[str, str] | None:
     return TRAINERS.get(name) or places().get(name)
 
 
@@ -53,8 +51,7 @@ class LazyGroup(ClearCommand, click.Group):
         return list(places())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = place_of(cmd_name)
-        if place is None:
+        if (place := _place(cmd_name)) is None:
             return None
         module, function = place
         command: click.Command = getattr(importlib.import_module(module), function)
@@ -70,7 +67,7 @@ class LazyGroup(ClearCommand, click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Click's, with what somebody may have meant."""
         name = args[0]
-        if place_of(name) is None and not name.startswith("-"):
+        if _place(name) is None and not name.startswith("-"):
             meant = question(word_meant(name, places()))
             raise click.UsageError(f"No such command '{name}'.{meant}", ctx)
         return super().resolve_command(ctx, args)

@@ -115,15 +115,11 @@ class PPOConfig(NetworkSettings):
     )
 
     @model_validator(mode="after")
-    def _shares_what_can_be_shared(self) -> Self:
+    def _is_possible(self) -> Self:
         if self.shared_trunk and not NETWORKS[self.network].shares_trunk:
             raise ConfigError(
                 "shared_trunk", f"the actor and the critic of {self.network} cannot share layers"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _normalises_more_than_one_step(self) -> Self:
         if self.normalise_advantage and self.minibatch_size == 1:
             raise ConfigError(
                 "minibatch_size",

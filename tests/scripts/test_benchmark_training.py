@@ -18,7 +18,15 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("what", MEASURED)
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param(
+            what, marks=[] if what in ("policies", "learner", "sizes") else pytest.mark.slow
+        )
+        for what in MEASURED
+    ],
+)
 def test_every_variant_is_measured(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark_training, "POOLS", dict.fromkeys(POOLS, "none"))
     arguments = [what, "--rounds", "1", "--scale", "0.02"]

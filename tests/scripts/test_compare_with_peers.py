@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from scripts.compare_with_peers.compare_returns import comparison_table, main
@@ -32,6 +33,7 @@ def test_means_and_standard_errors() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_both_train_and_runs_that_are_known_are_left_out(tmp_path: Path) -> None:
     rows = tmp_path / "rows.json"
     arguments = ["--task", "CartPole", "--seeds", "1", "--steps", "300", "--json", str(rows)]

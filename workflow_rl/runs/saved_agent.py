@@ -48,12 +48,6 @@ from workflow_rl.runs.trust import may_import, trusted
 from workflow_rl.suggestions import question, word_meant
 
 
-def policy_at(path: str | os.PathLike[str], greedy: bool = True) -> Policy:
-    """The actor of a checkpoint, or of a run folder's best. Raises CheckpointError."""
-    file = checkpoint_path(Path(path))
-    return policy_of(load_checkpoint(file), file, greedy)
-
-
 def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> Policy:
     """Return a checkpoint's actor. Raises CheckpointError, naming `path`."""
     parameters = own_policy(checkpoint, path)

@@ -32,7 +32,7 @@ from workflow_rl.runs.folder import (
 from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.preflight import warn_if_results_vary
-from workflow_rl.runs.saved_agent import policy_at
+from workflow_rl.runs.saved_agent import load_saved
 
 FOR_EITHER = {"batch_size": 16, "gradient_steps": 0.2}
 MBPO = {
@@ -111,7 +111,7 @@ def test_only_the_latest_checkpoint_has_the_steps(tmp_path: Path) -> None:
     assert load_checkpoint(path / "checkpoint.pt").memory
     shutil.rmtree(path / "memory")
     for name in ("best.pt", "kept/000002.pt", "checkpoint.pt"):
-        assert policy_at(path / name).policy_version > 0
+        assert load_saved(path / name).policy.policy_version > 0
     begun = tmp_path / "begun"
     with tiny_runs.on_counting_envs():
         train_policy(config, begun, init_from=load_checkpoint(path / "best.pt"), quiet=True)

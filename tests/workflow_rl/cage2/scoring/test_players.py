@@ -12,7 +12,6 @@ from workflow_rl.runs.checkpoint import CheckpointError, checkpoint_path
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.saved_agent import load_agent
-from workflow_rl.runs.saved_agent import policy_at as load_saved_policy
 
 
 def test_the_policy_is_the_checkpoints_actor(tmp_path):
@@ -26,7 +25,7 @@ def test_the_policy_is_the_checkpoints_actor(tmp_path):
     np.testing.assert_allclose(policy.outputs(obs), logits, atol=1e-6)
 
 
-@pytest.mark.parametrize("load", [load_actor, load_saved_policy, load_agent])
+@pytest.mark.parametrize("load", [load_actor, load_agent])
 def test_agents_are_loaded_by_any_path_and_act_on_one_observation(tmp_path, load):
     save_agent(tmp_path / "checkpoint.pt")
     obs = np.random.default_rng(0).integers(0, 2, (20, 52)).astype(np.uint8)

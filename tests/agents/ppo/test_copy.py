@@ -68,7 +68,7 @@ def half(rows: Any) -> Any:
     ("distribution", "teacher", "settings", "passes"),
     [
         (Categorical(3), sign, {"shared_trunk": True, "normalise_obs": True}, 15),
-        (Categorical(2), first_sign, {"network": "gru"}, 6),
+        (Categorical(2), first_sign, {"network": "gru"}, 8),
         (MultiCategorical((2, 2)), both_signs, {"normalise_returns": True}, 4),
         (DiagonalGaussian(2), half, {}, 2),
     ],

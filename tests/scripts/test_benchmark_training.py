@@ -16,16 +16,11 @@ VARIANTS = {
     "cluster": [*POOLS, *POOLS, *POOLS, *POOLS, "workers: 1"],
     "sizes": ["workflow_rl/CAGE2-v0", "CartPole-v1"],
 }
+LONG = ("overlap", "stragglers", "cluster")
 
 
 @pytest.mark.parametrize(
-    "what",
-    [
-        pytest.param(
-            what, marks=[] if what in ("policies", "learner", "sizes") else pytest.mark.slow
-        )
-        for what in MEASURED
-    ],
+    "what", [pytest.param(what, marks=[pytest.mark.slow] * (what in LONG)) for what in MEASURED]
 )
 def test_every_variant_is_measured(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark_training, "POOLS", dict.fromkeys(POOLS, "none"))

@@ -19,7 +19,7 @@ from workflow_rl.cage4.parity import Pair, compare
 from workflow_rl.cage4.scenario4 import RED_AGENTS, SLEEP_ACTIONS
 
 
-@pytest.mark.parametrize("names", list(itertools.combinations(SIMULATORS, 2)), ids="-".join)
+@pytest.mark.parametrize("names", list(itertools.pairwise(SIMULATORS)), ids="-".join)
 @pytest.mark.parametrize("red_agent", RED_AGENTS)
 def test_simulators_show_the_same(checkout: Path, red_agent: str, names: tuple[str, ...]) -> None:
     first, second = (make_simulator(name, red_agent, 60) for name in names)

@@ -83,10 +83,12 @@ def steps(page: Path) -> Iterator[list[str]]:
         else:
             for text in map(small, texts):
                 lines = [shlex.split(line) for line in text.splitlines() if line.strip()]
-                if page.name in FIRST_READ and all(words[:3] == OWN for words in lines):
-                    yield from lines
-                else:
+                if page.name not in FIRST_READ:
                     yield ["bash", "-c", PREAMBLE + text]
+                    continue
+                for words in lines:
+                    is_own = words[:3] == OWN
+                    yield words if is_own else ["bash", "-c", PREAMBLE + shlex.join(words)]
 
 
 def take(step: list[str], folder: Path) -> None:

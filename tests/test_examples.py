@@ -81,7 +81,7 @@ def commands(path: Path) -> str:
     typed = (line.removeprefix("Usage: ") for line in text.splitlines())
     lines = [re.sub(r"\[.*?\]", "", line.replace("[EPISODES]", "2")).strip() for line in typed]
     program = small("\n".join(filter(COMMAND.match, lines)))
-    return re.sub(r"--total-steps \d+", "--total-steps 500", program)
+    return re.sub(r"--total-steps \d+", "--total-steps 500 --n-workers 1", program)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 Importing the package registers the environments of its guests with Gymnasium. A command of the
 package does so once its options are accepted, for the import of Gymnasium takes time. `train`,
-`load_agent`, `evaluate` and what else `api` offers are imported when they are asked for: workers
-must not import torch.
+`load_agent`, `evaluate` and what else `api` offers are imported when they are asked for, and by a
+worker, which imports the user's script, when they are called: workers must not import torch.
 """
 
+import importlib
+import sys
 from typing import Any
 
 from workflow_rl import complete as _complete
@@ -22,15 +24,23 @@ if not _complete.is_command():
 
     _register_envs()
 
-_INTERFACE = ("PPOConfig", "TrainConfig", "evaluate", "learning_curves", "load_agent", "train")
+_CONFIGS = {
+    "PPOConfig": "workflow_rl.agents.ppo.config",
+    "TrainConfig": "workflow_rl.runs.config",
+}
+_INTERFACE = (*_CONFIGS, "evaluate", "learning_curves", "load_agent", "train")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _INTERFACE:
-        from workflow_rl import api as interface
+    if name not in _INTERFACE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _CONFIGS and "workflow_rl.collection.worker" in sys.modules:
 
-        return getattr(interface, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        def called(*arguments: Any, **options: Any) -> Any:
+            return getattr(importlib.import_module("workflow_rl.api"), name)(*arguments, **options)
+
+        return called
+    return getattr(importlib.import_module(_CONFIGS.get(name, "workflow_rl.api")), name)
 
 
 def __dir__() -> list[str]:

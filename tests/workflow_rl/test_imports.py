@@ -150,3 +150,33 @@ def test_a_process_that_a_command_starts_has_the_environments(tmp_path: Path) ->
         timeout=120,
     )
     assert done.stdout.split() == ["workflow_rl/CAGE2-v0"], done.stderr
+
+
+OWN = """
+from workflow_rl import TrainConfig, evaluate, load_agent, train  # isort: skip
+
+import sys
+from gymnasium.envs.classic_control import CartPoleEnv
+
+class Env(CartPoleEnv):
+    def reset(self, **options):
+        print("torch" in sys.modules, flush=True)
+        return super().reset(**options)
+
+if __name__ == "__main__":
+    train(TrainConfig("async", env="own:Env", n_envs=1, total_steps=20, steps_per_update=20), "run")
+"""
+
+
+def test_a_worker_that_imports_the_users_script_has_no_torch(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    done = subprocess.run(
+        [sys.executable, "own.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert set(done.stdout.splitlines()) == {"False"}

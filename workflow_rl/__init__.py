@@ -24,10 +24,7 @@ if not _complete.is_command():
 
     _register_envs()
 
-_CONFIGS = {
-    "PPOConfig": "workflow_rl.agents.ppo.config",
-    "TrainConfig": "workflow_rl.runs.config",
-}
+_CONFIGS = {"PPOConfig": "agents.ppo.config", "TrainConfig": "runs.config"}
 _INTERFACE = (*_CONFIGS, "evaluate", "learning_curves", "load_agent", "train")
 
 
@@ -40,7 +37,7 @@ def __getattr__(name: str) -> Any:
             return getattr(importlib.import_module("workflow_rl.api"), name)(*arguments, **options)
 
         return called
-    return getattr(importlib.import_module(_CONFIGS.get(name, "workflow_rl.api")), name)
+    return getattr(importlib.import_module(f"workflow_rl.{_CONFIGS.get(name, 'api')}"), name)
 
 
 def __dir__() -> list[str]:

@@ -96,7 +96,6 @@ class PPOConfig(NetworkSettings):
         default=None,
         description="Leave out steps of policies that are older than this number of updates.",
     )
-
     shared_trunk: bool = Field(
         default=False,
         description="Let the actor and the critic share their hidden layers. By default each has "
@@ -107,7 +106,6 @@ class PPOConfig(NetworkSettings):
         description="For a team of agents: which policy acts for which agent, such as "
         "blue_agent_4=headquarters,*=zone. By default agents of the same spaces share a policy.",
     )
-
     critic: Annotated[Literal["own", "central"], ForTeams()] = Field(
         default="own",
         description="For a team of agents: what the critics see. own: what the agent sees. "

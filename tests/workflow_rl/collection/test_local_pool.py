@@ -133,6 +133,8 @@ def test_a_stop_is_noticed_while_waiting():
 
 def test_ctrl_c_never_reaches_the_fork_server_nor_a_worker():
     """Not even before they can ignore it."""
+    # After a fork server that was lost, multiprocessing may have started its own.
+    multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
     with LocalPool(COUNTING, 1) as pool:
         (worker,) = worker_pids(pool)
         for pid in (worker, psutil.Process(worker).ppid()):
@@ -226,6 +228,8 @@ LOST = WorkerError("worker-0", Command.STEP, None, "was unlucky")
 
 @pytest.mark.timeout(60)
 def test_a_fork_server_that_is_stopped_is_replaced(stopped_fork_server, monkeypatch):
+    with LocalPool(COUNTING, 1):
+        pass  # The server has imported what it needs, which takes longer.
     monkeypatch.setattr(local_pool, "FORK_SECONDS", 0.5, raising=False)
     with LocalPool(COUNTING, 2) as pool:
         monkeypatch.setattr(local_pool, "FORK_SECONDS", 60.0, raising=False)

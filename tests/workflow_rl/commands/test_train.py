@@ -94,7 +94,7 @@ def test_help_lists_every_config_field_under_a_heading(command):
     config = TrainConfig("sync", algorithm="mbpo")
     shown = invoke(command, "--algorithm", "mbpo", "--help").output
     hidden = {"mode", "settings", "slow_worker_ms", "slow_worker_share", "network_args"}
-    hidden |= {*OF_TEACHERS}
+    hidden |= {*OF_TEACHERS, "min_episodes_per_update"}
     for name in {*config.to_dict(), *MBPOConfig.model_fields} - hidden:
         assert "--" + name.replace("_", "-") in shown
     assert "--network-arg" in invoke(command, "--network", "gru", "--help").output

@@ -25,6 +25,7 @@ from workflow_rl.cage4.agent.views import ViewRows
 from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.actions import IMPACT
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator
+from workflow_rl.cage4.scenario4 import CHALLENGE, SCENARIOS, Scenario
 from workflow_rl.runs.intervals import mean_of
 
 AT_ONCE = 250
@@ -100,12 +101,14 @@ class PlayingPolicies:
         return self._taken
 
 
-def play(team: Team, seeds: range, red_agent: str) -> Lost:
+def play(team: Team, seeds: range, red_agent: str, scenario: Scenario = CHALLENGE) -> Lost:
     """Play each seed's episode."""
     parts = []
     for start in range(0, len(seeds), AT_ONCE):
         chosen = list(seeds[start : start + AT_ONCE])
-        simulator = BatchedSimulator(len(chosen), red_agent=red_agent, shows_raw=True)
+        simulator = BatchedSimulator(
+            len(chosen), red_agent=red_agent, shows_raw=True, scenario=scenario
+        )
         simulator.reset(chosen)
         team.begin(simulator.masks)
         lost = Lost(*np.zeros((5, len(chosen)), np.int64))
@@ -149,6 +152,12 @@ def impacts_of(states: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool
 @click.option(
     "--red-agent", type=click.Choice(scenario4.RED_AGENTS), default=scenario4.RED_AGENTS[0]
 )
+@click.option(
+    "--scenario",
+    type=click.Choice([*SCENARIOS, "all"]),
+    default="challenge",
+    help="With all, a table of every team in every scenario follows.",
+)
 def main(
     episodes: int,
     first_seed: int,
@@ -156,6 +165,7 @@ def main(
     champion: bool,
     weights: tuple[Path, ...],
     red_agent: str,
+    scenario: str,
 ) -> None:
     """Play the same episodes with each team. Intervals are of 95 %.
 
@@ -165,14 +175,23 @@ def main(
     teams |= {str(path): PlayingPolicies(path) for path in weights}
     for name in variant or (() if teams else VARIANTS):
         teams[name] = RuleTeam(VARIANTS[name])
-    seeds, first = range(first_seed, first_seed + episodes), None
-    for name, team in teams.items():
-        lost = play(team, seeds, red_agent)
-        print("\n".join(words_of(name, lost)), flush=True)
-        if first is None:
-            first = lost.total
-        else:
-            print(f"  paired difference {with_interval(lost.total - first)}", flush=True)
+    seeds = range(first_seed, first_seed + episodes)
+    rows = {name: [name] for name in teams}
+    columns = list(SCENARIOS) if scenario == "all" else [scenario]
+    for column in columns:
+        first = None
+        for name, team in teams.items():
+            lost = play(team, seeds, red_agent, SCENARIOS[column])
+            rows[name].append(with_interval(lost.total))
+            words = words_of(f"{column}, {name}" if len(columns) > 1 else name, lost)
+            print("\n".join(words), flush=True)
+            if first is None:
+                first = lost.total
+            else:
+                print(f"  paired difference {with_interval(lost.total - first)}", flush=True)
+    if len(columns) > 1:
+        lines = [["team", *columns], ["---"] * (1 + len(columns)), *rows.values()]
+        print("\n".join(f"| {' | '.join(line)} |" for line in lines))
 
 
 def words_of(name: str, lost: Lost) -> list[str]:

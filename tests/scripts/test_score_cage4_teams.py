@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 
 from scripts import score_cage4_teams
@@ -13,7 +14,7 @@ from workflow_rl.cage4.agent.released_team import CHAMPION
 from workflow_rl.cage4.agent.rules import RuleTeam
 from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
-from workflow_rl.cage4.scenario4 import COUNTED_STEPS, RED_AGENTS
+from workflow_rl.cage4.scenario4 import COUNTED_STEPS, RED_AGENTS, SCENARIOS, Scenario
 
 SEEDS = range(40, 43)
 
@@ -52,6 +53,32 @@ def test_teams_are_compared_on_the_same_episodes() -> None:
     assert result.exit_code == 0, result.output
     assert result.output.count("failed work") == 2
     assert result.output.count("paired difference") == 1
+
+
+def test_a_table_has_every_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = []
+
+    def played_as(team: object, seeds: range, red_agent: str, scenario: Scenario) -> Lost:
+        played.append(scenario)
+        parts = np.zeros((3, len(seeds)), np.int64)
+        return Lost(np.full(len(seeds), -len(played)), *parts, np.arange(len(seeds)))
+
+    monkeypatch.setattr(score_cage4_teams, "play", played_as)
+    words = ["--episodes", "2", "--variant", "released", "--variant", "lead 0"]
+    result = CliRunner().invoke(score_cage4_teams.main, [*words, "--scenario", "all"])
+    assert result.exit_code == 0, result.output
+    assert played == [scenario for scenario in SCENARIOS.values() for _ in range(2)]
+    row = "| lead 0 | -2.0 ± 0.0 | -4.0 ± 0.0 | -6.0 ± 0.0 | -8.0 ± 0.0 | -10.0 ± 0.0 |"
+    assert result.output.splitlines()[-1] == row
+    assert result.output.count("paired difference") == 5
+
+
+def test_a_scenario_is_played() -> None:
+    """In a network of constant size, where mail opens sessions at once, totals are others."""
+    scenario = Scenario(users=6, servers=3, phishing_rate=0.75)
+    lost = play(RuleTeam(), SEEDS, RED_AGENTS[0], scenario)
+    assert (lost.hosts == 63).all()
+    assert (lost.total < play(RuleTeam(), SEEDS, RED_AGENTS[0]).total).all()
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:

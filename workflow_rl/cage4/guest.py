@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
-from workflow_rl.cage4.presets import CHAMPION, QUICK
+from workflow_rl.cage4.presets import CHAMPION, QUICK, ROBUST
 from workflow_rl.cage4.scenario4 import ENV_ID
 from workflow_rl.environments.guest import (
     ChampionBudget,
@@ -36,7 +36,7 @@ class Cage4Guest(Guest):
     single = "workflow_rl.cage4:parallel_env"
     places: ClassVar = {"cyborg4": (VARIABLE, "A checkout of the official CybORG 4.")}
     flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
-    presets: ClassVar = {"cage4-quick": QUICK, "cage4-champion": CHAMPION}
+    presets: ClassVar = {"cage4-quick": QUICK, "cage4-champion": CHAMPION, "cage4-robust": ROBUST}
     measured: ClassVar = {"compiled": {"simulator": "compiled"}}
     fastest: ClassVar = {"simulator": "compiled"}
     champion: ClassVar = ChampionBudget(CHAMPION["total_episodes"], selection=1000, score=100)
@@ -70,8 +70,9 @@ class Cage4Guest(Guest):
         assert isinstance(environment, Cage4)
         if agent not in TEAMS:
             return None
-        dataclasses.replace(environment, simulator="compiled").check()
-        return functools.partial(TaughtTeamEnvs, environment, agent)
+        fast = dataclasses.replace(environment, simulator="compiled")
+        fast.check()
+        return functools.partial(TaughtTeamEnvs, fast, agent)
 
     def scoring(self) -> Scoring:
         from workflow_rl.cage4.scoring.scoring import Cage4Scoring

@@ -285,13 +285,8 @@ def comparisons(
             yield known[pair]
         else:
             missing.append(pair)
-    play = functools.partial(
-        _compare_by_name,
-        names=names,
-        max_steps=max_steps,
-        state_every=state_every,
-        scenario=scenario,
-    )
+    made: dict[str, Any] = {"names": names, "max_steps": max_steps, "scenario": scenario}
+    play = functools.partial(_compare_by_name, state_every=state_every, **made)
     for comparison in in_processes(play, missing, n_workers):
         with appending(record) as file:
             file.write(json.dumps({**asked, "comparison": comparison}) + "\n")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from workflow_rl.cage4.scenario4 import SCENARIOS
+
 CHAMPION: dict[str, Any] = {
     "env_args": {
         "observation": "belief",
@@ -42,4 +44,9 @@ QUICK: dict[str, Any] = {
     "total_episodes": 1000,
     "episodes_per_update": 100,
     "teacher_episodes": 100,
+}
+ROBUST: dict[str, Any] = {
+    **CHAMPION,
+    "env_args": {**CHAMPION["env_args"], "scenarios": tuple(SCENARIOS)},
+    "teacher": "robust-rules",
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -123,12 +124,14 @@ class Scenario:
     def __post_init__(self) -> None:
         for field in fields(Scenario):
             value, is_count = getattr(self, field.name), field.name in MOST_OF_SCENARIO
+            if value is None and field.default is None:
+                continue
             least, most = (1, MOST_OF_SCENARIO[field.name]) if is_count else (0, 1)
-            is_number = isinstance(value, int if is_count else int | float)
-            is_number &= not isinstance(value, bool)
-            is_default = value is None and field.default is None
-            if not (is_default or (is_number and least <= value <= most)):
+            is_number = isinstance(value, Integral if is_count else Real)
+            if isinstance(value, bool) or not (is_number and least <= value <= most):
                 raise ValueError(f"{field.name}={value!r}: choose {least} to {most}")
+            # NumPy's numbers become Python's, which JSON can hold.
+            object.__setattr__(self, field.name, int(value) if is_count else float(value))
 
     @staticmethod
     def among(values: Mapping[str, Any]) -> Scenario:
@@ -137,9 +140,14 @@ class Scenario:
         return Scenario(**{name: values[name] for name in names if name in values})
 
     @property
+    def values(self) -> tuple[float | None, ...]:
+        """The values, without those that a subclass adds."""
+        return tuple(getattr(self, field.name) for field in fields(Scenario))
+
+    @property
     def changes(self) -> str:
         """The values that are not the challenge's, in words, or ""."""
-        values = [(field, getattr(self, field.name)) for field in fields(Scenario)]
+        values = zip(fields(Scenario), self.values, strict=True)
         changed = [f"{field.name} {value}" for field, value in values if value != field.default]
         return ", ".join(changed).replace("_", " ")
 
@@ -155,6 +163,14 @@ VARIANTS = {
 }
 """Our reading of the variants in Kiely et al. (AAAI 2025, volume 39(28), Table 2). Their code is
 not public."""
+SCENARIOS = {"challenge": CHALLENGE, **VARIANTS}
+
+
+def scenarios_of(args: Mapping[str, Any]) -> dict[str, Scenario]:
+    """Return the scenarios that arguments choose: those of their names, or the one of values by the
+    name ""."""
+    named = {name: SCENARIOS[name] for name in args.get("scenarios", ())}
+    return named or {"": Scenario.among(args)}
 
 
 def zone_hosts(zone: str) -> list[str]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,12 @@ def test_counts_and_sleeps() -> None:
 def test_a_scenario_out_of_range_is_refused(values: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Scenario(**values)
+
+
+def test_numpys_numbers_become_pythons() -> None:
+    scenario = Scenario(users=np.int64(3), phishing_rate=np.float32(0.5))  # type: ignore[arg-type]
+    assert scenario == Scenario(users=3, phishing_rate=0.5)
+    assert json.dumps(asdict(scenario))
 
 
 def test_a_scenario_tells_what_it_changes() -> None:

@@ -81,6 +81,53 @@ def test_a_run_names_it_and_is_scored_in_it(tmp_path: Path) -> None:
     assert "learned in another scenario: phishing rate 0.75, users 4." in result.output
     result = run("report", path, "--output", tmp_path / "report.html")
     assert result.exit_code == 0, result.output
+    page = ("--max-steps", "12", "--output", tmp_path / "replay.html")
+    result = run("replay", path, *page)
+    assert "learned in another scenario: phishing rate 0.75, users 4." in result.output
+    result = run("replay", path, *page, *GIVEN)
+    assert result.exit_code == 0, result.output
+    assert "learned" not in result.output
+
+
+def test_a_run_in_several_scenarios_is_scored_in_each(tmp_path: Path) -> None:
+    names = ["challenge", "more-phishing"]
+    given = [word for name in names for word in ("--scenarios", name)]
+    counts = ("--total-episodes", "4", "--episodes-per-update", "2", "--n-envs", "2")
+    options = ("--max-steps", "12", "--n-workers", "1", "--hidden-sizes", "4", "--quiet")
+    path = tmp_path / "run"
+    scored = ("--final-evaluation", "2", "--run-dir", path)
+    result = run("train-async", *ENV, *given, *counts, *options, *scored)
+    assert result.exit_code == 0, result.output
+    assert "mean total reward of 4 episodes" in result.output
+    assert "evaluation in 2 scenarios on compiled" in result.output
+    scores = json.loads((path / "evaluation.json").read_text())
+    assert list(scores["scenarios"]) == names
+    parts = list(scores["scenarios"].values())
+    assert [part["scenario"]["phishing_rate"] for part in parts] == [0.01, 0.75]
+    assert scores["totals"] == scores["returns"] == parts[0]["totals"] + parts[1]["totals"]
+    assert scores["mean"] == pytest.approx((parts[0]["mean"] + parts[1]["mean"]) / 2)
+    for command in ("train-async", "report"):
+        again = ["--resume", path, "--total-episodes", "6", "--quiet"]
+        words = again if command == "train-async" else [path, "--output", tmp_path / "report.html"]
+        result = run(command, *words)
+        assert result.exit_code == 0, result.output
+    result = run("evaluate", path, "--episodes", "2", "--max-steps", "12")
+    assert "learned in several scenarios: challenge, more-phishing." in result.output
+    files = ("--output-dir", tmp_path / "files", "--json", tmp_path / "scores.json")
+    result = run("evaluate", path, *given, "--episodes", "2", "--max-steps", "12", *files)
+    assert result.exit_code == 0, result.output
+    assert "best.pt, more-phishing" in result.output or "run, more-phishing" in result.output
+    assert "learned" not in result.output
+    again = json.loads((tmp_path / "scores.json").read_text())
+    assert [len(part["totals"]) for part in again["scenarios"].values()] == [2, 2]
+    assert sorted(folder.name for folder in (tmp_path / "files").iterdir()) == names
+
+
+def test_a_name_does_not_go_with_values() -> None:
+    given = ("--scenarios", "more-phishing", "--users", "4")
+    result = run("evaluate", "rules", *ENV, *given)
+    assert result.exit_code == 2
+    assert "--scenarios: have values of their own: leave out users 4" in result.output
 
 
 def test_its_scores_are_not_the_agents_own() -> None:

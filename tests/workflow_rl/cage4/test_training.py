@@ -23,6 +23,11 @@ TAUGHT: dict[str, Any] = {
     "settings": {**SETTINGS, "network": "entities", "network_args": {"heads": 0}},
     **{"teacher": "rules", "teacher_episodes": 10, "teacher_epochs": 1},
 }
+MIXED: dict[str, Any] = {
+    "env_args": {"scenarios": ["more-phishing", "constant-size", "aggressive-red"]},
+    "settings": SETTINGS,
+}
+KINDS = {"messages": TALKING, "entities and a teacher": TAUGHT, "several scenarios": MIXED}
 
 
 def trained(
@@ -40,7 +45,7 @@ def trained(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [TALKING, TAUGHT], ids=["messages", "entities and a teacher"])
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_weights_follow_from_the_seed_alone(checkout: Path, tmp_path: Path, kind: Any) -> None:
     expected = trained(tmp_path / "one", kind)
     assert trained(tmp_path / "two", kind, n_workers=2) == expected

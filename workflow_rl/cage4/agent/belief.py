@@ -12,14 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4 import scenario4
-from workflow_rl.cage4.agent.raw_record import (
-    CMD,
-    ESCALATE,
-    IN_PROGRESS,
-    NUMBERS,
-    STRANGER,
-    TAKEN,
-)
+from workflow_rl.cage4.agent.raw_record import CMD, ESCALATE, IN_PROGRESS, NUMBERS, STRANGER, TAKEN
 
 Bits: TypeAlias = NDArray[np.bool_]
 Joint: TypeAlias = NDArray[np.int64]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.released_team import champion
-from workflow_rl.cage4.agent.rules import RuleTeam
+from workflow_rl.cage4.agent.rules import ROBUST_RULES, RuleTeam
 
 Look: TypeAlias = Callable[[], NDArray[Any]]
 SHORTEST_BURST, LONGEST_BURST = 3, 30
@@ -192,6 +192,7 @@ TEAMS: dict[str, Callable[[], ScriptedTeam]] = {
     "restores": lambda: RandomTeam("Restore"),
     "restore-all-seen": lambda: RestoringTeam(on_connections=True, memory=1),
     "rules": RuleTeam,
+    "robust-rules": lambda: RuleTeam(ROBUST_RULES),
     "champion": champion,
 }
 

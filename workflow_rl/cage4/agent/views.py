@@ -88,18 +88,6 @@ class View:
         """
         return obs.astype(self.dtype)
 
-    def suspects(self, envs: Sequence[int]) -> Bits:
-        """Return which of the actions [M, 570] are on no host, or on one that is suspected."""
-        raise NotImplementedError("these vectors remember nothing")
-
-    def asks(self, envs: Sequence[int], may_act: Bits) -> Bits:
-        """Return which agents [M, 5] of those that may act have something to decide."""
-        return may_act
-
-    def sweep(self, envs: Sequence[int]) -> Joint:
-        """Return the Analyse or DeployDecoy [M, 5] that is worth most to each agent."""
-        raise NotImplementedError("these vectors remember nothing")
-
     def suspected(self, envs: Sequence[int], obs: Shown) -> Bits:
         """Return the hosts of all own zones [M, 7, 16] that an alert is about.
 
@@ -189,12 +177,14 @@ class BeliefView(View):
         return self._shown(envs, obs)
 
     def suspects(self, envs: Sequence[int]) -> Bits:
+        """Return which of the actions [M, 570] are on no host, or on one that is suspected."""
         possible = np.ones((len(envs), scenario4.N_MASKS), np.bool_)
         possible[:, scenario4.ON_HOSTS["Restore"]] = self.belief.suspects(list(envs))
         possible[:, scenario4.ON_HOSTS["Remove"]] = self.belief.shell[list(envs)]
         return possible
 
     def asks(self, envs: Sequence[int], may_act: Bits) -> Bits:
+        """Return which agents [M, 5] of those that may act have something to decide."""
         of, belief = list(envs), self.belief
         asked, step = self._asked[of], belief.step[of][:, None]
         is_due = (belief.news[of] > asked) | (step - asked >= RHYTHM)
@@ -203,6 +193,7 @@ class BeliefView(View):
         return asks
 
     def sweep(self, envs: Sequence[int]) -> Joint:
+        """Return the Analyse or DeployDecoy [M, 5] that is worth most to each agent."""
         return sweep(self.belief, list(envs))
 
     def suspected(self, envs: Sequence[int], obs: Shown) -> Bits:
@@ -315,7 +306,10 @@ class ViewRows:
         talks = messages != "none"
         self._view = VIEWS[observation](n_envs, talks)
         self.reads_raw = self._view.reads_raw
-        self._only_suspects = actions == "suspects"
+        self._sweeping = None
+        if actions == "suspects":
+            assert isinstance(self._view, BeliefView)
+            self._sweeping = self._view
         self._alerts, self._learned = messages == "alerts", messages == "learned"
         self._chosen_from = np.isin(_ALL_KINDS, sorted(ACTION_SETS[actions]))
         self._masks = np.zeros((n_envs, scenario4.N_MASKS), np.bool_)
@@ -344,9 +338,9 @@ class ViewRows:
             decided, words = np.divmod(decided, N_WORDS)
             self.sent[envs] = np.where(acts[:, :, None], spoken(words), self.sent[envs])
         taken: Joint = np.where(acts, decided, SLEEP)
-        if self._only_suspects:
+        if self._sweeping:
             waits = self._free[envs] & (taken == SLEEP)
-            taken = np.where(waits, self._view.sweep(envs), taken)
+            taken = np.where(waits, self._sweeping.sweep(envs), taken)
         return taken
 
     def begin(
@@ -382,10 +376,10 @@ class ViewRows:
     ) -> NDArray[np.generic]:
         masks = self._masks[envs]
         acts = self._free[envs] = busy == 0
-        if self._only_suspects:
-            masks &= self._view.suspects(envs)
+        if self._sweeping:
+            masks &= self._sweeping.suspects(envs)
             n_options = np.add.reduceat(masks, scenario4.FIRST_ACTION, axis=1, dtype=np.int64)
-            acts = self._view.asks(envs, acts & (n_options > 1))
+            acts = self._sweeping.asks(envs, acts & (n_options > 1))
         self.acts[envs] = acts
         if self._alerts:
             assert self.sent is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -127,7 +126,7 @@ class BatchedSimulator(NetworkBatch):
         checked_least("max_steps", max_steps, scenario4.LEAST_STEPS)
         self.max_steps, self.red_agent = max_steps, red_agent
         super().__init__(n_envs, state_for(max_steps))
-        self.states["scenario"] = tuple(value or 0 for value in astuple(scenario))
+        self.set_scenario(slice(None), scenario)
         what = f"the simulator of CAGE Challenge 4 for up to {room_for(max_steps):,} steps"
         announce_compiling(what, "a minute", (reset_envs, step_envs), self.states.dtype)
         self.obs = np.zeros((n_envs, scenario4.N_OBS), np.int8)
@@ -142,6 +141,12 @@ class BatchedSimulator(NetworkBatch):
     def _shown(self) -> tuple[NDArray[Any], ...]:
         shown = self.obs, self.rewards, self.dones, self.masks
         return (*shown, self.raw) if len(self.raw) else shown
+
+    def set_scenario(self, envs: Any, scenario: Scenario) -> None:
+        """Change what differs from the challenge in the coming episodes of some envs, an index."""
+        if not isinstance(scenario, Scenario):
+            raise ValueError(f"scenario={scenario!r}: a Scenario is needed")
+        self.states["scenario"][envs] = tuple(value or 0 for value in scenario.values)
 
     def reset(
         self, seeds: Sequence[int | None] | None = None, chosen: ArrayLike | None = None

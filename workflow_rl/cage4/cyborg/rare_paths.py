@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from workflow_rl.cage4.cyborg.episode import Episode
@@ -27,31 +27,22 @@ def counted_rare_paths() -> Iterator[Counter[str]]:
     """Count RARE_PATHS in the episodes that begin and end inside, in this thread."""
     counts: Counter[str] = Counter(dict.fromkeys(RARE_PATHS, 0))
     cyborg = sped_up_cyborg()
-    host_class = cyborg["Simulator.Host"].Host
-    replaced = [
-        (
-            cyborg[f"{ACTIONS}.RedSessionCheck"].RedSessionCheck,
-            "_choose_new_primary_session",
-            _promotion,
-        ),
-        (
-            cyborg["Simulator.SimulationController"].SimulationController,
-            "different_subnet_agent_reassignment",
-            _move,
-        ),
-        (host_class, "create_pid", _pid),
-        (host_class, "get_ephemeral_port", _port),
-        (cyborg[f"{ACTIONS}.StopProcess"].StopProcess, "kill_process", _kill),
-        (cyborg[f"{ACTIONS}.PhishingEmail"].PhishingEmail, "execute", _phishing),
-    ]
-    originals = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
-    for (owner, name, original), (_, _, counting) in zip(originals, replaced, strict=True):
-        setattr(owner, name, counting(original, counts))
-    try:
+    check = cyborg[f"{ACTIONS}.RedSessionCheck"].RedSessionCheck
+    controller = cyborg["Simulator.SimulationController"].SimulationController
+    host = cyborg["Simulator.Host"].Host
+    with ExitStack() as originals:
+        for owner, name, counting in (
+            (check, "_choose_new_primary_session", _promotion),
+            (controller, "different_subnet_agent_reassignment", _move),
+            (host, "create_pid", _pid),
+            (host, "get_ephemeral_port", _port),
+            (cyborg[f"{ACTIONS}.StopProcess"].StopProcess, "kill_process", _kill),
+            (cyborg[f"{ACTIONS}.PhishingEmail"].PhishingEmail, "execute", _phishing),
+        ):
+            original = getattr(owner, name)
+            setattr(owner, name, counting(original, counts))
+            originals.callback(setattr, owner, name, original)
         yield counts
-    finally:
-        for owner, name, original in originals:
-            setattr(owner, name, original)
 
 
 Method = Callable[..., Any]

@@ -8,35 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4.agent.raw_record import RawReader
 from workflow_rl.cage4.cyborg.draws import Draws
 from workflow_rl.cage4.cyborg.episode import Episode
 from workflow_rl.cage4.cyborg.raw_observations import sped_up_observations
-from workflow_rl.cage4.cyborg.scenarios import scenario_generator
 from workflow_rl.cage4.cyborg.speedups import sped_up_cyborg
-from workflow_rl.cage4.cyborg.stock import busy_steps, simulation_error
+from workflow_rl.cage4.cyborg.stock import CyborgSimulator
 from workflow_rl.cage4.cyborg.true_state import cyborg_state
 from workflow_rl.cage4.cyborg.vectors import Vectors
-from workflow_rl.cage4.interface import (
-    NotCopied,
-    StepResult,
-    checked_actions,
-    checked_messages,
-    seed_or_none,
-)
-from workflow_rl.cage4.scenario4 import CHALLENGE, Scenario
+from workflow_rl.cage4.interface import StepResult, checked_actions, checked_messages, seed_or_none
 
 
-class SpedUpSimulator(NotCopied):
+class SpedUpSimulator(CyborgSimulator):
     """See `Simulator`."""
 
-    def __init__(self, red_agent: str, max_steps: int, scenario: Scenario = CHALLENGE) -> None:
-        self.red_agent = red_agent
-        self.max_steps = max_steps
-        self._cyborg = sped_up_cyborg()
-        self._scenario_generator = scenario_generator(self._cyborg, red_agent, max_steps, scenario)
-        self._draws: Draws | None = None
-        self._reader = RawReader()
+    load = staticmethod(sped_up_cyborg)
+    _controller: Episode
+    _draws: Draws | None = None
 
     def start_stream(self, seed: int) -> None:
         self._draws = Draws(seed_or_none(seed))
@@ -50,18 +37,18 @@ class SpedUpSimulator(NotCopied):
 
     def _begin(self) -> None:
         assert self._draws is not None
-        self._episode = Episode(self._cyborg, self._scenario_generator, self._draws)
-        self._vectors = Vectors(self._cyborg, self._episode.state)
+        self._controller = Episode(self._cyborg, self._scenario_generator, self._draws)
+        self._vectors = Vectors(self._cyborg, self._controller.state)
         self._messages = checked_messages(None)
         self._reader.begin(self.raw_observations())
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
-        episode, taken = self._episode, self._vectors.actions(checked_actions(actions))
+        episode, taken = self._controller, self._vectors.actions(checked_actions(actions))
         self._messages = messages = checked_messages(messages)
         try:
             machine, cost = episode.step(taken)
         except Exception as error:
-            raise simulation_error(episode.step_count + 1, error) from error
+            raise self._failure(error) from error
         return StepResult(
             self._vectors.observations(messages),
             machine + cost,
@@ -74,22 +61,11 @@ class SpedUpSimulator(NotCopied):
     def masks(self) -> tuple[NDArray[np.bool_], ...]:
         return self._vectors.masks
 
-    @property
-    def phase(self) -> int:
-        return int(self._episode.state.mission_phase)
-
-    @property
-    def busy_steps(self) -> NDArray[np.int64]:
-        return busy_steps(self._episode)
-
     def raw_observations(self) -> tuple[dict[str, Any], ...]:
-        return sped_up_observations(self._cyborg, self._episode, self._messages)
-
-    def raw_arrays(self) -> NDArray[Any]:
-        return self._reader.read(self.raw_observations())
+        return sped_up_observations(self._cyborg, self._controller, self._messages)
 
     def true_state(self) -> list[Any]:
-        return cyborg_state(self._episode.as_controller())
+        return cyborg_state(self._controller.as_controller())
 
     def generator_state(self) -> tuple[int, int, int, int]:
         assert self._draws is not None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4.agent.raw_record import RawReader
-from workflow_rl.cage4.cyborg.private_cyborg import published_cyborg
+from workflow_rl.cage4.cyborg.private_cyborg import Cyborg, published_cyborg
 from workflow_rl.cage4.cyborg.raw_observations import stock_observations
 from workflow_rl.cage4.cyborg.scenarios import scenario_generator
 from workflow_rl.cage4.cyborg.true_state import cyborg_state, generator_state
@@ -24,16 +24,47 @@ from workflow_rl.cage4.interface import (
 from workflow_rl.cage4.scenario4 import AGENTS, CHALLENGE, Scenario
 
 
-class StockSimulator(NotCopied):
-    """CybORG with `BlueEnterpriseWrapper`, whose spaces are not padded. See `Simulator`."""
+class CyborgSimulator(NotCopied):
+    """What the simulators of CybORG have in common. See `Simulator`.
+
+    _controller: CybORG's `SimulationController`, or an object with its attributes. load: returns
+    the copy of CybORG that plays.
+    """
+
+    _controller: Any
+    load: Callable[[], Cyborg]
 
     def __init__(self, red_agent: str, max_steps: int, scenario: Scenario = CHALLENGE) -> None:
-        self.red_agent = red_agent
-        self.max_steps = max_steps
-        self._cyborg = published_cyborg()
+        self.red_agent, self.max_steps = red_agent, max_steps
+        self._cyborg = type(self).load()
         self._scenario_generator = scenario_generator(self._cyborg, red_agent, max_steps, scenario)
-        self._env: Any = None
         self._reader = RawReader()
+
+    @property
+    def phase(self) -> int:
+        return int(self._controller.state.mission_phase)
+
+    @property
+    def busy_steps(self) -> NDArray[np.int64]:
+        actions = [self._controller.actions_in_progress.get(agent) for agent in AGENTS]
+        return np.array([action["remaining_ticks"] if action else 0 for action in actions])
+
+    def raw_observations(self) -> tuple[dict[str, Any], ...]:
+        raise NotImplementedError
+
+    def raw_arrays(self) -> NDArray[Any]:
+        return self._reader.read(self.raw_observations())
+
+    def _failure(self, error: Exception) -> SimulationError:
+        step = self._controller.step_count + 1
+        return SimulationError(f"CybORG fails in step {step}: {type(error).__name__}: {error}")
+
+
+class StockSimulator(CyborgSimulator):
+    """CybORG with `BlueEnterpriseWrapper`, whose spaces are not padded. See `Simulator`."""
+
+    load = staticmethod(published_cyborg)
+    _env: Any = None
 
     def start_stream(self, seed: int) -> None:
         self._make_env(seed_or_none(seed))
@@ -57,7 +88,7 @@ class StockSimulator(NotCopied):
         try:
             observations, _, dones, _, _ = self._env.step(taken, messages=sent)
         except Exception as error:
-            raise simulation_error(self._controller.step_count + 1, error) from error
+            raise self._failure(error) from error
         parts = self._controller.reward["Blue"]
         machine, cost = int(parts["BlueRewardMachine"]), int(parts["action_cost"])
         return StepResult(
@@ -72,33 +103,11 @@ class StockSimulator(NotCopied):
     def masks(self) -> tuple[NDArray[np.bool_], ...]:
         return self._masks
 
-    @property
-    def phase(self) -> int:
-        return int(self._controller.state.mission_phase)
-
-    @property
-    def busy_steps(self) -> NDArray[np.int64]:
-        return busy_steps(self._controller)
-
     def raw_observations(self) -> tuple[dict[str, Any], ...]:
         return stock_observations(self._controller)
-
-    def raw_arrays(self) -> NDArray[Any]:
-        return self._reader.read(self.raw_observations())
 
     def true_state(self) -> list[Any]:
         return cyborg_state(self._controller)
 
     def generator_state(self) -> tuple[int, int, int, int]:
         return generator_state(self._controller.np_random.bit_generator.state)
-
-
-def busy_steps(controller: Any) -> NDArray[np.int64]:
-    """Return `[5]`: the coming steps in which a blue agent's action goes on."""
-    actions = [controller.actions_in_progress.get(agent) for agent in AGENTS]
-    return np.array([action["remaining_ticks"] if action else 0 for action in actions])
-
-
-def simulation_error(step: int, error: Exception) -> SimulationError:
-    """Return the error that tells what CybORG raised in a step."""
-    return SimulationError(f"CybORG fails in step {step}: {type(error).__name__}: {error}")

@@ -64,24 +64,16 @@ class Vectors:
             if state.blocks:
                 self._show_blocks(agent, vector)
             if messages is not None:
-                others = [
-                    messages[sender] for sender in range(len(scenario4.AGENTS)) if sender != agent
-                ]
-                vector[-len(others) * scenario4.MESSAGE_BITS :] = np.concatenate(others).astype(
-                    np.bool_
-                )
+                others = np.delete(messages, agent, axis=0).astype(np.bool_)
+                vector[-scenario4.N_MESSAGE_BITS :] = others.ravel()
             vectors.append(vector)
         return tuple(vectors)
 
     def _show_blocks(self, agent: int, vector: NDArray[np.int64]) -> None:
         for z, zone in enumerate(scenario4.AGENT_ZONES[agent]):
+            start = 1 + z * scenario4.BITS_OF_A_ZONE + BLOCKED
             for blocked in self._state.blocks.get(zone, ()):
-                vector[
-                    1
-                    + z * scenario4.BITS_OF_A_ZONE
-                    + BLOCKED
-                    + scenario4.SORTED_ZONES.index(blocked)
-                ] = 1
+                vector[start + scenario4.SORTED_ZONES.index(blocked)] = 1
 
     def actions(self, indices: Sequence[int]) -> list[Any]:
         """Return CybORG's actions. Each is made once an episode, as CybORG does."""
@@ -90,18 +82,14 @@ class Vectors:
     def _action(self, agent: int, index: int) -> Any:
         if (agent, index) not in self._actions:
             action = scenario4.ACTIONS[agent][index]
-            possible = self.masks[agent][index]
-            parameters: dict[str, Any] = {"session": 0, "agent": scenario4.AGENTS[agent]}
-            if action.kind == "Sleep" or not possible:
-                made = self._classes["Sleep"]()
+            kind, parameters = action.kind, {"session": 0, "agent": scenario4.AGENTS[agent]}
+            if kind == "Sleep" or not self.masks[agent][index]:
+                kind, parameters = "Sleep", {}
             elif action.to_zone:
-                zones = {"from_subnet": action.from_zone, "to_subnet": action.to_zone}
-                made = self._classes[action.kind](**zones, **parameters)
+                parameters |= {"from_subnet": action.from_zone, "to_subnet": action.to_zone}
             elif action.host:
-                made = self._classes[action.kind](hostname=action.host, **parameters)
-            else:
-                made = self._classes[action.kind](**parameters)
-            self._actions[agent, index] = made
+                parameters["hostname"] = action.host
+            self._actions[agent, index] = self._classes[kind](**parameters)
         return self._actions[agent, index]
 
 

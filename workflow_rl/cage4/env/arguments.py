@@ -11,7 +11,13 @@ from workflow_rl.cage4.agent.messages import MESSAGES
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.interface import SIMULATORS
-from workflow_rl.cage4.scenario4 import LEAST_STEPS, MOST_OF_SCENARIO, RED_AGENTS, Scenario
+from workflow_rl.cage4.scenario4 import (
+    LEAST_STEPS,
+    MOST_OF_SCENARIO,
+    RED_AGENTS,
+    SCENARIOS,
+    Scenario,
+)
 
 MOST_STEPS = 10_000
 """The compiled simulator has no room for longer episodes."""
@@ -54,7 +60,21 @@ class ScenarioSettings(Settings):
     )
 
 
-class Cage4Arguments(ScenarioSettings):
+class NamedScenarios(ScenarioSettings):
+    """One scenario by its values, or some by their names. Making one raises ConfigError."""
+
+    scenarios: Annotated[tuple[Annotated[str, OneOf(SCENARIOS)], ...], Field(strict=False)] = Field(
+        (), description="A scenario by its name, in the place of one by its values."
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.scenarios and (changes := Scenario.among(dict(self)).changes):
+            raise ConfigError("scenarios", f"have values of their own: leave out {changes}")
+        return self
+
+
+class Cage4Arguments(NamedScenarios):
     """The arguments of `Cage4`, checked. Making one raises ConfigError."""
 
     red_agent: Annotated[str, OneOf(RED_AGENTS)] = Field(

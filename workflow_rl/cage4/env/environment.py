@@ -15,7 +15,7 @@ from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, ViewRows, views_la
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs
-from workflow_rl.cage4.scenario4 import ENV_ID, MAX_STEPS, RED_AGENTS, Scenario
+from workflow_rl.cage4.scenario4 import ENV_ID, MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
@@ -36,6 +36,7 @@ class Cage4(Scenario):
     actions: str = "all"
     own_rewards: bool = False
     messages: str = "none"
+    scenarios: tuple[str, ...] = ()
 
     env_id: ClassVar[str] = ENV_ID
     settings: ClassVar[Mapping[str, Any]] = {
@@ -50,9 +51,10 @@ class Cage4(Scenario):
         return dataclasses.asdict(self)
 
     @property
-    def scenario(self) -> Scenario:
-        """What differs from the challenge."""
-        return Scenario.among(vars(self))
+    def played(self) -> Mapping[str, Scenario]:
+        """What differs from the challenge, by variant."""
+        chosen = scenarios_of(vars(self))
+        return {name or self.red_agent: scenario for name, scenario in chosen.items()}
 
     @property
     def label(self) -> str:
@@ -61,8 +63,8 @@ class Cage4(Scenario):
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The red agent."""
-        return (self.red_agent,)
+        """The scenarios, of which each episode draws one, or the red agent."""
+        return tuple(self.played)
 
     @property
     def episode_steps(self) -> int:
@@ -129,16 +131,17 @@ class Cage4(Scenario):
     def make_envs(self, n_envs: int) -> EnvBatch:
         """Return `n_envs` envs as the policies of the team see them."""
         rows = self.rows(n_envs)
-        networks: Networks
-        # A worker imports one simulator alone. One call steps all compiled envs.
+        return TeamEnvs(self.networks(n_envs, rows.reads_raw), rows)
+
+    def networks(self, n_envs: int, shows_raw: bool) -> Networks:
+        """Return `n_envs` networks. A worker imports one simulator alone."""
         if self.steps_together:
-            sizes = n_envs, self.red_agent, self.max_steps, self.scenario
-            networks = CompiledNetworks(*sizes, rows.reads_raw)
-        else:
-            made = self.simulator, self.red_agent, self.max_steps, self.scenario
-            simulators = [make_simulator(*made) for _ in range(n_envs)]
-            networks = SerialNetworks(simulators, rows.reads_raw)
-        return TeamEnvs(networks, rows)
+            sizes = n_envs, self.red_agent, self.max_steps
+            return CompiledNetworks(*sizes, self.played, shows_raw)
+        scenarios, made = self.played, (self.simulator, self.red_agent, self.max_steps)
+        return SerialNetworks(
+            n_envs, lambda name: make_simulator(*made, scenarios[name]), shows_raw
+        )
 
     def rows(self, n_envs: int) -> ViewRows:
         """Return what makes rows of what `n_envs` envs give."""

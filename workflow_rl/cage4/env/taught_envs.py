@@ -12,7 +12,7 @@ from workflow_rl.cage4.agent.rules import RuleTeam
 from workflow_rl.cage4.agent.scripted import Look, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.env.team_envs import CompiledNetworks, TeamEnvs
+from workflow_rl.cage4.env.team_envs import TeamEnvs
 from workflow_rl.cage4.scenario4 import N_ACTIONS, OBS_SIZES
 from workflow_rl.environments.env_batch import Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
@@ -21,12 +21,11 @@ _OBS_ENDS, _MASK_ENDS = np.cumsum(OBS_SIZES)[:-1], np.cumsum(N_ACTIONS)[:-1]
 
 
 class TaughtTeamEnvs(TeamEnvs):
-    """The envs of `environment` on the compiled simulator, with the choices of a team at the end of
-    each row. teacher: the team's name. Where an action is impossible, the choice is to sleep."""
+    """The envs of `environment`, with the choices of a team at the end of each row. teacher: the
+    team's name. Where an action is impossible, the choice is to sleep."""
 
     def __init__(self, environment: Cage4, teacher: str, n_envs: int) -> None:
-        made = n_envs, environment.red_agent, environment.max_steps, environment.scenario
-        networks = CompiledNetworks(*made, shows_raw=True)
+        networks = environment.networks(n_envs, shows_raw=True)
         super().__init__(networks, environment.rows(n_envs))
         self._name = teacher
         self._teams: dict[int, ScriptedTeam] = {}

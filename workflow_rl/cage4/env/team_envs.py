@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,8 +35,8 @@ class Networks(Protocol):
     dones: Bits
     raw: NDArray[Any]
 
-    def reset(self, seeds: Sequence[int | None], chosen: Bits) -> Any:
-        """Begin episodes in the chosen ones, bool [N]. seeds: [N]."""
+    def reset(self, seeds: Sequence[int], variants: Sequence[str], chosen: Bits) -> None:
+        """Begin episodes in the chosen ones, bool [N]. seeds, variants: [N]."""
 
     def step(self, actions: Joint, messages: Bits | None, chosen: Bits) -> Any:
         """Step the chosen ones once. Raises SimulationError.
@@ -59,19 +60,29 @@ class Networks(Protocol):
 
 
 class CompiledNetworks:
-    """Networks of the compiled simulator, which one call steps."""
+    """Networks of the compiled simulator, which one call steps. scenarios: by variant."""
 
     def __init__(
-        self, n_envs: int, red_agent: str, max_steps: int, scenario: Scenario, shows_raw: bool
+        self,
+        n_envs: int,
+        red_agent: str,
+        max_steps: int,
+        scenarios: Mapping[str, Scenario],
+        shows_raw: bool,
     ) -> None:
         from workflow_rl.cage4.compiled.simulator import BatchedSimulator
 
-        simulator = BatchedSimulator(n_envs, max_steps, red_agent, shows_raw, scenario)
+        self._simulator = simulator = BatchedSimulator(n_envs, max_steps, red_agent, shows_raw)
+        self._scenarios = scenarios
         self.raw = simulator.raw
         self.obs, self.masks = simulator.obs, simulator.masks
         self.rewards, self.dones = simulator.rewards, simulator.dones
-        self.reset, self.step = simulator.reset, simulator.step
-        self._states = simulator.states
+        self.step, self._states = simulator.step, simulator.states
+
+    def reset(self, seeds: Sequence[int], variants: Sequence[str], chosen: Bits) -> None:
+        for env in np.flatnonzero(chosen).tolist():
+            self._simulator.set_scenario(env, self._scenarios[variants[env]])
+        self._simulator.reset(seeds, chosen)
 
     @property
     def busy_steps(self) -> Joint:
@@ -89,12 +100,12 @@ class CompiledNetworks:
 
 
 class SerialNetworks:
-    """Simulators that are stepped one after another."""
+    """Simulators that are stepped one after another. make: returns a simulator of a variant."""
 
-    def __init__(self, simulators: Sequence[Simulator], shows_raw: bool) -> None:
-        n = len(simulators)
+    def __init__(self, n: int, make: Callable[[str], Simulator], shows_raw: bool) -> None:
         self.raw = np.zeros(n * shows_raw, RAW)
-        self._simulators = simulators
+        self._made = [functools.cache(make) for _ in range(n)]
+        self._simulators: dict[int, Simulator] = {}
         self._failed: list[int] = []
         self.obs = np.zeros((n, N_OBS), np.int8)
         self.masks = np.zeros((n, N_MASKS), np.bool_)
@@ -102,9 +113,9 @@ class SerialNetworks:
         self.dones = np.zeros(n, np.bool_)
         self.busy_steps = np.zeros((n, len(AGENTS)), np.int64)
 
-    def reset(self, seeds: Sequence[int | None], chosen: Bits) -> None:
+    def reset(self, seeds: Sequence[int], variants: Sequence[str], chosen: Bits) -> None:
         for env in np.flatnonzero(chosen).tolist():
-            simulator = self._simulators[env]
+            simulator = self._simulators[env] = self._made[env](variants[env])
             self.obs[env] = np.concatenate(simulator.reset(seeds[env]))
             self.masks[env] = np.concatenate(simulator.masks)
             self.busy_steps[env] = 0
@@ -144,10 +155,11 @@ class TeamEnvs:
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
         """Begin an episode in each of M envs. Return rows [M, row_size]."""
-        networks, seeds = self._networks, dict.fromkeys(range(self.n_envs), 0)
+        networks, seeds, variants = self._networks, [0] * self.n_envs, [""] * self.n_envs
         self._specs.update(zip(envs, specs, strict=True))
-        seeds.update({env: spec.env_seed for env, spec in zip(envs, specs, strict=True)})
-        networks.reset(list(seeds.values()), mask_of(envs, self.n_envs))
+        for env, spec in zip(envs, specs, strict=True):
+            seeds[env], variants[env] = spec.env_seed, spec.variant
+        networks.reset(seeds, variants, mask_of(envs, self.n_envs))
         shown = networks.obs[envs], networks.masks[envs], self._raw(envs)
         return self._rows.begin(envs, *shown, networks.busy_steps[envs])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from workflow_rl.cage4.scenario4 import CHALLENGE, MAX_STEPS, RED_AGENTS, Scenario
+from workflow_rl.cage4.scenario4 import CHALLENGE, MAX_STEPS, RED_AGENTS, scenarios_of
 
 
 class KnownScore(NamedTuple):
@@ -54,7 +54,7 @@ KNOWN = tuple(sorted((*SCRIPTED, *PUBLISHED), key=lambda score: -score.mean))
 
 def known_returns(args: Mapping[str, Any]) -> dict[str, float]:
     """Return mean returns of the scripted teams, by name, in episodes with these arguments."""
-    played = args["red_agent"], args["max_steps"], Scenario.among(args)
-    if played != (RED_AGENTS[0], MAX_STEPS, CHALLENGE):
+    played = args["red_agent"], args["max_steps"], scenarios_of(args)
+    if played != (RED_AGENTS[0], MAX_STEPS, {"": CHALLENGE}):
         return {}
     return {score.name: score.mean for score in SCRIPTED}

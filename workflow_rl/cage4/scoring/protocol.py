@@ -25,14 +25,7 @@ from workflow_rl.cage4.agent.scripted import ScriptedTeam
 from workflow_rl.cage4.cyborg.checkout import COMMIT
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.interface import Simulator, StepResult
-from workflow_rl.cage4.scenario4 import (
-    ACTIONS,
-    AGENTS,
-    CHALLENGE,
-    MAX_STEPS,
-    RED_AGENTS,
-    Scenario,
-)
+from workflow_rl.cage4.scenario4 import ACTIONS, AGENTS, CHALLENGE, MAX_STEPS, RED_AGENTS, Scenario
 from workflow_rl.output_files import replacing, write_text
 from workflow_rl.runs.bar import Progress
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -13,8 +13,8 @@ from workflow_rl.agents.settings import OneOf, Settings
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.env.arguments import ScenarioSettings
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS, Scenario
-from workflow_rl.cage4.scoring.scoring import LEAST_EVALUATED, policy_team
+from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
+from workflow_rl.cage4.scoring.scoring import LEAST_EVALUATED, learned_elsewhere, policy_team
 from workflow_rl.environments.guest import Replay
 from workflow_rl.reporting.replay_frame import shown_name
 
@@ -34,11 +34,13 @@ class ReplaySettings(ScenarioSettings):
 
 
 class ShownTeam(NamedTuple):
-    """A team to watch. told: its name, and how it plays. made: returns the team."""
+    """A team to watch. told: its name, and how it plays. made: returns the team. learned: the
+    scenarios that it learned in, if it learned."""
 
     name: str
     told: str
     made: Callable[[], ScriptedTeam]
+    learned: Mapping[str, Scenario] | None = None
 
 
 class Cage4Replays:
@@ -60,7 +62,8 @@ class Cage4Replays:
         made = partial(policy_team, policy, environment)
         made()  # This refuses a team of another shape.
         name = shown_name(agent)
-        return ShownTeam(name, f"{name} ({'greedy' if greedy else 'sampled'} actions)", made)
+        told = f"{name} ({'greedy' if greedy else 'sampled'} actions)"
+        return ShownTeam(name, told, made, scenarios_of(environment.args))
 
     def replay(
         self, agents: Sequence[ShownTeam], settings: Settings, seed: int, episode: int
@@ -80,6 +83,8 @@ class Cage4Replays:
             f"total {recording.total}"
             for agent, recording in zip(agents, recordings, strict=True)
         ]
+        for agent in agents:
+            lines += learned_elsewhere(agent.learned, [scenario])
         names = [agent.name for agent in agents]
         page = replay_page(recordings, names, opponent, max_steps, seed, episode)
         return Replay(page, lines)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -16,19 +16,20 @@ from workflow_rl.agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage.scoring import ResultSettings
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
-from workflow_rl.cage4.env.arguments import MOST_STEPS, ScenarioSettings
+from workflow_rl.cage4.env.arguments import MOST_STEPS, NamedScenarios
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.interface import SIMULATORS
-from workflow_rl.cage4.scenario4 import CHALLENGE, MAX_STEPS, RED_AGENTS, Scenario
+from workflow_rl.cage4.scenario4 import CHALLENGE, MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
 from workflow_rl.cage4.scoring.leaderboard import KNOWN
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.runs.intervals import mean_of
 
 LEAST_EVALUATED = 3
 Steps = Annotated[int, Field(ge=LEAST_EVALUATED, le=MOST_STEPS)]
 
 
-class ProtocolSettings(ScenarioSettings, ResultSettings):
+class ProtocolSettings(NamedScenarios, ResultSettings):
     """What can be chosen of an evaluation on CAGE-4. Making one raises ConfigError."""
 
     agent: Annotated[str, OneOf(TEAMS)] | None = Field(
@@ -56,26 +57,32 @@ class ProtocolSettings(ScenarioSettings, ResultSettings):
 
 
 class Cage4Scores(NamedTuple):
-    """What a team scored. team: what tables call it. learned: the scenario that it learned in."""
+    """What a team scored, with as many episodes in each scenario.
+
+    team: what tables call it. by_scenario: the scores by the scenario's name, which is "" for one
+    that is chosen by its values. learned: the scenarios that the team learned in, by name.
+    """
 
     team: str
-    scores: TeamScores
-    learned: Scenario | None = None
+    by_scenario: Mapping[str, TeamScores]
+    learned: Mapping[str, Scenario] | None = None
+
+    @property
+    def _is_official(self) -> bool:
+        return [scores.is_official for scores in self.by_scenario.values()] == [True]
 
     def lines(self, agent: str) -> list[str]:
         """Return the table beside the known scores, and what was played."""
-        scores = self.scores
         table = PrettyTable(["", "mean", "95%", "std", "episodes", "simulator"], align="r")
         table.set_style(TableStyle.SINGLE_BORDER)
         table.align[""] = table.align["simulator"] = "l"
-        half = f"± {scores.interval_95:,.1f}" if len(scores.totals) > 1 else ""
-        deviation = f"{scores.std:,.1f}" if len(scores.totals) > 1 else ""
-        mean, n_episodes = f"{scores.mean:,.1f}", len(scores.totals)
-        table.add_row(
-            [self.team, mean, half, deviation, n_episodes, scores.simulator],
-            divider=scores.is_official,
-        )
-        for known in KNOWN if scores.is_official else ():
+        for name, scores in self.by_scenario.items():
+            row: list[Any] = [self.team + f", {name}" * (name != ""), f"{scores.mean:,.1f}", "", ""]
+            if len(scores.totals) > 1:
+                row[2:] = f"± {scores.interval_95:,.1f}", f"{scores.std:,.1f}"
+            row += [len(scores.totals), scores.simulator]
+            table.add_row(row, divider=self._is_official)
+        for known in KNOWN if self._is_official else ():
             deviation = "" if known.stdev is None else f"{known.stdev:,.0f}"
             mean, episodes = f"{known.mean:,.1f}", known.episodes or ""
             table.add_row([known.name, mean, "", deviation, episodes, known.simulator])
@@ -89,32 +96,51 @@ class Cage4Scores(NamedTuple):
 
     def closing_lines(self, agent: str) -> list[str]:
         """Return the text that ends a training run."""
-        scores = self.scores
-        half = f" ± {scores.interval_95:,.1f}" if len(scores.totals) > 1 else ""
+        told = self.to_dict()
+        half = "" if told["interval_95"] is None else f" ± {told['interval_95']:,.1f}"
+        scenarios = f" in {len(self.by_scenario)} scenarios" * (len(self.by_scenario) > 1)
         compared = [f"{known.name} {known.mean:,.0f}" for known in KNOWN if known.is_compared]
         return [
-            f"score: {scores.mean:,.1f}{half}, the mean total reward of {len(scores.totals)} "
-            f"episodes by the challenge's evaluation on {scores.simulator}; at best 0.",
-            *([f"For comparison: {'; '.join(compared)}."] if scores.is_official else []),
+            f"score: {told['mean']:,.1f}{half}, the mean total reward of {len(told['totals'])} "
+            f"episodes by the challenge's evaluation{scenarios} on {told['simulator']}; at best 0.",
+            *([f"For comparison: {'; '.join(compared)}."] if self._is_official else []),
             *self._changes(),
         ]
 
     def _changes(self) -> list[str]:
-        played, learned = self.scores.scenario, self.learned
-        lines = [f"Changed from the challenge: {played.changes}."] if played.changes else []
-        if learned is not None and learned != played:
-            lines.append(f"The team learned in another scenario: {learned.changes or 'unchanged'}.")
-        return lines
+        (name, scores), *_ = self.by_scenario.items()
+        changes = "" if name else scores.scenario.changes
+        lines = [f"Changed from the challenge: {changes}."] if changes else []
+        played = [scores.scenario for scores in self.by_scenario.values()]
+        return [*lines, *learned_elsewhere(self.learned, played)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as evaluation.json keeps them."""
-        scores = self.scores
-        return {
-            "agent": self.team,
-            **asdict(scores),
-            "returns": scores.returns,
-            **scores.statistics(),
+        """Return plain values, as evaluation.json keeps them. Those of several scenarios have their
+        mean, whose interval counts each scenario alike, and then each scenario's own."""
+        each = {
+            name: {**asdict(scores), "returns": scores.returns, **scores.statistics()}
+            for name, scores in self.by_scenario.items()
         }
+        first, *others = each.values()
+        if not others:
+            return {"agent": self.team, **first}
+        samples = [scores["totals"] for scores in each.values()]
+        totals = [total for sample in samples for total in sample]
+        whole = replace(next(iter(self.by_scenario.values())), totals=totals).statistics()
+        mean = mean_of(samples, [1 / len(samples)] * len(samples)).plain()
+        told = {**first, "totals": totals, "returns": totals, **whole, **mean}
+        return {"agent": self.team, **told, "scenario": None, "scenarios": each}
+
+
+def learned_elsewhere(
+    learned: Mapping[str, Scenario] | None, played: Sequence[Scenario]
+) -> list[str]:
+    """Return a line if a team learned in other scenarios than it plays. None: it did not learn."""
+    if learned is None or list(learned.values()) == played:
+        return []
+    names = [name or scenario.changes or "unchanged" for name, scenario in learned.items()]
+    where = "another scenario" if len(names) == 1 else "several scenarios"
+    return [f"The team learned in {where}: {', '.join(names)}."]
 
 
 class Cage4Scoring:
@@ -133,13 +159,14 @@ class Cage4Scoring:
             red_agent=(args["red_agent"],),
             max_steps=(args["max_steps"],),
             **asdict(Scenario.among(args)),
+            scenarios=args["scenarios"],
         )
 
     def is_whole(self, settings: Settings) -> bool:
         """Return whether this is the challenge's evaluation."""
         assert isinstance(settings, ProtocolSettings)
-        played = settings.red_agent, settings.max_steps, Scenario.among(dict(settings))
-        return played == ((RED_AGENTS[0],), (MAX_STEPS,), CHALLENGE)
+        played = settings.red_agent, settings.max_steps, scenarios_of(dict(settings))
+        return played == ((RED_AGENTS[0],), (MAX_STEPS,), {"": CHALLENGE})
 
     def n_episodes(self, scores: Mapping[str, Any]) -> int:
         """Return the number of episodes."""
@@ -163,7 +190,6 @@ class Cage4Scoring:
         """
         assert isinstance(settings, ProtocolSettings)
         (red_agent,), (steps,) = settings.red_agent, settings.max_steps
-        scenario = Scenario.among(dict(settings))
         Cage4(simulator=settings.played_on, red_agent=red_agent, max_steps=steps).check()
         if environment is None:
             assert settings.agent is not None
@@ -171,19 +197,12 @@ class Cage4Scoring:
         else:
             team = policy_team(actor, environment)
         author = Author(settings.author, settings.team, name if environment is None else "PPO")
-        scores = play_protocol(
-            team,
-            author,
-            settings.played_on,
-            episodes,
-            seed,
-            settings.output_dir,
-            red_agent,
-            steps,
-            quiet,
-            scenario,
-        )
-        learned = None if environment is None else Scenario.among(environment.args)
+        scores, settled = {}, (red_agent, steps, quiet)
+        for key, scenario in scenarios_of(dict(settings)).items():
+            folder = settings.output_dir and settings.output_dir / key
+            played = team, author, settings.played_on, episodes, seed, folder
+            scores[key] = play_protocol(*played, *settled, scenario)
+        learned = None if environment is None else scenarios_of(environment.args)
         return Cage4Scores(settings.agent or Path(name).parent.name or name, scores, learned)
 
 

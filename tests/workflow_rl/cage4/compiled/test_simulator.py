@@ -17,8 +17,9 @@ from workflow_rl.cage4.compiled.simulator import (
     step_envs,
 )
 from workflow_rl.cage4.compiled.state import RARE, SIZES, state_for
+from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.interface import SimulationError, Simulator
-from workflow_rl.cage4.scenario4 import RED_AGENTS, SLEEP_ACTIONS
+from workflow_rl.cage4.scenario4 import RED_AGENTS, SLEEP_ACTIONS, Scenario
 
 N_ENVS = 3
 
@@ -53,6 +54,17 @@ def test_a_batch_plays_what_single_networks_play(batch: BatchedSimulator) -> Non
             assert rewards[i].tolist() == [result.machine_reward, result.action_cost]
             assert bool(dones[i]) is result.done
             assert result.reward == rewards[i].sum()
+
+
+def test_a_scenario_may_have_more_fields_and_nothing_else_is_one() -> None:
+    more = CompiledSimulator(RED_AGENTS[0], 500, Cage4(users=4, servers=2))
+    plain = CompiledSimulator(RED_AGENTS[0], 500, Scenario(users=4, servers=2))
+    for simulator in (more, plain):
+        simulator.reset(3)
+    assert more.state["scenario"] == plain.state["scenario"]
+    assert np.array_equal(np.concatenate(more.masks), np.concatenate(plain.masks))
+    with pytest.raises(ValueError, match="scenario='more-phishing': a Scenario is needed"):
+        CompiledSimulator(RED_AGENTS[0], 500, "more-phishing")  # type: ignore[arg-type]
 
 
 def test_envs_that_are_not_chosen_stay(batch: BatchedSimulator) -> None:

@@ -94,7 +94,7 @@ def test_cyborgs_networks_and_greens_have_the_values(checkout: Path) -> None:
 def test_cyborgs_red_actions_have_the_values(checkout: Path) -> None:
     simulator = SpedUpSimulator(RED_AGENTS[0], 500, ALL_CHANGED)
     simulator.reset(1)
-    red = simulator._episode.agent_interfaces["red_agent_0"].agent
+    red = simulator._controller.agent_interfaces["red_agent_0"].agent
     played = {}
     for _ in range(200):
         simulator.step(SLEEP_ACTIONS)

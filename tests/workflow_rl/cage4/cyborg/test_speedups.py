@@ -93,6 +93,6 @@ def test_what_cyborg_raises_is_told_with_its_step(
     def no_route() -> None:
         raise KeyError("nowhere")
 
-    monkeypatch.setattr(simulator._episode, "_move_sessions", no_route)
+    monkeypatch.setattr(simulator._controller, "_move_sessions", no_route)
     with pytest.raises(SimulationError, match="CybORG fails in step 1: KeyError: 'nowhere'"):
         simulator.step([49, 49, 49, 49, 145])

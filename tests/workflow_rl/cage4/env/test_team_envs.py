@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.arguments import MOST_STEPS
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.env.team_envs import SerialNetworks, TeamEnvs
-from workflow_rl.cage4.scenario4 import ACTIONS, N_ACTIONS
+from workflow_rl.cage4.scenario4 import ACTIONS, N_ACTIONS, SCENARIOS
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.env_batch import EnvBatch, EpisodeError
@@ -66,6 +67,24 @@ def test_cyborg_and_the_compiled_simulator_give_the_same_rows(
     assert first.truncated.all()
     assert not first.terminated.any()
     assert status(first.obs) == [CUT_OFF] * 5
+
+
+@pytest.mark.parametrize("simulator", ["compiled", "cyborg"])
+def test_each_episode_plays_the_scenario_that_it_draws(checkout: Path, simulator: str) -> None:
+    environment = Cage4(simulator=simulator, max_steps=60, scenarios=tuple(SCENARIOS))
+    drawn = [episode_spec(0, number, environment.variants) for number in range(30)]
+    assert {spec.variant for spec in drawn} == set(SCENARIOS)
+    envs = environment.make_envs(2)
+    # One env plays one scenario after another.
+    for spec in drawn[:6]:
+        plain = Cage4(simulator=simulator, max_steps=60, **asdict(SCENARIOS[spec.variant]))
+        alone = plain.make_envs(1)
+        made = [envs.reset([1], [spec]), alone.reset([0], [spec._replace(variant=plain.red_agent)])]
+        for _ in range(59):
+            assert np.array_equal(*made)
+            steps = envs.step([1], SLEEP[None]), alone.step([0], SLEEP[None])
+            assert steps[0].reward == steps[1].reward
+            made = [step.obs for step in steps]
 
 
 def test_a_busy_agent_decides_nothing_and_its_action_costs_nothing() -> None:
@@ -176,7 +195,8 @@ def test_a_trained_team_plays_alone_as_in_training(
 
 
 def test_an_error_names_its_episode() -> None:
-    networks = SerialNetworks([CountingSimulator(), CountingSimulator(fails_at=2)], False)
+    made = iter([CountingSimulator(), CountingSimulator(fails_at=2)])
+    networks = SerialNetworks(2, lambda variant: next(made), False)
     envs = TeamEnvs(networks, ViewRows(2, "flat", "all"))
     envs.reset([0, 1], specs(8, 9))
     envs.step([0, 1], np.tile(SLEEP, (2, 1)))
@@ -197,6 +217,13 @@ def test_arguments_are_checked(args: dict[str, object]) -> None:
     with pytest.raises(InvalidEnvironmentError) as error:
         make_environment("workflow_rl/CAGE4-v0", args)
     assert error.value.argument == next(iter(args))
+
+
+def test_a_scenario_has_a_name_or_values() -> None:
+    asked = {"scenarios": ["more-phishing"], "phishing_rate": 0.5}
+    with pytest.raises(InvalidEnvironmentError, match=r"leave out phishing rate 0\.5") as error:
+        make_environment("workflow_rl/CAGE4-v0", asked)
+    assert error.value.argument == "scenarios"
 
 
 def test_own_rewards_need_the_compiled_simulator() -> None:

@@ -93,7 +93,7 @@ def test_logged_actions_are_those_that_cyborg_played(checkout: Path) -> None:
 
     class Watched(RandomTeam):
         def act(self, observations, look=None):  # type: ignore[no-untyped-def]
-            played.append(simulator._episode.last_blue_actions)
+            played.append(simulator._controller.last_blue_actions)
             return super().act(observations)
 
     (episode,) = evaluated_episodes(Watched(), simulator, 1, 3)

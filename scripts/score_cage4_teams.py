@@ -20,7 +20,7 @@ from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.raw_record import IN_PROGRESS
 from workflow_rl.cage4.agent.released_team import CHAMPION
-from workflow_rl.cage4.agent.rules import RULES, RuleTeam
+from workflow_rl.cage4.agent.rules import ROBUST_RULES, RULES, RuleTeam
 from workflow_rl.cage4.agent.views import ViewRows
 from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.actions import IMPACT
@@ -31,6 +31,7 @@ from workflow_rl.runs.intervals import mean_of
 AT_ONCE = 250
 VARIANTS = {
     "released": RULES,
+    "robust": ROBUST_RULES,
     "restores sources at once": RULES._replace(taken=0),
     "restores sources for decisive phases alone": RULES._replace(taken=1000),
     "lead 0": RULES._replace(lead=0),

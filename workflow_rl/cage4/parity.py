@@ -139,7 +139,11 @@ def _step(
 def _facts_of_reset(
     simulator: Simulator, observations: Sequence[NDArray[np.int64]]
 ) -> dict[str, Any]:
-    facts = _facts_of_vectors(observations)
+    facts: dict[str, Any] = {}
+    for agent, vector in zip(AGENTS, observations, strict=True):
+        facts[f"dtype of {agent}"] = vector.dtype.name
+        facts[f"observation of {agent}"] = vector[:-N_MESSAGE_BITS]
+        facts[f"messages to {agent}"] = vector[-N_MESSAGE_BITS:]
     for agent, mask in zip(AGENTS, simulator.masks, strict=True):
         facts[f"mask of {agent}"] = mask
     facts["phase"] = simulator.phase
@@ -160,15 +164,6 @@ def _facts_of_step(simulator: Simulator, result: StepResult | str) -> dict[str, 
         "busy_steps": simulator.busy_steps,
         **_facts_of_reset(simulator, result.observations),
     }
-
-
-def _facts_of_vectors(observations: Sequence[NDArray[np.int64]]) -> dict[str, Any]:
-    facts: dict[str, Any] = {}
-    for agent, vector in zip(AGENTS, observations, strict=True):
-        facts[f"dtype of {agent}"] = vector.dtype.name
-        facts[f"observation of {agent}"] = vector[:-N_MESSAGE_BITS]
-        facts[f"messages to {agent}"] = vector[-N_MESSAGE_BITS:]
-    return facts
 
 
 def _first_difference(

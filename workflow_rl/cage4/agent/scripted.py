@@ -63,14 +63,11 @@ class RandomTeam:
 
     def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
         self._generator = np.random.default_rng([seed, 4])
-        self._options = []
-        for actions, mask in zip(scenario4.ACTIONS, masks, strict=True):
-            options = [
-                i
-                for i, action in enumerate(actions)
-                if mask[i] and (not self._kinds or action.kind in self._kinds)
-            ]
-            self._options.append(options)
+        kinds = self._kinds or tuple(scenario4.DURATIONS)
+        self._options = [
+            [i for i, action in enumerate(actions) if mask[i] and action.kind in kinds]
+            for actions, mask in zip(scenario4.ACTIONS, masks, strict=True)
+        ]
 
     def act(self, observations: Any, look: Any = None) -> tuple[list[int], NDArray[np.bool_]]:
         draw = self._generator.integers

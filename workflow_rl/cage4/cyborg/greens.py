@@ -102,22 +102,17 @@ class Greens:
         state = self._state
         host, address, zone = state.np_random.choice(targets)
         port = host.get_ephemeral_port()
-        if state.blocks and (
-            zone in state.blocks.get(green.zone, ()) or green.zone in state.blocks.get(zone, ())
-        ):
-            host.events.network_connections.append(
-                self._connection(
-                    local_address=address, remote_address=green.address, remote_port=8800
-                )
-            )
-            return True
-        if state.np_random.random() < green.false_alerts:
-            host.events.network_connections.append(
-                self._connection(
-                    local_address=green.address, remote_address=address, remote_port=port
-                )
-            )
-        return False
+        blocks = state.blocks
+        is_blocked = zone in blocks.get(green.zone, ()) or green.zone in blocks.get(zone, ())
+        if is_blocked:
+            local, remote, port = address, green.address, 8800
+        elif state.np_random.random() < green.false_alerts:
+            local, remote = green.address, address
+        else:
+            return False
+        event = self._connection(local_address=local, remote_address=remote, remote_port=port)
+        host.events.network_connections.append(event)
+        return is_blocked
 
 
 def _targets(state: Any, phase: int) -> dict[str, list[tuple[Any, Any, str]]]:

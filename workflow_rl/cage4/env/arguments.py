@@ -64,7 +64,9 @@ class NamedScenarios(ScenarioSettings):
     """One scenario by its values, or some by their names. Making one raises ConfigError."""
 
     scenarios: Annotated[tuple[Annotated[str, OneOf(SCENARIOS)], ...], Field(strict=False)] = Field(
-        (), description="A scenario by its name, in the place of one by its values."
+        (),
+        description="Name of a scenario, in the place of its values. Of several, a training draws "
+        "one for each episode, and an evaluation plays every one.",
     )
 
     @model_validator(mode="after")

@@ -52,11 +52,7 @@ def replay_page(
             "phases": _phases(recordings[0]),
             "moments_shown": 4 if len(recordings) > 1 else 8,
             "recordings": [
-                {
-                    "agent": team,
-                    **vars(recording),
-                    "moments": recording.moments(),
-                }
+                {"agent": team, **vars(recording), "moments": recording.moments()}
                 for team, recording in zip(teams, recordings, strict=True)
             ],
         },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -115,21 +115,20 @@ class Cage4Scores(NamedTuple):
         return [*lines, *learned_elsewhere(self.learned, played)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as evaluation.json keeps them. Those of several scenarios have their
-        mean, whose interval counts each scenario alike, and then each scenario's own."""
-        each = {
+        """Return plain values, as evaluation.json keeps them: the mean of all scenarios, and then
+        each scenario's own."""
+        parts = {
             name: {**asdict(scores), "returns": scores.returns, **scores.statistics()}
             for name, scores in self.by_scenario.items()
         }
-        first, *others = each.values()
-        if not others:
-            return {"agent": self.team, **first}
-        samples = [scores["totals"] for scores in each.values()]
-        totals = [total for sample in samples for total in sample]
-        whole = replace(next(iter(self.by_scenario.values())), totals=totals).statistics()
-        mean = mean_of(samples, [1 / len(samples)] * len(samples)).plain()
-        told = {**first, "totals": totals, "returns": totals, **whole, **mean}
-        return {"agent": self.team, **told, "scenario": None, "scenarios": each}
+        told: dict[str, Any] = {"agent": self.team, **next(iter(parts.values()))}
+        if len(parts) > 1:
+            samples = [scores.totals for scores in self.by_scenario.values()]
+            totals = [total for sample in samples for total in sample]
+            told |= mean_of(samples, [1 / len(samples)] * len(samples)).plain()
+            told |= {"totals": totals, "returns": totals, "std": None, "scenario": None}
+            told["scenarios"] = parts
+        return told
 
 
 def learned_elsewhere(

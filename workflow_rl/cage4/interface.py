@@ -86,13 +86,6 @@ def checked_messages(messages: Any) -> NDArray[np.bool_]:
     return checked_bits("messages", messages)
 
 
-class NotCopied:
-    """A simulator of CybORG, whose parts refer to modules and to a generator that is running."""
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        raise TypeError("a network of CybORG cannot be copied: choose simulator='compiled'")
-
-
 class Simulator(Protocol):
     """One simulated network that plays episodes.
 

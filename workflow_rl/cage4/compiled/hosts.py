@@ -19,7 +19,6 @@ from workflow_rl.cage4.compiled.red_sessions import forget_session, leave_host
 
 # Lists of events, in this order in `events`, and their bits in `has_events`.
 CONNECTIONS, OLD_CONNECTIONS, PROCESSES, OLD_PROCESSES = range(4)
-CURRENT_BITS = 1 << CONNECTIONS | 1 << PROCESSES
 CONNECTION_BITS = 1 << CONNECTIONS | 1 << OLD_CONNECTIONS
 PROCESS_BITS = 1 << PROCESSES | 1 << OLD_PROCESSES
 NOT_FOUND = -1

@@ -11,12 +11,7 @@ from typing import Any, NamedTuple
 
 from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.actions import BLUE_ACTIONS, RED_ACTIONS
-from workflow_rl.cage4.compiled.hosts import (
-    CONNECTIONS,
-    OLD_CONNECTIONS,
-    OLD_PROCESSES,
-    PROCESSES,
-)
+from workflow_rl.cage4.compiled.hosts import CONNECTIONS, OLD_CONNECTIONS, OLD_PROCESSES, PROCESSES
 from workflow_rl.cage4.compiled.red_tables import DISCOVERY, RANDOM_SELECT, STATES
 from workflow_rl.cage4.compiled.state import CELL, SESSION
 from workflow_rl.cage4.scenario4 import ZONES

@@ -14,7 +14,6 @@ from workflow_rl.cage4.cyborg.raw_observations import stock_observations
 from workflow_rl.cage4.cyborg.scenarios import scenario_generator
 from workflow_rl.cage4.cyborg.true_state import cyborg_state, generator_state
 from workflow_rl.cage4.interface import (
-    NotCopied,
     SimulationError,
     StepResult,
     checked_actions,
@@ -24,7 +23,7 @@ from workflow_rl.cage4.interface import (
 from workflow_rl.cage4.scenario4 import AGENTS, CHALLENGE, Scenario
 
 
-class CyborgSimulator(NotCopied):
+class CyborgSimulator:
     """What the simulators of CybORG have in common. See `Simulator`.
 
     _controller: CybORG's `SimulationController`, or an object with its attributes. load: returns
@@ -39,6 +38,10 @@ class CyborgSimulator(NotCopied):
         self._cyborg = type(self).load()
         self._scenario_generator = scenario_generator(self._cyborg, red_agent, max_steps, scenario)
         self._reader = RawReader()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # Its parts refer to modules and to a generator that is running.
+        raise TypeError("a network of CybORG cannot be copied: choose simulator='compiled'")
 
     @property
     def phase(self) -> int:

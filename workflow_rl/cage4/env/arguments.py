@@ -60,9 +60,16 @@ class ScenarioSettings(Settings):
     )
 
 
-class NamedScenarios(ScenarioSettings):
-    """One scenario by its values, or some by their names. Making one raises ConfigError."""
+class EpisodeSettings(ScenarioSettings):
+    """What plays, and in which scenarios: one by its values, or some by their names. Making one
+    raises ConfigError."""
 
+    simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
+        Cage4.simulator,
+        description="compiled is this package's own simulator; cyborg is the official CybORG 4 of "
+        "--cyborg4, sped up without changing a bit; cyborg-stock is CybORG 4 as published. All "
+        "play the same episodes.",
+    )
     scenarios: Annotated[tuple[Annotated[str, OneOf(SCENARIOS)], ...], Field(strict=False)] = Field(
         (),
         description="Name of a scenario, in the place of its values. Of several, a training draws "
@@ -76,7 +83,7 @@ class NamedScenarios(ScenarioSettings):
         return self
 
 
-class Cage4Arguments(NamedScenarios):
+class Cage4Arguments(EpisodeSettings):
     """The arguments of `Cage4`, checked. Making one raises ConfigError."""
 
     red_agent: Annotated[str, OneOf(RED_AGENTS)] = Field(
@@ -85,12 +92,6 @@ class Cage4Arguments(NamedScenarios):
     )
     max_steps: Annotated[int, Field(ge=LEAST_STEPS, le=MOST_STEPS)] = Field(
         Cage4.max_steps, description="Length of an episode. The challenge has 500 steps."
-    )
-    simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
-        Cage4.simulator,
-        description="compiled is this package's own simulator; cyborg is the official CybORG 4 of "
-        "--cyborg4, sped up without changing a bit; cyborg-stock is CybORG 4 as published. All "
-        "play the same episodes.",
     )
     observation: Annotated[str, OneOf(OBSERVATIONS)] = Field(
         Cage4.observation,

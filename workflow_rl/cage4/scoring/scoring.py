@@ -16,9 +16,8 @@ from workflow_rl.agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage.scoring import ResultSettings
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
-from workflow_rl.cage4.env.arguments import MOST_STEPS, NamedScenarios
+from workflow_rl.cage4.env.arguments import MOST_STEPS, EpisodeSettings
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.interface import SIMULATORS
 from workflow_rl.cage4.scenario4 import CHALLENGE, MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
 from workflow_rl.cage4.scoring.leaderboard import KNOWN
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
@@ -29,7 +28,7 @@ LEAST_EVALUATED = 3
 Steps = Annotated[int, Field(ge=LEAST_EVALUATED, le=MOST_STEPS)]
 
 
-class ProtocolSettings(NamedScenarios, ResultSettings):
+class ProtocolSettings(EpisodeSettings, ResultSettings):
     """What can be chosen of an evaluation on CAGE-4. Making one raises ConfigError."""
 
     agent: Annotated[str, OneOf(TEAMS)] | None = Field(
@@ -40,12 +39,6 @@ class ProtocolSettings(NamedScenarios, ResultSettings):
     )
     max_steps: tuple[Steps, ...] = Field(
         default=(MAX_STEPS,), description="Length of the episodes; by default the challenge's, 500."
-    )
-    simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
-        default="compiled",
-        description="compiled is this package's own simulator; cyborg is the official CybORG 4 of "
-        "--cyborg4, sped up without changing a bit; cyborg-stock is CybORG 4 as published. All "
-        "give the same scores.",
     )
 
     @model_validator(mode="after")

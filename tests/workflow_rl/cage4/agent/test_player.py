@@ -68,4 +68,4 @@ def test_an_unknown_agent_is_told_the_known_names() -> None:
     assert result.exit_code == 2
     message = " ".join(result.output.split())
     assert "nor an agent of this name on workflow_rl/CAGE4-v0: choose one of champion, " in message
-    assert "Did you mean rules?" in message
+    assert "Did you mean rules or robust-rules?" in message

@@ -48,5 +48,6 @@ QUICK: dict[str, Any] = {
 ROBUST: dict[str, Any] = {
     **CHAMPION,
     "env_args": {**CHAMPION["env_args"], "scenarios": tuple(SCENARIOS)},
+    "total_episodes": 6000,
     "teacher": "robust-rules",
 }

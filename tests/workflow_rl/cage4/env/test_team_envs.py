@@ -252,16 +252,18 @@ def test_nobody_is_suspect_at_first() -> None:
     assert mask.sum() == 5
 
 
-def test_who_decides_nothing_analyses_in_the_simulator() -> None:
+def test_who_decides_nothing_sweeps_in_the_simulator() -> None:
     envs = Cage4(max_steps=40, actions="suspects", observation="belief").make_envs(1)
     assert isinstance(envs, TeamEnvs)
     envs.reset([0], specs(0))
-    analysed = np.zeros(envs._networks.raw["files"].shape[1], np.int64)
+    swept = np.zeros(2, np.int64)
     for _ in range(39):
         envs.step([0], SLEEP[None])
-        analysed += envs._networks.raw["files"][0] > 0
-    # An Analyse takes two steps, and all five agents analyse as soon as they are free.
-    assert analysed.sum() == 5 * 19
+        raw = envs._networks.raw[0]
+        swept += (raw["files"] > 0).sum(), (raw["decoy"] > 0).sum()
+    # Both actions take two steps, and all five agents begin another as soon as they are free.
+    assert swept.all()
+    assert swept.sum() == 5 * 19
     belief = envs._rows.belief
     assert belief is not None
     assert (analysed[NUMBERS] > 0).tolist() == (belief.analysed[0] > 0).tolist()

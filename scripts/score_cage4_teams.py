@@ -39,6 +39,8 @@ VARIANTS = {
     "analyses servers as often": RULES._replace(server=1),
     "no worth of shells and sources": RULES._replace(shell=0, source=0, removed=0),
     "restores until step 489": RULES._replace(last=9),
+    "no decoys": RULES._replace(decoy=0, entrance=0),
+    "no decoys at entrances": RULES._replace(entrance=-1),
 }
 _ANALYSES = scenario4.ON_HOSTS["Analyse"].ravel()
 

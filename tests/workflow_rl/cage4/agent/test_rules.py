@@ -14,7 +14,7 @@ from tests.workflow_rl.cage4.agent.raw_records import (
 )
 from workflow_rl.cage4.agent.belief import FIRST, RESTORE, Belief
 from workflow_rl.cage4.agent.raw_record import CMD, ESCALATE, NUMBERS, RAW, STRANGER, TAKEN
-from workflow_rl.cage4.agent.rules import RULES, RuleTeam, ruled, sweep, worth_of_decoys
+from workflow_rl.cage4.agent.rules import RULES, Rules, RuleTeam, ruled, sweep, worth_of_decoys
 from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator, masks_by_agent
 from workflow_rl.cage4.scenario4 import ACTIONS, COUNTED_STEPS, MAX_STEPS, ON_HOSTS, PHASE_STARTS
@@ -171,16 +171,17 @@ def test_an_episode_that_goes_on_after_the_challenges_end_is_played_on(team: Rul
     assert all(ACTIONS[agent][i].kind == "Analyse" for agent, i in enumerate(actions))
 
 
+@pytest.mark.parametrize(("rules", "kind"), [(NO_DECOYS, "Analyse"), (RULES, "DeployDecoy")])
 @pytest.mark.parametrize("choice", [sweep, ruled])
-def test_hosts_that_do_not_exist_are_left_alone(choice: Any) -> None:
+def test_hosts_that_do_not_exist_are_left_alone(choice: Any, rules: Rules, kind: str) -> None:
     masks = ALL_HOSTS.copy()
     masks[0, ON_HOSTS["Analyse"]] = False
     masks[0, ON_HOSTS["Analyse"][5, [3, 12]]] = True
     belief = Belief(1)
     belief.begin([0], masks, raw_record())
     belief.update([0], raw_record(shells=((ZONE, USER),)))
-    kinds = [str(ACTIONS[agent][choice(belief, [0], NO_DECOYS)[0, agent]]) for agent in range(5)]
-    assert kinds == ["Sleep"] * 4 + ["Analyse office_network_subnet_user_host_6"]
+    actions = [str(ACTIONS[agent][choice(belief, [0], rules)[0, agent]]) for agent in range(5)]
+    assert actions == ["Sleep"] * 4 + [f"{kind} office_network_subnet_user_host_6"]
 
 
 def test_the_sweep_prefers_what_is_longest_ago_and_what_was_attacked() -> None:
@@ -195,9 +196,10 @@ def test_the_sweep_prefers_what_is_longest_ago_and_what_was_attacked() -> None:
     assert sweep(belief, [0], NO_DECOYS)[0, ZONE] == SERVER
 
 
-def test_an_agent_acts_on_its_own_observations_alone() -> None:
+@pytest.mark.parametrize(("rules", "routine"), [(NO_DECOYS, "Analyse"), (RULES, "DeployDecoy")])
+def test_an_agent_acts_on_its_own_observations_alone(rules: Rules, routine: str) -> None:
     draw = np.random.default_rng(1)
-    team, other = RuleTeam(NO_DECOYS), RuleTeam(NO_DECOYS)
+    team, other = RuleTeam(rules), RuleTeam(rules)
     team.begin(ALL_HOSTS)
     other.begin(ALL_HOSTS)
     own = np.zeros(137, np.bool_)
@@ -213,7 +215,7 @@ def test_an_agent_acts_on_its_own_observations_alone() -> None:
         actions = [int(player.play(raw)[0, 2]) for player, raw in ((team, shown), (other, changed))]
         assert actions[0] == actions[1]
         taken.add(ACTIONS[2][actions[0]].kind)
-    assert taken >= {"Analyse", "Remove", "Restore"}
+    assert taken >= {routine, "Remove", "Restore"}
 
 
 def drawn_record(draw: np.random.Generator) -> Any:
@@ -221,6 +223,7 @@ def drawn_record(draw: np.random.Generator) -> Any:
     record["success"] = draw.integers(1, 5, 5)
     hosts = record["files"].shape
     record["files"] = np.where(draw.random(hosts) < 0.02, draw.integers(4, 8, hosts), 0)
+    record["decoy"] = draw.random(hosts) < 0.02
     record["n_shells"] = draw.random(hosts) < 0.02
     record["n_sources"] = draw.random(hosts) < 0.02
     # A host sees sources in the zones of its agent alone.
@@ -241,7 +244,7 @@ def test_many_episodes_at_once_are_played_as_one_and_well() -> None:
         assert alone.act((), lambda: simulator.raw[3:4])[0] == actions[3].tolist()
         _, rewards, _ = simulator.step(actions)
         totals += rewards.sum(axis=1)
-    assert totals.mean() > -120
+    assert totals.mean() > -110
 
 
 def test_both_simulators_give_the_team_the_same_returns(checkout: object) -> None:

@@ -20,13 +20,16 @@ NOT_LOADED = {
     "workflow_rl.agents.sac.algorithm": {"torch"},
     "tests.tiny_envs": {"torch"},
     "workflow_rl.cage2.agent.scripted": {"torch", "numba", "csle_cyborg"},
+    "workflow_rl.cage2.cyborg.preload": {*LIGHT, "numba"},
     "workflow_rl.cage2.parity": {"numba"},
     "workflow_rl.cage2.scoring.evaluation_env": {"torch"},
     "workflow_rl.cage4.agent.rules": {"torch", "numba", "networkx"},
     "workflow_rl.collection.worker": {*LIGHT, "numba"},
+    "workflow_rl.collection.worker_preload": {*LIGHT, "numba"},
     "workflow_rl.commands.main": {"torch", "numba", "ray"},
     "workflow_rl.commands.plot": {"torch"},
     "workflow_rl.api": {"matplotlib", "ray"},
+    "workflow_rl.environments.making": {*LIGHT, "numba"},
     "workflow_rl.runs.loop": {"matplotlib", "ray"},
 }
 """Packages that a module does without."""

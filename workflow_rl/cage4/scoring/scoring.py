@@ -201,10 +201,15 @@ class Cage4Scoring:
 def policy_team(actor: Actor | None, environment: Environment) -> PolicyTeam:
     """Return a trained team.
 
-    Raises InvalidEnvironmentError if it is no team for CAGE-4.
+    Raises InvalidEnvironmentError if it is no team for CAGE-4, or for what agents see there now.
     """
-    layout = environment.spaces().team
-    if not isinstance(actor, TeamPolicy) or actor.parameters.layout != layout:
+    if not isinstance(actor, TeamPolicy):
         raise InvalidEnvironmentError("env", "the agent is no team for CAGE-4")
+    if actor.parameters.layout != environment.spaces().team:
+        raise InvalidEnvironmentError(
+            "env",
+            "the team does not fit what agents see and do in CAGE-4 now, as one of an earlier "
+            "version of the package: train it anew",
+        )
     args = environment.args
     return PolicyTeam(actor, args["observation"], args["actions"], args["messages"])

@@ -6,8 +6,8 @@ package does so once its options are accepted, for the import of Gymnasium takes
 worker, which imports the user's script, when they are called: workers must not import torch.
 """
 
-import importlib
-import sys
+from importlib import import_module as _import
+from multiprocessing import parent_process as _parent_process
 from typing import Any
 
 from workflow_rl import complete as _complete
@@ -31,13 +31,13 @@ _INTERFACE = (*_CONFIGS, "evaluate", "learning_curves", "load_agent", "train")
 def __getattr__(name: str) -> Any:
     if name not in _INTERFACE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name not in _CONFIGS and "workflow_rl.collection.worker" in sys.modules:
+    if name not in _CONFIGS and _parent_process() is not None:
 
         def called(*arguments: Any, **options: Any) -> Any:
-            return getattr(importlib.import_module("workflow_rl.api"), name)(*arguments, **options)
+            return getattr(_import("workflow_rl.api"), name)(*arguments, **options)
 
         return called
-    return getattr(importlib.import_module(f"workflow_rl.{_CONFIGS.get(name, 'api')}"), name)
+    return getattr(_import(f"workflow_rl.{_CONFIGS.get(name, 'api')}"), name)
 
 
 def __dir__() -> list[str]:

@@ -90,7 +90,8 @@ def test_an_episode_that_cannot_be_played_is_left_out_and_all_others_count(
 
 
 SHORT = [
-    *(("cyborg", "sync"), ("compiled", "lag-1"), ("compiled", "first-come-unrolls")),
+    *(("cyborg", "sync"), ("compiled", "async")),
+    *(("compiled", "lag-1"), ("compiled", "first-come-unrolls")),
 ]
 A_FEW = {"kill": 6, "stop": 1, "create": 1, "reset": 1, "step": 2}
 # A run of twice as many updates does not end before 500 have struck.

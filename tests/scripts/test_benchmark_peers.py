@@ -100,9 +100,9 @@ def test_a_run_is_measured_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -
         left.append(len(list(compare.processes_of(folder))))
 
     monkeypatch.setattr(compare, "end_all", watched)
-    for seconds in (5, 30):  # Processes that get no core for a while play nothing in five.
+    for seconds in (12, 30):  # Processes may get no core for a while.
         found = compare.run_one("ceiling", "cyborg", sys.executable, seconds)
-        if found["episodes"] > 8:
+        if found["episodes"] > 8 and found["megabytes"] > 20:
             break
     assert found["episodes"] > 8
     assert found["rate"] > 0

@@ -50,10 +50,11 @@ def batched_envs(n_envs: int, **arguments: Any) -> VecEnv:
 
 
 def test_ppo_learns_the_same_on_single_envs_and_on_the_batch() -> None:
-    models = [ppo(envs) for envs in (single_envs(8, max_steps=30), batched_envs(8, max_steps=30))]
-    untrained = mean_return(models[1], batched_envs(20, max_steps=30))
-    for model in models:
-        model.learn(1_000)
+    models = []
+    for envs in (single_envs(8, max_steps=30), batched_envs(8, max_steps=30)):
+        model = ppo(envs)  # It seeds torch, so it learns before another is made.
+        untrained = mean_return(model, batched_envs(20, max_steps=30))
+        models.append(model.learn(1_000))
     single, batched = (model.policy.state_dict() for model in models)
     assert all(torch.equal(single[name], batched[name]) for name in single)
     models[1].learn(8_000)

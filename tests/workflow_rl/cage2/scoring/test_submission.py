@@ -49,8 +49,8 @@ print(json.dumps([
 ]))
 """
 
-# The loop of the challenge's own evaluation.py, with one episode in each cell: a reset before the
-# first episode of a cell, and one after every episode.
+# The loop of the challenge's own evaluation.py: a reset before the first episode of a cell, and one
+# after every episode.
 OFFICIAL = """
 import json, random, sys
 sys.path.insert(0, ".")
@@ -64,13 +64,14 @@ for num_steps in (30, 50, 100):
         env = simulator.wrapper(env=cyborg, agent_name="Blue")
         observation, _ = env.reset()
         action_space = env.get_action_space("Blue")
-        rewards = []
-        for _ in range(num_steps):
-            observation, reward, *_ = env.step(agent.get_action(observation, action_space))
-            rewards.append(reward)
-        agent.end_episode()
-        totals.append(sum(rewards))
-        env.reset()
+        for _ in range(2):
+            rewards = []
+            for _ in range(num_steps):
+                observation, reward, *_ = env.step(agent.get_action(observation, action_space))
+                rewards.append(reward)
+            agent.end_episode()
+            totals.append(sum(rewards))
+            observation, _ = env.reset()
 print(json.dumps(totals))
 """
 
@@ -173,19 +174,19 @@ def test_the_champion_scores_the_same_episode_for_episode(tmp_path: Path) -> Non
 
 def test_its_evaluation_is_the_official_one(tmp_path: Path) -> None:
     folder = submission(VIEWS["belief"], tmp_path)
-    command = [sys.executable, "evaluation.py", "--episodes", "1"]
+    command = [sys.executable, "evaluation.py", "--episodes", "2"]
     played = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert played.returncode == 0, played.stderr
     (result,) = folder.glob("*_BlueAgent.txt")
     assert re.fullmatch(r"\d{8}_\d{6}_BlueAgent", result.stem)
     lines = result.read_text().splitlines()
-    assert len(lines) == 3 + 9 * 2
+    assert len(lines) == 3 + 9 * 3
     assert re.match(r"steps: 30, adversary: B_lineAgent, mean: -\d", lines[3])
     assert lines[4].startswith("actions: [('DecoyFemitter User2', 'DiscoverRemoteSystems")
     assert "total" in played.stdout
 
     stock = [float(line.rpartition(": ")[2]) for line in lines if line.startswith("actions")]
-    assert len(set(stock)) > 5
+    assert len(set(stock)) > 6
 
     challenge = subprocess.run(
         [sys.executable, "-c", OFFICIAL], cwd=folder, capture_output=True, text=True, check=True

@@ -1,9 +1,9 @@
 """Try the package's CUDA path: see scripts/check_gpu.sh.
 
 The tests run beside runs on the CPU and on the GPU, whose final returns must agree: the means over
-the seeds may differ by three standard errors of their difference. The
-seconds of an update are of PPO's learner alone, which is given random steps. Exits with 1 if a test
-fails or the returns differ.
+the seeds may differ by three standard errors of their difference. The seconds of an update are of
+PPO's learner alone, which is given random steps. The script exits with 1 if a test fails or the
+returns differ.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Importing the package registers the environments of its guests with Gymnasium. A command of the
 package does so once its options are accepted, for the import of Gymnasium takes time. `train`,
-`load_agent`, `evaluate` and what else `api` offers are imported when they are asked for, and by a
-worker, which imports the user's script, when they are called: workers must not import torch.
+`load_agent`, `evaluate` and what else `api` offers are imported when they are asked for. In a child
+process the import waits for the call: a worker imports the user's script, and must not load torch.
 """
 
 from importlib import import_module as _import

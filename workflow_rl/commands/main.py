@@ -27,7 +27,7 @@ def places() -> dict[str, tuple[str, str]]:
     those that guests and other packages bring by the entry point `workflow_rl.commands`."""
     points = plug_ins("commands").items()
     brought = {name: (point.module, point.attribute) for name, point in points}
-    return {**_general(), **brought, **_general()}  # None takes the place of a general one.
+    return {**_general(), **brought, **_general()}  # General ones win.
 
 
 @functools.cache

@@ -83,7 +83,7 @@ def worth_of_analysing(belief: Belief, envs: Any, rules: Rules = RULES) -> Float
 
 
 def worth_of_decoys(belief: Belief, envs: Any, rules: Rules = RULES) -> Floats:
-    """Return what a decoy on each host is worth, `[M, 7, 16]`; below 0 for no host."""
+    """Return what one more decoy on each host is worth, `[M, 7, 16]`; below 0 where none helps."""
     first = np.where(IS_USER, rules.decoy, np.where(_IS_ENTRANCE, rules.entrance, -1))
     is_clean = belief.exists[envs] & ~belief.shell[envs] & ~belief.root[envs]
     return np.where(is_clean, first * rules.next_decoy ** belief.decoys[envs], -1)

@@ -103,30 +103,17 @@ class RestoringTeam:
     Args:
         on_connections: events of connections count too, which scans and greens cause as well.
         memory: steps for which an event is remembered; 1 is the last step alone.
-        in_turn_after: without an event, an agent restores the user host that it has not restored
-            for the longest time, if that is at least so many steps. A phishing mail opens a session
-            on a user host without an event. None restores no host without an event.
     """
 
     reads_raw = False
 
-    def __init__(self, on_connections: bool, memory: int, in_turn_after: int | None = None) -> None:
+    def __init__(self, on_connections: bool, memory: int) -> None:
         self._on_connections = on_connections
         self._memory = memory
-        self._in_turn_after = in_turn_after
 
     def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
         self._steps_since_event = [
             np.full(len(hosts), self._memory) for hosts in scenario4.AGENT_HOSTS
-        ]
-        self._steps_since_restore = [
-            np.zeros(len(hosts), np.int64) for hosts in scenario4.AGENT_HOSTS
-        ]
-        self._is_user_host = [
-            np.array(["user" in host for host in hosts]) & mask[first : first + len(hosts)]
-            for hosts, mask, first in zip(
-                scenario4.AGENT_HOSTS, masks, scenario4.FIRST_OF_KIND["Restore"], strict=True
-            )
         ]
         self._busy_steps = [0] * len(scenario4.AGENTS)
 
@@ -138,27 +125,15 @@ class RestoringTeam:
             seen = _hosts_with_events(agent, observation, self._on_connections)
             self._steps_since_event[agent] += 1
             self._steps_since_event[agent][seen] = 0
-            self._steps_since_restore[agent] += 1
             if self._busy_steps[agent] > 0:
                 self._busy_steps[agent] -= 1
                 continue
-            host = self._host_to_restore(agent)
-            if host is not None:
+            host = int(np.argmin(self._steps_since_event[agent]))
+            if self._steps_since_event[agent][host] < self._memory:
                 actions[agent] = int(scenario4.FIRST_OF_KIND["Restore"][agent]) + host
                 self._steps_since_event[agent][host] = self._memory
-                self._steps_since_restore[agent][host] = 0
                 self._busy_steps[agent] = scenario4.DURATIONS["Restore"] - 1
         return actions, None
-
-    def _host_to_restore(self, agent: int) -> int | None:
-        host = int(np.argmin(self._steps_since_event[agent]))
-        if self._steps_since_event[agent][host] < self._memory:
-            return host
-        if self._in_turn_after is None:
-            return None
-        steps = np.where(self._is_user_host[agent], self._steps_since_restore[agent], 0)
-        host = int(np.argmax(steps))
-        return host if steps[host] >= self._in_turn_after else None
 
 
 def _hosts_with_events(
@@ -178,7 +153,6 @@ BASELINES: dict[str, Callable[[], ScriptedTeam]] = {
     "sleep": SleepingTeam,
     "random": RandomTeam,
     "restore-when-seen": lambda: RestoringTeam(on_connections=False, memory=8),
-    "restore-in-turn": lambda: RestoringTeam(on_connections=False, memory=8, in_turn_after=120),
 }
 """Teams whose scores are measured."""
 TEAMS: dict[str, Callable[[], ScriptedTeam]] = {

@@ -29,7 +29,6 @@ HERE = "this package's, `evaluate NAME --env workflow_rl/CAGE4-v0`"
 SCRIPTED = (
     KnownScore("champion", -90.8, 32.4, 2000, "compiled", "scripts/score_cage4_teams.py", True),
     KnownScore("rules", -92.8, 32.0, 2000, "compiled", "scripts/score_cage4_teams.py", True),
-    KnownScore("restore-in-turn", -342.0, 52.0, 20, "cyborg", HERE),
     KnownScore("restore-when-seen", -982.0, 441.0, 20, "cyborg", HERE, True),
     KnownScore("random", -5023.0, 809.0, 20, "cyborg", HERE),
     KnownScore("sleep", -6802.0, 1359.0, 20, "cyborg", HERE, True),

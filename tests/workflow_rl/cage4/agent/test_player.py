@@ -16,7 +16,7 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 
 @pytest.mark.parametrize(
     ("name", "observation"),
-    [("champion", "raw"), ("rules", "raw"), ("random", "flat"), ("restore-in-turn", "flat")],
+    [("champion", "raw"), ("rules", "raw"), ("random", "flat"), ("restore-when-seen", "flat")],
 )
 def test_a_team_of_this_name_plays_as_it_is_scored(name: str, observation: str) -> None:
     player, team = load_agent(name, env=ENV_ID), make_scripted_team(name)
@@ -53,7 +53,7 @@ def test_what_a_team_lacks_is_named() -> None:
 
 
 def test_a_vector_of_another_size_is_named() -> None:
-    team = load_agent("restore-in-turn", env=ENV_ID)
+    team = load_agent("restore-when-seen", env=ENV_ID)
     observations, infos = parallel_env(max_steps=5).reset(seed=0)
     long = {**observations, "blue_agent_3": np.zeros(95, np.int64)}
     with pytest.raises(ObservationError, match=r"blue_agent_3's observation .*\(95,\)"):

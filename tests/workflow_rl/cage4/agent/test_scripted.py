@@ -67,18 +67,6 @@ def test_connections_alone_concern_one_team_only() -> None:
         assert ACTIONS[1][team.act(seen, raw_record)[0][1]].kind == kind
 
 
-def test_quiet_user_hosts_are_restored_in_turn() -> None:
-    team = make_scripted_team("restore-in-turn")
-    team.reset(masks(), 1)
-    taken = [team.act(observations(), raw_record)[0][0] for _ in range(400)]
-    restored = [ACTIONS[0][action].host for action in taken if action != SLEEP_ACTIONS[0]]
-    assert taken[:119] == [SLEEP_ACTIONS[0]] * 119
-    assert taken[119] != SLEEP_ACTIONS[0]
-    # Eight user hosts exist, and each gets its next turn 120 steps after its last one.
-    assert restored[:8] == [host for host in AGENT_HOSTS[0] if "user" in host][:8]
-    assert restored[8:16] == restored[:8]
-
-
 def test_an_unknown_team_is_refused() -> None:
     with pytest.raises(ValueError, match="blue='winner': choose one of sleep, random"):
         make_scripted_team("winner")

@@ -1,0 +1,264 @@
+"""Attackers that are written in Python, and play Red in the compiled simulator without CybORG.
+
+An attacker is an object with two methods, see `Attacker`. It needs nothing but this module:
+
+    class Patient:
+        def begin(self, random):
+            self.random = random
+
+        def act(self, seen):
+            return "Sleep" if self.random.random() < 0.5 else self.random.choice(seen.possible)
+
+`AttackerBatch` is what the simulator asks: one attacker in many envs. `OneByOne` makes one of a
+class, `PolicyAttacker` of a trained policy.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.numpy_policy import Actor
+
+INDICES = {name: index for index, name in enumerate(RED_ACTION_NAMES)}
+
+
+class Seen(Protocol):
+    """What Red has observed in one env, up to now, and what it may do. It is valid until Red acts.
+
+    obs: float32 `[OBS_SIZE]`, as `Cage2RedEnv` shows it.
+    mask: bool `[44]`, the actions that can do anything now. The others are allowed too: they fail.
+    success: whether Red's last action succeeded; None if Red slept, or has not acted.
+    """
+
+    obs: NDArray[np.float32]
+    mask: NDArray[np.bool_]
+    success: bool | None
+
+    @property
+    def possible(self) -> list[str]:
+        """The names of the actions in the mask, in the order of `RED_ACTION_NAMES`."""
+
+    def can(self, action: str) -> bool:
+        """Return whether the action of this name is in the mask."""
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """All hosts, in the order in which CybORG's action space lists their addresses."""
+
+    @property
+    def observation(self) -> dict[str, Any]:
+        """What CybORG shows Red after its last action. Names of enums stand for the enums."""
+
+
+class Attacker(Protocol):
+    """Red in one env, episode after episode."""
+
+    def begin(self, random: random.Random) -> None:
+        """Begin an episode.
+
+        random: the episode's own generator, from which the simulator draws too. An attacker that
+        draws from nothing else plays the same episode for the same seed.
+        """
+
+    def act(self, seen: Seen) -> int | str:
+        """Return the next action: an index into `RED_ACTION_NAMES`, or one of these names."""
+
+
+class SeenBatch(Protocol):
+    """What Red has observed in M envs.
+
+    obs: float32 `[M, OBS_SIZE]`. mask: bool `[M, 44]`. See `Seen`.
+    """
+
+    obs: NDArray[np.float32]
+    mask: NDArray[np.bool_]
+
+    def __getitem__(self, i: int) -> Seen:
+        """Return what Red has observed in the i-th of the M envs."""
+
+
+class AttackerBatch(Protocol):
+    """One attacker that plays Red in many envs, which are numbered from 0."""
+
+    def begin(
+        self, envs: Sequence[int], seeds: Sequence[int], generators: Sequence[random.Random]
+    ) -> None:
+        """Begin an episode in each of M envs. seeds, generators: of the episodes, `[M]`."""
+
+    def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
+        """Return the next action in each of M envs: indices `[M]` into `RED_ACTION_NAMES`."""
+
+
+class OneByOne:
+    """An `AttackerBatch` of attackers that decide one by one.
+
+    make: makes an `Attacker`, such as its class. It is called once for each env.
+    """
+
+    def __init__(self, make: Callable[[], Attacker]) -> None:
+        self._make = make
+        self._attackers: dict[int, Attacker] = {}
+
+    def begin(
+        self, envs: Sequence[int], seeds: Sequence[int], generators: Sequence[random.Random]
+    ) -> None:
+        """See `AttackerBatch`."""
+        for env, generator in zip(envs, generators, strict=True):
+            if env not in self._attackers:
+                self._attackers[env] = self._make()
+            self._attackers[env].begin(generator)
+
+    def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
+        """See `AttackerBatch`. Raises ValueError for what is no action."""
+        actions = [index_of(self._attackers[env].act(seen[i])) for i, env in enumerate(envs)]
+        return np.array(actions, np.int64)
+
+
+def index_of(action: Any) -> int:
+    """Return the index of an attacker's action. Raises ValueError."""
+    index = INDICES.get(action, action) if isinstance(action, str) else action
+    if isinstance(index, int | np.integer) and 0 <= index < len(RED_ACTION_NAMES):
+        return int(index)
+    raise ValueError(
+        f"Red's action={action!r}: it is no index from 0 to {len(RED_ACTION_NAMES) - 1}, and no "
+        "name in scenario2.RED_ACTION_NAMES"
+    )
+
+
+class PolicyAttacker:
+    """An `AttackerBatch` that plays a policy, which was trained on Red's side of CAGE-2.
+
+    actor: sees rows `[M, OBS_SIZE + 44]`, the observation and the mask.
+    """
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+
+    def begin(
+        self, envs: Sequence[int], seeds: Sequence[int], generators: Sequence[random.Random]
+    ) -> None:
+        """See `AttackerBatch`."""
+        for env, seed in zip(envs, seeds, strict=True):
+            self._actor.reset(seed, env)
+
+    def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
+        """See `AttackerBatch`."""
+        actions, _ = self._actor.act(np.concatenate([seen.obs, seen.mask], axis=1), envs)
+        return actions.astype(np.int64)
+
+
+# --- CybORG's own attackers, written as such -----------------------------------------------------
+
+USERS = ("User1", "User2", "User3", "User4")
+AFTER_FAILURE = (0, 1, 2, 2, 2, 2, 5, 5, 5, 5, 9, 9, 9, 12, 13)
+
+
+class BLine:
+    """`B_lineAgent`: a plan of fifteen actions, with a step back after each one that fails."""
+
+    def begin(self, random: random.Random) -> None:
+        """See `Attacker`."""
+        self._random = random
+        self._at = 0
+        self._made: dict[int, str] = {}
+
+    def act(self, seen: Seen) -> str:
+        """See `Attacker`."""
+        while True:
+            self._at = min(self._at + 1, 14) if seen.success else AFTER_FAILURE[self._at]
+            if self._at not in self._made:
+                if self._at == 12 and not seen.can("ExploitRemoteService Op_Server0"):
+                    self._at = 0
+                    continue
+                self._made[self._at] = self._new_action(seen)
+            return self._made[self._at]
+
+    def _new_action(self, seen: Seen) -> str:
+        if self._at == 0:
+            return "DiscoverRemoteSystems User"
+        if self._at == 1:
+            self._host = self._random.choice(USERS)
+        elif self._at == 4:
+            scan = "DiscoverNetworkServices Enterprise"
+            self._host = "Enterprise0" if seen.can(f"{scan}0") else "Enterprise1"
+        elif self._at == 7:
+            return "DiscoverRemoteSystems Enterprise"
+        elif self._at == 8:
+            self._host = "Enterprise2"
+        elif self._at == 11:
+            self._host = "Op_Server0"
+        elif self._at == 14:
+            return "Impact Op_Server0"
+        after_sweeps = self._at - 1 if self._at < 7 else self._at - 8
+        kinds = "DiscoverNetworkServices", "ExploitRemoteService", "PrivilegeEscalate"
+        return f"{kinds[after_sweeps % 3]} {self._host}"
+
+
+class Meander:
+    """`RedMeanderAgent`: it attacks hosts at random, subnet after subnet."""
+
+    def begin(self, random: random.Random) -> None:
+        """See `Attacker`."""
+        self._random = random
+        self._swept: set[str] = set()
+        self._scanned: set[str] = set()
+        self._exploited: set[str] = set()
+        self._escalated: set[str] = set()
+        self._entered: set[str] = set()
+        self._last = "", ""
+
+    def act(self, seen: Seen) -> str:
+        """See `Attacker`."""
+        self._learn(seen.success)
+        self._last = self._next(seen)
+        return " ".join(self._last)
+
+    def _next(self, seen: Seen) -> tuple[str, str]:
+        if "Op_Server0" in self._escalated:
+            return "Impact", "Op_Server0"
+        for subnet in ("Enterprise", "Operational", "User"):
+            if subnet not in self._swept and seen.can(f"DiscoverRemoteSystems {subnet}"):
+                self._swept.add(subnet)
+                return "DiscoverRemoteSystems", subnet
+        addresses, hosts = list(seen.addresses), sorted(seen.addresses)
+        self._random.shuffle(addresses)
+        known = [host for host in addresses if seen.can(f"DiscoverNetworkServices {host}")]
+        for host in known:
+            if host not in self._scanned:
+                self._scanned.add(host)
+                return "DiscoverNetworkServices", host
+        self._random.shuffle(hosts)
+        lost = self._entered - self._exploited
+        for host in hosts:
+            if host not in self._escalated | lost and seen.can(f"PrivilegeEscalate {host}"):
+                self._escalated.add(host)
+                return "PrivilegeEscalate", host
+        for host in known:
+            if host not in self._exploited:
+                self._exploited.add(host)
+                return "ExploitRemoteService", host
+        raise NotImplementedError("Red Meander has run out of options!")
+
+    def _learn(self, success: bool | None) -> None:
+        kind, host = self._last
+        if kind == "ExploitRemoteService" and success:
+            self._entered.add(host)
+        elif kind == "ExploitRemoteService":
+            self._exploited.remove(host)
+            for group in ("Op", "Ent"):
+                given_up = {name for name in self._escalated if name.startswith(group)}
+                self._escalated -= given_up
+                self._exploited -= given_up
+                if given_up:
+                    break
+        elif kind in ("PrivilegeEscalate", "Impact") and success is False:
+            self._escalated.discard(host)
+            self._exploited -= {host} & self._entered

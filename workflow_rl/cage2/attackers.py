@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES
+from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES, RED_OBS_SIZE
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Actor
@@ -30,32 +30,53 @@ if TYPE_CHECKING:
 INDICES = {name: index for index, name in enumerate(RED_ACTION_NAMES)}
 
 
-class Seen(Protocol):
+class Seen:
     """What Red has observed in one env, up to now, and what it may do. It is valid until Red acts.
 
-    obs: float32 `[OBS_SIZE]`, as `Cage2RedEnv` shows it.
+    obs: uint8 `[RED_OBS_SIZE]`, zeros and ones, as `Cage2RedEnv` shows them.
     mask: bool `[44]`, the actions that can do anything now. The others are allowed too: they fail.
-    success: whether Red's last action succeeded; None if Red slept, or has not acted.
     """
 
-    obs: NDArray[np.float32]
-    mask: NDArray[np.bool_]
-    success: bool | None
+    def __init__(self, row: NDArray[np.uint8], network: Network) -> None:
+        self.obs = row[:RED_OBS_SIZE]
+        self.mask = row[RED_OBS_SIZE:].view(np.bool_)
+        self._network = network
+
+    @property
+    def success(self) -> bool | None:
+        """Whether Red's last action succeeded; None if Red slept, or has not acted."""
+        succeeded, failed = self.obs[-2:].tolist()
+        return bool(succeeded) if succeeded or failed else None
 
     @property
     def possible(self) -> list[str]:
         """The names of the actions in the mask, in the order of `RED_ACTION_NAMES`."""
+        return [RED_ACTION_NAMES[index] for index in np.flatnonzero(self.mask)]
 
     def can(self, action: str) -> bool:
         """Return whether the action of this name is in the mask."""
+        return bool(self.mask[INDICES[action]])
 
     @property
     def addresses(self) -> tuple[str, ...]:
         """All hosts, in the order in which CybORG's action space lists their addresses."""
+        return self._network.addresses()
 
     @property
     def observation(self) -> dict[str, Any]:
-        """What CybORG shows Red after its last action. Names of enums stand for the enums."""
+        """What CybORG shows Red after its last action, in plain values.
+
+        `"success"` is True, False, or None for unknown. Addresses are strings, and so are enums.
+        """
+        return self._network.observation()
+
+
+class Network(Protocol):
+    """What `Seen` reads of a network, when it is asked for."""
+
+    def addresses(self) -> tuple[str, ...]: ...
+
+    def observation(self) -> dict[str, Any]: ...
 
 
 class Attacker(Protocol):
@@ -72,17 +93,19 @@ class Attacker(Protocol):
         """Return the next action: an index into `RED_ACTION_NAMES`, or one of these names."""
 
 
-class SeenBatch(Protocol):
-    """What Red has observed in M envs.
+class SeenBatch(NamedTuple):
+    """What Red has observed in M envs. It is valid until Red acts.
 
-    obs: float32 `[M, OBS_SIZE]`. mask: bool `[M, 44]`. See `Seen`.
+    rows: uint8 `[M, RED_OBS_SIZE + 44]`, the observation and the mask of each env: see `Seen`.
+    networks: `[M]`.
     """
 
-    obs: NDArray[np.float32]
-    mask: NDArray[np.bool_]
+    rows: NDArray[np.uint8]
+    networks: Sequence[Network]
 
-    def __getitem__(self, i: int) -> Seen:
+    def of(self, i: int) -> Seen:
         """Return what Red has observed in the i-th of the M envs."""
+        return Seen(self.rows[i], self.networks[i])
 
 
 class AttackerBatch(Protocol):
@@ -118,7 +141,7 @@ class OneByOne:
 
     def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
         """See `AttackerBatch`. Raises ValueError for what is no action."""
-        actions = [index_of(self._attackers[env].act(seen[i])) for i, env in enumerate(envs)]
+        actions = [index_of(self._attackers[env].act(seen.of(i))) for i, env in enumerate(envs)]
         return np.array(actions, np.int64)
 
 
@@ -136,7 +159,7 @@ def index_of(action: Any) -> int:
 class PolicyAttacker:
     """An `AttackerBatch` that plays a policy, which was trained on Red's side of CAGE-2.
 
-    actor: sees rows `[M, OBS_SIZE + 44]`, the observation and the mask.
+    actor: sees rows, see `SeenBatch`.
     """
 
     def __init__(self, actor: Actor) -> None:
@@ -151,7 +174,7 @@ class PolicyAttacker:
 
     def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
         """See `AttackerBatch`."""
-        actions, _ = self._actor.act(np.concatenate([seen.obs, seen.mask], axis=1), envs)
+        actions, _ = self._actor.act(seen.rows, envs)
         return actions.astype(np.int64)
 
 

@@ -80,6 +80,10 @@ RED_ACTION_NAMES = (
 )
 """The 44 actions that Red has in `Cage2RedEnv`, by index."""
 
+FACTS_OF_A_HOST = ("address known", "name known", "ports known", "user session", "root session")
+"""What an observation of `Cage2RedEnv` tells of each host."""
+RED_OBS_SIZE = len(SUBNETS) + len(FACTS_OF_A_HOST) * len(HOSTS) + 2
+
 _BLUE_ACTIONS_WITHOUT_HOST = ("Sleep", "Monitor")
 _BLUE_ACTIONS_ON_A_HOST = (
     "Analyse",

@@ -33,11 +33,11 @@ def compiled_network(state: Any) -> dict[str, Any]:
     for host, name in enumerate(HOSTS):
         network |= {
             f"{name}: address": address_of(state, host),
-            f"{name}: processes": _processes(state, host),
+            f"{name}: processes": processes_on(state, host),
             f"{name}: red sessions": red_sessions(state, host),
             f"{name}: other sessions": _other_sessions(state, host),
             f"{name}: services": _services(state, host),
-            f"{name}: ephemeral ports": _ephemeral_ports(state, host),
+            f"{name}: ephemeral ports": ephemeral_ports(state, host),
             f"{name}: red files": bool(state["has_malware"] >> host & 1),
             f"{name}: ports Red knows": known_ports(state, host),
             f"{name}: PIDs caught": [
@@ -53,15 +53,19 @@ def _hosts_in(mask: Any) -> list[str]:
     return [name for host, name in enumerate(HOSTS) if mask >> host & 1]
 
 
+def added_slots(state: Any, host: int) -> list[int]:
+    """Return the places of the processes that were added since the start, in their order."""
+    slots, process = [], int(state["first_process"][host])
+    while process != NO_PROCESS:
+        slots.append(process)
+        process = int(state["processes"][process]["next"])
+    return slots
+
+
 def _added(state: Any, host: int) -> list[tuple[int, int]]:
     """Return PID and kind of the processes that were added since the start."""
-    added, process = [], int(state["first_process"][host])
-    while process != NO_PROCESS:
-        added.append(
-            (int(state["processes"][process]["pid"]), int(state["processes"][process]["kind"]))
-        )
-        process = int(state["processes"][process]["next"])
-    return added
+    added = state["processes"][added_slots(state, host)]
+    return list(zip(added["pid"].tolist(), added["kind"].tolist(), strict=True))
 
 
 def decoys_on(state: Any, host: int) -> list[str]:
@@ -71,7 +75,8 @@ def decoys_on(state: Any, host: int) -> list[str]:
     ]
 
 
-def _processes(state: Any, host: int) -> list[Process]:
+def processes_on(state: Any, host: int) -> list[Process]:
+    """Return the processes that run on a host."""
     processes: list[Process] = [
         (
             row["PID"],
@@ -132,7 +137,8 @@ def _services(state: Any, host: int) -> dict[str, Any]:
     return services
 
 
-def _ephemeral_ports(state: Any, host: int) -> list[int]:
+def ephemeral_ports(state: Any, host: int) -> list[int]:
+    """Return the ephemeral ports in use on a host."""
     rows = state["port_bits"]
     if len(rows) == tables.N_HOSTS or host == tables.RED_HOST or host == state["busy_host"]:
         words = rows[host if len(rows) == tables.N_HOSTS else 0 if host == tables.RED_HOST else 1]
@@ -161,6 +167,8 @@ HOST_KINDS = (tables.ESCALATE, tables.IMPACT)
 def red_action_of(state: Any) -> str:
     """Return Red's last action as CybORG prints it."""
     kind, target = int(state["red_kind"]), int(state["red_target"])
+    if kind == tables.REFUSED:
+        return "InvalidAction"
     if kind == tables.RED_SLEEP or kind in HOST_KINDS:
         return _red_action(kind, target)
     subnet = target if kind == tables.DISCOVER_SYSTEMS else int(tables.SUBNET[target])

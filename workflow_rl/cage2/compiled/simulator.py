@@ -13,10 +13,10 @@ from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage.network_batch import NetworkBatch, Snapshot, mask_of, of_shape
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.episode import reset_env, step_env, tell
-from workflow_rl.cage2.compiled.generator import M, N, seed
-from workflow_rl.cage2.compiled.jit import announce_compiling, entry_point, prefetch
+from workflow_rl.cage2.compiled.generator import seed
+from workflow_rl.cage2.compiled.jit import announce_compiling, entry_point
 from workflow_rl.cage2.compiled.network import red_action_of
-from workflow_rl.cage2.compiled.state import NO_ERROR, SIZES, STATE, error_of, state_for
+from workflow_rl.cage2.compiled.state import NO_ERROR, SIZES, error_of, fetch_ahead, state_for
 from workflow_rl.cage2.interface import SEED_LIMIT, Facts
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.environments.env_batch import StepAnswers
@@ -25,10 +25,6 @@ from workflow_rl.environments.episode import EpisodeSpec
 FACTS = ("blue_success", "red_action", "red_target", "red_success", "caught_host")
 """Further facts about a step: see `Simulator.facts`."""
 NO_FACTS = np.array([tables.UNKNOWN, -1, -1, tables.UNKNOWN, -1], np.int8)
-
-# The number of envs by which prefetching is ahead, and the cache lines that every step reads.
-AHEAD, FIRST_LINES, LINE = 6, 5, 64
-FIRST_WORD = STATE.fields["mt"][1]  # type: ignore[index]
 
 
 @entry_point
@@ -51,18 +47,8 @@ def step_envs(states: Any, chosen: Any, actions: Any, obs: Any, rewards: Any, fa
     obs: uint32 `[N, 13]`. facts: int8 `[N, 5]`. All other arrays are `[N]`.
     """
     failed = -1
-    n_envs = len(states)
-    for i in range(n_envs):
-        # While this env steps, the memory of the next envs is fetched.
-        if i + 2 * AHEAD < n_envs:
-            for line in range(FIRST_LINES):
-                prefetch(states, i + 2 * AHEAD, LINE * line)
-        if i + AHEAD < n_envs:
-            # The words of the generator that the next draws read.
-            word = np.int64(states[i + AHEAD].mt_index)
-            for at in (word, word + M if word + M < N else word + M - N):
-                prefetch(states, i + AHEAD, FIRST_WORD + 4 * at)
-                prefetch(states, i + AHEAD, FIRST_WORD + 4 * at + LINE)
+    for i in range(len(states)):
+        fetch_ahead(states, i)
         if chosen[i]:
             if states[i].error == NO_ERROR:
                 rewards[i] = step_env(states[i], actions[i], obs[i])
@@ -100,6 +86,7 @@ class BatchedSimulator(NetworkBatch):
         room = next((size for size in SIZES if max_steps <= size), SIZES[-1])
         what = f"the simulator for episodes of up to {room:,} steps"
         announce_compiling(what, "20 seconds", (reset_envs, step_envs), self.states.dtype)
+        self._n_red_agents = len(RED_AGENTS)
         self.rewards = np.zeros(n_envs)
         self.facts = np.zeros((n_envs, len(FACTS)), np.int8)
         self._words = np.zeros((n_envs, tables.N_HOSTS), np.uint32)
@@ -139,7 +126,7 @@ class BatchedSimulator(NetworkBatch):
             ValueError: a seed or a red agent is out of range.
         """
         seeds = self._checked("seeds", seeds, SEED_LIMIT)
-        red_agents = self._checked("red_agents", red_agents, len(RED_AGENTS))
+        red_agents = self._checked("red_agents", red_agents, self._n_red_agents)
         chosen = self._mask(chosen)
         reset_envs(self.states, chosen, seeds, red_agents, self._words, self.facts)
         return self.obs
@@ -164,7 +151,10 @@ class BatchedSimulator(NetworkBatch):
 
         With few envs, the checks take ten times as long as the step.
         """
-        failed = step_envs(self.states, chosen, actions, self._words, self.rewards, self.facts)
+        shown = self._words, self.rewards, self.facts
+        self._raise_if(step_envs(self.states, chosen, actions, *shown))
+
+    def _raise_if(self, failed: int) -> None:
         if failed >= 0:
             raise RuntimeError(f"env {failed}: {error_of(self.states[failed])}")
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage2.compiled import tables
-from workflow_rl.cage2.compiled.generator import GENERATOR, N
+from workflow_rl.cage2.compiled.generator import GENERATOR, M, N
+from workflow_rl.cage2.compiled.jit import compiled, prefetch
 
 SIZES = (100, 1_000, 10_000)
 """Lengths of episodes, in steps, for which there is a record. The smallest one that fits is used,
@@ -156,3 +157,21 @@ def _state(n_steps: int) -> np.dtype[Any]:
 
 
 STATE = state_for(SIZES[0])
+
+# The number of envs by which prefetching is ahead, and the cache lines that every step reads.
+AHEAD, FIRST_LINES, LINE = 6, 5, 64
+FIRST_WORD = STATE.fields["mt"][1]  # type: ignore[index]
+
+
+@compiled
+def fetch_ahead(states: Any, i: int) -> None:
+    """Have the processor fetch the memory of the next envs, while env i steps."""
+    if i + 2 * AHEAD < len(states):
+        for line in range(FIRST_LINES):
+            prefetch(states, i + 2 * AHEAD, LINE * line)
+    if i + AHEAD < len(states):
+        # The words of the generator that the next draws read.
+        word = np.int64(states[i + AHEAD].mt_index)
+        for at in (word, word + M if word + M < N else word + M - N):
+            prefetch(states, i + AHEAD, FIRST_WORD + 4 * at)
+            prefetch(states, i + AHEAD, FIRST_WORD + 4 * at + LINE)

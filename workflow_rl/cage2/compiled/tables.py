@@ -261,4 +261,6 @@ assert all(len(set(SERVICE[runs])) == runs.sum() for runs in DECOY_RUNS_ON.T)
 RED_SLEEP, DISCOVER_SYSTEMS, DISCOVER_SERVICES, EXPLOIT, ESCALATE, IMPACT = range(
     len(scenario2.RED_ACTIONS)
 )
+# The kind of an action that CybORG refuses, because Red does not know its target.
+REFUSED = len(scenario2.RED_ACTIONS)
 FALSE, TRUE, UNKNOWN = range(len(scenario2.SUCCESSES))

@@ -1,0 +1,213 @@
+"""What CybORG shows Red after its action, as a dictionary of plain values.
+
+It is told from the network as it was when Red acted: what the action drew is drawn again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workflow_rl.cage2.compiled import tables
+from workflow_rl.cage2.compiled.episode_random import EpisodeRandom
+from workflow_rl.cage2.compiled.network import (
+    added_slots,
+    address_of,
+    ephemeral_ports,
+    processes_on,
+    subnet_of,
+)
+from workflow_rl.cage2.compiled.red_side import ACTION_KIND, ACTION_TARGET, NOTHING
+from workflow_rl.cage2.compiled.state import KIND, PRIVILEGED, SHELL
+from workflow_rl.cage2.scenario2 import HOSTS
+
+Shown = dict[str, Any]
+SYSTEM_FACTS = ("OSType", "OSDistribution", "OSVersion", "Architecture")
+REVERSE = "REVERSE_SESSION"
+SUCCESS = {tables.FALSE: False, tables.TRUE: True, tables.UNKNOWN: None}
+
+
+def observation_of(before: Any, after: Any, notes: Any) -> Shown:
+    """Return what Red has been shown.
+
+    before: the network, a record of `state.STATE`, right before Red's last action. after: the
+    network now. notes: see `red_side.notes_for`, right after Red's last action.
+    """
+    action = int(notes["action"])
+    if action == NOTHING:
+        return {"success": None} | _first(after)
+    kind, target = int(ACTION_KIND[action]), int(ACTION_TARGET[action])
+    succeeded = SUCCESS[int(after["red_success"])]
+    shown: Shown = {"success": succeeded}
+    if kind == tables.EXPLOIT:
+        return shown | _exploited(before, after, target, int(notes["n_sessions"]) - 1)
+    if not succeeded or after["red_kind"] != kind:
+        return shown
+    if kind == tables.DISCOVER_SYSTEMS:
+        subnet = subnet_of(before, target)
+        for host in tables.SUBNET_HOSTS[target, : tables.N_SUBNET_HOSTS[target]].tolist():
+            address = address_of(before, host)
+            shown[address] = {"Interface": [{"IP Address": address, "Subnet": subnet}]}
+    elif kind == tables.DISCOVER_SERVICES and after["event_host"] == target:
+        address = address_of(before, target)
+        ports = [port for *_, listening in processes_on(before, target) for port in listening]
+        shown[address] = {
+            "Processes": [
+                {"Connections": [{"local_port": port, "local_address": address}]} for port in ports
+            ],
+            "Interface": [{"IP Address": address}],
+        }
+    elif kind == tables.ESCALATE:
+        shown |= _explored(before, target, _escalated(before, target, notes))
+    return shown
+
+
+def addresses_of(state: Any) -> tuple[str, ...]:
+    """Return all hosts, in the order in which Red's action space lists their addresses."""
+    first = int(state["first_address"])
+    return (HOSTS[first], *HOSTS[:first], *HOSTS[first + 1 :])
+
+
+def _first(state: Any) -> Shown:
+    """Return what Red is shown when an episode begins."""
+    name, row = HOSTS[tables.RED_HOST], tables.SCENARIO["Hosts"][HOSTS[tables.RED_HOST]]
+    shown = _session_at_first(state)
+    system = {"Hostname": name} | {fact: row["System info"][fact] for fact in SYSTEM_FACTS}
+    return {
+        name: {"Interface": [_interface(state, tables.RED_HOST)]} | shown | {"System info": system}
+    }
+
+
+def _session_at_first(state: Any) -> Shown:
+    pid = int(state["session_pid"][tables.STARTING_SLOTS[-1]])
+    return _with_process(0, pid, "RED_ABSTRACT_SESSION", "SYSTEM")
+
+
+def _with_process(ident: int, pid: int, kind: str, user: str) -> Shown:
+    session = {"Username": user, "ID": ident, "Timeout": 0, "PID": pid, "Type": kind}
+    return {
+        "Sessions": [session | {"Agent": "Red"}],
+        "Processes": [{"PID": pid, "Username": user}],
+    }
+
+
+def _interface(state: Any, host: int) -> Shown:
+    subnet = subnet_of(state, int(tables.SUBNET[host]))
+    return {"Interface Name": "eth0", "IP Address": address_of(state, host), "Subnet": subnet}
+
+
+def _escalated(before: Any, host: int, notes: Any) -> Shown:
+    """Return the session that is root's or SYSTEM's now."""
+    if host == tables.RED_HOST:
+        return _session_at_first(before)
+    system = tables.SCENARIO["Hosts"][HOSTS[host]]["System info"]
+    user = "SYSTEM" if system["OSType"] == "WINDOWS" else "root"
+    rows = [(slot, before["processes"][slot]) for slot in added_slots(before, host)]
+    sessions = [(slot, row) for slot, row in rows if row["kind"] & KIND >= SHELL]
+    for slot, row in sessions:
+        if row["kind"] & PRIVILEGED:
+            ident, pid = int(notes["ident"][slot]), int(row["pid"])
+            return _with_process(ident, pid, _type_of(row), user)
+    slot, row = EpisodeRandom(np.array([before]), 0).choice(sessions)
+    session = {"Username": user, "ID": int(notes["ident"][slot]), "Type": _type_of(row)}
+    return {"Sessions": [session | {"Agent": "Red"}]}
+
+
+def _type_of(process: Any) -> str:
+    return "RED_REVERSE_SHELL" if process["kind"] & KIND == SHELL else "SSH"
+
+
+def _explored(state: Any, host: int, session: Shown) -> Shown:
+    """Return what `ExploreHost` shows, after a session."""
+    shown: Shown = {HOSTS[host]: session}
+    for name, facts in tables.SCENARIO["Hosts"][HOSTS[host]].get("info", {}).items():
+        at = shown.setdefault(name, {})
+        for service in facts.get("Services", ()):
+            pid = {"PID": int(tables.OT_PID)} if state["ot_listed_with_pid"] else {}
+            at.setdefault("Processes", []).append(pid | {"Service Name": service})
+        interface = _interface(state, HOSTS.index(name))
+        if facts["Interfaces"] != "All":
+            interface = {"IP Address": interface["IP Address"]}
+        at["Interface"] = [interface]
+    return shown
+
+
+def _exploited(before: Any, after: Any, host: int, ident: int) -> Shown:
+    """Return what `ExploitRemoteService` shows. ident: the number of a session that it began."""
+    ports = int(after["event_ports"]) & (1 << tables.N_EXPLOITS) - 1
+    if ports == 0:
+        return {}
+    exploit = ports.bit_length() - 1
+    is_ssh, is_in = exploit == tables.SSH_BRUTE_FORCE, after["red_success"] == tables.TRUE
+    port, kind = tables.PORTS[exploit], tables.EXPLOITED_TYPES[exploit].upper()
+    address, reds = address_of(before, host), address_of(before, tables.RED_HOST)
+    connection = {"local_port": port, "local_address": address, "Status": "OPEN"}
+    shown: Shown = {}
+    if not is_ssh and not is_in:
+        shown["1"] = {"Interface": [{"IP Address": address}]}
+    if is_ssh or not is_in:
+        _add_process(shown, address, connection, kind)
+    if not is_in:
+        return shown
+    row = tables.SCENARIO["Hosts"][HOSTS[host]]
+    session: Shown = {"ID": ident, "Type": "SSH" if is_ssh else "RED_REVERSE_SHELL", "Agent": "Red"}
+    port = _port_of_session(before, host, is_ssh)
+    nearer, farther = ((port, reds), (22, address)) if is_ssh else ((4444, reds), (port, address))
+    _add_process(shown, reds, _connected(nearer, farther), "" if is_ssh else f"{REVERSE}_HANDLER")
+    _add_process(shown, address, _connected(farther, nearer), "SSH" if is_ssh else REVERSE)
+    if not is_ssh:
+        _add_process(shown, address, connection, kind)
+    at = shown[address]
+    at["Sessions"] = [session]
+    if is_ssh:
+        user = next(user for user in row["User Info"] if user.get("Bruteforceable"))
+        at["Sessions"] = [{"Username": user["Username"]} | session]
+        at["User Info"] = [{fact: user[fact] for fact in ("Username", "UID", "Password")}]
+    at["System info"] = {"Hostname": HOSTS[host], "OSType": row["System info"]["OSType"]}
+    return shown
+
+
+def _add_process(shown: Shown, address: str, connection: Shown, kind: str) -> None:
+    at = shown.setdefault(address, {"Processes": [], "Interface": [{"IP Address": address}]})
+    process = {"Connections": [connection]} | ({"Process Type": kind} if kind else {})
+    at["Processes"].append(process)
+
+
+def _connected(local: tuple[int, str], remote: tuple[int, str]) -> Shown:
+    return {
+        "local_port": local[0],
+        "remote_port": remote[0],
+        "local_address": local[1],
+        "remote_address": remote[1],
+    }
+
+
+def _port_of_session(before: Any, host: int, is_ssh: bool) -> int:
+    """Draw the port of a session that an exploit began, as the exploit drew it."""
+    draws = EpisodeRandom(np.array([before]), 0)
+    in_use: dict[int, set[int]] = {}
+
+    def port(at: int) -> int:
+        used = in_use.setdefault(at, set(ephemeral_ports(before, at)))
+        drawn = tables.FIRST_EPHEMERAL + draws.randrange(tables.N_EPHEMERAL)
+        if drawn in used:
+            drawn = tables.FIRST_EPHEMERAL + draws.randrange(tables.N_EPHEMERAL)
+        used.add(drawn)
+        return drawn
+
+    options = int(before["known_ports"][host])
+    if not options & (1 << tables.HTTP_RFI | 1 << tables.HTTPS_RFI):
+        options &= ~(1 << tables.SQL_INJECTION)
+    if options.bit_count() > 1:  # The choice of the exploit.
+        draws.random()
+        draws.random()
+    if not is_ssh:
+        port(host)
+        return port(host)
+    for _ in range(tables.WORDS_OF_BRUTE_FORCE):
+        port(tables.RED_HOST)
+    pids = {0, *(pid for pid, *_ in processes_on(before, host))}
+    while draws.randrange(tables.N_PIDS) in pids:
+        pass
+    return port(host)

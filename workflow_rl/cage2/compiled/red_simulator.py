@@ -1,0 +1,150 @@
+"""Many networks whose Red acts from outside: it is told what to do, or attackers are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from workflow_rl.cage2.attackers import AttackerBatch, SeenBatch
+from workflow_rl.cage2.compiled.episode_random import EpisodeRandom
+from workflow_rl.cage2.compiled.red_observation import addresses_of, observation_of
+from workflow_rl.cage2.compiled.red_side import (
+    OUTSIDE,
+    ROW_SIZE,
+    begin_reds,
+    notes_for,
+    step_blues,
+    step_reds,
+)
+from workflow_rl.cage2.compiled.simulator import BatchedSimulator
+from workflow_rl.cage2.compiled.state import SIZES
+
+
+class RedSimulator(BatchedSimulator):
+    """N networks that step together, with Red's actions from outside.
+
+    The red agent of number `OUTSIDE + i` is `attackers[i]`, which is asked for Red's actions in all
+    envs that it plays, after Blue has acted there. `play_both` takes Red's actions instead. Red
+    agents of smaller numbers are the simulator's own.
+
+    Args:
+        n_envs: N.
+        max_steps: number of steps that every episode has room for.
+        attackers: see above.
+        remembers: keep what `observation` tells. It always does if there are attackers.
+
+    Attributes:
+        rows: uint8 `[N, ROW_SIZE]`, what Red sees in envs where it acts from outside: the
+            observation of `Cage2RedEnv`, and the mask of its actions. The next call overwrites it.
+    """
+
+    def __init__(
+        self,
+        n_envs: int,
+        max_steps: int = SIZES[0],
+        attackers: Sequence[AttackerBatch] = (),
+        remembers: bool = False,
+    ) -> None:
+        super().__init__(n_envs, max_steps)
+        self._n_red_agents = OUTSIDE + max(1, len(attackers))
+        self._attackers = tuple(attackers)
+        self._notes = notes_for(self.states)
+        self.rows = np.zeros((n_envs, ROW_SIZE), np.uint8)
+        # The networks right before Red acted.
+        self._before = np.zeros(n_envs if attackers or remembers else 0, self.states.dtype)
+        self._generators = [EpisodeRandom(self.states, env) for env in range(n_envs)]
+
+    @property
+    def _shown(self) -> tuple[NDArray[Any], ...]:
+        return *super()._shown, self.rows, _bytes(self._notes), _bytes(self._before)
+
+    def reset(
+        self, seeds: ArrayLike, red_agents: ArrayLike, chosen: ArrayLike | None = None
+    ) -> NDArray[np.uint8]:
+        """See `BatchedSimulator`. Red agents may be outside, see the class."""
+        obs = super().reset(seeds, red_agents, chosen)
+        begun = self._mask(chosen)
+        begin_reds(self.states, self._notes, begun, self.rows)
+        seeds = np.broadcast_to(seeds, len(self.states))
+        for attacker, envs in self._attacked(begun):
+            generators = [self._generators[env] for env in envs]
+            for generator in generators:
+                generator.gauss_next = None
+            attacker.begin(envs, seeds[envs].tolist(), generators)
+        return obs
+
+    def play(self, actions: NDArray[np.int64], chosen: NDArray[np.bool_]) -> None:
+        """See `BatchedSimulator`."""
+        is_attacked = chosen & (self.states["red_agent"] >= OUTSIDE)
+        if not is_attacked.any():
+            super().play(actions, chosen)
+            return
+        if not is_attacked.all():
+            super().play(actions, chosen & ~is_attacked)
+        step_blues(self.states, is_attacked, actions)
+        red_actions = np.zeros(len(self.states), np.int64)
+        for attacker, envs in self._attacked(is_attacked):
+            networks = [_Network(self, env) for env in envs]
+            red_actions[envs] = attacker.act(envs, SeenBatch(self.rows[envs], networks))
+        self._play_reds(actions, red_actions, is_attacked, with_blue=False)
+
+    def play_both(
+        self,
+        actions: NDArray[np.int64],
+        red_actions: NDArray[np.int64],
+        chosen: NDArray[np.bool_],
+    ) -> None:
+        """Play one step with the actions of both sides, in envs whose Red is outside.
+
+        The arrays `[N]` are not checked. red_actions: indices into `RED_ACTION_NAMES`.
+        """
+        self._play_reds(actions, red_actions, chosen, with_blue=True)
+
+    def observation(self, env: int) -> dict[str, Any]:
+        """Return what CybORG shows Red, in plain values: see `attackers.Seen`."""
+        return observation_of(self._before[env], self.states[env], self._notes[env])
+
+    def _attacked(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[AttackerBatch, list[int]]]:
+        """Yield each attacker that plays any of the chosen envs, with its envs."""
+        red_agents = self.states["red_agent"]
+        for number, attacker in enumerate(self._attackers, OUTSIDE):
+            envs = np.flatnonzero(chosen & (red_agents == number)).tolist()
+            if envs:
+                yield attacker, envs
+
+    def _play_reds(
+        self,
+        actions: NDArray[np.int64],
+        red_actions: NDArray[np.int64],
+        chosen: NDArray[np.bool_],
+        with_blue: bool,
+    ) -> None:
+        if len(self._before):
+            if with_blue:
+                step_blues(self.states, chosen, actions)
+                with_blue = False
+            _bytes(self._before)[chosen] = _bytes(self.states)[chosen]
+        shown = self._words, self.rewards, self.facts, self.rows
+        both = actions, red_actions, with_blue
+        self._raise_if(step_reds(self.states, self._notes, chosen, *both, *shown))
+
+
+def _bytes(records: NDArray[Any]) -> NDArray[np.uint8]:
+    # Records are copied many times as fast in the form of bytes.
+    return records.view(np.uint8).reshape(len(records), records.dtype.itemsize)
+
+
+class _Network(NamedTuple):
+    """What an attacker may ask about a network: see `attackers.Network`."""
+
+    simulator: RedSimulator
+    env: int
+
+    def addresses(self) -> tuple[str, ...]:
+        return addresses_of(self.simulator.states[self.env])
+
+    def observation(self) -> dict[str, Any]:
+        return self.simulator.observation(self.env)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage2.presets import QUICK
-from workflow_rl.cage2.scenario2 import ENV_ID
+from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
 from workflow_rl.environments.guest import (
     ChampionBudget,
     ChampionRecipe,
@@ -19,7 +19,6 @@ from workflow_rl.environments.guest import (
 )
 
 if TYPE_CHECKING:
-    from workflow_rl.agents.policies.numpy_policy import Actor
     from workflow_rl.agents.settings import Settings
     from workflow_rl.environments.env_batch import EnvBatchFactory
     from workflow_rl.environments.environment import Environment
@@ -79,19 +78,15 @@ class Cage2Guest(Guest):
         from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
         from workflow_rl.cage2.env.environment import Cage2
         from workflow_rl.cage2.env.taught_envs import TaughtEnvs
-        from workflow_rl.cage2.scoring.evaluation_env import PolicyBlue, ScriptedBlue
-        from workflow_rl.cage2.scoring.players import load_trained, on_the_bits
+        from workflow_rl.cage2.scoring.players import load_on_records, load_trained
 
         assert isinstance(environment, Cage2)
-        if agent in SCRIPTED_AGENTS:
-            teacher: Actor = ScriptedBlue(agent)
-        else:
-            policy, trained_on = load_trained(agent)
+        if agent not in SCRIPTED_AGENTS:
+            _, trained_on = load_trained(agent)
             if isinstance(trained_on, Cage2) and trained_on.view == environment.view:
                 return None
-            teacher = PolicyBlue(on_the_bits(policy, trained_on, agent))
         environment.scored().check()
-        return functools.partial(TaughtEnvs, environment, teacher)
+        return functools.partial(TaughtEnvs, environment, load_on_records(agent))
 
     def scoring(self) -> Scoring:
         from workflow_rl.cage2.scoring.scoring import Cage2Scoring
@@ -129,3 +124,21 @@ class Cage2Guest(Guest):
         from workflow_rl.cage2.scoring.report import sections
 
         return sections(runs, folder)
+
+
+class Cage2RedGuest(Guest):
+    """CAGE Challenge 2 from Red's side."""
+
+    env_id = RED_ENV_ID
+    title = "CAGE-2, Red's side"
+    most_used = ("blue_agent",)
+
+    def arguments(self) -> type[Settings]:
+        from workflow_rl.cage2.env.arguments import Cage2RedArguments
+
+        return Cage2RedArguments
+
+    def make(self, args: Settings) -> Environment:
+        from workflow_rl.cage2.env.environment import Cage2Red
+
+        return Cage2Red(**dict(args))

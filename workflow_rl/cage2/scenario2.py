@@ -12,6 +12,7 @@ import json
 from typing import Any
 
 ENV_ID = "workflow_rl/CAGE2-v0"
+RED_ENV_ID = "workflow_rl/CAGE2-red-v0"
 RED_AGENTS = ("B_lineAgent", "RedMeanderAgent", "SleepAgent")
 HORIZONS = (30, 50, 100)
 MIXTURES = {

@@ -24,13 +24,13 @@ class EpisodeRandom(random.Random):
     in CybORG. A copy draws from the copy of the states.
     """
 
-    def __init__(self, states: NDArray[Any], env: int) -> None:
+    def __init__(self, states: NDArray[Any], env: int, gauss_next: float | None = None) -> None:
         self._states = states
         self._env = env
-        self.gauss_next = None
+        self.gauss_next = gauss_next
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return EpisodeRandom, (self._states, self._env)
+        return EpisodeRandom, (self._states, self._env, self.gauss_next)
 
     def random(self) -> float:
         """Return a number from 0 to 1, of 53 random bits."""

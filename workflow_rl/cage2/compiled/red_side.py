@@ -41,11 +41,18 @@ def _target(name: str) -> int:
     return (HOSTS if target in HOSTS else SUBNETS).index(target) if target else 0
 
 
-FIRST_SUBNET, FIRST_SCAN, FIRST_EXPLOIT, FIRST_ESCALATE = (
-    RED_OBS_SIZE + next(i for i, name in enumerate(RED_ACTION_NAMES) if name.startswith(kind))
-    for kind in RED_ACTIONS[1:5]
-)
-"""Where a row shows the mask of each kind of action."""
+def _fact_needed(name: str) -> int:
+    """Return which number of an observation tells whether the action of this name is possible."""
+    kind, _, target = name.partition(" ")
+    if target in SUBNETS:
+        return SUBNETS.index(target)
+    fact = {"DiscoverNetworkServices": "address known", "ExploitRemoteService": "ports known"}
+    in_row = FACTS_OF_A_HOST.index(fact.get(kind, "name known"))
+    return len(SUBNETS) + HOSTS.index(target) * len(FACTS_OF_A_HOST) + in_row
+
+
+FACT_NEEDED = np.array([_fact_needed(name) for name in RED_ACTION_NAMES[1:]])
+"""For each action but Sleep, the number of an observation that tells whether it is possible."""
 ACTION_KIND = np.array([RED_ACTIONS.index(name.partition(" ")[0]) for name in RED_ACTION_NAMES])
 ACTION_TARGET = np.array([_target(name) for name in RED_ACTION_NAMES])
 assert SUBNETS == tables.SUBNETS
@@ -80,6 +87,7 @@ def begin_reds(states: Any, notes: Any, chosen: Any, rows: Any) -> None:
             notes[i].action = NOTHING
             notes[i].n_sessions = 1
             show(states[i], notes[i], rows[i])
+            show_success(states[i], rows[i])
 
 
 @entry_point
@@ -118,6 +126,7 @@ def step_reds(
         if s.error == NO_ERROR:
             if with_blue:
                 blue_half(s, action)
+            before = all_known(s, notes[i])
             red_half(s, notes[i], red_actions[i])
             kind, host = int(tables.ACTION_KIND[action]), int(tables.ACTION_HOST[action])
             observe(s, kind, host, obs[i])
@@ -125,7 +134,10 @@ def step_reds(
             tell(s, facts[i])
             if s.red_kind == tables.REFUSED:
                 facts[i, 1], facts[i, 2] = -1, -1
-            show(s, notes[i], rows[i])
+            # What Red knows seldom changes.
+            if all_known(s, notes[i]) != before:
+                show(s, notes[i], rows[i])
+            show_success(s, rows[i])
         if s.error != NO_ERROR:
             failed = i
     return failed
@@ -166,27 +178,32 @@ def red_half(s: Any, notes: Any, action: int) -> None:
 
 
 @compiled
+def all_known(s: Any, notes: Any) -> tuple[int, int]:
+    """Return what `show` shows, as numbers."""
+    of_hosts = s.known_addresses | s.known_hostnames << 16 | s.scanned_by_session << 32
+    return of_hosts | s.known_subnets << 48, notes.entered | notes.owned << 16
+
+
+@compiled
+def show_success(s: Any, row: Any) -> None:
+    """Write whether Red's last action succeeded, and whether it failed."""
+    row[RED_OBS_SIZE - 2] = s.red_success == tables.TRUE
+    row[RED_OBS_SIZE - 1] = s.red_success == tables.FALSE
+
+
+@compiled
 def show(s: Any, notes: Any, row: Any) -> None:
-    """Write what Red sees, uint8 `[ROW_SIZE]`."""
-    n = 0
+    """Write what Red knows, and what it may do, into uint8 `[ROW_SIZE]`."""
     for subnet in range(tables.N_SUBNETS):
-        is_known = s.known_subnets >> subnet & 1
-        row[n + subnet] = is_known
-        row[FIRST_SUBNET + subnet] = is_known
-    n += tables.N_SUBNETS
+        row[subnet] = s.known_subnets >> subnet & 1
+    n = tables.N_SUBNETS
     for host in range(tables.N_HOSTS):
-        address, name = s.known_addresses >> host & 1, s.known_hostnames >> host & 1
-        ports = s.scanned_by_session >> host & 1
-        row[n] = address
-        row[n + 1] = name
-        row[n + 2] = ports
+        row[n] = s.known_addresses >> host & 1
+        row[n + 1] = s.known_hostnames >> host & 1
+        row[n + 2] = s.scanned_by_session >> host & 1
         row[n + 3] = notes.entered >> host & 1
         row[n + 4] = notes.owned >> host & 1
-        row[FIRST_SCAN + host] = address
-        row[FIRST_EXPLOIT + host] = ports
-        row[FIRST_ESCALATE + host] = name
         n += len(FACTS_OF_A_HOST)
-    row[n] = s.red_success == tables.TRUE
-    row[n + 1] = s.red_success == tables.FALSE
     row[RED_OBS_SIZE] = 1
-    row[ROW_SIZE - 1] = s.known_hostnames >> tables.OT_HOST & 1
+    for i in range(len(FACT_NEEDED)):
+        row[RED_OBS_SIZE + 1 + i] = row[FACT_NEEDED[i]]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import copy
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,21 +20,22 @@ from workflow_rl.cage2.compiled.red_side import (
     step_blues,
     step_reds,
 )
-from workflow_rl.cage2.compiled.simulator import BatchedSimulator
+from workflow_rl.cage2.compiled.simulator import NO_ATTACKERS, BatchedSimulator
 from workflow_rl.cage2.compiled.state import SIZES
+from workflow_rl.cage2.interface import OWN_RED
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 
 class RedSimulator(BatchedSimulator):
     """N networks that step together, with Red's actions from outside.
 
-    The red agent of number `OUTSIDE + i` is `attackers[i]`, which is asked for Red's actions in all
-    envs that it plays, after Blue has acted there. `play_both` takes Red's actions instead. Red
-    agents of smaller numbers are the simulator's own.
+    Attackers are asked for Red's actions in all envs that they play, after Blue has acted there.
+    `play_both` takes Red's actions instead. Other red agents are the simulator's own.
 
     Args:
         n_envs: N.
         max_steps: number of steps that every episode has room for.
-        attackers: see above.
+        attackers: by name. They follow on `RED_AGENTS`, beginning with number `OUTSIDE`.
         remembers: keep what `observation` tells. It always does if there are attackers.
 
     Attributes:
@@ -45,12 +47,12 @@ class RedSimulator(BatchedSimulator):
         self,
         n_envs: int,
         max_steps: int = SIZES[0],
-        attackers: Sequence[AttackerBatch] = (),
+        attackers: Mapping[str, AttackerBatch] = NO_ATTACKERS,
         remembers: bool = False,
     ) -> None:
         super().__init__(n_envs, max_steps)
-        self._n_red_agents = OUTSIDE + max(1, len(attackers))
-        self._attackers = tuple(attackers)
+        self.red_agents = (*RED_AGENTS, *(attackers or (OWN_RED,)))
+        self._attackers = tuple(attackers.values())
         self._notes = notes_for(self.states)
         self.rows = np.zeros((n_envs, ROW_SIZE), np.uint8)
         # The networks right before Red acted.
@@ -60,6 +62,22 @@ class RedSimulator(BatchedSimulator):
     @property
     def _shown(self) -> tuple[NDArray[Any], ...]:
         return *super()._shown, self.rows, _bytes(self._notes), _bytes(self._before)
+
+    def save(self) -> Any:
+        """See `NetworkBatch`. A snapshot holds copies of the attackers, too."""
+        attackers = copy.deepcopy(self._attackers, {id(self.states): self.states})
+        return super().save(), self.states, attackers
+
+    def load(self, snapshot: Any) -> None:
+        """See `NetworkBatch`."""
+        arrays, states, attackers = snapshot
+        super().load(arrays)
+        # The attackers draw from these networks from now on.
+        self._attackers = copy.deepcopy(attackers, {id(states): self.states})
+
+    def load_repeated(self, snapshot: Any, seeds: NDArray[np.int64]) -> None:
+        """Raise ValueError."""
+        raise ValueError("episodes with an attacker from outside cannot be forked")
 
     def reset(
         self, seeds: ArrayLike, red_agents: ArrayLike, chosen: ArrayLike | None = None

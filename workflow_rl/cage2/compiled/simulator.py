@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage.network_batch import NetworkBatch, Snapshot, mask_of, of_shape
+from workflow_rl.cage2.attackers import AttackerBatch
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.episode import reset_env, step_env, tell
 from workflow_rl.cage2.compiled.generator import seed
@@ -79,14 +81,16 @@ class BatchedSimulator(NetworkBatch):
         facts: int8 `[N, 5]`, FACTS of the last step; overwritten by the next call. Successes are
             indices into `SUCCESSES`, Red's action and its target into `RED_ACTIONS` and
             `RED_TARGETS`, and the host on which monitoring caught a process into `HOSTS`; -1: none.
+        red_agents: the names of the red agents, by number.
     """
+
+    red_agents: tuple[str, ...] = RED_AGENTS
 
     def __init__(self, n_envs: int, max_steps: int = SIZES[0]) -> None:
         super().__init__(n_envs, state_for(max_steps))
         room = next((size for size in SIZES if max_steps <= size), SIZES[-1])
         what = f"the simulator for episodes of up to {room:,} steps"
         announce_compiling(what, "20 seconds", (reset_envs, step_envs), self.states.dtype)
-        self._n_red_agents = len(RED_AGENTS)
         self.rewards = np.zeros(n_envs)
         self.facts = np.zeros((n_envs, len(FACTS)), np.int8)
         self._words = np.zeros((n_envs, tables.N_HOSTS), np.uint32)
@@ -119,14 +123,14 @@ class BatchedSimulator(NetworkBatch):
     ) -> NDArray[np.uint8]:
         """Start episodes, in the chosen envs or in all, by seed (below 2**63) and red agent.
 
-        Red agents are indices into `RED_AGENTS`, `chosen` are booleans; all have shape `[N]`, or
+        Red agents are indices into `red_agents`, `chosen` are booleans; all have shape `[N]`, or
         are one for all. Returns obs.
 
         Raises:
             ValueError: a seed or a red agent is out of range.
         """
         seeds = self._checked("seeds", seeds, SEED_LIMIT)
-        red_agents = self._checked("red_agents", red_agents, self._n_red_agents)
+        red_agents = self._checked("red_agents", red_agents, len(self.red_agents))
         chosen = self._mask(chosen)
         reset_envs(self.states, chosen, seeds, red_agents, self._words, self.facts)
         return self.obs
@@ -170,11 +174,30 @@ class BatchedSimulator(NetworkBatch):
         return np.array(of_shape(name, array, (len(self.states),)), np.int64)
 
 
-class CompiledSimulator:
-    """One network behind the interface of `interface.Simulator`, for episodes of `max_steps`."""
+NO_ATTACKERS: Mapping[str, AttackerBatch] = MappingProxyType({})
 
-    def __init__(self, max_steps: int = SIZES[0]) -> None:
-        self._simulator = BatchedSimulator(1, max_steps)
+
+def make_batch(
+    n_envs: int, max_steps: int, attackers: Mapping[str, AttackerBatch]
+) -> BatchedSimulator:
+    """Return a simulator whose `red_agents` are CybORG's and the attackers, by name."""
+    if not attackers:
+        return BatchedSimulator(n_envs, max_steps)
+    from workflow_rl.cage2.compiled.red_simulator import RedSimulator
+
+    return RedSimulator(n_envs, max_steps, attackers)
+
+
+class CompiledSimulator:
+    """One network behind the interface of `interface.Simulator`, for episodes of `max_steps`.
+
+    attackers: further red agents, by name.
+    """
+
+    def __init__(
+        self, max_steps: int = SIZES[0], attackers: Mapping[str, AttackerBatch] = NO_ATTACKERS
+    ) -> None:
+        self._simulator = make_batch(1, max_steps, attackers)
         self._chosen = np.ones(1, np.bool_)
         self._action = np.zeros(1, np.int64)
 
@@ -187,7 +210,7 @@ class CompiledSimulator:
 
     def reset(self, seed: int, red_agent: str) -> NDArray[np.uint8]:
         """Start an episode with the draws that follow `random.seed(seed)`."""
-        return self._simulator.reset(abs(seed), RED_AGENTS.index(red_agent))[0]
+        return self._simulator.reset(abs(seed), self._simulator.red_agents.index(red_agent))[0]
 
     def step(self, action: int) -> tuple[NDArray[np.uint8], float]:
         """Play one step, 0 <= action < 145: observation (52 bits, overwritten by the next call) and
@@ -225,12 +248,19 @@ class CompiledEnvs:
     """`n_envs` networks that step in one call of compiled code.
 
     They play what as many `Cage2Env` play. Episodes are truncated after `max_steps` steps.
+
+    attackers: further red agents, by name. An episode's variant names its red agent.
     """
 
-    def __init__(self, max_steps: int, n_envs: int) -> None:
+    def __init__(
+        self,
+        max_steps: int,
+        n_envs: int,
+        attackers: Mapping[str, AttackerBatch] = NO_ATTACKERS,
+    ) -> None:
         self.n_envs = n_envs
         self._max_steps = max_steps
-        self._simulator = BatchedSimulator(n_envs, max_steps)
+        self._simulator = make_batch(n_envs, max_steps, attackers)
         self._steps_left = np.zeros(n_envs, np.int64)
 
     @property
@@ -248,7 +278,7 @@ class CompiledEnvs:
         chosen = mask_of(envs, self.n_envs)
         seeds, red_agents = np.zeros((2, self.n_envs), np.int64)
         seeds[envs] = [spec.env_seed for spec in specs]
-        red_agents[envs] = [RED_AGENTS.index(spec.variant) for spec in specs]
+        red_agents[envs] = [self._simulator.red_agents.index(spec.variant) for spec in specs]
         self._simulator.reset(seeds, red_agents, chosen)
         self._steps_left[envs] = self._max_steps
         return self._simulator.obs[envs]

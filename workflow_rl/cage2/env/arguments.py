@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from workflow_rl.agents.settings import ConfigError, OneOf, Settings
-from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.env.environment import Cage2, Cage2Red
 from workflow_rl.cage2.interface import MOST, SIMULATORS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENT_CHOICES
 
@@ -69,3 +69,16 @@ class Cage2Arguments(Settings):
                 f"{self.max_steps} steps",
             )
         return self
+
+
+class Cage2RedArguments(Settings):
+    """The arguments of `Cage2Red`, checked. Making one raises ConfigError."""
+
+    blue_agent: str = Field(
+        Cage2Red.blue_agent,
+        description="The blue agent that Red is trained against, which does not learn: a run "
+        "folder, checkpoint or policy file, or the name of an agent.",
+    )
+    max_steps: Annotated[int, Field(ge=1, le=MOST)] = Field(
+        Cage2Red.max_steps, description="Steps after which an episode is truncated."
+    )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from workflow_rl.cage2.scenario2 import ENV_ID, MIXTURES
+from workflow_rl.cage2.scenario2 import ENV_ID, MIXTURES, RED_ACTION_NAMES, RED_ENV_ID, RED_OBS_SIZE
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 if TYPE_CHECKING:
@@ -162,3 +164,85 @@ class Cage2:
         from workflow_rl.cage2.env.viewed_envs import ViewedEnvs
 
         return ViewedEnvs(envs, *self.view)
+
+
+@dataclass(frozen=True)
+class Cage2Red:
+    """CAGE Challenge 2 from Red's side, against a Blue that does not learn.
+
+    See `Cage2` for what this class leaves to others. `arguments.Cage2RedArguments` describes the
+    arguments. A pickled copy holds Blue itself: workers find no agents.
+    """
+
+    blue_agent: str = "champion"
+    max_steps: int = 100
+
+    env_id: ClassVar[str] = RED_ENV_ID
+    settings: ClassVar[Mapping[str, Any]] = Cage2.settings
+    variants: ClassVar[tuple[str, ...]] = ()
+    steps_together: ClassVar[bool] = True
+    plays_together: ClassVar[bool] = True
+    preload: ClassVar[str] = "workflow_rl.cage2.compiled.preload"
+
+    @property
+    def args(self) -> Mapping[str, Any]:
+        """All arguments."""
+        return dataclasses.asdict(self)
+
+    @property
+    def label(self) -> str:
+        """Blue's name, that of a run's folder if it is one."""
+        return os.path.basename(os.path.normpath(self.blue_agent))
+
+    @property
+    def episode_steps(self) -> int:
+        """The length of all episodes: they are truncated, and never terminate."""
+        return self.max_steps
+
+    def spaces(self) -> Spaces:
+        """Return the spaces: bits, and Red's actions with a mask."""
+        from workflow_rl.agents.policies.distributions import Categorical
+        from workflow_rl.agents.spaces import Spaces
+
+        actions = Categorical(len(RED_ACTION_NAMES))
+        return Spaces(RED_OBS_SIZE, actions, bits=True, masked=True)
+
+    @functools.cached_property
+    def blue(self) -> Actor:
+        """Blue, which acts on records: see `scoring.evaluation_env`.
+
+        Raises InvalidEnvironmentError if there is no agent of this name or path.
+        """
+        from workflow_rl.cage2.scoring.players import load_on_records
+        from workflow_rl.runs.checkpoint import CheckpointError
+
+        try:
+            return load_on_records(self.blue_agent)
+        except CheckpointError as error:
+            raise InvalidEnvironmentError("blue_agent", str(error)) from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "blue": self.blue}
+
+    def check(self) -> None:
+        """Raise InvalidEnvironmentError if there is no such Blue. Compile Red's side, so that the
+        workers find it on disk."""
+        import numpy as np
+
+        from workflow_rl.environments.episode import EpisodeSpec
+
+        envs = self.make_envs(1)
+        envs.reset([0], [EpisodeSpec(0, "", 0, 0)])
+        envs.step([0], np.zeros(1, np.int64))
+
+    def bare_actor(self, actor: Actor) -> Actor:
+        """Wrap an actor of these envs, so that it plays on `Cage2RedEnv`'s observations."""
+        from workflow_rl.cage2.env.red_envs import BareRed
+
+        return BareRed(actor)
+
+    def make_envs(self, n_envs: int) -> EnvBatch:
+        """Return `n_envs` envs as Red's policy sees them."""
+        from workflow_rl.cage2.env.red_envs import RedEnvs
+
+        return RedEnvs(self.max_steps, n_envs, copy.deepcopy(self.blue))

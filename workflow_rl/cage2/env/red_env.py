@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage.checks import checked_whole
-from workflow_rl.cage2.cyborg.red_side import RedSide
+from workflow_rl.cage2.compiled.network import red_action_of
+from workflow_rl.cage2.compiled.red_side import OUTSIDE
+from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.env import checks
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTION_NAMES, SUBNETS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_ACTION_NAMES, RED_OBS_SIZE, SUCCESSES
 
-FACTS_OF_A_HOST = ("address known", "name known", "ports known", "user session", "root session")
 N_ACTIONS = len(RED_ACTION_NAMES)
-OBS_SIZE = len(SUBNETS) + len(FACTS_OF_A_HOST) * len(HOSTS) + 2
 SLEEP = 0
 
 
@@ -37,14 +37,14 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     yet does nothing; `info["action_mask"]`, bool `[N_ACTIONS]`, tells which actions are possible.
     The reward is the negative of Blue's: never negative, best for Red when it is large.
 
-    An observation is float32 `[OBS_SIZE]`, zeros and ones, what Red was shown: for each of the
+    An observation is float32 `[RED_OBS_SIZE]`, zeros and ones, what Red was shown: for each of the
     `scenario2.SUBNETS` whether Red knows it; for each of the `scenario2.HOSTS` the
-    FACTS_OF_A_HOST; whether the last action succeeded, and whether it failed. Red is not told when
-    Blue removes a session: a session counts until an action on its host fails.
+    `scenario2.FACTS_OF_A_HOST`; whether the last action succeeded, and whether it failed. Red is
+    not told when Blue removes a session: a session counts until an action on its host fails.
 
     In each step Blue acts first, on what it saw of the step before. Episodes never terminate: they
     are truncated after `max_steps`. The seed of `reset` determines the episode, Blue's choices
-    included. The simulator is csle-cyborg, sped up.
+    included. The simulator is the compiled one, which plays as csle-cyborg does.
 
     Args:
         blue: a `Blue`; None is a Blue that sleeps.
@@ -67,9 +67,11 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         checks.check_render_mode(render_mode)
         self.max_steps = checks.checked_steps(max_steps)
         self.blue = blue
-        self.observation_space = gymnasium.spaces.Box(0, 1, (OBS_SIZE,), np.float32)
+        self.observation_space = gymnasium.spaces.Box(0, 1, (RED_OBS_SIZE,), np.float32)
         self.action_space = gymnasium.spaces.Discrete(N_ACTIONS)
-        self._simulator = RedSide()
+        self._simulator = RedSimulator(1, self.max_steps, remembers=True)
+        self._actions = np.zeros((2, 1), np.int64)
+        self._chosen = np.ones(1, np.bool_)
         self._steps_left = 0
         self._has_stepped = False
 
@@ -88,7 +90,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
             seed = checks.checked_seed(seed)
         super().reset(seed=seed)
         episode_seed = int(self.np_random.integers(2**31)) if seed is None else seed
-        self._blue_obs = self._simulator.begin(episode_seed)
+        self._simulator.reset(episode_seed, OUTSIDE)
         if self.blue is not None:
             self.blue.reset(episode_seed)
         self._steps_left = self.max_steps
@@ -110,18 +112,19 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
         blue = SLEEP
         if self.blue is not None:
-            blue = checked_whole(
-                "the action of blue", self.blue.act(self._blue_obs.astype(np.float32))
-            )
+            seen = self._simulator.obs[0].astype(np.float32)
+            blue = checked_whole("the action of blue", self.blue.act(seen))
             if not 0 <= blue < len(ACTION_NAMES):
                 raise ValueError(
                     f"the action of blue={blue}: it is no index from 0 to {len(ACTION_NAMES) - 1}"
                 )
-        self._blue_obs, reward = self._simulator.play(blue, index)
+        self._actions[:, 0] = blue, index
+        self._simulator.play_both(*self._actions, self._chosen)
         self._steps_left -= 1
         self._has_stepped = True
+        reward = 0.0 - self._simulator.rewards.item()  # Never -0.0.
         info = self._info() | {"blue_action": np.int64(blue)}
-        return self._observation(), -reward, False, self._steps_left == 0, info
+        return self._observation(), reward, False, self._steps_left == 0, info
 
     def render(self) -> None:
         """Raise NotImplementedError, which names the alternatives."""
@@ -135,15 +138,20 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         """
         if not self._has_stepped:
             raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
-        blue_text, red_text = self._simulator.texts
+        success = SUCCESSES[self._simulator.facts[0, 3]]
         return {
-            "blue_action": blue_text,
-            "red_action": red_text,
-            "red_success": self._simulator.red_succeeded,
+            "blue_action": ACTION_NAMES[self._actions[0, 0]],
+            "red_action": red_action_of(self._simulator.states[0]),
+            "red_success": {"TRUE": True, "FALSE": False}.get(success),
         }
 
+    def red_observation(self) -> dict[str, Any]:
+        """Return what CybORG shows Red after the last action, in plain values: see
+        `attackers.Seen`."""
+        return self._simulator.observation(0)
+
     def _info(self) -> dict[str, Any]:
-        return {"action_mask": self._simulator.mask()}
+        return {"action_mask": self._simulator.rows[0, RED_OBS_SIZE:].astype(np.bool_)}
 
     def _observation(self) -> NDArray[np.float32]:
-        return self._simulator.knowledge().astype(np.float32)
+        return self._simulator.rows[0, :RED_OBS_SIZE].astype(np.float32)

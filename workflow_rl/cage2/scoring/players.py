@@ -16,6 +16,7 @@ from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, OBS_SIZE
+from workflow_rl.cage2.scoring.evaluation_env import PolicyBlue, ScriptedBlue
 from workflow_rl.cage2.scoring.recording import MOST_PROBABILITIES, Decision
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.reporting.replay_frame import shown_name
@@ -27,6 +28,12 @@ def load_actor(path: str | os.PathLike[str], greedy: bool = True) -> Actor:
     Raises CheckpointError, also if the agent is not for CAGE-2.
     """
     return on_the_bits(*load_trained(path, greedy), path)
+
+
+def load_on_records(agent: str) -> Actor:
+    """Return a greedy or a scripted agent, by its name or path, that acts on records: see
+    `evaluation_env`. Raises CheckpointError."""
+    return ScriptedBlue(agent) if agent in SCRIPTED_AGENTS else PolicyBlue(load_actor(agent))
 
 
 def load_trained(

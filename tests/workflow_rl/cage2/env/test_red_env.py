@@ -13,8 +13,13 @@ from gymnasium.utils.env_checker import check_env
 
 from workflow_rl.cage2 import Cage2RedEnv
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.env.red_env import FACTS_OF_A_HOST
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTION_NAMES, SUBNETS
+from workflow_rl.cage2.scenario2 import (
+    ACTION_NAMES,
+    FACTS_OF_A_HOST,
+    HOSTS,
+    RED_ACTION_NAMES,
+    SUBNETS,
+)
 
 SLEEP = RED_ACTION_NAMES.index("Sleep")
 

@@ -1,0 +1,92 @@
+"""CAGE-2 envs in which Red's policy acts, against a Blue that does not learn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.agents.policies.distributions import Actions, Choice
+from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.cage.network_batch import mask_of
+from workflow_rl.cage2.compiled.red_side import FACT_NEEDED, OUTSIDE
+from workflow_rl.cage2.compiled.red_simulator import RedSimulator
+from workflow_rl.cage2.compiled.simulator import CAUGHT
+from workflow_rl.cage2.scenario2 import RED_OBS_SIZE
+from workflow_rl.cage2.scoring.evaluation_env import RECORD
+from workflow_rl.environments.env_batch import StepAnswers
+from workflow_rl.environments.episode import EpisodeSpec
+
+
+class RedEnvs:
+    """`n_envs` networks that step in one call of compiled code. An EnvBatch.
+
+    They play what as many `Cage2RedEnv` play. Observations uint8 `[M, RED_OBS_SIZE + 44]` end with
+    the mask of Red's actions.
+
+    blue: acts on records, see `scoring.evaluation_env`, and is the caller's no more; None: Blue
+    sleeps.
+    """
+
+    def __init__(self, max_steps: int, n_envs: int, blue: Actor | None) -> None:
+        self.n_envs = n_envs
+        self._max_steps = max_steps
+        self._simulator = RedSimulator(n_envs, max_steps)
+        self._blue = blue
+        self._steps_left, self._blues = np.zeros((2, n_envs), np.int64)
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> NDArray[np.uint8]:
+        """Begin an episode in each of M envs. Return what Red sees."""
+        seeds = np.zeros(self.n_envs, np.int64)
+        seeds[envs] = [spec.env_seed for spec in specs]
+        self._simulator.reset(seeds, OUTSIDE, mask_of(envs, self.n_envs))
+        self._steps_left[envs] = self._max_steps
+        if self._blue is not None:
+            for env, spec in zip(envs, specs, strict=True):
+                self._blue.reset(spec.env_seed, env)
+        return self._simulator.rows[envs]
+
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
+        """Step each of M envs once: Blue acts on what it saw of the step before, then Red."""
+        simulator, chosen = self._simulator, np.asarray(envs)
+        if self._blue is not None:
+            records = np.zeros(len(envs), RECORD)
+            records["obs"] = simulator.obs[chosen]
+            records["suspicious"] = CAUGHT[simulator.facts[chosen, -1]]
+            self._blues[chosen], _ = self._blue.act(records, envs)
+        reds = np.zeros(self.n_envs, np.int64)
+        reds[chosen] = actions
+        simulator.play_both(self._blues, reds, mask_of(chosen, self.n_envs))
+        self._steps_left[chosen] -= 1
+        truncated = self._steps_left[chosen] == 0
+        # 0.0 - x is never -0.0.
+        rewards = 0.0 - simulator.rewards[chosen]
+        return StepAnswers(simulator.rows[chosen], rewards, np.zeros_like(truncated), truncated)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class BareRed:
+    """An actor of `RedEnvs` that plays on the observations of `Cage2RedEnv`.
+
+    The mask follows from the observation.
+    """
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+        self.policy_version = actor.policy_version
+        self.reset = actor.reset
+
+    def act(self, obs: NDArray[np.uint8], envs: Sequence[int] = (0,)) -> Choice:
+        """Return actions for obs [M, RED_OBS_SIZE], and log-probabilities: see Actor."""
+        obs = np.atleast_2d(obs)
+        if obs.shape[1:] != (RED_OBS_SIZE,):
+            raise ValueError(f"observations have {RED_OBS_SIZE} numbers, not {obs.shape[1:]}")
+        return self._actor.act(np.concatenate([obs, mask_of_red(obs)], axis=1), envs)
+
+
+def mask_of_red(obs: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the masks `[M, 44]` of the possible actions, given obs `[M, RED_OBS_SIZE]`."""
+    return np.concatenate([np.ones_like(obs[:, :1]), obs[:, FACT_NEEDED]], axis=1)

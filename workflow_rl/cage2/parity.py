@@ -14,7 +14,8 @@ from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, ScriptedAgent, mak
 from workflow_rl.cage2.cyborg.network import cyborg_network
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.interface import Simulator
+from workflow_rl.cage2.interface import OWN_RED, Simulator
+from workflow_rl.cage2.red_parity import CHOOSERS, RedSides
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
 if TYPE_CHECKING:
@@ -130,19 +131,31 @@ class LockStep:
         self._env = Cage2Env(simulator=simulator, max_steps=max_steps, obs_dtype="uint8")
         self._compiled = CompiledSimulator(max_steps)
         self._compiled_network = compiled_network
+        self._reds: RedSides | None = None
+        self._made = simulator, max_steps
         self.networks = networks
 
     def play(
         self, blue_agent: ScriptedAgent, red_agent: str, seed: int, blue: str = ""
     ) -> Difference | None:
-        """Return the first difference in one episode, if any. The blue agent sees CybORG."""
-        env, compiled = self._env, self._compiled
-        obs, info = env.reset(seed=seed, options={"red_agent": red_agent})
+        """Return the first difference in one episode, if any. The blue agent sees CybORG.
+
+        red_agent: one of CybORG's, or a key of `red_parity.CHOOSERS`.
+        """
+        env, compiled, reds = self._env, self._compiled, None
+        chooser = CHOOSERS.get(red_agent)
+        if chooser is not None:
+            reds = self._reds = self._reds or RedSides(*self._made)
+            env, compiled = reds.env, reds.compiled
+        obs, info = env.reset(seed=seed, options=None if reds else {"red_agent": red_agent})
         shown = {"observation": obs.tolist()}
-        same = compiled.reset(seed, red_agent)
+        same = compiled.reset(seed, OWN_RED if reds else red_agent)
         same_shown = {"observation": same.tolist()}
         blue_agent.reset(seed)
         for step in itertools.count():
+            if reds is not None and "error" not in same_shown:
+                for seen, of_red in zip((shown, same_shown), reds.shown(), strict=True):
+                    seen |= of_red
             if self.networks:
                 shown |= cyborg_network(env)
                 same_shown |= self._compiled_network(compiled.state)
@@ -157,6 +170,8 @@ class LockStep:
             if step == env.max_steps:
                 return None
             action = blue_agent.act(obs, info)
+            if reds is not None and chooser is not None:
+                reds.choose(chooser)
             obs, reward, *_, info = env.step(action)
             try:
                 same, same_reward = compiled.step(action)

@@ -12,6 +12,7 @@ from tqdm import tqdm
 from workflow_rl.cage2 import parity as cage2
 from workflow_rl.cage2.agent.scripted import ScriptedAgent
 from workflow_rl.cage2.interface import MOST
+from workflow_rl.cage2.red_parity import CHOOSERS
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.commands.options import PATH, TRUST, plain_option
 from workflow_rl.commands.parity import shared_options
@@ -19,8 +20,9 @@ from workflow_rl.runs.config import usable_cores
 
 CHECKPOINT = "checkpoint"
 BLUES = (*cage2.BLUE_AGENTS, *cage2.HOARDERS, CHECKPOINT)
+REDS = (*RED_AGENTS, *CHOOSERS)
 _OPTIONS = [
-    *shared_options(RED_AGENTS, BLUES, f"all but {', '.join(cage2.HOARDERS)}; checkpoint if "
+    *shared_options(REDS, BLUES, f"all but {', '.join(cage2.HOARDERS)}; checkpoint if "
                                        "--checkpoint is given"),
     plain_option("--checkpoint", type=PATH, show_default=False,
                  help="Run folder or checkpoint of --blue checkpoint, whose policy samples."),
@@ -38,7 +40,11 @@ _OPTIONS = [
 
 @click.command(params=_OPTIONS)
 def parity(**options: Any) -> None:
-    """Compare CybORG and the compiled simulator of CAGE-2."""
+    """Compare CybORG and the compiled simulator of CAGE-2.
+
+    The red agents any-action, possible-action and impossible-action draw Red's actions outside of
+    both simulators. What Red sees is compared, too.
+    """
     checkpoint: Path | None = options["checkpoint"]
     blues = options["blues"] or cage2.BLUE_AGENTS + (CHECKPOINT,) * (checkpoint is not None)
     if checkpoint is not None and CHECKPOINT not in blues:
@@ -51,7 +57,7 @@ def parity(**options: Any) -> None:
     max_steps, n_episodes = options["max_steps"], options["episodes"]
     n_networks = min(options["network_episodes"], n_episodes)
     seeds = range(options["seed"], options["seed"] + n_episodes)
-    red_agents = tuple(dict.fromkeys(options["red_agents"])) or RED_AGENTS
+    red_agents = tuple(dict.fromkeys(options["red_agents"])) or REDS
     shares = list(cage2.shares_of(red_agents, agents, seeds, n_networks))
     simulator = "cyborg-stock" if options["stock_simulator"] else "cyborg"
     n_workers = min(options["n_workers"] or usable_cores(), len(shares))

@@ -17,17 +17,19 @@ def cyborg_network(env: Cage2Env) -> dict[str, Any]:
 
     A session is described by its PID, and by whether its user is root or SYSTEM.
     """
-    state, known, n_drawn = _parts(env)
+    state, known, _ = parts_of(env)
     subnets = {state.subnets[cidr].name: str(cidr) for cidr in state.subnets}
-    known_subnets, known_addresses, known_hosts = (
+    known_subnets, known_hosts = (
         {str(key) for key, is_known in known[kind].items() if is_known}
-        for kind in ("subnet", "ip_address", "hostname")
+        for kind in ("subnet", "hostname")
     )
     network: dict[str, Any] = {
-        "random words drawn, modulo 624": n_drawn,
+        "random words drawn, modulo 624": _position(env),
         "subnets": subnets,
         "subnets Red knows": [name for name, cidr in subnets.items() if cidr in known_subnets],
-        "addresses Red knows": [name for name in HOSTS if _address(state, name) in known_addresses],
+        "addresses Red knows": [
+            name for name in HOSTS if known["ip_address"].get(address_in(state, name), False)
+        ],
         "hosts Red knows": [name for name in HOSTS if name in known_hosts],
         "Red knows the OT service": state.sessions["Red"][0].ot_service is not None,
     }
@@ -39,7 +41,7 @@ def cyborg_network(env: Cage2Env) -> dict[str, Any]:
 def _facts_of(state: Any, name: str) -> dict[str, Any]:
     from workflow_rl.cage2.compiled.tables import N_EXPLOITS, PORTS, PRIVILEGED_USERS
 
-    host, address, reds = state.hosts[name], _address(state, name), state.sessions["Red"]
+    host, address, reds = state.hosts[name], str(address_in(state, name)), state.sessions["Red"]
     scanned = {str(ip): ports for ip, ports in reds[0].ports.items()}
     return {
         "address": address,
@@ -86,23 +88,30 @@ def _services(host: Any, name: str) -> dict[str, Any]:
     return services
 
 
-def _parts(env: Cage2Env) -> tuple[Any, dict[str, Any], int]:
-    """Return CybORG's state, what Red knows, and the position of the random generator."""
+def parts_of(env: Cage2Env) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """Return CybORG's state, what Red knows, and what Red was shown last."""
     from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
 
     simulator: Any = env._simulator
     if isinstance(simulator, SpedUpSimulator):
         CYBORG.let_play(simulator)
-        return simulator._state, simulator._red_knows, _position(CYBORG.random.getstate())
+        return simulator._state, simulator._red_knows, simulator._red_obs
     controller = simulator._controller
     known = controller.agent_interfaces["Red"].action_space.get_action_space()
-    return controller.state, known, _position(simulator._random_state._state)
+    return controller.state, known, controller.observation["Red"].data
 
 
-def _position(state: tuple[Any, ...]) -> int:
-    assert state[0] == random.Random.VERSION
-    return int(state[1][-1] % 624)
+def _position(env: Cage2Env) -> int:
+    """Return the position of the random generator."""
+    from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
+
+    simulator: Any = env._simulator
+    is_sped_up = isinstance(simulator, SpedUpSimulator)
+    drawn = CYBORG.random.getstate() if is_sped_up else simulator._random_state._state
+    assert drawn[0] == random.Random.VERSION
+    return int(drawn[1][-1] % 624)
 
 
-def _address(state: Any, hostname: str) -> str:
-    return str(state.hosts[hostname].interfaces[1].ip_address)
+def address_in(state: Any, hostname: str) -> Any:
+    """Return a host's address."""
+    return state.hosts[hostname].interfaces[1].ip_address

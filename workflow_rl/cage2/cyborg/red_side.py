@@ -1,125 +1,114 @@
-"""The sped-up csle-cyborg as Red meets it: Red's actions by index, and what Red was shown."""
+"""Red in CybORG, told what to do by index, and what CybORG shows it, in plain values."""
 
 from __future__ import annotations
 
+import importlib
+from enum import Enum
+from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from workflow_rl.cage2.cyborg.network import address_in, parts_of
 from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
+from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.interface import OWN_RED
 from workflow_rl.cage2.scenario2 import HOSTS, RED_ACTION_NAMES, SUBNETS
 
-SUPERUSERS = ("root", "SYSTEM")
 NO_SESSION, USER, ROOT = range(3)
 
 
-class RedSide(SpedUpSimulator):
-    """A network whose Red is told what to do.
+class ToldRed:
+    """A red agent of an env of CybORG's, which does what it is told.
 
     CybORG's actions on a host name its address or, if a session on the host is needed, its name.
-    Red learns both from what it is shown.
+
+    Attributes:
+        told: the next action, an index into `RED_ACTION_NAMES`.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._puppet = Puppet()
-        self._red_agents = {OWN_RED: self._puppet}
-        self._made = (0, "")
+    def __init__(self, env: Cage2Env) -> None:
+        simulator: Any = env._simulator
+        self._env = env
+        is_sped_up = isinstance(simulator, SpedUpSimulator)
+        module = "shared.actions"
+        published = importlib.import_module(f"csle_cyborg.{module}")
+        self._actions = CYBORG[module] if is_sped_up else published
         self._session = np.zeros(len(HOSTS), np.int64)
+        # The env plays against this agent alone.
+        simulator._red_agents[OWN_RED] = self
+        env.red_agent = ToldRed
+        self.end_episode()
 
-    def begin(self, seed: int) -> NDArray[np.uint8]:
-        """Start an episode; return Blue's observation `[52]`."""
+    def end_episode(self) -> None:
+        """Forget the episode."""
+        self.told = 0
         self._session[:] = NO_SESSION
         self._session[HOSTS.index("User0")] = ROOT
-        self._made = (0, "")
-        return self.reset(seed, OWN_RED)
 
-    def play(self, blue_action: int, red_action: int) -> tuple[NDArray[np.uint8], float]:
-        """Play one step; return Blue's observation `[52]` and Blue's reward."""
-        kind, _, target = RED_ACTION_NAMES[red_action].partition(" ")
-        self._made = (red_action, target)
-        self._puppet.action = self._action(kind, target)
-        outcome = self.step(blue_action)
-        if target in HOSTS:
-            self._conclude(kind, HOSTS.index(target))
-        return outcome
+    def train(self, results: Any) -> None:
+        """Learn nothing."""
 
-    @property
-    def red_succeeded(self) -> bool | None:
-        """Whether Red's last action succeeded; None if Red made none."""
-        return None if self._made[0] == 0 else str(self._red_obs["success"]) == "TRUE"
-
-    def mask(self) -> NDArray[np.bool_]:
-        """Return the actions that are possible, `[len(RED_ACTION_NAMES)]`."""
-        subnets, addresses, names, ports = self._known()
-        known = {"DiscoverRemoteSystems": subnets, "DiscoverNetworkServices": addresses}
-        known |= {"ExploitRemoteService": ports, "PrivilegeEscalate": names, "Impact": names}
-        possible = np.ones(len(RED_ACTION_NAMES), np.bool_)
-        for index, name in enumerate(RED_ACTION_NAMES):
-            kind, _, target = name.partition(" ")
-            if target:
-                places = SUBNETS if target in SUBNETS else HOSTS
-                possible[index] = known[kind][places.index(target)]
-        return possible
-
-    def knowledge(self) -> NDArray[np.bool_]:
-        """Return what Red was shown, in the order of `Cage2RedEnv`'s observation."""
-        subnets, addresses, names, ports = self._known()
-        succeeded = self.red_succeeded
-        hosts = np.stack(
-            [addresses, names, ports, self._session >= USER, self._session == ROOT], axis=1
-        )
-        return np.concatenate([subnets, hosts.ravel(), [succeeded is True, succeeded is False]])
-
-    def _known(self) -> tuple[NDArray[np.bool_], ...]:
-        """Return masks of what Red knows: subnets, hosts by address, by name, their ports."""
-        known, state = self._red_knows, self._state
-        scanned = state.sessions["Red"][0].ports
-        address = {name: address for address, name in state.ip_addresses.items()}
-        return (
-            np.array([known["subnet"].get(state.subnet_name_to_cidr[s], False) for s in SUBNETS]),
-            np.array([known["ip_address"].get(address[name], False) for name in HOSTS]),
-            np.array([known["hostname"].get(name, False) for name in HOSTS]),
-            np.array([address[name] in scanned for name in HOSTS]),
-        )
-
-    def _action(self, kind: str, target: str) -> Any:
-        make = getattr(CYBORG["shared.actions"], kind)
+    def get_action(self, observation: Any, action_space: Any) -> Any:
+        """Return the action that it was told."""
+        kind, _, target = RED_ACTION_NAMES[self.told].partition(" ")
+        make, state = getattr(self._actions, kind), parts_of(self._env)[0]
         if not target:
             return make()
         facts: dict[str, Any] = {"session": 0, "agent": "Red"}
         if target in SUBNETS:
-            return make(**facts, subnet=self._state.subnet_name_to_cidr[target])
+            return make(**facts, subnet=state.subnet_name_to_cidr[target])
         if kind in ("PrivilegeEscalate", "Impact"):
             return make(**facts, hostname=target)
-        address = next(a for a, name in self._state.ip_addresses.items() if name == target)
-        return make(**facts, ip_address=address)
+        return make(**facts, ip_address=address_in(state, target))
 
-    def _conclude(self, kind: str, host: int) -> None:
-        """Update what Red thinks of its sessions, from the outcome of an action on a host."""
-        if kind == "ExploitRemoteService" and self.red_succeeded:
-            users = {
-                session.get("Username")
-                for shown in self._red_obs.values()
-                if isinstance(shown, dict)
-                for session in shown.get("Sessions", ())
+    def shown(self) -> dict[str, Any]:
+        """Return what Red is shown now, and what `Cage2RedEnv` makes of it.
+
+        Call it once after each step: it follows Red's sessions.
+        """
+        observation = plain(parts_of(self._env)[2])
+        succeeded = None if self.told == 0 else observation["success"]
+        self._conclude(succeeded)
+        state, known, _ = parts_of(self._env)
+        scanned = state.sessions["Red"][0].ports
+        facts = {f"{subnet} subnet": state.subnet_name_to_cidr[subnet] for subnet in SUBNETS}
+        is_known = {name: known["subnet"].get(cidr, False) for name, cidr in facts.items()}
+        for name, session in zip(HOSTS, self._session.tolist(), strict=True):
+            address = address_in(state, name)
+            is_known |= {
+                f"{name} address": known["ip_address"].get(address, False),
+                f"{name} name": known["hostname"].get(name, False),
+                f"{name} ports": address in scanned,
+                f"{name} user": session >= USER,
+                f"{name} root": session == ROOT,
             }
-            level = ROOT if users & set(SUPERUSERS) else USER
-            self._session[host] = max(self._session[host], level)
+        numbers = [*is_known.values(), succeeded is True, succeeded is False]
+        needed = {"DiscoverRemoteSystems": "subnet", "DiscoverNetworkServices": "address"}
+        needed["ExploitRemoteService"] = "ports"
+        for action in RED_ACTION_NAMES:
+            kind, _, target = action.partition(" ")
+            numbers.append(not target or is_known[f"{target} {needed.get(kind, 'name')}"])
+        return {"red_observation": observation, "red_row": [int(number) for number in numbers]}
+
+    def _conclude(self, succeeded: bool | None) -> None:
+        """Update what Red thinks of its sessions, from the outcome of an action on a host."""
+        kind, _, target = RED_ACTION_NAMES[self.told].partition(" ")
+        if kind == "ExploitRemoteService" and succeeded:
+            host = HOSTS.index(target)
+            self._session[host] = max(self._session[host], USER)
         elif kind in ("PrivilegeEscalate", "Impact"):
-            self._session[host] = ROOT if self.red_succeeded else NO_SESSION
+            self._session[HOSTS.index(target)] = ROOT if succeeded else NO_SESSION
 
 
-class Puppet:
-    """A red agent that does what it is told."""
-
-    action: Any = None
-
-    def get_action(self, observation: Any, action_space: Any) -> Any:
-        """Return the action."""
-        return self.action
-
-    def end_episode(self) -> None:
-        """Do nothing."""
+def plain(value: Any) -> Any:
+    """Return what CybORG shows an agent in plain values: see `attackers.Seen`."""
+    if isinstance(value, dict):
+        return {name: plain(shown) for name, shown in value.items()}
+    if isinstance(value, list):
+        return [plain(shown) for shown in value]
+    if isinstance(value, Enum):
+        if type(value).__name__ == "TrinaryEnum":
+            return {"TRUE": True, "FALSE": False}.get(value.name)
+        return value.name
+    return str(value) if isinstance(value, IPv4Address | IPv4Network) else value

@@ -1,0 +1,75 @@
+"""Red's side in lock-step: CybORG and the compiled simulator, both told what Red does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage2.cyborg.red_side import ToldRed
+from workflow_rl.cage2.env.cage2_env import Cage2Env
+from workflow_rl.cage2.interface import OWN_RED
+from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES, RED_OBS_SIZE
+
+if TYPE_CHECKING:
+    from workflow_rl.cage2.attackers import SeenBatch
+
+Chooser: TypeAlias = "Callable[[NDArray[np.uint8], np.random.Generator], int]"
+"""Chooses Red's action, given what Red sees: see `attackers.SeenBatch`."""
+
+
+def any_action(row: NDArray[np.uint8], random: np.random.Generator) -> int:
+    """Draw one of all actions."""
+    return int(random.integers(len(RED_ACTION_NAMES)))
+
+
+def possible_action(row: NDArray[np.uint8], random: np.random.Generator) -> int:
+    """Draw one of the actions that are possible."""
+    return int(random.choice(np.flatnonzero(row[RED_OBS_SIZE:])))
+
+
+def impossible_action(row: NDArray[np.uint8], random: np.random.Generator) -> int:
+    """Draw one of the actions that are not possible, in every second step or so."""
+    impossible = np.flatnonzero(row[RED_OBS_SIZE:] == 0)
+    if len(impossible) and random.random() < 0.5:
+        return int(random.choice(impossible))
+    return possible_action(row, random)
+
+
+CHOOSERS: dict[str, Chooser] = {
+    "any-action": any_action,
+    "possible-action": possible_action,
+    "impossible-action": impossible_action,
+}
+"""How Red's actions are chosen from outside, by name."""
+
+
+class RedSides:
+    """Red in an env of CybORG's and in the compiled simulator. An `attackers.AttackerBatch`."""
+
+    def __init__(self, simulator: str, max_steps: int) -> None:
+        from workflow_rl.cage2.compiled.simulator import CompiledSimulator
+
+        self.env = Cage2Env(simulator=simulator, max_steps=max_steps, obs_dtype="uint8")
+        self.compiled = CompiledSimulator(max_steps, {OWN_RED: self})
+        self._red = ToldRed(self.env)
+
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], generators: Sequence[Any]) -> None:
+        """See `attackers.AttackerBatch`."""
+        self._random = np.random.default_rng(seeds)
+
+    def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
+        """See `attackers.AttackerBatch`."""
+        return np.array([self._red.told])
+
+    def shown(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what Red sees in both simulators. Call it once after each step."""
+        batch = self.compiled._simulator
+        seen = {"red_observation": batch.observation(0), "red_row": batch.rows[0].tolist()}
+        return self._red.shown(), seen
+
+    def choose(self, chooser: Chooser) -> None:
+        """Choose Red's next action by what it sees."""
+        self._red.told = chooser(self.compiled._simulator.rows[0], self._random)

@@ -3,13 +3,28 @@
 Once this package is imported, csle-cyborg can be imported without Stable-Baselines3.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from workflow_rl.cage2.cyborg.imports import let_csle_cyborg_load
 
+if TYPE_CHECKING:
+    from workflow_rl.cage2.env.duel_env import Cage2DuelEnv
+
 let_csle_cyborg_load()
 
-__all__ = ["Cage2Env", "Cage2RedEnv"]
+__all__ = ["Cage2Env", "Cage2RedEnv", "duel_env"]
+
+
+def duel_env(max_steps: int | None = None, render_mode: None = None) -> Cage2DuelEnv:
+    """Return CAGE Challenge 2 for Blue and Red at once, with PettingZoo's ParallelEnv interface.
+
+    The arguments are those of `Cage2DuelEnv`.
+    """
+    from workflow_rl.cage2.env.duel_env import Cage2DuelEnv
+
+    return Cage2DuelEnv(max_steps, render_mode)
 
 
 def __getattr__(name: str) -> Any:

@@ -50,10 +50,14 @@ class RedSides:
     """Red in an env of CybORG's and in the compiled simulator. An `attackers.AttackerBatch`."""
 
     def __init__(self, simulator: str, max_steps: int) -> None:
+        from workflow_rl.cage2.compiled.red_simulator import RedSimulator
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
         self.env = Cage2Env(simulator=simulator, max_steps=max_steps, obs_dtype="uint8")
         self.compiled = CompiledSimulator(max_steps, {OWN_RED: self})
+        batch = self.compiled._simulator
+        assert isinstance(batch, RedSimulator)
+        self._batch = batch
         self._red = ToldRed(self.env)
 
     def begin(self, envs: Sequence[int], seeds: Sequence[int], generators: Sequence[Any]) -> None:
@@ -66,10 +70,10 @@ class RedSides:
 
     def shown(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return what Red sees in both simulators. Call it once after each step."""
-        batch = self.compiled._simulator
-        seen = {"red_observation": batch.observation(0), "red_row": batch.rows[0].tolist()}
+        observation, row = self._batch.observation(0), self._batch.rows[0]
+        seen = {"red_observation": observation, "red_row": row.tolist()}
         return self._red.shown(), seen
 
     def choose(self, chooser: Chooser) -> None:
         """Choose Red's next action by what it sees."""
-        self._red.told = chooser(self.compiled._simulator.rows[0], self._random)
+        self._red.told = chooser(self._batch.rows[0], self._random)

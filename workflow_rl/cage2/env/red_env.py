@@ -70,7 +70,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         self.observation_space = gymnasium.spaces.Box(0, 1, (RED_OBS_SIZE,), np.float32)
         self.action_space = gymnasium.spaces.Discrete(N_ACTIONS)
         self._simulator = RedSimulator(1, self.max_steps, remembers=True)
-        self._actions = np.zeros((2, 1), np.int64)
+        self._blue, self._red = np.zeros((2, 1), np.int64)
         self._chosen = np.ones(1, np.bool_)
         self._steps_left = 0
         self._has_stepped = False
@@ -118,8 +118,8 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
                 raise ValueError(
                     f"the action of blue={blue}: it is no index from 0 to {len(ACTION_NAMES) - 1}"
                 )
-        self._actions[:, 0] = blue, index
-        self._simulator.play_both(*self._actions, self._chosen)
+        self._blue[0], self._red[0] = blue, index
+        self._simulator.play_both(self._blue, self._red, self._chosen)
         self._steps_left -= 1
         self._has_stepped = True
         reward = 0.0 - self._simulator.rewards.item()  # Never -0.0.
@@ -140,7 +140,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
             raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
         success = SUCCESSES[self._simulator.facts[0, 3]]
         return {
-            "blue_action": ACTION_NAMES[self._actions[0, 0]],
+            "blue_action": ACTION_NAMES[self._blue[0]],
             "red_action": red_action_of(self._simulator.states[0]),
             "red_success": {"TRUE": True, "FALSE": False}.get(success),
         }

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from numpy.typing import NDArray
 
+from workflow_rl.cage.parallel_env import PlainParallelEnv
 from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.views import SLEEP, BeliefView
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.raw_space import RawSpace
 from workflow_rl.cage4.interface import checked_action, seed_or_none
 
-if TYPE_CHECKING:
-    ParallelEnv = object
-else:
-    try:
-        # Clients of PettingZoo ask for its class.
-        from pettingzoo import ParallelEnv
-    except ImportError:
-        ParallelEnv = object
-
 OBSERVATIONS = ("flat", "raw", "belief")
 
 
-class Cage4ParallelEnv(ParallelEnv):
+class Cage4ParallelEnv(PlainParallelEnv):
     """CAGE Challenge 4 from the blue side: five agents that act at once and share a reward.
 
     An observation is int64 `[92]`, of `blue_agent_4` `[210]`: the phase 0 to 2, then zeros and
@@ -74,7 +65,6 @@ class Cage4ParallelEnv(ParallelEnv):
     """
 
     metadata = {"name": "CAGE4-v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
-    render_mode = None
     shared_reward = True
 
     def __init__(
@@ -108,26 +98,6 @@ class Cage4ParallelEnv(ParallelEnv):
     def red_agent(self) -> str:
         """The name of the red agents' class."""
         return self._simulator.red_agent
-
-    @property
-    def unwrapped(self) -> Cage4ParallelEnv:
-        return self
-
-    @property
-    def num_agents(self) -> int:
-        return len(self.agents)
-
-    @property
-    def max_num_agents(self) -> int:
-        return len(self.possible_agents)
-
-    __copy__ = copy.deepcopy
-
-    def observation_space(self, agent: str) -> Space[Any]:
-        return self.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> Discrete:
-        return self.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -185,12 +155,6 @@ class Cage4ParallelEnv(ParallelEnv):
             dict.fromkeys(scenario4.AGENTS, result.done),
             self._infos(),
         )
-
-    def render(self) -> None:
-        """Do nothing: there are no pictures."""
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to close."""
 
     def _observations(
         self, vectors: tuple[NDArray[np.int64], ...], taken: NDArray[np.int64] | None

@@ -242,8 +242,8 @@ def inject_fault(monkeypatch: pytest.MonkeyPatch, field: str | None = None) -> N
 def test_the_command_reports_no_difference() -> None:
     result = run("--episodes", 1, "--blue", "decoys", "--blue", "random", "--max-steps", 20)
     assert result.exit_code == 0, result.output
-    assert result.output.count(": 1 episodes, networks compared in 0: no difference") == 6
-    assert "6 episodes of 20 steps from seed 0, networks compared in 0: 0 of 6 pairs" in (
+    assert result.output.count(": 1 episodes, networks compared in 0: no difference") == 12
+    assert "12 episodes of 20 steps from seed 0, networks compared in 0: 0 of 12 pairs" in (
         result.output
     )
 

@@ -1,0 +1,109 @@
+"""Red's side of the compiled simulator against CybORG: see `red_parity`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workflow_rl.cage2.compiled import red_simulator
+from workflow_rl.cage2.compiled.red_side import OUTSIDE
+from workflow_rl.cage2.compiled.red_simulator import RedSimulator
+from workflow_rl.cage2.compiled.simulator import CompiledSimulator
+from workflow_rl.cage2.parity import BLUE_AGENTS, LockStep, make_blue_agent
+from workflow_rl.cage2.red_parity import CHOOSERS, possible_action
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
+
+BLUES = ("sleep", "decoys", "all-kinds")
+
+
+@pytest.mark.parametrize(("seed", "chooser"), list(enumerate(CHOOSERS)))
+def test_what_both_sides_see_is_cyborgs(seed: int, chooser: str) -> None:
+    lock_step = LockStep(networks=True)
+    for number, blue in enumerate(BLUES):
+        difference = lock_step.play(make_blue_agent(blue), chooser, 10 * seed + number, blue)
+        assert difference is None, str(difference)
+
+
+def test_cyborg_as_published_shows_the_same() -> None:
+    lock_step = LockStep("cyborg-stock", max_steps=50)
+    difference = lock_step.play(make_blue_agent("all-kinds"), "impossible-action", 3)
+    assert difference is None, str(difference)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chooser", CHOOSERS)
+def test_hundreds_of_episodes_are_cyborgs(chooser: str) -> None:
+    lock_step = LockStep()
+    for seed in range(180):
+        blue = BLUE_AGENTS[seed % len(BLUE_AGENTS)]
+        lock_step.networks = seed % 10 == 0
+        difference = lock_step.play(make_blue_agent(blue), chooser, 1000 + seed, blue)
+        assert difference is None, str(difference)
+
+
+@pytest.mark.parametrize(
+    ("what", "fault"),
+    [
+        ("red_observation", ("observation_of", lambda *_: {"success": None})),
+        ("red_row", ("step_reds", None)),
+    ],
+)
+def test_a_difference_in_what_red_sees_is_found(
+    monkeypatch: pytest.MonkeyPatch, what: str, fault: tuple[str, Any]
+) -> None:
+    name, stand_in = fault
+    step = red_simulator.step_reds
+
+    def step_with_fault(*arguments: Any) -> int:
+        failed = step(*arguments)
+        arguments[-1][:, 4] ^= 1
+        return failed
+
+    monkeypatch.setattr(red_simulator, name, stand_in or step_with_fault)
+    difference = LockStep().play(make_blue_agent("sleep"), "possible-action", 0)
+    assert difference is not None
+    assert set(difference.what) == {what}
+
+
+def test_both_actions_at_once_play_as_one_after_the_other() -> None:
+    """`play_both`, which red envs use, beside the attackers that lock-steps ask."""
+    n, steps = 30, 100
+    draws = np.random.default_rng(0)
+    simulator, at = RedSimulator(n, steps), np.ones(n, np.bool_)
+    simulator.reset(np.arange(n), OUTSIDE)
+    told = np.zeros(n, np.int64)
+
+    class Told:
+        def begin(self, *_: Any) -> None:
+            pass
+
+        def act(self, envs: Any, seen: Any) -> Any:
+            assert np.array_equal(seen.rows, simulator.rows)
+            return told
+
+    asking = RedSimulator(n, steps, {"told": Told()})
+    asking.reset(np.arange(n), OUTSIDE)
+    for step in range(steps):
+        blues = draws.integers(len(ACTION_NAMES), size=n) * (step % 3 == 0)
+        told = np.array([possible_action(row, draws) for row in simulator.rows])
+        asking.play(blues, at)
+        simulator.play_both(blues, told, at)
+        assert simulator.states.tobytes() == asking.states.tobytes()
+        assert np.array_equal(simulator.obs, asking.obs)
+        assert np.array_equal(simulator.rewards, asking.rewards)
+    assert simulator.rewards.min() < -2
+
+
+def test_a_refused_action_is_told_as_cyborg_tells_it() -> None:
+    simulator = RedSimulator(1)
+    simulator.reset(0, OUTSIDE)
+    simulator.play_both(np.array([0]), np.array([43]), np.ones(1, np.bool_))
+    assert simulator.facts[0, 1:4].tolist() == [-1, -1, 0]
+
+
+def test_an_own_red_agents_number_is_of_red_simulators_alone() -> None:
+    simulator = CompiledSimulator()._simulator
+    with pytest.raises(ValueError, match="red_agents: 3 is not from 0 to 2"):
+        simulator.reset(0, OUTSIDE)

@@ -1,0 +1,71 @@
+"""Envs in which Red's policy acts: the environment of `--env workflow_rl/CAGE2-red-v0`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import gymnasium
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from workflow_rl import TrainConfig, evaluate, load_agent, train
+from workflow_rl.cage2 import Cage2RedEnv
+from workflow_rl.cage2.scenario2 import RED_ENV_ID, RED_OBS_SIZE
+from workflow_rl.commands.main import main
+from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.episode import EpisodeSpec
+
+SHORT: dict[str, Any] = {"env": RED_ENV_ID, "env_args": {"blue_agent": "react-restore"}}
+
+
+@pytest.mark.parametrize(("blue_agent", "is_scripted"), [("champion", False), ("sleep", True)])
+def test_they_play_what_as_many_single_envs_play(blue_agent: str, is_scripted: bool) -> None:
+    n, steps, draws = 3, 25, np.random.default_rng(0)
+    environment = make_environment(RED_ENV_ID, {"blue_agent": blue_agent, "max_steps": steps})
+    # As a worker gets it.
+    envs = cloudpickle.loads(cloudpickle.dumps(environment)).make_envs(n)
+    blues = [None if is_scripted else load_agent(blue_agent) for _ in range(n)]
+    singles = [Cage2RedEnv(blue, steps) for blue in blues]
+    rows = envs.reset(range(n), [EpisodeSpec(i, "", 70 + i, 0) for i in range(n)])
+    shown = [single.reset(seed=70 + i) for i, single in enumerate(singles)]
+    for step in range(steps):
+        for row, (obs, info) in zip(rows, shown, strict=True):
+            assert np.array_equal(row[:RED_OBS_SIZE], obs)
+            assert np.array_equal(row[RED_OBS_SIZE:], info["action_mask"])
+        actions = [int(draws.choice(np.flatnonzero(row[RED_OBS_SIZE:]))) for row in rows]
+        answers = envs.step(range(n), np.array(actions))
+        stepped = [single.step(action) for single, action in zip(singles, actions, strict=True)]
+        assert answers.reward.tolist() == [reward for _, reward, *_ in stepped]
+        assert answers.truncated.tolist() == [step == steps - 1] * n
+        assert not answers.terminated.any()
+        rows, shown = answers.obs, [(obs, info) for obs, *_, info in stepped]
+
+
+def test_an_attacker_is_trained_evaluated_and_loaded(tmp_path: Path) -> None:
+    config = TrainConfig(
+        "async", **SHORT, total_episodes=8, episodes_per_update=4, n_envs=4, n_workers=1
+    )
+    train(config, tmp_path / "red")
+    assert evaluate(tmp_path / "red", episodes=4, n_workers=1).mean >= 0
+    agent = load_agent(tmp_path / "red")
+    env = gymnasium.make(RED_ENV_ID)
+    obs, info = env.reset(seed=1)
+    for _ in range(20):
+        action = agent.act(obs)  # type: ignore[call-arg]
+        assert info["action_mask"][action]
+        obs, *_, info = env.step(action)
+
+
+def test_an_agent_that_is_not_there_is_named() -> None:
+    environment = make_environment(RED_ENV_ID, {"blue_agent": "nobody"})
+    with pytest.raises(InvalidEnvironmentError, match="nor a released agent of this name"):
+        environment.check()
+    asked = ["train-async", "--env", RED_ENV_ID, "--blue-agent", "nobody", "--total-episodes", "1"]
+    result = CliRunner().invoke(main, asked)
+    assert result.exit_code == 2
+    assert "--blue-agent" in result.output
+    assert "nor a released agent of this name" in result.output

@@ -1,0 +1,53 @@
+"""What the envs with PettingZoo's ParallelEnv interface have in common."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, Self
+
+from gymnasium.spaces import Discrete, Space
+
+if TYPE_CHECKING:
+    ParallelEnv = object
+else:
+    try:
+        # Clients of PettingZoo ask for its class.
+        from pettingzoo import ParallelEnv
+    except ImportError:
+        ParallelEnv = object
+
+
+class PlainParallelEnv(ParallelEnv):
+    """A ParallelEnv without pictures. A copy, shallow or deep, shares nothing with it."""
+
+    render_mode = None
+    agents: list[str]
+    possible_agents: list[str]
+    observation_spaces: dict[str, Space[Any]]
+    action_spaces: dict[str, Discrete]
+
+    @property
+    def unwrapped(self) -> Self:
+        return self
+
+    @property
+    def num_agents(self) -> int:
+        return len(self.agents)
+
+    @property
+    def max_num_agents(self) -> int:
+        return len(self.possible_agents)
+
+    __copy__ = copy.deepcopy
+
+    def observation_space(self, agent: str) -> Space[Any]:
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Discrete:
+        return self.action_spaces[agent]
+
+    def render(self) -> None:
+        """Do nothing: there are no pictures."""
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to close."""

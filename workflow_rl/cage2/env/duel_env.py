@@ -1,0 +1,122 @@
+"""CAGE Challenge 2 for both sides at once, with PettingZoo's ParallelEnv interface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, SupportsIndex
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from gymnasium.utils import seeding
+
+from workflow_rl.cage.parallel_env import PlainParallelEnv
+from workflow_rl.cage2.compiled.red_side import OUTSIDE
+from workflow_rl.cage2.compiled.red_simulator import RedSimulator
+from workflow_rl.cage2.env import checks
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, OBS_SIZE, RED_ACTION_NAMES, RED_OBS_SIZE
+
+BLUE, RED = AGENTS = ("Blue", "Red")
+SLEEP = 0
+
+
+class Cage2DuelEnv(PlainParallelEnv):
+    """CAGE Challenge 2, Scenario 2, for the agents "Blue" and "Red", who act at once.
+
+    Blue's observations and actions are those of `Cage2Env`, Red's are those of `Cage2RedEnv`. The
+    rewards add up to zero. In `infos`, `action_mask` is int8 `[145]` and `[44]`, 1 for actions that
+    can do anything; Blue's are all ones.
+
+    Episodes never terminate: they are truncated after `max_steps`. Then `agents` is empty, and the
+    env must be reset. The seed of `reset` determines the episode; without one, the next episode of
+    the same stream is drawn. The simulator is the compiled one.
+
+    Args:
+        max_steps: length of an episode in steps, 100 unless given.
+        render_mode: None: there are no pictures.
+
+    Raises:
+        ValueError: an argument is out of range.
+        TypeError: `render_mode` is not None.
+    """
+
+    metadata = {"name": "CAGE2-duel-v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
+
+    def __init__(self, max_steps: int | None = None, render_mode: None = None) -> None:
+        checks.check_render_mode(render_mode)
+        self.max_steps = checks.checked_steps(max_steps)
+        self.possible_agents = list(AGENTS)
+        self.agents = []
+        sizes, actions = (OBS_SIZE, RED_OBS_SIZE), (len(ACTION_NAMES), len(RED_ACTION_NAMES))
+        self.observation_spaces = {
+            agent: Box(0, 1, (size,), np.float32) for agent, size in zip(AGENTS, sizes, strict=True)
+        }
+        self.action_spaces = {agent: Discrete(n) for agent, n in zip(AGENTS, actions, strict=True)}
+        self._simulator = RedSimulator(1, self.max_steps)
+        self._chosen = np.ones(1, np.bool_)
+        self._generator: np.random.Generator | None = None
+        self._steps_left = 0
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Begin an episode. Return the observations and the infos. Options are left unread.
+
+        Raises ValueError if the seed is not from 0 to 2**63 - 1.
+        """
+        if seed is not None:
+            seed = checks.checked_seed(seed)
+        if seed is not None or self._generator is None:
+            self._generator = seeding.np_random(seed)[0]
+        episode_seed = int(self._generator.integers(2**31)) if seed is None else seed
+        self._simulator.reset(episode_seed, OUTSIDE)
+        self._steps_left = self.max_steps
+        self.agents = list(AGENTS)
+        return self._observations(), self._infos()
+
+    def step(
+        self, actions: Mapping[str, SupportsIndex]
+    ) -> tuple[
+        dict[str, Any],
+        dict[str, float],
+        dict[str, bool],
+        dict[str, bool],
+        dict[str, dict[str, Any]],
+    ]:
+        """Play one step: Blue's action, then Red's. An agent that is left out sleeps.
+
+        Returns observations, rewards, terminations, truncations and infos by agent.
+
+        Raises:
+            ValueError: an agent is unknown, or an action is none. Nothing has been played then.
+            RuntimeError: the episode is over.
+        """
+        if not self.agents:
+            raise RuntimeError("the episode is over: call reset")
+        for agent in actions:
+            if agent not in AGENTS:
+                raise ValueError(f"actions: agent {agent!r} is unknown: choose of Blue and Red")
+        blue, red = (
+            np.array([checks.checked_index(actions.get(agent, SLEEP), int(space.n))])
+            for agent, space in self.action_spaces.items()
+        )
+        self._simulator.play_both(blue, red, self._chosen)
+        self._steps_left -= 1
+        is_over = self._steps_left == 0
+        if is_over:
+            self.agents = []
+        reward = self._simulator.rewards.item()
+        return (
+            self._observations(),
+            {BLUE: reward, RED: 0.0 - reward},
+            dict.fromkeys(AGENTS, False),
+            dict.fromkeys(AGENTS, is_over),
+            self._infos(),
+        )
+
+    def _observations(self) -> dict[str, Any]:
+        blue, red = self._simulator.obs[0], self._simulator.rows[0, :RED_OBS_SIZE]
+        return {BLUE: blue.astype(np.float32), RED: red.astype(np.float32)}
+
+    def _infos(self) -> dict[str, dict[str, Any]]:
+        blue, red = np.ones(len(ACTION_NAMES), np.int8), self._simulator.rows[0, RED_OBS_SIZE:]
+        return {BLUE: {"action_mask": blue}, RED: {"action_mask": red.astype(np.int8)}}

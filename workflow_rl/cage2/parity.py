@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from workflow_rl.cage2.cyborg.network import cyborg_network
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import OWN_RED, Simulator
-from workflow_rl.cage2.red_parity import CHOOSERS, RedSides
+from workflow_rl.cage2.red_parity import RedSides
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
 if TYPE_CHECKING:
@@ -136,17 +136,22 @@ class LockStep:
         self.networks = networks
 
     def play(
-        self, blue_agent: ScriptedAgent, red_agent: str, seed: int, blue: str = ""
+        self,
+        blue_agent: ScriptedAgent,
+        red_agent: str,
+        seed: int,
+        blue: str = "",
+        red: ScriptedAgent | None = None,
     ) -> Difference | None:
         """Return the first difference in one episode, if any. The blue agent sees CybORG.
 
-        red_agent: one of CybORG's, or a key of `red_parity.CHOOSERS`.
+        red: the red agent, unless CybORG has one of this name. It sees rows, see `red_parity`.
         """
         env, compiled, reds = self._env, self._compiled, None
-        chooser = CHOOSERS.get(red_agent)
-        if chooser is not None:
+        if red is not None:
             reds = self._reds = self._reds or RedSides(*self._made)
             env, compiled = reds.env, reds.compiled
+            red.reset(seed)
         obs, info = env.reset(seed=seed, options=None if reds else {"red_agent": red_agent})
         shown = {"observation": obs.tolist()}
         same = compiled.reset(seed, OWN_RED if reds else red_agent)
@@ -170,8 +175,8 @@ class LockStep:
             if step == env.max_steps:
                 return None
             action = blue_agent.act(obs, info)
-            if reds is not None and chooser is not None:
-                reds.choose(chooser)
+            if reds is not None and red is not None:
+                reds.choose(red)
             obs, reward, *_, info = env.step(action)
             try:
                 same, same_reward = compiled.step(action)
@@ -206,26 +211,34 @@ def _facts(simulator: Simulator) -> dict[str, Any]:
 
 
 class WorkShare(NamedTuple):
-    """Episodes of a pair of agents that one process plays in turn. networks: compare them too."""
+    """Episodes of a pair of agents that one process plays in turn. networks: compare them too.
+    red: see `LockStep.play`."""
 
     red_agent: str
     blue: str
     agent: ScriptedAgent
     seeds: range
     networks: bool
+    red: ScriptedAgent | None = None
 
 
 def shares_of(
-    red_agents: Sequence[str], agents: dict[str, ScriptedAgent], seeds: range, n_networks: int
+    red_agents: Mapping[str, ScriptedAgent | None],
+    agents: Mapping[str, ScriptedAgent],
+    seeds: range,
+    n_networks: int,
 ) -> Iterator[WorkShare]:
     """Yield the shares pair by pair, in the order of the seeds.
 
+    red_agents: those that are not CybORG's, by name; None for CybORG's.
+
     The networks are compared in the first `n_networks` episodes of each pair.
     """
-    for red_agent, (blue, agent) in itertools.product(red_agents, agents.items()):
+    for (red_agent, red), (blue, agent) in itertools.product(red_agents.items(), agents.items()):
         for part, networks in ((seeds[:n_networks], True), (seeds[n_networks:], False)):
             for i in range(0, len(part), EPISODES_OF_A_SHARE):
-                yield WorkShare(red_agent, blue, agent, part[i : i + EPISODES_OF_A_SHARE], networks)
+                share = part[i : i + EPISODES_OF_A_SHARE]
+                yield WorkShare(red_agent, blue, agent, share, networks, red)
 
 
 @functools.cache
@@ -237,7 +250,7 @@ def _first_difference(share: WorkShare, simulator: str, max_steps: int) -> Diffe
     lock_step = _lock_step(simulator, max_steps)
     lock_step.networks = share.networks
     for seed in share.seeds:
-        difference = lock_step.play(share.agent, share.red_agent, seed, share.blue)
+        difference = lock_step.play(share.agent, share.red_agent, seed, share.blue, share.red)
         if difference is not None:
             return difference
     return None

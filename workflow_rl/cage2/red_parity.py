@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage2.agent.scripted import ScriptedAgent
 from workflow_rl.cage2.cyborg.red_side import ToldRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.interface import OWN_RED
@@ -16,8 +17,22 @@ from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES, RED_OBS_SIZE
 if TYPE_CHECKING:
     from workflow_rl.cage2.attackers import SeenBatch
 
-Chooser: TypeAlias = "Callable[[NDArray[np.uint8], np.random.Generator], int]"
-"""Chooses Red's action, given what Red sees: see `attackers.SeenBatch`."""
+Draw: TypeAlias = "Callable[[NDArray[np.uint8], np.random.Generator], int]"
+
+
+class DrawnRed:
+    """Draws Red's actions from a function of what Red sees, and a generator."""
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+
+    def reset(self, seed: int) -> None:
+        """Begin an episode."""
+        self._random = np.random.default_rng(seed)
+
+    def act(self, obs: NDArray[np.uint8], info: Any = None) -> int:
+        """Return Red's action. obs: a row, see `attackers.SeenBatch`."""
+        return self._draw(obs, self._random)
 
 
 def any_action(row: NDArray[np.uint8], random: np.random.Generator) -> int:
@@ -38,12 +53,12 @@ def impossible_action(row: NDArray[np.uint8], random: np.random.Generator) -> in
     return possible_action(row, random)
 
 
-CHOOSERS: dict[str, Chooser] = {
-    "any-action": any_action,
-    "possible-action": possible_action,
-    "impossible-action": impossible_action,
+DRAWN_REDS = {
+    "any-action": DrawnRed(any_action),
+    "possible-action": DrawnRed(possible_action),
+    "impossible-action": DrawnRed(impossible_action),
 }
-"""How Red's actions are chosen from outside, by name."""
+"""Red agents outside of both simulators, by name."""
 
 
 class RedSides:
@@ -62,7 +77,6 @@ class RedSides:
 
     def begin(self, envs: Sequence[int], seeds: Sequence[int], generators: Sequence[Any]) -> None:
         """See `attackers.AttackerBatch`."""
-        self._random = np.random.default_rng(seeds)
 
     def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
         """See `attackers.AttackerBatch`."""
@@ -74,6 +88,6 @@ class RedSides:
         seen = {"red_observation": observation, "red_row": row.tolist()}
         return self._red.shown(), seen
 
-    def choose(self, chooser: Chooser) -> None:
-        """Choose Red's next action by what it sees."""
-        self._red.told = chooser(self._batch.rows[0], self._random)
+    def choose(self, red: ScriptedAgent) -> None:
+        """Ask an agent for Red's next action, which both simulators will be told."""
+        self._red.told = red.act(self._batch.rows[0])

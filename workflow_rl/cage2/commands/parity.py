@@ -12,20 +12,23 @@ from tqdm import tqdm
 from workflow_rl.cage2 import parity as cage2
 from workflow_rl.cage2.agent.scripted import ScriptedAgent
 from workflow_rl.cage2.interface import MOST
-from workflow_rl.cage2.red_parity import CHOOSERS
-from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.cage2.red_parity import DRAWN_REDS
+from workflow_rl.cage2.scenario2 import RED_AGENTS, RED_ENV_ID
 from workflow_rl.commands.options import PATH, TRUST, plain_option
 from workflow_rl.commands.parity import shared_options
 from workflow_rl.runs.config import usable_cores
 
 CHECKPOINT = "checkpoint"
 BLUES = (*cage2.BLUE_AGENTS, *cage2.HOARDERS, CHECKPOINT)
-REDS = (*RED_AGENTS, *CHOOSERS)
+REDS = (*RED_AGENTS, *DRAWN_REDS, CHECKPOINT)
 _OPTIONS = [
     *shared_options(REDS, BLUES, f"all but {', '.join(cage2.HOARDERS)}; checkpoint if "
                                        "--checkpoint is given"),
     plain_option("--checkpoint", type=PATH, show_default=False,
                  help="Run folder or checkpoint of --blue checkpoint, whose policy samples."),
+    plain_option("--red-checkpoint", type=PATH, show_default=False,
+                 help="Run folder or checkpoint of --red-agent checkpoint, trained on "
+                      f"{RED_ENV_ID}, whose policy samples."),
     plain_option("--trust", is_flag=True, help=TRUST),
     plain_option("--max-steps", type=click.IntRange(1, MOST), default=100,
                  help="Length of an episode in steps."),
@@ -45,19 +48,15 @@ def parity(**options: Any) -> None:
     The red agents any-action, possible-action and impossible-action draw Red's actions outside of
     both simulators. What Red sees is compared, too.
     """
-    checkpoint: Path | None = options["checkpoint"]
-    blues = options["blues"] or cage2.BLUE_AGENTS + (CHECKPOINT,) * (checkpoint is not None)
-    if checkpoint is not None and CHECKPOINT not in blues:
-        raise click.UsageError("--checkpoint goes with --blue checkpoint")
-    if checkpoint is not None:
-        from workflow_rl.runs.saved_agent import accept_agent
-
-        accept_agent(checkpoint, options["trust"])
-    agents = {blue: _chosen_agent(blue, checkpoint) for blue in blues}
+    blues = _names(options["blues"], cage2.BLUE_AGENTS, options, "--blue", "checkpoint")
+    reds = _names(
+        options["red_agents"], (*RED_AGENTS, *DRAWN_REDS), options, "--red-agent", "red_checkpoint"
+    )
+    agents = {blue: _chosen_agent(blue, options["checkpoint"]) for blue in blues}
+    red_agents = {red: _chosen_red(red, options["red_checkpoint"]) for red in reds}
     max_steps, n_episodes = options["max_steps"], options["episodes"]
     n_networks = min(options["network_episodes"], n_episodes)
     seeds = range(options["seed"], options["seed"] + n_episodes)
-    red_agents = tuple(dict.fromkeys(options["red_agents"])) or REDS
     shares = list(cage2.shares_of(red_agents, agents, seeds, n_networks))
     simulator = "cyborg-stock" if options["stock_simulator"] else "cyborg"
     n_workers = min(options["n_workers"] or usable_cores(), len(shares))
@@ -94,12 +93,37 @@ def _n_played(share: cage2.WorkShare, difference: cage2.Difference | None) -> in
     return len(share.seeds) if difference is None else difference.seed - share.seeds[0] + 1
 
 
+def _names(
+    asked: tuple[str, ...], names: tuple[str, ...], options: dict[str, Any], option: str, file: str
+) -> tuple[str, ...]:
+    """Return the agents that were asked for by an option, or all of them. file: the name of the
+    option that names the file of CHECKPOINT."""
+    checkpoint: Path | None = options[file]
+    names = tuple(dict.fromkeys(asked)) or names + (CHECKPOINT,) * (checkpoint is not None)
+    with_file = f"--{file.replace('_', '-')}"
+    if checkpoint is not None and CHECKPOINT not in names:
+        raise click.UsageError(f"{with_file} goes with {option} checkpoint")
+    if checkpoint is None and CHECKPOINT in names:
+        raise click.UsageError(f"{option} checkpoint: give a run folder or file by {with_file}")
+    if checkpoint is not None:
+        from workflow_rl.runs.saved_agent import accept_agent
+
+        accept_agent(checkpoint, options["trust"])
+    return names
+
+
 def _chosen_agent(blue: str, checkpoint: Path | None) -> ScriptedAgent:
-    if blue != CHECKPOINT:
+    if blue != CHECKPOINT or checkpoint is None:
         return cage2.make_blue_agent(blue)
-    if checkpoint is None:
-        raise click.UsageError("--blue checkpoint: give a run folder or file by --checkpoint")
     from workflow_rl.cage2.scoring.players import load_actor
     from workflow_rl.runs.checkpoint import checkpoint_path
 
     return cage2.PolicyAgent(load_actor(checkpoint_path(checkpoint), greedy=False))
+
+
+def _chosen_red(red: str, checkpoint: Path | None) -> ScriptedAgent | None:
+    if red != CHECKPOINT or checkpoint is None:
+        return DRAWN_REDS.get(red)
+    from workflow_rl.cage2.scoring.players import load_red_actor
+
+    return cage2.PolicyAgent(load_red_actor(checkpoint, greedy=False))

@@ -290,7 +290,7 @@ def test_networks_are_compared_in_the_first_episodes(
 
 def test_shares_hold_every_episode_once() -> None:
     agents = {blue: make_blue_agent(blue) for blue in ("sleep", "random")}
-    shares = list(shares_of(RED_AGENTS, agents, range(7, 237), 60))
+    shares = list(shares_of(dict.fromkeys(RED_AGENTS), agents, range(7, 237), 60))
     for red_agent in RED_AGENTS:
         for blue in agents:
             mine = [share for share in shares if (share.red_agent, share.blue) == (red_agent, blue)]
@@ -313,7 +313,7 @@ def test_more_workers_report_the_same() -> None:
 
 def test_differences_in_other_processes_are_reported() -> None:
     agents = {"faulty": InjectsFaults()}
-    shares: Sequence[WorkShare] = list(shares_of(["SleepAgent"], agents, range(49, 53), 4))
+    shares: Sequence[WorkShare] = list(shares_of({"SleepAgent": None}, agents, range(49, 53), 4))
     shares = [share._replace(seeds=share.seeds[i : i + 2]) for share in shares for i in (0, 2)]
     first, second = first_differences(shares, "cyborg", 3, 2)
     assert first is None

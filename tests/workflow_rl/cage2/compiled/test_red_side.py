@@ -12,34 +12,37 @@ from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.parity import BLUE_AGENTS, LockStep, make_blue_agent
-from workflow_rl.cage2.red_parity import CHOOSERS, possible_action
+from workflow_rl.cage2.red_parity import DRAWN_REDS, possible_action
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
 BLUES = ("sleep", "decoys", "all-kinds")
 
 
-@pytest.mark.parametrize(("seed", "chooser"), list(enumerate(CHOOSERS)))
-def test_what_both_sides_see_is_cyborgs(seed: int, chooser: str) -> None:
+@pytest.mark.parametrize(("seed", "red"), list(enumerate(DRAWN_REDS)))
+def test_what_both_sides_see_is_cyborgs(seed: int, red: str) -> None:
     lock_step = LockStep(networks=True)
     for number, blue in enumerate(BLUES):
-        difference = lock_step.play(make_blue_agent(blue), chooser, 10 * seed + number, blue)
+        episode = make_blue_agent(blue), red, 10 * seed + number, blue, DRAWN_REDS[red]
+        difference = lock_step.play(*episode)
         assert difference is None, str(difference)
 
 
 def test_cyborg_as_published_shows_the_same() -> None:
     lock_step = LockStep("cyborg-stock", max_steps=50)
-    difference = lock_step.play(make_blue_agent("all-kinds"), "impossible-action", 3)
+    red = DRAWN_REDS["impossible-action"]
+    difference = lock_step.play(make_blue_agent("all-kinds"), "any", 3, red=red)
     assert difference is None, str(difference)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chooser", CHOOSERS)
-def test_hundreds_of_episodes_are_cyborgs(chooser: str) -> None:
+@pytest.mark.parametrize("red", DRAWN_REDS)
+def test_hundreds_of_episodes_are_cyborgs(red: str) -> None:
     lock_step = LockStep()
     for seed in range(180):
         blue = BLUE_AGENTS[seed % len(BLUE_AGENTS)]
         lock_step.networks = seed % 10 == 0
-        difference = lock_step.play(make_blue_agent(blue), chooser, 1000 + seed, blue)
+        episode = make_blue_agent(blue), red, 1000 + seed, blue, DRAWN_REDS[red]
+        difference = lock_step.play(*episode)
         assert difference is None, str(difference)
 
 
@@ -62,7 +65,8 @@ def test_a_difference_in_what_red_sees_is_found(
         return failed
 
     monkeypatch.setattr(red_simulator, name, stand_in or step_with_fault)
-    difference = LockStep().play(make_blue_agent("sleep"), "possible-action", 0)
+    red = DRAWN_REDS["possible-action"]
+    difference = LockStep().play(make_blue_agent("sleep"), "any", 0, red=red)
     assert difference is not None
     assert set(difference.what) == {what}
 

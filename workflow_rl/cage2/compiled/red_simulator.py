@@ -50,7 +50,7 @@ class RedSimulator(BatchedSimulator):
         attackers: Mapping[str, AttackerBatch] = NO_ATTACKERS,
         remembers: bool = False,
     ) -> None:
-        super().__init__(n_envs, max_steps)
+        super().__init__(n_envs, max_steps, any_ports=True)
         self.red_agents = (*RED_AGENTS, *(attackers or (OWN_RED,)))
         self._attackers = tuple(attackers.values())
         self._notes = notes_for(self.states)

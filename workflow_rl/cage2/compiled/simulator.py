@@ -73,6 +73,7 @@ class BatchedSimulator(NetworkBatch):
     Args:
         n_envs: N.
         max_steps: number of steps that every episode has room for; memory grows with it.
+        any_ports: see `state.state_for`.
 
     Attributes:
         states: record array `[N]` of `state.STATE`, the networks.
@@ -86,8 +87,8 @@ class BatchedSimulator(NetworkBatch):
 
     red_agents: tuple[str, ...] = RED_AGENTS
 
-    def __init__(self, n_envs: int, max_steps: int = SIZES[0]) -> None:
-        super().__init__(n_envs, state_for(max_steps))
+    def __init__(self, n_envs: int, max_steps: int = SIZES[0], any_ports: bool = False) -> None:
+        super().__init__(n_envs, state_for(max_steps, any_ports))
         room = next((size for size in SIZES if max_steps <= size), SIZES[-1])
         what = f"the simulator for episodes of up to {room:,} steps"
         announce_compiling(what, "20 seconds", (reset_envs, step_envs), self.states.dtype)

@@ -38,9 +38,13 @@ def error_of(state: Any) -> str:
     )[state["error"]]
 
 
-def state_for(n_steps: int) -> np.dtype[Any]:
-    """Return the smallest record that holds any episode of n_steps; the largest, if none does."""
-    return _state(next((size for size in SIZES if n_steps <= size), SIZES[-1]))
+def state_for(n_steps: int, any_ports: bool = False) -> np.dtype[Any]:
+    """Return the smallest record that holds any episode of n_steps; the largest, if none does.
+
+    any_ports: the record has room for any number of ports in use, which a Red from outside can
+    reach in few steps.
+    """
+    return _state(next((size for size in SIZES if n_steps <= size), SIZES[-1]), any_ports)
 
 
 RED: list[Any] = [
@@ -121,12 +125,13 @@ def _processes(n_processes: int, count: type[np.unsignedinteger]) -> list[Any]:
 
 
 @functools.cache
-def _state(n_steps: int) -> np.dtype[Any]:
+def _state(n_steps: int, any_ports: bool) -> np.dtype[Any]:
     # A step adds at most a decoy, a red session and a process caught. The number of ports depends
     # on the decoys in place: long episodes have a bit for each port.
     is_long = n_steps > SIZES[0]
+    any_ports |= is_long
     n_processes, n_suspicious = 2 * n_steps, max(128, n_steps)
-    n_rows = tables.N_HOSTS if is_long else 2
+    n_rows = tables.N_HOSTS if any_ports else 2
     count: type[np.unsignedinteger] = np.uint16 if is_long else np.uint8
     # A scan shows all that listens on a host.
     assert tables.N_LISTENING.max() + n_processes <= np.iinfo(count).max
@@ -141,7 +146,7 @@ def _state(n_steps: int) -> np.dtype[Any]:
             # What monitoring has caught so far: `VelociraptorServer.sus_pids`.
             ("suspicious_pid", np.uint16, n_suspicious),
             ("suspicious_host", np.uint8, n_suspicious),
-            # Ephemeral ports in use. In long episodes a bit for each of every host. In others, on
+            # Ephemeral ports in use. With `any_ports` a bit for each of every host. Otherwise, on
             # Red's host and on one other with many, a bit each; of the rest, the first half of the
             # hosts is listed from the left of `ports`, the others from the right.
             ("ports", np.uint16, MAX_PORTS),
@@ -160,7 +165,10 @@ STATE = state_for(SIZES[0])
 
 # The number of envs by which prefetching is ahead, and the cache lines that every step reads.
 AHEAD, FIRST_LINES, LINE = 6, 5, 64
-FIRST_WORD = STATE.fields["mt"][1]  # type: ignore[index]
+FIRST_WORD, FIRST_WORD_OF_ANY = (
+    record.fields["mt"][1]  # type: ignore[index]
+    for record in (STATE, state_for(SIZES[0], any_ports=True))
+)
 
 
 @compiled
@@ -171,7 +179,8 @@ def fetch_ahead(states: Any, i: int) -> None:
             prefetch(states, i + 2 * AHEAD, LINE * line)
     if i + AHEAD < len(states):
         # The words of the generator that the next draws read.
+        first = FIRST_WORD if len(states[i].port_bits) < tables.N_HOSTS else FIRST_WORD_OF_ANY
         word = np.int64(states[i + AHEAD].mt_index)
         for at in (word, word + M if word + M < N else word + M - N):
-            prefetch(states, i + AHEAD, FIRST_WORD + 4 * at)
-            prefetch(states, i + AHEAD, FIRST_WORD + 4 * at + LINE)
+            prefetch(states, i + AHEAD, first + 4 * at)
+            prefetch(states, i + AHEAD, first + 4 * at + LINE)

@@ -333,7 +333,7 @@ def test_a_trained_agent_plays_as_well(tmp_path: Path) -> None:
     assert "0 of 7 pairs of agents differ" in result.output
     alone = run("--blue", "checkpoint", "--checkpoint", tmp_path / "checkpoint.pt", *options)
     assert alone.exit_code == 0, alone.output
-    assert alone.output.count("blue checkpoint: 1 episodes") == 3
+    assert alone.output.count("blue checkpoint: 1 episodes") == 6
 
 
 def test_a_checkpoint_has_to_be_named() -> None:

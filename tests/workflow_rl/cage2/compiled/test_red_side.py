@@ -11,9 +11,10 @@ from workflow_rl.cage2.compiled import red_simulator
 from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
-from workflow_rl.cage2.parity import BLUE_AGENTS, LockStep, make_blue_agent
-from workflow_rl.cage2.red_parity import DRAWN_REDS, possible_action
-from workflow_rl.cage2.scenario2 import ACTION_NAMES
+from workflow_rl.cage2.compiled.state import MAX_PORTS
+from workflow_rl.cage2.parity import BLUE_AGENTS, LockStep, MixedAgent, make_blue_agent
+from workflow_rl.cage2.red_parity import DRAWN_REDS, DrawnRed, possible_action
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_ACTION_NAMES, RED_OBS_SIZE
 
 BLUES = ("sleep", "decoys", "all-kinds")
 
@@ -111,3 +112,23 @@ def test_an_own_red_agents_number_is_of_red_simulators_alone() -> None:
     simulator = CompiledSimulator()._simulator
     with pytest.raises(ValueError, match="red_agents: 3 is not from 0 to 2"):
         simulator.reset(0, OUTSIDE)
+
+
+def test_a_red_that_scans_many_decoys_again_and_again() -> None:
+    """More ports are in use than the record of the simulator's own red agents has room for."""
+
+    targets = ("User3", "User4", "Enterprise0")
+    scans = [RED_ACTION_NAMES.index(f"DiscoverNetworkServices {host}") for host in targets]
+    sweep = RED_ACTION_NAMES.index("DiscoverRemoteSystems User")
+
+    def scan(row: Any, random: np.random.Generator) -> int:
+        possible = [action for action in scans if row[RED_OBS_SIZE + action]]
+        return int(random.choice(possible)) if possible else sweep
+
+    lock_step = LockStep(networks=True)
+    blue = MixedAgent({"DecoyVsftpd User3": 0.5, "DecoyVsftpd User4": 0.5})
+    difference = lock_step.play(blue, "scans", 5, red=DrawnRed(scan))
+    assert difference is None, str(difference)
+    assert lock_step._reds is not None
+    n_used = np.unpackbits(lock_step._reds.compiled.state["port_bits"].view(np.uint8)).sum()
+    assert n_used > 2 * MAX_PORTS

@@ -135,6 +135,23 @@ class ChampionRecipe(Protocol):
         """Return how the agent was made, and what it scores. evaluation.json is written."""
 
 
+class Side(NamedTuple):
+    """One side of a duel: the environment in which its agents learn and play, against agents of the
+    other side.
+
+    env: the environment's id. args: its arguments, without the opponents. opponents: the name of
+    the argument that takes agents of the other side with their weights, as "agent=weight,..." of
+    policy files or names. An episode draws one of them by its seed, or plays against the one that
+    its variant names; they sample their actions. fixed: names of this side's fixed agents, which
+    the other side's `opponents` takes.
+    """
+
+    env: str
+    args: Mapping[str, Any]
+    opponents: str
+    fixed: Sequence[str] = ()
+
+
 class Replay(NamedTuple):
     """An episode as a page. page: HTML. lines: what to tell about the episode, line by line.
     is_same: False if another simulator of the environment played the episode differently."""
@@ -270,6 +287,15 @@ class Guest:
         Raise InvalidEnvironmentError or a UserError for an agent that cannot teach.
         """
         return None
+
+    def sides(self, args: Mapping[str, Any]) -> Mapping[str, Side]:
+        """Return the two sides of this environment by name, for `train-duel` and `exploit`; nothing
+        if one side alone can be played.
+
+        The first side's return is what the payoff table holds. args: all arguments of this
+        environment. What they ask for beside the opponents holds on both sides, where it can.
+        """
+        return NOTHING
 
     def scoring(self) -> Scoring | None:
         """Return how agents are scored; None: by their mean return."""

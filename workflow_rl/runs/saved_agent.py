@@ -31,6 +31,7 @@ from workflow_rl.environments.environment import ENV, Environment, InvalidEnviro
 from workflow_rl.environments.flat_env import flattener, unflattener
 from workflow_rl.environments.guests import guests
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.team_player import Team, team_of
 from workflow_rl.plug_ins import plug_ins
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
@@ -43,7 +44,6 @@ from workflow_rl.runs.checkpoint import (
 )
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.saved_config import import_named, named_by_file
-from workflow_rl.runs.saved_team import Team, team_of
 from workflow_rl.runs.trust import may_import, trusted
 from workflow_rl.suggestions import question, word_meant
 

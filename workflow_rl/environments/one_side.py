@@ -1,0 +1,220 @@
+"""One side of an environment of several agents, against frozen agents of the other side."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from workflow_rl.agents.policies.team_file import load_policy_or_team
+from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.environments.action_mask import begun, mask_in, mask_reader
+from workflow_rl.environments.env_batch import ObservationError
+from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.environments.flat_env import stepped
+from workflow_rl.environments.guest import Side
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.joint_env import JointEnv, is_busy
+from workflow_rl.environments.making import single_env
+from workflow_rl.environments.team_player import Team
+
+OPPONENTS, RANDOM = "opponents", "random"
+_DRAWS = 2**32 - 5
+"""Keeps the draws of opponents and of their actions apart from the environment's own numbers."""
+
+
+def weights_of(text: str) -> dict[str, float]:
+    """Return the agents of "agent=weight,agent=weight" with their weights, which are 1 by default.
+
+    Raises InvalidEnvironmentError for weights that are not positive numbers.
+    """
+    found: dict[str, float] = {}
+    for part in filter(None, text.split(",")):
+        agent, equals, weight = part.rpartition("=")
+        try:
+            found[agent if equals else part] = float(weight) if equals else 1.0
+        except ValueError:
+            raise InvalidEnvironmentError(OPPONENTS, f"{part!r} is not agent=weight") from None
+    if not all(0 < weight < np.inf for weight in found.values()):
+        raise InvalidEnvironmentError(OPPONENTS, f"{text!r:.200}: weights are positive numbers")
+    return found
+
+
+def text_of(weights: Mapping[str, float]) -> str:
+    """Return what `weights_of` reads, without the agents whose weight is 0."""
+    return ",".join(f"{agent}={weight!r}" for agent, weight in weights.items() if weight)
+
+
+class _RandomTeam:
+    """Chooses any of its agents' possible actions, all equally likely."""
+
+    def __init__(self, agents: _Agents) -> None:
+        self._agents = agents
+
+    def reset(self, seed: int) -> None:
+        self._random = np.random.default_rng(seed)
+
+    def act(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> dict[str, int]:
+        return {
+            agent: self._action(agent, mask_in(obs, infos.get(agent)))
+            for agent, obs in observations.items()
+            if not is_busy(agent, infos)
+        }
+
+    def _action(self, agent: str, mask: Any) -> int:
+        space = self._agents.action_space(agent)
+        possible = np.flatnonzero(np.ones(space.n) if mask is None else mask)  # type: ignore[attr-defined]
+        return int(self._random.choice(possible) + space.start)  # type: ignore[attr-defined]
+
+
+class _Agents:
+    """Some agents of a ParallelEnv, as far as JointEnv reads them to be made."""
+
+    def __init__(self, env: Any, agents: Sequence[str]) -> None:
+        self.env, self.possible_agents = env, list(agents)
+        tables = getattr(env, "entities", None)
+        if isinstance(tables, Mapping) and set(agents) <= set(tables):
+            self.entities = {agent: tables[agent] for agent in agents}
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        space: spaces.Space[Any] = self.env.observation_space(agent)
+        return space
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        space: spaces.Space[Any] = self.env.action_space(agent)
+        return space
+
+
+class OneSide(_Agents):
+    """The agents of one side of a ParallelEnv, as a ParallelEnv. Others play the other agents.
+
+    An episode draws its opponents by its seed, or takes those that the reset's option `variant`
+    names. They sample their actions from random numbers that follow from the same seed. The episode
+    ends when no agent of this side is left.
+
+    Args:
+        env: "module:name" of the function or class that makes the whole environment.
+        side: the names of this side's agents, separated by commas.
+        opponents: policy files of teams of all other agents, or "random", with weights, such as
+            "a.npz=2,b.npz=1".
+        env_args: arguments of the whole environment.
+
+    Raises InvalidEnvironmentError if the environment is no ParallelEnv, or a file does not fit.
+    """
+
+    def __init__(
+        self,
+        env: str,
+        side: str,
+        opponents: str = RANDOM,
+        env_args: Mapping[str, Any] | None = None,
+    ) -> None:
+        joint = single_env(GymnasiumEnvironment(env, env_args or {}), {})
+        if not isinstance(joint, JointEnv):
+            raise InvalidEnvironmentError(ENV, f"{env} has no sides: it is no ParallelEnv")
+        super().__init__(joint.env, side.split(","))
+        agents = joint.env.possible_agents
+        self._others = _Agents(joint.env, [a for a in agents if a not in self.possible_agents])
+        self._weights = weights_of(opponents)
+        self._teams: dict[str, Team | _RandomTeam] = {RANDOM: _RandomTeam(self._others)}
+        self._random = np.random.default_rng()
+        self.agents: list[str] = []
+
+    def reset(self, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
+        """Begin an episode. options: "variant" names the opponents."""
+        if seed is not None:
+            self._random = np.random.default_rng([seed, _DRAWS])
+        names, weights = list(self._weights), np.array([*self._weights.values()])
+        drawn = names[int(self._random.choice(len(names), p=weights / weights.sum()))]
+        options = dict(options or {})
+        self._team = self._team_of(options.pop("variant", drawn))
+        self._team.reset(int(self._random.integers(2**32)))
+        self._obs, self._infos = begun(self.env, seed=seed, options=options or None)
+        return self._ours(self._obs), self._ours(self._infos)
+
+    def step(self, actions: Mapping[str, int]) -> tuple[Any, ...]:
+        """Step once. The other side acts on what it has seen at the same time."""
+        here = [agent for agent in self._others.possible_agents if agent in self.env.agents]
+        theirs = self._team.act({agent: self._obs[agent] for agent in here}, self._infos)
+        answer = stepped(self.env.step({**actions, **theirs}), "step")
+        self._obs, _, _, _, self._infos = answer
+        return tuple(map(self._ours, answer))
+
+    def _ours(self, by_agent: Any) -> Any:
+        self.agents = [agent for agent in self.possible_agents if agent in self.env.agents]
+        if not isinstance(by_agent, Mapping):
+            raise ObservationError(f"an answer is {type(by_agent).__name__}, not a dict by agent")
+        return {agent: of for agent, of in by_agent.items() if agent in self.possible_agents}
+
+    def _team_of(self, file: str) -> Team | _RandomTeam:
+        if file not in self._teams:
+            self._teams[file] = self._loaded(file)
+        return self._teams[file]
+
+    def _loaded(self, file: str) -> Team:
+        try:
+            team = _policies_in(file, os.stat(file).st_mtime_ns)
+        except (OSError, ValueError) as error:
+            raise InvalidEnvironmentError(OPPONENTS, f"{file}: {error}") from None
+        joint = JointEnv(self._others)
+        layout = dataclasses.replace(joint.layout, masked=team.layout.masked)
+        if layout != team.layout:
+            raise InvalidEnvironmentError(OPPONENTS, f"{file} is a policy of other agents")
+        read = mask_reader(joint.action_space) if layout.masked else None
+        return Team(team.actor(), joint.rows, joint.first_actions, read)
+
+    def close(self) -> None:
+        if hasattr(self.env, "close"):
+            self.env.close()
+
+
+@functools.lru_cache(maxsize=256)
+def _policies_in(file: str, written: int) -> TeamParameters:
+    """Return the team in a file. written: when it was. The envs of a process share the arrays."""
+    team, _ = load_policy_or_team(file)
+    if not isinstance(team, TeamParameters):
+        raise ValueError("it holds no team")
+    return team
+
+
+def sides_of(environment: Environment, rules: str) -> dict[str, Side]:
+    """Return the two sides of a ParallelEnv, by name.
+
+    rules: which agents are which side, such as "chaser_*=chasers,*=runner"; the first rule that
+    fits an agent's name counts. An agent that no rule fits is a side of its own name. The first
+    side is that of the first agent. Raises InvalidEnvironmentError.
+    """
+    layout = environment.spaces().team
+    if not isinstance(environment, GymnasiumEnvironment) or layout is None:
+        raise InvalidEnvironmentError(ENV, f"{environment.env_id} has no sides: one agent plays")
+    parsed = [rule.strip().split("=") for rule in filter(None, rules.split(","))]
+    if wrong := [rule for rule in parsed if len(rule) != 2 or not all(rule)]:
+        raise InvalidEnvironmentError("sides", f"{'='.join(wrong[0])!r} is not agent=side")
+    named: dict[str, list[str]] = {}
+    for agent in layout.agents:
+        fitting = (side for pattern, side in parsed if fnmatchcase(agent, pattern))
+        named.setdefault(next(fitting, agent), []).append(agent)
+    if len(named) != 2:
+        raise InvalidEnvironmentError(
+            "sides", f"{environment.env_id} would have the sides {', '.join(named)}: say which "
+            "agents are which of two sides"
+        )  # fmt: skip
+    return {
+        name: Side(
+            f"{__name__}:{OneSide.__name__}",
+            {
+                "env": environment.env_id,
+                "env_args": dict(environment.args),
+                "side": ",".join(agents),
+            },
+            OPPONENTS,
+            (RANDOM,),
+        )
+        for name, agents in named.items()
+    }

@@ -22,6 +22,7 @@ from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, own_config
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.config import TrainConfig as TrainConfig
+from workflow_rl.runs.duel_dir import is_duel, read_duel
 from workflow_rl.runs.evaluation import Evaluation, evaluate_policy
 from workflow_rl.runs.execute import execute, ready, run_folder
 from workflow_rl.runs.folder import distinct_names, is_population, read_config, read_metrics
@@ -160,7 +161,7 @@ def learning_curves(*runs: PathLike) -> Figure:
     interval. A notebook shows the figure that is returned.
 
     Args:
-        runs: folders of runs or of populations.
+        runs: folders of runs or of populations, or the folder of a duel.
 
     Raises:
         RunDirError: a folder is no run's.
@@ -168,6 +169,10 @@ def learning_curves(*runs: PathLike) -> Figure:
     from workflow_rl.reporting.population_figure import figure_of_folder  # It loads matplotlib.
 
     paths = [Path(run) for run in runs]
+    if len(paths) == 1 and is_duel(paths[0]):
+        from workflow_rl.reporting.duel_figure import duel_figure
+
+        return duel_figure(read_duel(paths[0]))
     if len(paths) == 1 and is_population(paths[0]):
         return figure_of_folder(paths[0])
     folders = [folder for path in paths for folder in run_folders(path)]

@@ -148,13 +148,15 @@ def _in_words(default: Any) -> str:
 def training_command(
     name: str,
     more: Mapping[str, Callable[[Option], list[Any]]] = {},
+    without: Collection[str] = (),
     **defaults: Any,
 ) -> Callable[[Callable[..., None]], click.Command]:
     """Return what makes a training command of a function.
 
     Its options are those of every run, of the environment and of the algorithm.
 
-    more: further options by their headings. defaults: of some options by their fields.
+    more: further options by their headings. without: the names of options that it lacks. defaults:
+    of some options by their fields.
     """
     groups: dict[str, Callable[[Option], list[Any]]] = {"Environment": env_options}
     groups |= {"The run": _run_options, **more}
@@ -166,6 +168,7 @@ def training_command(
         option
         for heading, options in groups.items()
         for option in options(_grouped(heading, defaults))
+        if option.name not in without
     ]
     taken = {option.name for option in made}
 
@@ -263,7 +266,7 @@ def path_to_resume(options: dict[str, Any]) -> Path:
         )
     if path.is_file():
         raise click.UsageError(f"--resume {path} is a file: give the run's folder")
-    if options["init_from"] is not None:
+    if options.get("init_from") is not None:
         raise click.UsageError(
             f"--init-from {options['init_from']} does not go with --resume: a run goes on with its "
             "own agent"

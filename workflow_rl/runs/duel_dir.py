@@ -15,7 +15,7 @@ import numpy as np
 from workflow_rl.output_files import NOT_OURS, read_text, write_text
 from workflow_rl.runs.folder import RunDirError
 
-DUEL_FILE = "duel.json"
+DUEL_FILE, EXPLOIT_FILE = "duel.json", "exploit.json"
 MOST_OF_DUEL = 2**26
 """Bytes; a larger file is not one of ours."""
 

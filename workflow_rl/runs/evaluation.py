@@ -153,14 +153,16 @@ def play_with_progress(
     specs: Sequence[EpisodeSpec],
     progress_bar: Progress,
     name_of: Callable[[EpisodeSpec], str] = lambda spec: str(spec.number),
+    together: int = 1,
 ) -> list[Trajectory]:
     """Return the trajectories of all these episodes, in their order.
 
-    name_of: what an error calls an episode. Raises TooManyFailuresError, as `evaluate_policy` does.
+    name_of: what an error calls an episode. together: how many a worker is given at a time.
+    Raises TooManyFailuresError, as `evaluate_policy` does.
     """
     # Blocks let the bar move. They are large, because some workers wait at the end of each.
-    collector = AsyncCollector(pool)
-    size = 20 * pool.n_workers
+    collector = AsyncCollector(pool, together)
+    size = 20 * together * pool.n_workers
     trajectories: list[Trajectory] = []
     for first in range(0, len(specs), size):
         block = specs[first : first + size]

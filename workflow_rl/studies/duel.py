@@ -11,64 +11,46 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from pydantic import Field
 
+from workflow_rl.agents.algorithm import find
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.agents.settings import ConfigError, Count, Settings
+from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection import trial
+from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
-from workflow_rl.environments.guest import Side
+from workflow_rl.environments.guest import NOTHING, Side
 from workflow_rl.environments.guests import guests
 from workflow_rl.environments.one_side import sides_of, text_of
+from workflow_rl.output_files import NOT_OURS
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.config import Episodes, TrainConfig, usable_cores
-from workflow_rl.runs.duel_dir import DuelRecord, Shares
+from workflow_rl.runs.config import TrainConfig, usable_cores
+from workflow_rl.runs.duel_dir import DUEL_FILE, DuelRecord, Shares, is_duel, read_duel
 from workflow_rl.runs.evaluation import play_with_progress
-from workflow_rl.runs.execute import AtOnce, Outcome, execute, ready
+from workflow_rl.runs.execute import AtOnce, Outcome, execute
 from workflow_rl.runs.export import write_policy
-from workflow_rl.runs.folder import is_finished, locked
+from workflow_rl.runs.folder import RunDirError, begin_folder, is_finished, is_population, locked
 from workflow_rl.runs.intervals import mean_of
-from workflow_rl.runs.learner import make_agent
+from workflow_rl.runs.learner import make_agent, only_warned
 from workflow_rl.runs.loop import stopped_by_signals
 from workflow_rl.runs.plan import free_on_resume, new_plan, resumed_plan
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.saved_agent import load_saved, policy_of
+from workflow_rl.runs.spec import Found, environment_of
+from workflow_rl.runs.trust import remember, remember_classes, trusted_environment
+from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.studies.matrix_game import Array, equilibrium, priorities
 
-
-class DuelConfig(Settings):
-    """How two sides learn from each other. Making one raises ConfigError."""
-
-    generations: Count = Field(
-        8, description="Number of policies that each side trains, one after another."
-    )
-    opponents: Literal["equilibrium", "prioritised", "uniform", "latest"] = Field(
-        "equilibrium",
-        description="Whom a new policy learns against. equilibrium: the other side's mixture in "
-        "the equilibrium of the payoff table. prioritised: all older policies, those that win most "
-        "against this side's latest most often. uniform: all older policies alike. latest: the "
-        "latest alone, which is naive self-play.",
-    )
-    payoff_episodes: Episodes = Field(
-        400, description="Number of episodes of each pair in the payoff table, the same for all."
-    )
-    warm_start: bool = Field(
-        False, description="Begin each policy with what the side's policy before it has learned."
-    )
-    sides: str = Field(
-        "",
-        description="For an environment with more than two agents: which side each is on, such as "
-        "'adversary_*=chasers,*=runner'.",
-    )
+EPISODES_TOGETHER = 16
+"""That a worker plays at once, where envs step or act together."""
 
 
 def sides_in(config: TrainConfig, rules: str) -> Mapping[str, Side]:
@@ -93,20 +75,21 @@ def against(config: TrainConfig, side: Side, opponents: Mapping[str, float]) -> 
 
 
 def trained(config: TrainConfig, folder: Path, trust: bool, **options: Any) -> Outcome | None:
-    """Train in a folder, new or resumed; None if the run is finished. The same config is to give
-    the same run again, but for what `free_on_resume` names. options: see `execute`."""
+    """Train in a folder, new or resumed. Return None if the run is finished.
+
+    options: those of `execute`, and `n_policies`. Raises ConfigError if the run in the folder has
+    another config, but for what `free_on_resume` names, and what `execute` raises.
+    """
     if is_finished(folder):
         return None
-    if any(folder.rglob("checkpoint.pt")):
-        free = free_on_resume(config.to_dict())
-        asked = {name: value for name, value in config.flat().items() if name in free}
-        plan = resumed_plan(folder, asked, trust=trust, names_cluster=True)
+    n_policies, init_from = options.pop("n_policies", 1), options.pop("init_from", None)
+    if is_population(folder) or (folder / "checkpoint.pt").exists():
+        asked = {name: value for name, value in config.flat().items() if name != "seed"}
+        plan, init_from = resumed_plan(folder, asked, trust=trust, names_cluster=True), None
     else:
-        plan = new_plan(config, options.pop("n_policies", 1))
-    options.pop("n_policies", None)
-    if plan.resumed[0] is not None:
-        options.pop("init_from", None)
-    return execute(ready(plan), folder, watch=stopped_by_signals, choose=False, **options)
+        plan = new_plan(config, n_policies)
+    watch = stopped_by_signals
+    return execute(plan, folder, watch=watch, choose=False, init_from=init_from, **options)
 
 
 def played(
@@ -122,13 +105,17 @@ def played(
     StopRequested.
     """
     total = sum(len(specs) for _, specs in wanted)
+    together = EPISODES_TOGETHER if environment.plays_together else 1
     pool = LocalPool(
-        environment.make_envs, n_workers or usable_cores(), 1, worker_timeout,
+        environment.make_envs, n_workers or usable_cores(), together, worker_timeout,
         preload=environment.preload,
     )  # fmt: skip
     with stopped_by_signals(AtOnce()), pool, Progress(quiet, total, "ep") as bar:
         return [
-            [t.episode_return for t in play_with_progress(pool, actor, specs, bar)]
+            [
+                trajectory.episode_return
+                for trajectory in play_with_progress(pool, actor, specs, bar, together=together)
+            ]
             for actor, specs in wanted
         ]
 
@@ -167,6 +154,10 @@ class Duel:
                 opponents = self._opponents()
                 agents = {side: self._response(side, opponents) for side in self.sides}
                 self._keep(agents, opponents)
+            with only_warned(self.path / "duel.png"):
+                from workflow_rl.reporting.duel_figure import draw_duel  # It loads matplotlib.
+
+                draw_duel(self.path)
 
     def _starting(self, side: str) -> list[str]:
         """Return a side's agents at the start: those given, or one that has learned nothing."""
@@ -286,3 +277,114 @@ class Duel:
 def label(side: str) -> str:
     """Return a side's name as files have it."""
     return re.sub(r"[^\w.-]+", "-", side)
+
+
+def train_duel(
+    config: TrainConfig,
+    path: Path,
+    settings: DuelConfig,
+    start: Mapping[str, Sequence[str]] = NOTHING,
+    say: Callable[[str], None] = lambda line: None,
+    quiet: bool = True,
+    trust: bool = False,
+) -> DuelRecord:
+    """Train a duel in a new or empty folder, or go on with the same duel in its own.
+
+    Args:
+        config: what all runs have in common: the environment of both sides, the algorithm, the
+            length of each run.
+        path: the folder.
+        settings: how the sides learn from each other.
+        start: agents that a side begins with, by side: policy files, or names that the
+            environment knows. Those of the first side are policies. By default a policy that has
+            learned nothing.
+        say: takes a line about each generation.
+        quiet: show no progress bars.
+        trust: import and call what only the files in the folder name.
+
+    Raises:
+        RunDirError: the folder holds something else.
+        ConfigError, InvalidEnvironmentError: the environment has no two sides.
+        Exception: what `execute` raises.
+    """
+    sides = sides_in(config, settings.sides)
+    if unknown := start.keys() - sides:
+        raise ConfigError("start", f"{min(unknown)} is no side: there is {' and '.join(sides)}")
+    given = {**settings.to_dict(), "start": {side: list(of) for side, of in start.items()}}
+    record = DuelRecord(given_of(config), given)
+    if is_duel(path):
+        record = resumed_record(path, record, free_on_resume(config.to_dict()))
+    else:
+        begin_folder(path, DUEL_FILE, record.text)
+        remember(config.environment)
+        remember_classes(config.to_dict())
+    duel = Duel(path, config, settings, record, sides, start, say, quiet, trust)
+    duel.run()
+    return duel.record
+
+
+def duel_to_resume(
+    path: Path,
+    asked: Mapping[str, Any],
+    duel: Mapping[str, Any],
+    trust: bool = False,
+    names_cluster: bool = False,
+) -> tuple[TrainConfig, DuelConfig, dict[str, list[str]]]:
+    """Return the first three arguments after the folder with which the duel in it goes on.
+
+    asked, duel: what is asked for anew, of the config and of the duel's settings. trust,
+    names_cluster: see `trusted_environment`. Raises RunDirError, and ConfigError for what only the
+    files name.
+    """
+    record = read_duel(path)
+    algorithm = asked.get("algorithm", record.config.get("algorithm", "ppo"))
+    try:
+        known = find(algorithm).settings.model_fields.keys() if ":" not in algorithm else set()
+        settings = {name: value for name, value in asked.items() if name in known}
+        fields = {name: value for name, value in asked.items() if name not in known}
+        given = {**record.config, **fields}
+        given["settings"] = {**record.config["settings"], **settings}
+        values = {"make_env": None, "named_by_file": True, "action_mask": True, **given}
+        named = {"algorithm": "ppo", "cluster": NONE, **given}
+        environment = trusted_environment(named, environment_of(values), trust, names_cluster)
+        found = Found(None if given["env"] in guests else environment)
+        start = {str(side): list(map(str, of)) for side, of in record.duel["start"].items()}
+        duel = {**record.duel, **duel}
+        del duel["start"]
+        return TrainConfig(**given, found=found), DuelConfig(**duel), start
+    except ConfigError:
+        raise
+    except NOT_OURS as error:
+        raise RunDirError(f"{path / DUEL_FILE} cannot be read: {str(error)[:300]}") from None
+
+
+def given_of(config: TrainConfig) -> dict[str, Any]:
+    """Return the fields that a config was given, as JSON has them. The others follow from each
+    side's environment."""
+    given = {name: value for name, value in config.given.items() if name in config.to_dict()}
+    given |= {"env": config.env, "env_args": dict(config.env_args)}
+    plain = {n: v.to_dict() if isinstance(v, Settings) else v for n, v in given.items()}
+    settings = config.given.get("settings")
+    plain["settings"] = settings.to_dict() if isinstance(settings, Settings) else settings or {}
+    return dict(json.loads(json.dumps(plain)))
+
+
+def resumed_record(path: Path, asked: DuelRecord, free: Collection[str]) -> DuelRecord:
+    """Return the record with which the duel in a folder goes on.
+
+    asked: a record that begins. free: fields of its config that may be others. Raises RunDirError
+    if it is of another duel.
+    """
+    before = read_duel(path)
+    duel = {**before.duel, "generations": asked.duel["generations"]}
+    config = {n: asked.config.get(n, v) if n in free else v for n, v in before.config.items()}
+    config |= {name: asked.config[name] for name in asked.config.keys() & free}
+    record = dataclasses.replace(before, config=config, duel=duel)
+    for was, now in ((record.config, asked.config), (record.duel, asked.duel)):
+        for name in sorted({*was, *now}):
+            if name not in free and was.get(name) != now.get(name):
+                raise RunDirError(
+                    f"{path} has {name} {was.get(name)}, not {now.get(name)}: leave it out, or "
+                    "start a new duel"
+                )
+    return record

@@ -1,0 +1,124 @@
+"""The command that trains both sides of an environment against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from workflow_rl.commands.clear import printable
+from workflow_rl.commands.errors import own_command, training_errors, usage_errors
+from workflow_rl.commands.options import Option, given_options, setting_options
+from workflow_rl.commands.training_options import (
+    asked_anew,
+    new_config,
+    path_to_resume,
+    training_command,
+)
+from workflow_rl.studies.duel_config import DuelConfig
+
+if TYPE_CHECKING:
+    from workflow_rl.runs.duel_dir import DuelRecord
+
+MODE = click.Choice(["async", "sync"])
+
+
+class SideAgent(click.ParamType):
+    """SIDE=AGENT, as a pair."""
+
+    name = "SIDE=AGENT"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        side, equals, agent = value.partition("=")
+        if not (side and equals and agent):
+            self.fail(f"{value!r} is not of the form SIDE=AGENT", param, ctx)
+        return side, agent
+
+
+def mode_option(option: Option) -> Any:
+    """Return the option --mode."""
+    return option(
+        "--mode", type=MODE, default="async",
+        help="Trainer of each run, train-sync or train-async.",
+    )  # fmt: skip
+
+
+def _duel_options(option: Option) -> list[Any]:
+    start = option(
+        "--start", type=SideAgent(), multiple=True, show_default="an untrained policy",
+        help="An agent that a side begins with: a policy file, or a name that the environment "
+             "knows; may be given again. The first side begins with policies.",
+    )  # fmt: skip
+    return [mode_option(option), *setting_options(DuelConfig, option), start]
+
+
+@training_command(
+    "train-duel",
+    {"Duel": _duel_options},
+    without=("n_policies", "init_from", "final_evaluation", "trace", "teacher"),
+)
+def train_duel(**options: Any) -> None:
+    """Train both sides of an environment: each learns against mixtures of the other's policies.
+
+    Policy-space response oracles (Lanctot et al. 2017). In each generation, each side trains a new
+    policy, in a run of --total-episodes, against a mixture of all policies of the other side. Then
+    all pairs play each other, and the equilibrium of the payoff table is the next mixture. The
+    environment is a team of two sides, such as PettingZoo's ParallelEnv. The same seed gives the
+    same weights, whatever the number of workers and however often the duel is stopped and resumed.
+
+    \b
+    Examples:
+      train-duel --env examples.small_games:Kuhn --total-episodes 4000
+      train-duel --env my_tag:Tag --sides 'adversary_*=chasers,*=runner' --total-episodes 2000
+    """
+    with usage_errors(options):
+        resume = None if options["resume"] is None else path_to_resume(options)
+        given = given_options() & DuelConfig.model_fields.keys()
+        asked = {name: options[name] for name in given}
+        start: dict[str, list[str]] = {}
+        for side, agent in options["start"]:
+            start.setdefault(side, []).append(agent)
+        if resume is None:
+            config, settings = new_config(options["mode"], options), DuelConfig(**asked)
+        from workflow_rl.studies import duel
+
+        if resume is not None:
+            config, settings, start = duel.duel_to_resume(
+                resume, asked_anew(options), asked, options["trust"], "cluster" in given_options()
+            )
+        sides = duel.sides_in(config, settings.sides)
+        if options["dry_run"]:
+            for name, value in {**config.flat(), **settings.to_dict(), "sides": [*sides]}.items():
+                click.echo(f"{name}: {printable(value)}")
+            return
+        from workflow_rl.runs.execute import ready, run_folder
+
+        ready(config)
+        with run_folder(resume or options["run_dir"], config) as path:
+            again = own_command("train-duel", "--resume", path)
+            with training_errors(again, path):
+                record = duel.train_duel(
+                    *(config, path, settings, start), click.echo, options["quiet"], options["trust"]
+                )
+    _report(record)
+    click.echo(f"duel:     {path / 'duel.json'}, and in the same folder a run of each policy")
+    click.echo(f"picture:  {path / 'duel.png'}")
+    click.echo(f"how far a new opponent gets:  {own_command('exploit', path, '--env', config.env)}")
+
+
+def _report(record: DuelRecord) -> None:
+    from workflow_rl.reporting.text_table import text_table
+
+    rows: list[Sequence[Any]] = []
+    payoffs = np.array(record.payoffs)
+    first, second = record.mixtures[-1].items()
+    values = payoffs @ second[1], payoffs.T @ first[1]
+    for (side, shares), of_side in zip((first, second), values, strict=True):
+        for agent, share, value in zip(record.agents[side], shares, of_side, strict=True):
+            if share:
+                rows.append([side, agent, f"{share:.1%}", f"{value:.3f}"])
+    click.echo(text_table(["side", "agent", "share", f"{first[0]} gets"], rows, left=2))

@@ -1,0 +1,36 @@
+"""The settings of a duel. Imports no torch: the command line reads its defaults here."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from workflow_rl.agents.settings import Count, Settings
+from workflow_rl.runs.config import Episodes
+
+
+class DuelConfig(Settings):
+    """How two sides learn from each other. Making one raises ConfigError."""
+
+    generations: Count = Field(
+        8, description="Number of policies that each side trains, one after another."
+    )
+    opponents: Literal["equilibrium", "prioritised", "uniform", "latest"] = Field(
+        "equilibrium",
+        description="Whom a new policy learns against. equilibrium: the other side's mixture in "
+        "the equilibrium of the payoff table. prioritised: all older policies, those that win most "
+        "against this side's latest most often. uniform: all older policies alike. latest: the "
+        "latest alone, which is naive self-play.",
+    )
+    payoff_episodes: Episodes = Field(
+        400, description="Number of episodes of each pair in the payoff table, the same for all."
+    )
+    warm_start: bool = Field(
+        False, description="Begin each policy with what the side's policy before it has learned."
+    )
+    sides: str = Field(
+        "",
+        description="For an environment with more than two agents: which side each is on, such as "
+        "'adversary_*=chasers,*=runner'.",
+    )

@@ -22,7 +22,7 @@ from workflow_rl.runs.presets import preset_named
 
 _NAMED = "workflow_rl.named"
 MOST_OF_FILE = 2**24
-_CONFIGS = ("config.json", "population.json", "tune.json", "duel.json")
+_CONFIGS = ("config.json", "population.json", "tune.json")
 
 
 class Look:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,9 +13,7 @@ from workflow_rl.commands.clear import printable
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.options import Option, given_options, setting_options
 from workflow_rl.commands.training_options import (
-    asked_anew,
     new_config,
-    path_to_resume,
     training_command,
 )
 from workflow_rl.studies.duel_config import DuelConfig
@@ -47,6 +46,11 @@ def mode_option(option: Option) -> Any:
     )  # fmt: skip
 
 
+def same_command(path: Path) -> str:
+    """Return how a command goes on that was stopped while it filled a folder."""
+    return f"the same command, with --run-dir {path}"
+
+
 def _duel_options(option: Option) -> list[Any]:
     start = option(
         "--start", type=SideAgent(), multiple=True, show_default="an untrained policy",
@@ -59,7 +63,7 @@ def _duel_options(option: Option) -> list[Any]:
 @training_command(
     "train-duel",
     {"Duel": _duel_options},
-    without=("n_policies", "init_from", "final_evaluation", "trace", "teacher"),
+    without=("resume", "n_policies", "init_from", "final_evaluation", "trace", "teacher"),
 )
 def train_duel(**options: Any) -> None:
     """Train both sides of an environment: each learns against mixtures of the other's policies.
@@ -68,7 +72,8 @@ def train_duel(**options: Any) -> None:
     policy, in a run of --total-episodes, against a mixture of all policies of the other side. Then
     all pairs play each other, and the equilibrium of the payoff table is the next mixture. The
     environment is a team of two sides, such as PettingZoo's ParallelEnv. The same seed gives the
-    same weights, whatever the number of workers and however often the duel is stopped and resumed.
+    same weights, whatever the number of workers. If the command is stopped, give it again: it goes
+    on in --run-dir, to the same weights.
 
     \b
     Examples:
@@ -76,34 +81,27 @@ def train_duel(**options: Any) -> None:
       train-duel --env my_tag:Tag --sides 'adversary_*=chasers,*=runner' --total-episodes 2000
     """
     with usage_errors(options):
-        resume = None if options["resume"] is None else path_to_resume(options)
         given = given_options() & DuelConfig.model_fields.keys()
-        asked = {name: options[name] for name in given}
+        config = new_config(options["mode"], options)
+        settings = DuelConfig(**{name: options[name] for name in given})
         start: dict[str, list[str]] = {}
         for side, agent in options["start"]:
             start.setdefault(side, []).append(agent)
-        if resume is None:
-            config, settings = new_config(options["mode"], options), DuelConfig(**asked)
-        from workflow_rl.studies import duel
-
-        if resume is not None:
-            config, settings, start = duel.duel_to_resume(
-                resume, asked_anew(options), asked, options["trust"], "cluster" in given_options()
-            )
-        sides = duel.sides_in(config, settings.sides)
-        if options["dry_run"]:
-            for name, value in {**config.flat(), **settings.to_dict(), "sides": [*sides]}.items():
-                click.echo(f"{name}: {printable(value)}")
-            return
         from workflow_rl.runs.execute import ready, run_folder
+        from workflow_rl.studies.duel import run_duel
 
         ready(config)
-        with run_folder(resume or options["run_dir"], config) as path:
-            again = own_command("train-duel", "--resume", path)
-            with training_errors(again, path):
-                record = duel.train_duel(
-                    *(config, path, settings, start), click.echo, options["quiet"], options["trust"]
-                )
+        if options["dry_run"]:
+            for name, value in {**config.flat(), **settings.to_dict()}.items():
+                click.echo(f"{name}: {printable(value)}")
+            return
+        with (
+            run_folder(options["run_dir"], config) as path,
+            training_errors(same_command(path), path),
+        ):
+            record = run_duel(
+                *(config, path, settings, start), click.echo, options["quiet"], options["trust"]
+            )
     _report(record)
     click.echo(f"duel:     {path / 'duel.json'}, and in the same folder a run of each policy")
     click.echo(f"picture:  {path / 'duel.png'}")

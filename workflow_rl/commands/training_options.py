@@ -266,7 +266,7 @@ def path_to_resume(options: dict[str, Any]) -> Path:
         )
     if path.is_file():
         raise click.UsageError(f"--resume {path} is a file: give the run's folder")
-    if options.get("init_from") is not None:
+    if options["init_from"] is not None:
         raise click.UsageError(
             f"--init-from {options['init_from']} does not go with --resume: a run goes on with its "
             "own agent"

@@ -11,17 +11,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from workflow_rl.agents.algorithm import find
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.agents.settings import ConfigError, Settings
+from workflow_rl.agents.settings import ConfigError
 from workflow_rl.collection import trial
-from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import Environment
@@ -29,7 +27,6 @@ from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_sp
 from workflow_rl.environments.guest import NOTHING, Side
 from workflow_rl.environments.guests import guests
 from workflow_rl.environments.one_side import sides_of, text_of
-from workflow_rl.output_files import NOT_OURS
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig, usable_cores
@@ -44,8 +41,6 @@ from workflow_rl.runs.loop import stopped_by_signals
 from workflow_rl.runs.plan import free_on_resume, new_plan, resumed_plan
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.saved_agent import load_saved, policy_of
-from workflow_rl.runs.spec import Found, environment_of
-from workflow_rl.runs.trust import remember, remember_classes, trusted_environment
 from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.studies.matrix_game import Array, equilibrium, priorities
 
@@ -279,7 +274,7 @@ def label(side: str) -> str:
     return re.sub(r"[^\w.-]+", "-", side)
 
 
-def train_duel(
+def run_duel(
     config: TrainConfig,
     path: Path,
     settings: DuelConfig,
@@ -310,81 +305,25 @@ def train_duel(
     sides = sides_in(config, settings.sides)
     if unknown := start.keys() - sides:
         raise ConfigError("start", f"{min(unknown)} is no side: there is {' and '.join(sides)}")
-    given = {**settings.to_dict(), "start": {side: list(of) for side, of in start.items()}}
-    record = DuelRecord(given_of(config), given)
+    asked = {**settings.to_dict(), "start": {side: list(of) for side, of in start.items()}}
+    record = DuelRecord(config.to_dict(), asked)
     if is_duel(path):
-        record = resumed_record(path, record, free_on_resume(config.to_dict()))
+        record = _going_on(path, record)
     else:
         begin_folder(path, DUEL_FILE, record.text)
-        remember(config.environment)
-        remember_classes(config.to_dict())
     duel = Duel(path, config, settings, record, sides, start, say, quiet, trust)
     duel.run()
     return duel.record
 
 
-def duel_to_resume(
-    path: Path,
-    asked: Mapping[str, Any],
-    duel: Mapping[str, Any],
-    trust: bool = False,
-    names_cluster: bool = False,
-) -> tuple[TrainConfig, DuelConfig, dict[str, list[str]]]:
-    """Return the first three arguments after the folder with which the duel in it goes on.
-
-    asked, duel: what is asked for anew, of the config and of the duel's settings. trust,
-    names_cluster: see `trusted_environment`. Raises RunDirError, and ConfigError for what only the
-    files name.
-    """
-    record = read_duel(path)
-    algorithm = asked.get("algorithm", record.config.get("algorithm", "ppo"))
-    try:
-        known = find(algorithm).settings.model_fields.keys() if ":" not in algorithm else set()
-        settings = {name: value for name, value in asked.items() if name in known}
-        fields = {name: value for name, value in asked.items() if name not in known}
-        given = {**record.config, **fields}
-        given["settings"] = {**record.config["settings"], **settings}
-        values = {"make_env": None, "named_by_file": True, "action_mask": True, **given}
-        named = {"algorithm": "ppo", "cluster": NONE, **given}
-        environment = trusted_environment(named, environment_of(values), trust, names_cluster)
-        found = Found(None if given["env"] in guests else environment)
-        start = {str(side): list(map(str, of)) for side, of in record.duel["start"].items()}
-        duel = {**record.duel, **duel}
-        del duel["start"]
-        return TrainConfig(**given, found=found), DuelConfig(**duel), start
-    except ConfigError:
-        raise
-    except NOT_OURS as error:
-        raise RunDirError(f"{path / DUEL_FILE} cannot be read: {str(error)[:300]}") from None
-
-
-def given_of(config: TrainConfig) -> dict[str, Any]:
-    """Return the fields that a config was given, as JSON has them. The others follow from each
-    side's environment."""
-    given = {name: value for name, value in config.given.items() if name in config.to_dict()}
-    given |= {"env": config.env, "env_args": dict(config.env_args)}
-    plain = {n: v.to_dict() if isinstance(v, Settings) else v for n, v in given.items()}
-    settings = config.given.get("settings")
-    plain["settings"] = settings.to_dict() if isinstance(settings, Settings) else settings or {}
-    return dict(json.loads(json.dumps(plain)))
-
-
-def resumed_record(path: Path, asked: DuelRecord, free: Collection[str]) -> DuelRecord:
-    """Return the record with which the duel in a folder goes on.
-
-    asked: a record that begins. free: fields of its config that may be others. Raises RunDirError
-    if it is of another duel.
-    """
-    before = read_duel(path)
-    duel = {**before.duel, "generations": asked.duel["generations"]}
-    config = {n: asked.config.get(n, v) if n in free else v for n, v in before.config.items()}
-    config |= {name: asked.config[name] for name in asked.config.keys() & free}
-    record = dataclasses.replace(before, config=config, duel=duel)
-    for was, now in ((record.config, asked.config), (record.duel, asked.duel)):
-        for name in sorted({*was, *now}):
-            if name not in free and was.get(name) != now.get(name):
+def _going_on(path: Path, asked: DuelRecord) -> DuelRecord:
+    """Return the record with which the duel in a folder goes on. Raise RunDirError for another."""
+    before, free = read_duel(path), {*free_on_resume(asked.config), "generations"}
+    for was, now in ((before.config, asked.config), (before.duel, asked.duel)):
+        for name in sorted({*was, *now} - free):
+            if was.get(name) != now.get(name):
                 raise RunDirError(
-                    f"{path} has {name} {was.get(name)}, not {now.get(name)}: leave it out, or "
-                    "start a new duel"
+                    f"{path} is a duel with {name} {was.get(name)}, not {now.get(name)}: go on "
+                    "with the same, or begin in another folder"
                 )
-    return record
+    return dataclasses.replace(before, config=asked.config, duel=asked.duel)

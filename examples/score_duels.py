@@ -1,6 +1,6 @@
 """Train duels on games whose equilibria are known, and score both sides' mixtures exactly.
 
-    python scripts/score_duels.py --seeds 5
+    python examples/score_duels.py --seeds 5
 
 A mixture's exploitability is what the best answer to it gains over the game's value, on average
 over both sides. It is computed from the policies' probabilities, without playing.
@@ -26,7 +26,7 @@ from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.policies.team_file import load_policy_or_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.runs.duel_dir import DuelRecord, read_duel
-from workflow_rl.studies.duel import DuelConfig, train_duel
+from workflow_rl.studies.duel import DuelConfig, run_duel
 
 Array = NDArray[np.float64]
 GAMES: dict[str, dict[str, Any]] = {
@@ -117,7 +117,7 @@ def main() -> None:
                 settings={"hidden_sizes": (16,), "learning_rate": 1e-2, "normalise_obs": False},
             )  # fmt: skip
             given = {name: size[name] for name in ("generations", "payoff_episodes")}
-            train_duel(config, path, DuelConfig(opponents=opponents, **given))
+            run_duel(config, path, DuelConfig(opponents=opponents, **given))
             record = read_duel(path)
             curve = [exploitability(game, path, record, n) for n in range(len(record.mixtures))]
             print(game, opponents, seed, *(f"{x:.3f}" for x in curve), flush=True)

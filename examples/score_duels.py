@@ -30,10 +30,10 @@ from workflow_rl.studies.duel import DuelConfig, run_duel
 
 Array = NDArray[np.float64]
 GAMES: dict[str, dict[str, Any]] = {
-    "Matrix": {"total_episodes": 2000, "generations": 8, "payoff_episodes": 100},
-    "Kuhn": {"total_episodes": 4000, "generations": 14, "payoff_episodes": 2000},
+    "Matrix": {"total_episodes": 2000, "generations": 6, "payoff_episodes": 3000},
+    "Kuhn": {"total_episodes": 3000, "generations": 10, "payoff_episodes": 600},
 }
-KUHN_SEEN = [[*np.eye(3)[card], *said] for card in range(3) for said in ([0, 0], [0, 1])]
+KUHN_SEEN = [[*np.eye(3)[card], *said] for card in range(3) for said in ([0, 0], [1, 1])]
 KUHN_SEEN_BY_SECOND = [[*np.eye(3)[card], *said] for card in range(3) for said in ([1, 0], [0, 1])]
 """What each player of Kuhn poker can have seen when it decides; two rows a card."""
 
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--games", nargs="+", default=list(GAMES))
     parser.add_argument(
-        "--opponents", nargs="+", default=["equilibrium", "prioritised", "uniform", "latest"]
+        "--opponents", nargs="+", default=["equilibrium", "latest"]
     )
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
@@ -113,7 +113,7 @@ def main() -> None:
             path = folder / f"{game}-{opponents}-{seed}"
             config = TrainConfig(
                 "async", env=f"examples.small_games:{game}", seed=seed, n_envs=16, n_workers=1,
-                total_episodes=size["total_episodes"], episodes_per_update=200,
+                total_episodes=size["total_episodes"], episodes_per_update=60,
                 settings={"hidden_sizes": (16,), "learning_rate": 1e-2, "normalise_obs": False},
             )  # fmt: skip
             given = {name: size[name] for name in ("generations", "payoff_episodes")}

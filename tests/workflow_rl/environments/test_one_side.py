@@ -1,0 +1,122 @@
+"""One side of a ParallelEnv against frozen agents: whom an episode meets, and what it shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.tiny_teams import ShiftEnv
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.policies.team_file import save_team
+from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.joint_env import JointEnv
+from workflow_rl.environments.one_side import OneSide, _Agents, sides_of, text_of, weights_of
+
+SHIFT, KUHN = "tests.tiny_teams:ShiftEnv", "examples.small_games:Kuhn"
+
+
+def policy_file(path: Path, env: Any, agents: list[str], action: int, masked: bool = False) -> str:
+    """Write a team that always chooses this action, if it may."""
+    layout = JointEnv(_Agents(env, agents)).layout
+    layout = type(layout)(**{**vars(layout), "masked": masked})
+    parameters = {}
+    for agent, size, n in zip(agents, layout.obs_sizes, layout.n_actions, strict=True):
+        bias = np.where(np.arange(n) == action, 50.0, 0.0).astype(np.float32)
+        weights = np.zeros((size, n), np.float32)
+        parameters[agent] = PolicyParameters((weights,), (bias,), "tanh", masked=masked)
+    policies = {agent: (k,) for k, agent in enumerate(agents)}
+    save_team(path, TeamParameters(layout, policies, parameters), {"env": "x", "env_args": {}})
+    return str(path)
+
+
+def played(env: OneSide, seed: int, **options: Any) -> list[Any]:
+    """Play the first action throughout. Return all answers."""
+    answers = [env.reset(seed, options or None)]
+    while env.agents:
+        infos = answers[-1][-1]
+        free = [agent for agent in env.agents if not infos[agent].get("busy_steps")]
+        answers.append(env.step(dict.fromkeys(free, 0)))
+    return answers
+
+
+def test_weights_are_read_as_they_are_written():
+    weights = {"a=b/c.npz": 0.1 + 0.2, "d": 1e-17, "e": 0.0}
+    assert weights_of(text_of(weights)) == {"a=b/c.npz": 0.1 + 0.2, "d": 1e-17}
+    assert weights_of("a,b=2") == {"a": 1.0, "b": 2.0}
+    for wrong in ("a=x", "a=0", "a=-1", "a=nan"):
+        with pytest.raises(InvalidEnvironmentError, match="weight"):
+            weights_of(wrong)
+
+
+def test_an_episode_draws_its_opponents_by_its_seed_or_takes_those_it_is_told(tmp_path):
+    from examples.small_games import Matrix
+
+    rock, paper = (policy_file(tmp_path / f"{a}.npz", Matrix(), ["second"], a) for a in (0, 1))
+    env = OneSide("examples.small_games:Matrix", "first", text_of({rock: 3.0, paper: 1.0}))
+
+    def reward(seed: int, **options: Any) -> float:
+        return played(env, seed, **options)[-1][1]["first"]
+
+    drawn = Counter(reward(seed) for seed in range(200))
+    assert set(drawn) == {0.0, -1.0}  # Rock against rock, and against paper.
+    assert 130 < drawn[0.0] < 170
+    assert [reward(seed) for seed in range(20)] == [reward(seed) for seed in range(20)]
+    assert {reward(seed, variant=paper) for seed in range(9)} == {-1.0}
+
+
+def test_opponents_play_as_their_team_would_in_the_whole_environment(tmp_path):
+    """The late agent is absent, busy and masked now and then, which ShiftEnv makes sure of."""
+    late = policy_file(tmp_path / "late.npz", ShiftEnv(), ["late"], 3, masked=True)
+    ours = played(OneSide(SHIFT, "early", late), 5)
+    whole = ShiftEnv()
+    theirs = whole.reset(5)
+    assert all(np.array_equal(ours[0][0][a], theirs[0][a]) for a in ours[0][0])
+    for obs, rewards, terminations, truncations, _ in ours[1:]:
+        late_acts = "late" in whole.agents and not theirs[-1]["late"]["busy_steps"]
+        theirs = whole.step({"early": 0} | ({"late": 0} if late_acts else {}))
+        assert set(obs) <= {"early"}
+        assert rewards["early"] == theirs[1]["early"]
+        assert truncations["early"] == theirs[3]["early"]
+        assert not terminations["early"]
+    assert not whole.agents
+
+
+def test_agents_that_play_at_random_know_masks_and_turns():
+    from workflow_rl.environments.action_mask import begun
+
+    for side, env in (("early", SHIFT), ("first", KUHN), ("second", KUHN)):
+        one = OneSide(env, side)
+        assert [str(played(one, n)) for n in range(9)] == [str(played(one, n)) for n in range(9)]
+        assert begun(one, seed=1)[0].keys() <= {side}
+
+
+def test_sides_are_two():
+    kuhn = GymnasiumEnvironment(KUHN)
+    assert list(sides_of(kuhn, "")) == ["first", "second"]
+    sides = sides_of(GymnasiumEnvironment("tests.tiny_teams:Doors"), "chief=boss,*=guards")
+    assert {name: side.args["side"] for name, side in sides.items()} == {
+        "guards": "north,south",
+        "boss": "chief",
+    }
+    for rules, message in (("", "north, south, chief"), ("*", "agent=side"), ("*=all", "all")):
+        with pytest.raises(InvalidEnvironmentError, match=message):
+            sides_of(GymnasiumEnvironment("tests.tiny_teams:Doors"), rules)
+    with pytest.raises(InvalidEnvironmentError, match="one agent"):
+        sides_of(GymnasiumEnvironment("CartPole-v1"), "")
+
+
+def test_what_does_not_fit_is_told(tmp_path):
+    from examples.small_games import Matrix
+
+    with pytest.raises(InvalidEnvironmentError, match="no ParallelEnv"):
+        OneSide("CartPole-v1", "first")
+    other = policy_file(tmp_path / "other.npz", Matrix(), ["second"], 0)
+    for file, message in ((other, "other agents"), (str(tmp_path / "none"), "No such file")):
+        with pytest.raises(InvalidEnvironmentError, match=message):
+            OneSide(KUHN, "first", file).reset(0)

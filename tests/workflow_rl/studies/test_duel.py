@@ -1,0 +1,181 @@
+"""Duels: the same weights for any workers, modes and kills; whom a generation meets; attackers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workflow_rl.agents.policies.team_file import load_policy_or_team
+from workflow_rl.environments.one_side import weights_of
+from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.duel_dir import DuelRecord, read_duel
+from workflow_rl.runs.folder import RunDirError, read_config
+from workflow_rl.runs.learner import Learner
+from workflow_rl.studies import duel
+from workflow_rl.studies.duel import DuelConfig, run_duel
+from workflow_rl.studies.exploit import attack
+
+MATRIX = "examples.small_games:Matrix"
+SETTINGS = DuelConfig(generations=2, payoff_episodes=20, warm_start=True)
+
+
+class Killed(BaseException):
+    """Nothing is saved after this, as after SIGKILL."""
+
+
+def config_of(mode: str = "async", n_workers: int = 1, **changes: Any) -> TrainConfig:
+    given = {"total_episodes": 64, "episodes_per_update": 16, "checkpoint_every": 1, "seed": 3}
+    return TrainConfig(
+        mode, 10, env=MATRIX, n_workers=n_workers, envs_per_worker=10 // n_workers,
+        settings={"hidden_sizes": (4,), "learning_rate": 0.1}, **{**given, **changes},
+    )  # fmt: skip
+
+
+def killed_at(number: int, call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function, whose call of this number kills."""
+    left = [number]
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        left[0] -= 1
+        if not left[0]:
+            raise Killed
+        return call(*arguments, **options)
+
+    return counted
+
+
+def weights(path: Path) -> dict[str, Any]:
+    """Return the arrays of all policy files of a duel, and its payoffs."""
+    found: dict[str, Any] = {"payoffs": read_duel(path).payoffs}
+    for file in sorted(path.rglob("*.npz")):
+        (policy,) = load_policy_or_team(file)[0].parameters.values()  # type: ignore[union-attr]
+        found[str(file.relative_to(path))] = [*map(np.ndarray.tolist, policy.weights)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("duel") / "duel"
+    run_duel(config_of(), path, SETTINGS)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("mode", "n_workers", "at_update"),
+    [
+        ("sync", 2, 14),  # In the middle of the second side's second run.
+        pytest.param("async", 5, 6, marks=pytest.mark.slow),
+        pytest.param("async", 2, 10, marks=pytest.mark.slow),
+        pytest.param("sync", 1, 9, marks=pytest.mark.slow),
+        pytest.param("sync", 5, 1, marks=pytest.mark.slow),
+    ],
+)
+def test_weights_are_the_same_after_kills_and_for_any_workers(
+    mode, n_workers, at_update, reference, tmp_path, monkeypatch
+):
+    path = tmp_path / "duel"
+    with monkeypatch.context() as patch:
+        patch.setattr(Learner, "learn_once", killed_at(at_update, Learner.learn_once))
+        with pytest.raises(Killed):
+            run_duel(config_of(mode, n_workers), path, SETTINGS)
+    with monkeypatch.context() as patch:
+        patch.setattr(duel, "played", killed_at(1, duel.played))
+        with pytest.raises(Killed):
+            run_duel(config_of(mode, n_workers), path, SETTINGS)
+    run_duel(config_of(mode, 5 if n_workers == 2 else n_workers), path, SETTINGS)
+    assert weights(path) == weights(reference)
+    assert (path / "duel.png").stat().st_size > 10_000
+
+
+def test_a_generation_meets_the_mixture_of_the_one_before(reference):
+    record = read_duel(reference)
+    assert record.opponents == record.mixtures[:-1]
+    assert np.shape(record.payoffs) == (3, 3)
+    config = read_config(reference / "generation-2" / "first")
+    met = weights_of(config.env_args["opponents"])
+    shares = record.weights(reference, "second", record.mixtures[1])
+    assert met == {agent: share for agent, share in shares.items() if share}
+    # What was learned goes on from generation to generation.
+    first = json.loads((reference / "generation-2" / "first" / "machine.json").read_text())
+    assert first["init_from"]
+
+
+def test_a_duel_goes_on_past_its_end_and_is_no_other_duel(reference, tmp_path):
+    import shutil
+
+    path = tmp_path / "duel"
+    shutil.copytree(reference, path)
+    for config, settings in (
+        (config_of(seed=4), SETTINGS),
+        (config_of(), SETTINGS.changed(opponents="latest")),
+    ):
+        with pytest.raises(RunDirError, match="go on with the same"):
+            run_duel(config, path, settings)
+    before = read_duel(path)
+    record = run_duel(config_of(), path, SETTINGS.changed(generations=3))
+    assert len(record.opponents) == 3
+    assert np.array_equal(np.array(record.payoffs)[:3, :3], before.payoffs)
+    with pytest.raises(ConfigError, match="no side"):
+        run_duel(config_of(), tmp_path / "other", SETTINGS, {"third": ["x"]})
+
+
+@pytest.mark.parametrize(
+    ("opponents", "first", "second"),
+    [
+        ("latest", [0, 0, 1], [0, 0, 1]),
+        ("uniform", [1 / 3] * 3, [1 / 3] * 3),
+        ("prioritised", [0.5, 0, 0.5], [4 / 5, 1 / 5, 0]),
+    ],
+)
+def test_whom_a_generation_meets_is_chosen(opponents, first, second, tmp_path):
+    record = DuelRecord(
+        {}, {}, {"first": ["a", "b", "c"], "second": ["d", "e", "f"]},
+        [[0, 1, 2], [2, 1, 0], [0, 1, 2]], [[0] * 3] * 3,
+    )  # fmt: skip
+    settings = SETTINGS.changed(opponents=opponents)
+    sides = {"first": None, "second": None}
+    of = duel.Duel(tmp_path, config_of(), settings, record, sides, {})  # type: ignore[arg-type]
+    record.mixtures.append(of._mixtures())
+    shares = of._opponents()
+    np.testing.assert_allclose(shares["first"], first)
+    np.testing.assert_allclose(shares["second"], second)
+
+
+def test_attackers_find_what_an_agent_gives_away(reference, tmp_path):
+    """Attackers of one who always chooses rock learn paper, and win 1 an episode."""
+    from tests.workflow_rl.environments.test_one_side import policy_file
+    from examples.small_games import Matrix
+
+    rock = policy_file(tmp_path / "rock.npz", Matrix(), ["first"], 0)
+    options: dict[str, Any] = {"n_attackers": 2, "selection_episodes": 10, "episodes": 40}
+    config = config_of(total_episodes=320)
+    found = attack(rock, config, tmp_path / "attackers", "first", **options)
+    assert found["attackers_side"] == "second"
+    assert found["attackers"][found["worst"]]["mean"] == 1.0
+    assert len(found["attackers"]) == 2
+    # A player that chooses at random gets (0 + 1 - 2) / 3 from rock.
+    assert -0.9 < found["fixed"]["random"]["mean"] < 0.2
+    again = attack(rock, config, tmp_path / "attackers", "first", **options)
+    assert again == found == json.loads((tmp_path / "attackers" / "exploit.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"payoffs": [[1.0]]},
+        {"mixtures": [{"first": [1.0], "second": [1.0]}]},
+        {"agents": {"first": [1], "second": [2]}},
+        {"opponents": 3},
+        {"further": 1},
+    ],
+)
+def test_a_damaged_record_is_one_line(damage, reference, tmp_path):
+    values = json.loads((reference / "duel.json").read_text())
+    (tmp_path / "duel.json").write_text(json.dumps({**values, **damage}))
+    with pytest.raises(RunDirError, match=r"duel\.json cannot be read"):
+        read_duel(tmp_path)

@@ -99,9 +99,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--games", nargs="+", default=list(GAMES))
-    parser.add_argument(
-        "--opponents", nargs="+", default=["equilibrium", "latest"]
-    )
+    parser.add_argument("--opponents", nargs="+", default=["equilibrium", "latest"])
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
     table = PrettyTable(["game", "opponents", "median", "range"])

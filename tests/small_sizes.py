@@ -8,6 +8,8 @@ SMALL = {
     "--total-episodes": lambda n: max(24, n // 400),
     "--total-steps": lambda n: min(n, 6_000),
     "--episodes": lambda n: 2,
+    "--payoff-episodes": lambda n: 20,
+    "--generations": lambda n: 1,
     "--seeds": lambda n: 1,
     "--minutes": lambda n: 0.2,
     "--n-workers": lambda n: 2,

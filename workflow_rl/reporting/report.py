@@ -53,6 +53,7 @@ def sections_of(runs: Sequence[Run], traces: Sequence[RunTrace], further: Path) 
         sections += guests_sections
     return [
         *sections,
+        *report_sections.exploits(runs),
         report_sections.time_spent(runs, traces),
         report_sections.faults(runs),
         report_sections.settings(runs),

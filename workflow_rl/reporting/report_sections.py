@@ -187,6 +187,24 @@ def scores(runs: Sequence[Run]) -> Section:
     return Section("Scores", body)
 
 
+def exploits(runs: Sequence[Run]) -> list[Section]:
+    """Return what `exploit` left in the runs' folders, or above them, if it left anything."""
+    from workflow_rl.runs.duel_dir import EXPLOIT_FILE, read_exploit
+
+    folders = dict.fromkeys(f for run in runs for f in (run.path, run.path.absolute().parent))
+    rows = []
+    for found in (read_exploit(f) for f in folders if (f / EXPLOIT_FILE).is_file()):
+        met = {f"attacker {n}": score for n, score in enumerate(found["attackers"])}
+        worst = f"attacker {found['worst']}"
+        for name, score in {**met, **found["fixed"]}.items():
+            whose = f"{name} (the worst, chosen on other episodes)" if name == worst else name
+            interval = f"± {number(score['interval_95'], 2)}"
+            scored = escaped(found["agent"]), escaped(found["side"]), escaped(whose)
+            rows.append([*scored, number(score["mean"], 2), interval])
+    heading = ("Agent", "Side", "Opponent", "Opponent's mean return", "95%")
+    return [Section("Exploitability", table(heading, rows, "Exploitability"))] if rows else []
+
+
 def _policies_beside(run: Run, runs: Sequence[Run]) -> list[Run]:
     """Return those of the runs that were trained together with this one, by the same workers."""
     from workflow_rl.runs.folder import is_population

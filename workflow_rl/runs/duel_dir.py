@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.output_files import NOT_OURS, read_text, write_text
+from workflow_rl.output_files import NOT_OURS, read_text, require_numbers, write_text
 from workflow_rl.runs.folder import RunDirError
 
 DUEL_FILE, EXPLOIT_FILE = "duel.json", "exploit.json"
@@ -78,6 +78,18 @@ def read_duel(path: Path) -> DuelRecord:
         return record
     except NOT_OURS as error:
         raise RunDirError(f"{path / DUEL_FILE} cannot be read: {str(error)[:300]}") from None
+
+
+def read_exploit(path: Path) -> dict[str, Any]:
+    """Return what the command `exploit` left in a folder. Raises RunDirError."""
+    try:
+        found = dict(json.loads(read_text(path / EXPLOIT_FILE, MOST_OF_DUEL)))
+        found["attackers"][found["worst"]]
+        for score in [*found["attackers"], *found["fixed"].values()]:
+            require_numbers(score["mean"], *filter(None, [score["interval_95"]]))
+        return {**found, "agent": str(found["agent"]), "side": str(found["side"])}
+    except NOT_OURS as error:
+        raise RunDirError(f"{path / EXPLOIT_FILE} cannot be read: {str(error)[:300]}") from None
 
 
 def _require_whole(record: DuelRecord) -> None:

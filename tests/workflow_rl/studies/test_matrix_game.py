@@ -28,7 +28,9 @@ def test_a_known_equilibrium_is_found(payoffs, rows, columns):
 def test_nobody_gains_in_an_equilibrium_of_any_table():
     random = np.random.default_rng(0)
     for _ in range(200):
-        payoffs = random.normal(size=random.integers(1, 12, size=2)) * 10.0 ** random.integers(-2, 3)
+        payoffs = random.normal(size=random.integers(1, 12, size=2)) * 10.0 ** random.integers(
+            -2, 3
+        )
         if random.random() < 0.3:  # Ties, and agents that are there twice.
             payoffs = np.repeat(np.round(payoffs), 2, axis=0)
         rows, columns = equilibrium(payoffs)

@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
 from workflow_rl.agents.policies.team_file import load_policy_or_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
@@ -18,7 +17,7 @@ from workflow_rl.environments.action_mask import begun, mask_in, mask_reader
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import stepped
-from workflow_rl.environments.guest import Side
+from workflow_rl.environments.guest import NOTHING, Side
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import JointEnv, is_busy
 from workflow_rl.environments.making import single_env
@@ -30,68 +29,62 @@ _DRAWS = 2**32 - 5
 
 
 def weights_of(text: str) -> dict[str, float]:
-    """Return the agents of "agent=weight,agent=weight" with their weights, which are 1 by default.
+    """Return the agents of "agent=weight,agent=weight", whose weights are 1 by default.
 
     Raises InvalidEnvironmentError for weights that are not positive numbers.
     """
     found: dict[str, float] = {}
-    for part in filter(None, text.split(",")):
+    for part in text.split(","):
         agent, equals, weight = part.rpartition("=")
         try:
-            found[agent if equals else part] = float(weight) if equals else 1.0
+            found[agent if equals else part] = share = float(weight) if equals else 1.0
+            if not 0 < share < np.inf:
+                raise ValueError
         except ValueError:
-            raise InvalidEnvironmentError(OPPONENTS, f"{part!r} is not agent=weight") from None
-    if not all(0 < weight < np.inf for weight in found.values()):
-        raise InvalidEnvironmentError(OPPONENTS, f"{text!r:.200}: weights are positive numbers")
+            raise InvalidEnvironmentError(
+                OPPONENTS, f"{part!r:.200} is not agent=weight, with a positive number"
+            ) from None
     return found
 
 
-def text_of(weights: Mapping[str, float]) -> str:
-    """Return what `weights_of` reads, without the agents whose weight is 0."""
-    return ",".join(f"{agent}={weight!r}" for agent, weight in weights.items() if weight)
+def text_of(shares: Mapping[str, float]) -> str:
+    """Return agents as `weights_of` reads them. Their weights are whole thousandths of all; agents
+    with less than half of one are left out."""
+    weights = {agent: round(1000 * share / sum(shares.values())) for agent, share in shares.items()}
+    return ",".join(f"{agent}={weight}" for agent, weight in weights.items() if weight)
+
+
+class SomeAgents:
+    """Some agents of a ParallelEnv, as far as JointEnv reads them to be made."""
+
+    def __init__(self, env: Any, agents: Sequence[str]) -> None:
+        self.env, self.possible_agents = env, list(agents)
+        self.observation_space, self.action_space = env.observation_space, env.action_space
+        tables = getattr(env, "entities", None)
+        if isinstance(tables, Mapping) and set(agents) <= set(tables):
+            self.entities = {agent: tables[agent] for agent in agents}
 
 
 class _RandomTeam:
     """Chooses any of its agents' possible actions, all equally likely."""
 
-    def __init__(self, agents: _Agents) -> None:
-        self._agents = agents
+    def __init__(self, action_space: Any) -> None:
+        self._action_space = action_space
 
     def reset(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)
 
     def act(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> dict[str, int]:
-        return {
-            agent: self._action(agent, mask_in(obs, infos.get(agent)))
-            for agent, obs in observations.items()
-            if not is_busy(agent, infos)
-        }
-
-    def _action(self, agent: str, mask: Any) -> int:
-        space = self._agents.action_space(agent)
-        possible = np.flatnonzero(np.ones(space.n) if mask is None else mask)  # type: ignore[attr-defined]
-        return int(self._random.choice(possible) + space.start)  # type: ignore[attr-defined]
+        actions = {}
+        for agent, obs in observations.items():
+            space, mask = self._action_space(agent), mask_in(obs, infos.get(agent))
+            possible = np.flatnonzero(np.ones(space.n) if mask is None else mask)
+            if not is_busy(agent, infos):
+                actions[agent] = int(space.start + self._random.choice(possible))
+        return actions
 
 
-class _Agents:
-    """Some agents of a ParallelEnv, as far as JointEnv reads them to be made."""
-
-    def __init__(self, env: Any, agents: Sequence[str]) -> None:
-        self.env, self.possible_agents = env, list(agents)
-        tables = getattr(env, "entities", None)
-        if isinstance(tables, Mapping) and set(agents) <= set(tables):
-            self.entities = {agent: tables[agent] for agent in agents}
-
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
-        space: spaces.Space[Any] = self.env.observation_space(agent)
-        return space
-
-    def action_space(self, agent: str) -> spaces.Space[Any]:
-        space: spaces.Space[Any] = self.env.action_space(agent)
-        return space
-
-
-class OneSide(_Agents):
+class OneSide(SomeAgents):
     """The agents of one side of a ParallelEnv, as a ParallelEnv. Others play the other agents.
 
     An episode draws its opponents by its seed, or takes those that the reset's option `variant`
@@ -109,53 +102,51 @@ class OneSide(_Agents):
     """
 
     def __init__(
-        self,
-        env: str,
-        side: str,
-        opponents: str = RANDOM,
-        env_args: Mapping[str, Any] | None = None,
+        self, env: str, side: str, opponents: str = RANDOM, env_args: Mapping[str, Any] = NOTHING
     ) -> None:
-        joint = single_env(GymnasiumEnvironment(env, env_args or {}), {})
+        joint = single_env(GymnasiumEnvironment(env, env_args), {})
         if not isinstance(joint, JointEnv):
             raise InvalidEnvironmentError(ENV, f"{env} has no sides: it is no ParallelEnv")
         super().__init__(joint.env, side.split(","))
-        agents = joint.env.possible_agents
-        self._others = _Agents(joint.env, [a for a in agents if a not in self.possible_agents])
-        self._weights = weights_of(opponents)
-        self._teams: dict[str, Team | _RandomTeam] = {RANDOM: _RandomTeam(self._others)}
+        others = [agent for agent in self.env.possible_agents if agent not in self.possible_agents]
+        self._others = SomeAgents(self.env, others)
+        weights = weights_of(opponents)
+        self._names, self._shares = list(weights), np.array([*weights.values()])
+        self._shares /= self._shares.sum()
+        self._teams: dict[str, Team | _RandomTeam] = {RANDOM: _RandomTeam(self.action_space)}
         self._random = np.random.default_rng()
-        self.agents: list[str] = []
 
-    def reset(self, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
+    @property
+    def agents(self) -> list[str]:
+        """The agents of this side that are left."""
+        return [agent for agent in self.possible_agents if agent in self.env.agents]
+
+    def reset(self, seed: int | None = None, options: Any = None) -> tuple[Any, ...]:
         """Begin an episode. options: "variant" names the opponents."""
         if seed is not None:
             self._random = np.random.default_rng([seed, _DRAWS])
-        names, weights = list(self._weights), np.array([*self._weights.values()])
-        drawn = names[int(self._random.choice(len(names), p=weights / weights.sum()))]
+        drawn = self._names[self._random.choice(len(self._names), p=self._shares)]
         options = dict(options or {})
-        self._team = self._team_of(options.pop("variant", drawn))
+        file = options.pop("variant", drawn)
+        if file not in self._teams:
+            self._teams[file] = self._loaded(file)
+        self._team = self._teams[file]
         self._team.reset(int(self._random.integers(2**32)))
-        self._obs, self._infos = begun(self.env, seed=seed, options=options or None)
-        return self._ours(self._obs), self._ours(self._infos)
+        answer = self._obs, self._infos = begun(self.env, seed=seed, options=options or None)
+        return tuple(map(self._ours, answer))
 
     def step(self, actions: Mapping[str, int]) -> tuple[Any, ...]:
         """Step once. The other side acts on what it has seen at the same time."""
         here = [agent for agent in self._others.possible_agents if agent in self.env.agents]
         theirs = self._team.act({agent: self._obs[agent] for agent in here}, self._infos)
         answer = stepped(self.env.step({**actions, **theirs}), "step")
-        self._obs, _, _, _, self._infos = answer
+        self._obs, self._infos = answer[0], answer[4]
         return tuple(map(self._ours, answer))
 
     def _ours(self, by_agent: Any) -> Any:
-        self.agents = [agent for agent in self.possible_agents if agent in self.env.agents]
         if not isinstance(by_agent, Mapping):
             raise ObservationError(f"an answer is {type(by_agent).__name__}, not a dict by agent")
         return {agent: of for agent, of in by_agent.items() if agent in self.possible_agents}
-
-    def _team_of(self, file: str) -> Team | _RandomTeam:
-        if file not in self._teams:
-            self._teams[file] = self._loaded(file)
-        return self._teams[file]
 
     def _loaded(self, file: str) -> Team:
         try:
@@ -163,10 +154,9 @@ class OneSide(_Agents):
         except (OSError, ValueError) as error:
             raise InvalidEnvironmentError(OPPONENTS, f"{file}: {error}") from None
         joint = JointEnv(self._others)
-        layout = dataclasses.replace(joint.layout, masked=team.layout.masked)
-        if layout != team.layout:
+        if dataclasses.replace(joint.layout, masked=team.layout.masked) != team.layout:
             raise InvalidEnvironmentError(OPPONENTS, f"{file} is a policy of other agents")
-        read = mask_reader(joint.action_space) if layout.masked else None
+        read = mask_reader(joint.action_space) if team.layout.masked else None
         return Team(team.actor(), joint.rows, joint.first_actions, read)
 
     def close(self) -> None:
@@ -201,20 +191,10 @@ def sides_of(environment: Environment, rules: str) -> dict[str, Side]:
         fitting = (side for pattern, side in parsed if fnmatchcase(agent, pattern))
         named.setdefault(next(fitting, agent), []).append(agent)
     if len(named) != 2:
-        raise InvalidEnvironmentError(
-            "sides", f"{environment.env_id} would have the sides {', '.join(named)}: say which "
-            "agents are which of two sides"
-        )  # fmt: skip
+        told = f"{environment.env_id} would have the sides {', '.join(named)}"
+        raise InvalidEnvironmentError("sides", f"{told}: say which agents are which of two sides")
+    whole = {"env": environment.env_id, "env_args": dict(environment.args)}
     return {
-        name: Side(
-            f"{__name__}:{OneSide.__name__}",
-            {
-                "env": environment.env_id,
-                "env_args": dict(environment.args),
-                "side": ",".join(agents),
-            },
-            OPPONENTS,
-            (RANDOM,),
-        )
-        for name, agents in named.items()
+        name: Side(f"{__name__}:OneSide", {**whole, "side": ",".join(of)}, OPPONENTS, (RANDOM,))
+        for name, of in named.items()
     }

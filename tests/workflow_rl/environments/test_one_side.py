@@ -16,14 +16,14 @@ from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import JointEnv
-from workflow_rl.environments.one_side import OneSide, _Agents, sides_of, text_of, weights_of
+from workflow_rl.environments.one_side import OneSide, SomeAgents, sides_of, text_of, weights_of
 
 SHIFT, KUHN = "tests.tiny_teams:ShiftEnv", "examples.small_games:Kuhn"
 
 
 def policy_file(path: Path, env: Any, agents: list[str], action: int, masked: bool = False) -> str:
     """Write a team that always chooses this action, if it may."""
-    layout = JointEnv(_Agents(env, agents)).layout
+    layout = JointEnv(SomeAgents(env, agents)).layout
     layout = type(layout)(**{**vars(layout), "masked": masked})
     parameters = {}
     for agent, size, n in zip(agents, layout.obs_sizes, layout.n_actions, strict=True):
@@ -46,11 +46,12 @@ def played(env: OneSide, seed: int, **options: Any) -> list[Any]:
 
 
 def test_weights_are_read_as_they_are_written():
-    weights = {"a=b/c.npz": 0.1 + 0.2, "d": 1e-17, "e": 0.0}
-    assert weights_of(text_of(weights)) == {"a=b/c.npz": 0.1 + 0.2, "d": 1e-17}
+    shares = {"a=b/c.npz": 0.25001, "d": 0.7497, "e": 0.0002, "f": 0.0}
+    assert text_of(shares) == "a=b/c.npz=250,d=750"
+    assert weights_of(text_of(shares)) == {"a=b/c.npz": 250.0, "d": 750.0}
     assert weights_of("a,b=2") == {"a": 1.0, "b": 2.0}
     for wrong in ("a=x", "a=0", "a=-1", "a=nan"):
-        with pytest.raises(InvalidEnvironmentError, match="weight"):
+        with pytest.raises(InvalidEnvironmentError, match="positive"):
             weights_of(wrong)
 
 

@@ -99,7 +99,8 @@ def test_a_generation_meets_the_mixture_of_the_one_before(reference):
     config = read_config(reference / "generation-2" / "first")
     met = weights_of(config.env_args["opponents"])
     shares = record.weights(reference, "second", record.mixtures[1])
-    assert met == {agent: share for agent, share in shares.items() if share}
+    for agent, share in shares.items():
+        assert met.get(agent, 0) == pytest.approx(1000 * share, abs=0.5)
     # What was learned goes on from generation to generation.
     first = json.loads((reference / "generation-2" / "first" / "machine.json").read_text())
     assert first["init_from"]

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.blue_actions import act_as_blue
 from workflow_rl.cage2.compiled.episode import tell
+from workflow_rl.cage2.compiled.fetching import fetch_ahead
 from workflow_rl.cage2.compiled.jit import compiled, entry_point
 from workflow_rl.cage2.compiled.observe import observe, reward
 from workflow_rl.cage2.compiled.red_actions import act_as_red
-from workflow_rl.cage2.compiled.state import NO_ERROR, fetch_ahead
+from workflow_rl.cage2.compiled.state import NO_ERROR
 from workflow_rl.cage2.scenario2 import (
     FACTS_OF_A_HOST,
     HOSTS,

@@ -15,10 +15,11 @@ from workflow_rl.cage.network_batch import NetworkBatch, Snapshot, mask_of, of_s
 from workflow_rl.cage2.attackers import AttackerBatch
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.episode import reset_env, step_env, tell
+from workflow_rl.cage2.compiled.fetching import fetch_ahead
 from workflow_rl.cage2.compiled.generator import seed
 from workflow_rl.cage2.compiled.jit import announce_compiling, entry_point
 from workflow_rl.cage2.compiled.network import red_action_of
-from workflow_rl.cage2.compiled.state import NO_ERROR, SIZES, error_of, fetch_ahead, state_for
+from workflow_rl.cage2.compiled.state import NO_ERROR, SIZES, error_of, state_for
 from workflow_rl.cage2.interface import SEED_LIMIT, Facts
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.environments.env_batch import StepAnswers

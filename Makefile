@@ -17,6 +17,7 @@ lint: setup
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+	.venv/bin/python scripts/count_house.py
 
 bench: setup
 	.venv/bin/python scripts/benchmark_simulator.py

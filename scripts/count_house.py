@@ -1,4 +1,5 @@
-"""Count how large the package is, and hold the figures to the limits in pyproject.toml.
+"""Count how large the package is, and hold the figures to the limits in pyproject.toml. Exits with 1
+if one is over its limit.
 
 python scripts/count_house.py [--names]
 """
@@ -201,9 +202,13 @@ def main(names: bool) -> None:
         for name, files in homes({n: ast.parse((ROOT / n).read_text()) for n in lines}).items():
             click.echo(f"{'twin' if are_twins(files) else 'name'} {name}: {', '.join(files)}")
         return
-    most = limits()
-    for name, figure in figures().items():
+    most, found = limits(), figures()
+    for name, figure in found.items():
         click.echo(f"{name}: {figure} (at most {most[name]})")
+    if over := [name for name, figure in found.items() if figure > most[name]]:
+        raise click.ClickException(f"over its limit: {', '.join(over)}")
+    if lost := [name for name in ONCE if not found[name]]:
+        raise click.ClickException(f"nothing was counted: {', '.join(lost)}")
 
 
 if __name__ == "__main__":

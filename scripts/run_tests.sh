@@ -7,7 +7,7 @@ source scripts/setup.sh
 set_up requirements-dev.txt
 # Without bytecode files each of several hundred processes would compile the sources again.
 unset PYTHONDONTWRITEBYTECODE
-# Tests often wait, hence one process more than there are cores. nproc would take the number of
+# Tests often wait, hence three processes more than there are cores. nproc would take the number of
 # threads of OpenMP for the number of cores.
 cores=$(env --unset OMP_NUM_THREADS --unset OMP_THREAD_LIMIT nproc)
-exec .venv/bin/python -m pytest -n $((cores + 1)) --dist worksteal --random-order "$@"
+exec .venv/bin/python -m pytest -n $((cores + 3)) --dist worksteal --random-order "$@"

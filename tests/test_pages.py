@@ -24,7 +24,7 @@ from tests.small_sizes import small
 from workflow_rl.commands.main import main
 
 WITH_BLOCKS = [page for page in PAGES if blocks(page)]
-FIRST_READ = {"README.md", "own-environment.md", "python.md", "environment.md"}
+FIRST_READ = {"README.md", "python.md"}
 """Pages that are run with every change; the others are among the long checks."""
 
 NOT_EVERYWHERE = {

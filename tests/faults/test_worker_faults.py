@@ -71,7 +71,7 @@ def strike(
 
 
 @pytest.mark.parametrize("simulator", ["compiled"], indirect=True)
-@pytest.mark.parametrize("mode", ["sync", "lag-1"])
+@pytest.mark.parametrize("mode", ["sync", pytest.param("lag-1", marks=pytest.mark.slow)])
 def test_an_episode_that_cannot_be_played_is_left_out_and_all_others_count(
     mode: str, simulator: str, tmp_path: Path
 ) -> None:
@@ -90,8 +90,8 @@ def test_an_episode_that_cannot_be_played_is_left_out_and_all_others_count(
 
 
 SHORT = [
-    *(("cyborg", "sync"), ("compiled", "async")),
-    *(("compiled", "lag-1"), ("compiled", "first-come-unrolls")),
+    *(("cyborg", "sync"), ("compiled", "first-come-unrolls")),
+    *(pytest.param("compiled", mode, marks=pytest.mark.slow) for mode in ("async", "lag-1")),
 ]
 A_FEW = {"kill": 6, "stop": 1, "create": 1, "reset": 1, "step": 2}
 # A run of twice as many updates does not end before 500 have struck.

@@ -12,6 +12,7 @@ from scripts import champion_ablation
 from workflow_rl.cage2.agent import champion
 
 
+@pytest.mark.slow
 def test_it_keeps_a_row_a_run_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(champion, "PPO", {**champion.PPO, "hidden_sizes": (8,), "epochs": 1})
     monkeypatch.setattr(champion_ablation, "SCORING_EPISODES", 10)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 
+import pytest
+from click.testing import CliRunner
+
+from scripts import count_house
 from scripts.count_house import (
     CONFIG,
     ONCE,
     ROOT,
     are_twins,
     bindings,
-    figures,
     homes,
     limits,
     lines_of,
@@ -53,9 +56,16 @@ def test_guests_that_have_the_same_are_twins() -> None:
     assert not are_twins(["workflow_rl/cage2/shown.py", guests[1]])
 
 
-def test_all_is_within_its_limit() -> None:
+def test_what_is_over_its_limit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all((ROOT / name).is_file() for name in CONFIG)
-    most, found = limits(), figures()
-    assert found.keys() == most.keys()
-    assert {name: n for name, n in found.items() if n > most[name]} == {}
-    assert all(found[name] for name in ONCE), "a function has another name"
+    found = limits()
+    monkeypatch.setattr(count_house, "figures", lambda: found)
+    assert CliRunner().invoke(count_house.main).exit_code == 0
+    found["circles of files"] += 1
+    result = CliRunner().invoke(count_house.main)
+    assert result.exit_code == 1
+    assert result.output.endswith("over its limit: circles of files\n")
+    found = {**limits(), next(iter(ONCE)): 0}
+    assert (
+        "nothing was counted: configs made for a run" in CliRunner().invoke(count_house.main).output
+    )

@@ -192,7 +192,7 @@ def folder_of_the_user(folder: Path) -> Path:
     return own
 
 
-@cases(30)
+@cases(15)
 @given(data=st.data())
 def test_files_are_data(data: st.DataObject, made: Path, folder: Path) -> None:
     assert_data(data, made, folder, trains=False)

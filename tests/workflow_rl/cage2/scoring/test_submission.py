@@ -172,6 +172,7 @@ def test_the_champion_scores_the_same_episode_for_episode(tmp_path: Path) -> Non
     require_same_returns(saved_path(Path("champion")), folder, cells, episodes=100)
 
 
+@pytest.mark.slow
 def test_its_evaluation_is_the_official_one(tmp_path: Path) -> None:
     folder = submission(VIEWS["belief"], tmp_path)
     command = [sys.executable, "evaluation.py", "--episodes", "2"]

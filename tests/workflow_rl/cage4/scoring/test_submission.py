@@ -108,7 +108,10 @@ def official_totals(checkout: Path, folder: Path, steps: int) -> list[int]:
     return [int(t) for t in re.findall("total reward: (-?[0-9]+)", (out / "full.txt").read_text())]
 
 
-@pytest.mark.parametrize(("name", "packing"), [("rules", "moved"), ("champion", "zip *")])
+@pytest.mark.parametrize(
+    ("name", "packing"),
+    [pytest.param("rules", "moved", marks=pytest.mark.slow), ("champion", "zip *")],
+)
 def test_a_team_of_the_package_is_handed_in(
     checkout: Path, tmp_path: Path, name: str, packing: str
 ) -> None:

@@ -1,5 +1,6 @@
-"""Count how large the package is, and hold the figures to the limits in pyproject.toml. Exits with 1
-if one is over its limit.
+"""Count how large the package is, and hold the figures to the limits in pyproject.toml.
+
+Exits with 1 if one is over its limit.
 
 python scripts/count_house.py [--names]
 """

@@ -66,6 +66,5 @@ def test_what_is_over_its_limit_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     assert result.exit_code == 1
     assert result.output.endswith("over its limit: circles of files\n")
     found = {**limits(), next(iter(ONCE)): 0}
-    assert (
-        "nothing was counted: configs made for a run" in CliRunner().invoke(count_house.main).output
-    )
+    result = CliRunner().invoke(count_house.main)
+    assert result.output.endswith("nothing was counted: configs made for a run\n")

@@ -65,8 +65,9 @@ class RedSimulator(BatchedSimulator):
 
     def save(self) -> Any:
         """See `NetworkBatch`. A snapshot holds copies of the attackers, too."""
+        arrays = tuple(array.copy() for array in self._kept)
         attackers = copy.deepcopy(self._attackers, {id(self.states): self.states})
-        return super().save(), self.states, attackers
+        return arrays, self.states, attackers
 
     def load(self, snapshot: Any) -> None:
         """See `NetworkBatch`."""

@@ -133,14 +133,13 @@ class OneByOne:
     def begin(
         self, envs: Sequence[int], seeds: Sequence[int], generators: Sequence[random.Random]
     ) -> None:
-        """See `AttackerBatch`."""
         for env, generator in zip(envs, generators, strict=True):
             if env not in self._attackers:
                 self._attackers[env] = self._make()
             self._attackers[env].begin(generator)
 
     def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
-        """See `AttackerBatch`. Raises ValueError for what is no action."""
+        """Raises ValueError for what is no action."""
         actions = [index_of(self._attackers[env].act(seen.of(i))) for i, env in enumerate(envs)]
         return np.array(actions, np.int64)
 
@@ -168,12 +167,10 @@ class PolicyAttacker:
     def begin(
         self, envs: Sequence[int], seeds: Sequence[int], generators: Sequence[random.Random]
     ) -> None:
-        """See `AttackerBatch`."""
         for env, seed in zip(envs, seeds, strict=True):
             self._actor.reset(seed, env)
 
     def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
-        """See `AttackerBatch`."""
         actions, _ = self._actor.act(seen.rows, envs)
         return actions.astype(np.int64)
 
@@ -188,13 +185,11 @@ class BLine:
     """`B_lineAgent`: a plan of fifteen actions, with a step back after each one that fails."""
 
     def begin(self, random: random.Random) -> None:
-        """See `Attacker`."""
         self._random = random
         self._at = 0
         self._made: dict[int, str] = {}
 
     def act(self, seen: Seen) -> str:
-        """See `Attacker`."""
         while True:
             self._at = min(self._at + 1, 14) if seen.success else AFTER_FAILURE[self._at]
             if self._at not in self._made:
@@ -229,7 +224,6 @@ class Meander:
     """`RedMeanderAgent`: it attacks hosts at random, subnet after subnet."""
 
     def begin(self, random: random.Random) -> None:
-        """See `Attacker`."""
         self._random = random
         self._swept: set[str] = set()
         self._scanned: set[str] = set()
@@ -239,7 +233,6 @@ class Meander:
         self._last = "", ""
 
     def act(self, seen: Seen) -> str:
-        """See `Attacker`."""
         self._learn(seen.success)
         self._last = self._next(seen)
         return " ".join(self._last)

@@ -25,6 +25,9 @@ from workflow_rl.cage2.compiled.state import SIZES
 from workflow_rl.cage2.interface import OWN_RED
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
+MOST_RED_AGENTS = 256
+"""A record numbers them by a byte."""
+
 
 class RedSimulator(BatchedSimulator):
     """N networks that step together, with Red's actions from outside.
@@ -53,6 +56,10 @@ class RedSimulator(BatchedSimulator):
         super().__init__(n_envs, max_steps, any_ports=True)
         self.red_agents = (*RED_AGENTS, *(attackers or (OWN_RED,)))
         self._attackers = tuple(attackers.values())
+        if len(self.red_agents) > MOST_RED_AGENTS:
+            raise ValueError(
+                f"{len(attackers)} attackers: a batch has {MOST_RED_AGENTS} red agents"
+            )
         self._notes = notes_for(self.states)
         self.rows = np.zeros((n_envs, ROW_SIZE), np.uint8)
         # The networks right before Red acted.
@@ -70,7 +77,6 @@ class RedSimulator(BatchedSimulator):
         return arrays, self.states, attackers
 
     def load(self, snapshot: Any) -> None:
-        """See `NetworkBatch`."""
         arrays, states, attackers = snapshot
         super().load(arrays)
         # The attackers draw from these networks from now on.
@@ -96,7 +102,6 @@ class RedSimulator(BatchedSimulator):
         return obs
 
     def play(self, actions: NDArray[np.int64], chosen: NDArray[np.bool_]) -> None:
-        """See `BatchedSimulator`."""
         is_attacked = chosen & (self.states["red_agent"] >= OUTSIDE)
         if not is_attacked.any():
             super().play(actions, chosen)

@@ -72,12 +72,14 @@ def show_state(s: Any, obs: Any, shown: Any) -> None:
         for subnet in range(tables.N_SUBNETS):
             shown[n + subnet] = subnets >> subnet & 1
         n += tables.N_SUBNETS
-    shown[n + s.red_agent] = 1
+    if s.red_agent < len(RED_AGENTS):
+        shown[n + s.red_agent] = 1
     n += len(RED_AGENTS)
     if s.red_agent == B_LINE:
         shown[n + s.b_line_action] = 1
     n += N_B_LINE_ACTIONS
-    shown[n + s.red_kind] = 1
+    if s.red_kind < len(RED_ACTIONS):
+        shown[n + s.red_kind] = 1
     n += len(RED_ACTIONS)
     shown[n] = s.red_success == tables.TRUE
 

@@ -12,6 +12,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +28,19 @@ from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_sp
 from workflow_rl.environments.guest import NOTHING, Side
 from workflow_rl.environments.guests import guests
 from workflow_rl.environments.one_side import sides_of, text_of
+from workflow_rl.output_files import make_folder
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.config import TrainConfig, usable_cores
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.duel_dir import DUEL_FILE, DuelRecord, Shares, is_duel, read_duel
 from workflow_rl.runs.evaluation import play_with_progress
 from workflow_rl.runs.execute import AtOnce, Outcome, execute
 from workflow_rl.runs.export import write_policy
 from workflow_rl.runs.folder import RunDirError, begin_folder, is_finished, is_population, locked
 from workflow_rl.runs.intervals import mean_of
-from workflow_rl.runs.learner import make_agent, only_warned
+from workflow_rl.runs.learner import only_warned
 from workflow_rl.runs.loop import stopped_by_signals
+from workflow_rl.runs.make_agent import LATEST, make_agent
 from workflow_rl.runs.plan import free_on_resume, new_plan, resumed_plan
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.saved_agent import load_saved, policy_of
@@ -45,7 +48,7 @@ from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.studies.matrix_game import Array, equilibrium, priorities
 
 EPISODES_TOGETHER = 16
-"""That a worker plays at once, where envs step or act together."""
+"""How many a worker plays at once, where envs act together."""
 
 
 def sides_in(config: TrainConfig, rules: str) -> Mapping[str, Side]:
@@ -90,188 +93,26 @@ def trained(config: TrainConfig, folder: Path, trust: bool, **options: Any) -> O
 def played(
     environment: Environment,
     wanted: Sequence[tuple[Actor, Sequence[EpisodeSpec]]],
-    n_workers: int | None,
-    worker_timeout: float,
+    config: TrainConfig,
     quiet: bool = True,
 ) -> list[list[float]]:
-    """Return the returns of each actor's episodes, all played by one pool of workers.
+    """Return the returns of each actor's episodes, all played by one pool of a config's workers.
 
     Raises TooManyFailuresError, UnplayableError for an episode that cannot be played, and
     StopRequested.
     """
-    total = sum(len(specs) for _, specs in wanted)
     together = EPISODES_TOGETHER if environment.plays_together else 1
     pool = LocalPool(
-        environment.make_envs, n_workers or usable_cores(), together, worker_timeout,
+        environment.make_envs, config.n_workers, together, config.worker_timeout,
         preload=environment.preload,
     )  # fmt: skip
+    total = sum(len(specs) for _, specs in wanted)
     with stopped_by_signals(AtOnce()), pool, Progress(quiet, total, "ep") as bar:
-        return [
-            [
-                trajectory.episode_return
-                for trajectory in play_with_progress(pool, actor, specs, bar, together=together)
-            ]
+        trajectories = [
+            play_with_progress(pool, actor, specs, bar, together=together)
             for actor, specs in wanted
         ]
-
-
-class Duel:
-    """A duel in a folder, new or one that goes on.
-
-    record: what the folder says. sides: from `sides_in`. start: agents that each side begins with
-    besides nothing trained, by side; those of the first side are policies. say: takes lines about
-    each generation. trust: see `resumed_plan`.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        config: TrainConfig,
-        settings: DuelConfig,
-        record: DuelRecord,
-        sides: Mapping[str, Side],
-        start: Mapping[str, Sequence[str]],
-        say: Callable[[str], None] = lambda line: None,
-        quiet: bool = True,
-        trust: bool = False,
-    ) -> None:
-        self.path, self.config, self.settings, self.record = path, config, settings, record
-        self.sides, self._start, self._say = sides, start, say
-        self._quiet, self._trust = quiet, trust
-        self._first, self._second = sides
-
-    def run(self) -> None:
-        """Train all generations. Raises what `execute` and `played` raise."""
-        with locked(self.path):
-            if not self.record.mixtures:
-                self._keep({side: self._starting(side) for side in self.sides})
-            while len(self.record.opponents) < self.settings.generations:
-                opponents = self._opponents()
-                agents = {side: self._response(side, opponents) for side in self.sides}
-                self._keep(agents, opponents)
-            with only_warned(self.path / "duel.png"):
-                from workflow_rl.reporting.duel_figure import draw_duel  # It loads matplotlib.
-
-                draw_duel(self.path)
-
-    def _starting(self, side: str) -> list[str]:
-        """Return a side's agents at the start: those given, or one that has learned nothing."""
-        if self._start.get(side):
-            return list(self._start[side])
-        config = self._config_of(side, 0, {})
-        name = f"start/{label(side)}.npz"
-        (self.path / "start").mkdir(exist_ok=True)
-        agent = make_agent(config)
-        write_policy(agent.policy_parameters(), config.environment, self.path / name)
-        return [name]
-
-    def _opponents(self) -> Shares:
-        """Return how often the next generation meets each agent of each side."""
-        payoffs = np.array(self.record.payoffs)
-        if self.settings.opponents == "prioritised":
-            return self._by_side(priorities(-payoffs.T), priorities(payoffs))
-        if self.settings.opponents == "uniform":
-            return self._by_side(*(np.full(n, 1 / n) for n in payoffs.shape))
-        return self.record.mixtures[-1]
-
-    def _mixtures(self) -> Shares:
-        payoffs = np.array(self.record.payoffs)
-        if self.settings.opponents == "latest":
-            return self._by_side(*(np.eye(n)[-1] for n in payoffs.shape))
-        return self._by_side(*equilibrium(payoffs))
-
-    def _by_side(self, *shares: Array) -> Shares:
-        return {side: of.tolist() for side, of in zip(self.sides, shares, strict=True)}
-
-    def _config_of(self, side: str, generation: int, opponents: Mapping[str, float]) -> TrainConfig:
-        words = [self.config.seed, generation, [*self.sides].index(side)]
-        seed = int(np.random.SeedSequence(words).generate_state(1)[0])
-        return against(self.config, self.sides[side], opponents).changed(seed=seed)
-
-    def _response(self, side: str, opponents: Shares) -> list[str]:
-        """Train a side's next policy, if that is still to be done, and return its file."""
-        number = len(self.record.opponents) + 1
-        name = f"generation-{number}/{label(side)}"
-        folder, file = self.path / name, self.path / f"{name}.npz"
-        other = self._second if side == self._first else self._first
-        config = self._config_of(side, number, self.record.weights(self.path, other, opponents))
-        before = self.path / f"generation-{number - 1}" / label(side) / "checkpoint.pt"
-        begins = load_checkpoint(before) if self.settings.warm_start and before.exists() else None
-        trained(config, folder, self._trust, init_from=begins, quiet=self._quiet)
-        latest = folder / "checkpoint.pt"
-        policy = policy_of(load_checkpoint(latest), latest)
-        write_policy(policy.parameters, config.environment, file)
-        return [str(file.relative_to(self.path))]
-
-    def _keep(self, agents: Mapping[str, list[str]], opponents: Shares | None = None) -> None:
-        """Add agents to the record, with their payoffs and the mixtures that follow."""
-        record = self.record
-        before = {side: len(record.agents.get(side, ())) for side in self.sides}
-        everybody = {side: [*record.agents.get(side, ()), *agents[side]] for side in self.sides}
-        self.record = dataclasses.replace(record, agents=everybody)
-        self._fill_table(*before.values())
-        mixtures = [*record.mixtures, self._mixtures()]
-        met = [*record.opponents, *([opponents] if opponents is not None else [])]
-        self.record = dataclasses.replace(self.record, mixtures=mixtures, opponents=met)
-        self.record.write(self.path)
-        self._say(self._told())
-
-    def _fill_table(self, n_rows: int, n_columns: int) -> None:
-        """Play all pairs that the table lacks. Every pair plays the same episodes."""
-        record, side = self.record, self.sides[self._first]
-        rows, columns = (
-            [record.agent(self.path, name) for name in names] for names in record.agents.values()
-        )
-        numbers = range(self.settings.payoff_episodes)
-        seeds = [episode_spec(self.config.seed, n, (), SeedStream.SELECTION) for n in numbers]
-        missing = {
-            row: range(n_columns if row < n_rows else 0, len(columns)) for row in range(len(rows))
-        }
-        # Actors of the same environment share a pool of workers.
-        by_args: dict[str, list[tuple[int, Actor]]] = {}
-        for row, agent in enumerate(rows):
-            saved = load_saved(Path(agent), greedy=False, trust=self._trust)
-            is_guests = side.env in guests and saved.environment.env_id == side.env
-            args = {**(saved.environment.args if is_guests else side.args)}
-            args[side.opponents] = text_of(dict.fromkeys(columns, 1.0))
-            by_args.setdefault(json.dumps(args, sort_keys=True), []).append((row, saved.policy))
-        tables = [[[*of] for of in table] for table in (record.payoffs, record.intervals)]
-        for table in tables:
-            table += [[] for _ in range(len(rows) - len(table))]
-        for args_text, actors in by_args.items():
-            environment = make_environment(
-                side.env, json.loads(args_text), masks=self.config.action_mask
-            )
-            wanted = [
-                (actor, [spec._replace(variant=columns[column]) for spec in seeds])
-                for row, actor in actors
-                for column in missing[row]
-            ]
-            n_workers = self.config.n_workers
-            returns = iter(played(environment, wanted, n_workers, self.config.worker_timeout))
-            for row, _ in actors:
-                for _ in missing[row]:
-                    mean = mean_of([next(returns)])
-                    for table, number in zip(tables, mean, strict=True):
-                        table[row].append(float(np.nan_to_num(number)))
-        self.record = dataclasses.replace(record, payoffs=tables[0], intervals=tables[1])
-
-    def _told(self) -> str:
-        """Return a line about the last generation."""
-        record, payoffs = self.record, np.array(self.record.payoffs)
-        x, y = (np.array(record.mixtures[-1][side]) for side in self.sides)
-        told = f"generation {len(record.opponents)}: {self._first} gets {x @ payoffs @ y:.3f}"
-        if record.opponents:
-            x, y = (np.array([*record.mixtures[-2][side], 0]) for side in self.sides)
-            gains = (payoffs[-1] @ y - x @ payoffs @ y, x @ payoffs @ y - x @ payoffs[:, -1])
-            for side, gain in zip(self.sides, gains, strict=True):
-                told += f", {side}'s answer gains {gain:.3f}"
-        return told
-
-
-def label(side: str) -> str:
-    """Return a side's name as files have it."""
-    return re.sub(r"[^\w.-]+", "-", side)
+    return [[trajectory.episode_return for trajectory in of] for of in trajectories]
 
 
 def run_duel(
@@ -295,35 +136,173 @@ def run_duel(
             learned nothing.
         say: takes a line about each generation.
         quiet: show no progress bars.
-        trust: import and call what only the files in the folder name.
+        trust: import and call what only the files of agents name.
 
     Raises:
         RunDirError: the folder holds something else.
         ConfigError, InvalidEnvironmentError: the environment has no two sides.
-        Exception: what `execute` raises.
+        Exception: what `execute` and `played` raise.
     """
     sides = sides_in(config, settings.sides)
     if unknown := start.keys() - sides:
         raise ConfigError("start", f"{min(unknown)} is no side: there is {' and '.join(sides)}")
-    asked = {**settings.to_dict(), "start": {side: list(of) for side, of in start.items()}}
-    record = DuelRecord(config.to_dict(), asked)
+    asked = {**settings.to_dict(), "start": {side: list(start.get(side, ())) for side in sides}}
+    record = DuelRecord(config.to_dict(), asked, {side: [] for side in sides})
     if is_duel(path):
         record = _going_on(path, record)
     else:
         begin_folder(path, DUEL_FILE, record.text)
-    duel = Duel(path, config, settings, record, sides, start, say, quiet, trust)
-    duel.run()
-    return duel.record
+    with locked(path):
+        return _Duel(path, config, settings, sides, record, say, quiet, trust).run()
 
 
 def _going_on(path: Path, asked: DuelRecord) -> DuelRecord:
     """Return the record with which the duel in a folder goes on. Raise RunDirError for another."""
     before, free = read_duel(path), {*free_on_resume(asked.config), "generations"}
-    for was, now in ((before.config, asked.config), (before.duel, asked.duel)):
-        for name in sorted({*was, *now} - free):
-            if was.get(name) != now.get(name):
-                raise RunDirError(
-                    f"{path} is a duel with {name} {was.get(name)}, not {now.get(name)}: go on "
-                    "with the same, or begin in another folder"
-                )
+    was, now = {**before.config, **before.duel}, {**asked.config, **asked.duel}
+    for name in sorted({*was, *now} - free):
+        if was.get(name) != now.get(name):
+            raise RunDirError(
+                f"{path} is a duel with {name} {was.get(name)}, not {now.get(name)}: go on with "
+                "the same, or begin in another folder"
+            )
     return dataclasses.replace(before, config=asked.config, duel=asked.duel)
+
+
+@dataclass
+class _Duel:
+    """A duel that goes on from its record: see `run_duel`."""
+
+    path: Path
+    config: TrainConfig
+    settings: DuelConfig
+    sides: Mapping[str, Side]
+    record: DuelRecord
+    say: Callable[[str], None]
+    quiet: bool
+    trust: bool
+
+    def run(self) -> DuelRecord:
+        if not self.record.mixtures:
+            self._keep({side: self._starting(side) for side in self.sides})
+        while len(self.record.opponents) < self.settings.generations:
+            opponents = self.opponents()
+            self._keep({side: self._response(side, opponents) for side in self.sides}, opponents)
+        with only_warned(self.path / "duel.png"):
+            from workflow_rl.reporting.duel_figure import draw_duel  # It loads matplotlib.
+
+            draw_duel(self.path)
+        return self.record
+
+    def opponents(self) -> Shares:
+        """Return how often the next generation meets each agent of each side."""
+        payoffs = np.array(self.record.payoffs)
+        if self.settings.opponents == "prioritised":
+            return self._by_side(priorities(-payoffs.T), priorities(payoffs))
+        if self.settings.opponents == "uniform":
+            return self._by_side(*(np.full(n, 1 / n) for n in payoffs.shape))
+        return self.mixtures()
+
+    def mixtures(self) -> Shares:
+        """Return each side's mixture by the payoffs so far."""
+        payoffs = np.array(self.record.payoffs)
+        if self.settings.opponents == "latest":
+            return self._by_side(*(np.eye(n)[-1] for n in payoffs.shape))
+        return self._by_side(*equilibrium(payoffs))
+
+    def _by_side(self, *shares: Array) -> Shares:
+        return {side: of.tolist() for side, of in zip(self.sides, shares, strict=True)}
+
+    def _starting(self, side: str) -> list[str]:
+        """Return a side's agents at the start: those given, or one that has learned nothing."""
+        if given := self.record.duel["start"][side]:
+            return list(given)
+        config, name = self._config_of(side, {}), f"start/{label(side)}.npz"
+        make_folder(self.path / "start")
+        parameters = make_agent(config).policy_parameters()
+        write_policy(parameters, config.environment, self.path / name)
+        return [name]
+
+    def _config_of(self, side: str, opponents: Mapping[str, float]) -> TrainConfig:
+        words = self.config.seed, len(self.record.mixtures), [*self.sides].index(side)
+        seed = int(np.random.SeedSequence(words).generate_state(1)[0])
+        return against(self.config, self.sides[side], opponents).changed(seed=seed)
+
+    def _response(self, side: str, opponents: Shares) -> list[str]:
+        """Train a side's next policy, if that is still to be done, and return its file."""
+        number, file = len(self.record.mixtures), f"{label(side)}.npz"
+        folder = self.path / f"generation-{number}" / label(side)
+        (other,) = self.sides.keys() - {side}
+        config = self._config_of(side, self.record.weights(self.path, other, opponents))
+        before = self.path / f"generation-{number - 1}" / label(side) / LATEST
+        begins = load_checkpoint(before) if self.settings.warm_start and before.exists() else None
+        trained(config, folder, self.trust, init_from=begins, quiet=self.quiet)
+        policy = policy_of(load_checkpoint(folder / LATEST), folder / LATEST)
+        write_policy(policy.parameters, config.environment, folder.with_name(file))
+        return [f"generation-{number}/{file}"]
+
+    def _keep(self, agents: Mapping[str, list[str]], opponents: Shares | None = None) -> None:
+        """Add agents to the record, with their payoffs and the mixtures that follow."""
+        record = self.record
+        everybody = {side: [*of, *agents[side]] for side, of in record.agents.items()}
+        self.record = dataclasses.replace(record, agents=everybody)
+        self._fill_table()
+        met = record.opponents if opponents is None else [*record.opponents, opponents]
+        mixtures = [*record.mixtures, self.mixtures()]
+        self.record = dataclasses.replace(self.record, mixtures=mixtures, opponents=met)
+        self.record.write(self.path)
+        self._tell()
+
+    def _fill_table(self) -> None:
+        """Play all pairs that the table lacks. Every pair plays the same episodes."""
+        record, side = self.record, next(iter(self.sides.values()))
+        rows, columns = (
+            [record.agent(self.path, name) for name in names] for names in record.agents.values()
+        )
+        payoffs, intervals = ([*map(list, of)] for of in (record.payoffs, record.intervals))
+        payoffs += [[] for _ in rows[len(payoffs) :]]
+        intervals += [[] for _ in rows[len(intervals) :]]
+        numbers = range(self.settings.payoff_episodes)
+        specs = [episode_spec(self.config.seed, n, (), SeedStream.SELECTION) for n in numbers]
+        # Actors of the same environment share a pool of workers.
+        pools: dict[str, list[tuple[int, Actor, str]]] = {}
+        for row, agent in enumerate(rows):
+            saved = load_saved(Path(agent), greedy=False, trust=self.trust)
+            # A guest's agents may see and do other things than those that learn here.
+            is_guests = side.env in guests and saved.environment.env_id == side.env
+            args = {**(saved.environment.args if is_guests else side.args)}
+            args[side.opponents] = text_of(dict.fromkeys(columns, 1.0))
+            pairs = pools.setdefault(json.dumps(args, sort_keys=True), [])
+            pairs += [(row, saved.policy, column) for column in columns[len(payoffs[row]) :]]
+        for text, pairs in pools.items():
+            environment = make_environment(
+                side.env, json.loads(text), masks=self.config.action_mask
+            )
+            wanted = [
+                (actor, [spec._replace(variant=column) for spec in specs])
+                for _, actor, column in pairs
+            ]
+            returns = played(environment, wanted, self.config)
+            for (row, _, _), sample in zip(pairs, returns, strict=True):
+                mean, interval = mean_of([sample])
+                payoffs[row].append(mean)
+                intervals[row].append(float(np.nan_to_num(interval)))
+        self.record = dataclasses.replace(record, payoffs=payoffs, intervals=intervals)
+
+    def _tell(self) -> None:
+        record, payoffs = self.record, np.array(self.record.payoffs)
+        first, second = self.sides
+        x, y = (np.array(record.mixtures[-1][side]) for side in self.sides)
+        told = f"generation {len(record.opponents)}: {first} gets {x @ payoffs @ y:.3f}"
+        if record.opponents:
+            x, y = (np.array(record.mixtures[-2][side]) for side in self.sides)
+            before = x @ payoffs[:-1, :-1] @ y
+            told += f"; against the mixtures before, {first}'s answer gains "
+            told += f"{payoffs[-1, :-1] @ y - before:.3f}, and {second}'s "
+            told += f"{before - x @ payoffs[:-1, -1]:.3f}"
+        self.say(told)
+
+
+def label(side: str) -> str:
+    """Return a side's name as files have it."""
+    return re.sub(r"[^\w.-]+", "-", side)

@@ -140,9 +140,8 @@ def test_whom_a_generation_meets_is_chosen(opponents, first, second, tmp_path):
     )  # fmt: skip
     settings = SETTINGS.changed(opponents=opponents)
     sides = {"first": None, "second": None}
-    of = duel.Duel(tmp_path, config_of(), settings, record, sides, {})  # type: ignore[arg-type]
-    record.mixtures.append(of._mixtures())
-    shares = of._opponents()
+    of = duel._Duel(tmp_path, config_of(), settings, sides, record, print, True, False)  # type: ignore[arg-type]
+    shares = of.opponents()
     np.testing.assert_allclose(shares["first"], first)
     np.testing.assert_allclose(shares["second"], second)
 

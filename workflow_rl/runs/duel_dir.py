@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,7 +34,7 @@ class DuelRecord:
 
     config: dict[str, Any]
     duel: dict[str, Any]
-    agents: dict[str, list[str]] = field(default_factory=dict)
+    agents: dict[str, list[str]]
     payoffs: list[list[float]] = field(default_factory=list)
     intervals: list[list[float]] = field(default_factory=list)
     mixtures: list[Shares] = field(default_factory=list)
@@ -69,12 +67,8 @@ def is_duel(path: Path) -> bool:
 def read_duel(path: Path) -> DuelRecord:
     """Raises RunDirError."""
     try:
-        values = json.loads(read_text(path / DUEL_FILE, MOST_OF_DUEL))
-        record = DuelRecord(**values)
-        if set(values) != {part.name for part in dataclasses.fields(DuelRecord)}:
-            raise ValueError("it lacks what a duel keeps")
-        if record.mixtures:
-            _require_whole(record)
+        record = DuelRecord(**json.loads(read_text(path / DUEL_FILE, MOST_OF_DUEL)))
+        _require_whole(record)
         return record
     except NOT_OURS as error:
         raise RunDirError(f"{path / DUEL_FILE} cannot be read: {str(error)[:300]}") from None
@@ -94,23 +88,21 @@ def read_exploit(path: Path) -> dict[str, Any]:
 
 def _require_whole(record: DuelRecord) -> None:
     """Raise one of NOT_OURS if the parts of a record do not fit together."""
-    sizes = [len(agents) for agents in record.agents.values()]
-    names = [name for agents in record.agents.values() for name in agents]
-    tables = np.array([record.payoffs, record.intervals], np.float64)
-    if len(sizes) != 2 or tables.shape[1:] != tuple(sizes) or not np.isfinite(tables).all():
-        raise ValueError("its table does not fit its agents")
-    if not all(type(name) is str for name in names):
-        raise ValueError("its agents are not named")
-    first = [size - len(record.opponents) for size in sizes]
-    if min(first) < 1 or len(record.mixtures) != len(record.opponents) + 1:
-        raise ValueError("its generations are not those of its agents")
-    for kind in (record.mixtures, record.opponents):
-        for generation, shares in enumerate(kind):
-            _require_shares(shares, record.agents, [size + generation for size in first])
-
-
-def _require_shares(shares: Mapping[str, Any], sides: Mapping[str, Any], sizes: list[int]) -> None:
-    lengths = [len(shares[side]) for side in sides]
-    parts = [float(part) for side in sides for part in shares[side]]
-    if lengths != sizes or not all(math.isfinite(part) and part >= 0 for part in parts):
-        raise ValueError("its mixtures do not fit its agents")
+    (first, rows), (second, columns) = record.agents.items()
+    if not all(type(name) is str for name in (first, second, *rows, *columns)):
+        raise ValueError("its agents have no names")
+    size, n_met = (len(rows), len(columns)), len(record.opponents)
+    if record.mixtures and any(
+        np.array(table, np.float64).shape != size or not np.isfinite(table).all()
+        for table in (record.payoffs, record.intervals)
+    ):
+        raise ValueError("its tables do not fit its agents")
+    for kind in (record.mixtures[: n_met + 1], record.opponents):
+        for n, shares in enumerate(kind):
+            of = [np.array(shares[side], np.float64) for side in (first, second)]
+            if tuple(len(part) + n_met - n for part in of) != size or not all(
+                np.isfinite(part).all() and (part >= 0).all() for part in of
+            ):
+                raise ValueError("its mixtures do not fit its agents")
+    if len(record.mixtures) != (n_met + 1) * bool(record.mixtures):
+        raise ValueError("it has other mixtures than generations")

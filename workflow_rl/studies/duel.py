@@ -72,6 +72,18 @@ def against(config: TrainConfig, side: Side, opponents: Mapping[str, float]) -> 
     return config.changed(env=side.env, env_args=args, preset=config.preset if is_own else None)
 
 
+def seated(
+    agent: str, side: Side, opponents: Mapping[str, float], trust: bool
+) -> tuple[Actor, dict[str, Any]]:
+    """Return an agent that samples its actions, and the arguments of the environment in which it
+    plays on this side. Raises CheckpointError."""
+    saved = load_saved(Path(agent), greedy=False, trust=trust)
+    # A guest's agents may see and do other things than those that learn here.
+    is_guests = side.env in guests and saved.environment.env_id == side.env
+    args = saved.environment.args if is_guests else side.args
+    return saved.policy, {**args, side.opponents: text_of(opponents)}
+
+
 def trained(config: TrainConfig, folder: Path, trust: bool, **options: Any) -> Outcome | None:
     """Train in a folder, new or resumed. Return None if the run is finished.
 
@@ -267,13 +279,9 @@ class _Duel:
         # Actors of the same environment share a pool of workers.
         pools: dict[str, list[tuple[int, Actor, str]]] = {}
         for row, agent in enumerate(rows):
-            saved = load_saved(Path(agent), greedy=False, trust=self.trust)
-            # A guest's agents may see and do other things than those that learn here.
-            is_guests = side.env in guests and saved.environment.env_id == side.env
-            args = {**(saved.environment.args if is_guests else side.args)}
-            args[side.opponents] = text_of(dict.fromkeys(columns, 1.0))
+            actor, args = seated(agent, side, dict.fromkeys(columns, 1.0), self.trust)
             pairs = pools.setdefault(json.dumps(args, sort_keys=True), [])
-            pairs += [(row, saved.policy, column) for column in columns[len(payoffs[row]) :]]
+            pairs += [(row, actor, column) for column in columns[len(payoffs[row]) :]]
         for text, pairs in pools.items():
             environment = make_environment(
                 side.env, json.loads(text), masks=self.config.action_mask

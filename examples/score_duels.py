@@ -114,8 +114,12 @@ def main() -> None:
                 total_episodes=size["total_episodes"], episodes_per_update=60,
                 settings={"hidden_sizes": (16,), "learning_rate": 1e-2, "normalise_obs": False},
             )  # fmt: skip
-            given = {name: size[name] for name in ("generations", "payoff_episodes")}
-            run_duel(config, path, DuelConfig(opponents=opponents, **given))
+            # Who meets the latest alone needs no table.
+            episodes = 1 if opponents == "latest" else size["payoff_episodes"]
+            settings = DuelConfig(
+                generations=size["generations"], opponents=opponents, payoff_episodes=episodes
+            )
+            run_duel(config, path, settings)
             record = read_duel(path)
             curve = [exploitability(game, path, record, n) for n in range(len(record.mixtures))]
             print(game, opponents, seed, *(f"{x:.3f}" for x in curve), flush=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +25,18 @@ from examples.small_games import DEALS, Matrix, payoff_of
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.policies.team_file import load_policy_or_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
-from workflow_rl.runs.duel_dir import DuelRecord, read_duel
+from workflow_rl.runs.duel_dir import read_duel
 from workflow_rl.studies.duel import DuelConfig, run_duel
 
 Array = NDArray[np.float64]
+Value = Callable[[Array, Array], float]
+Mixture = Sequence[tuple[float, Array]]
 GAMES: dict[str, dict[str, Any]] = {
     "Matrix": {"total_episodes": 2000, "generations": 6, "payoff_episodes": 3000},
     "Kuhn": {"total_episodes": 3000, "generations": 10, "payoff_episodes": 600},
 }
-KUHN_SEEN = [[*np.eye(3)[card], *said] for card in range(3) for said in ([0, 0], [1, 1])]
-KUHN_SEEN_BY_SECOND = [[*np.eye(3)[card], *said] for card in range(3) for said in ([1, 0], [0, 1])]
+SEEN_BY_FIRST = [[*np.eye(3)[card], *said] for card in range(3) for said in ([0, 0], [1, 1])]
+SEEN_BY_SECOND = [[*np.eye(3)[card], *said] for card in range(3) for said in ([1, 0], [0, 1])]
 """What each player of Kuhn poker can have seen when it decides; two rows a card."""
 
 
@@ -62,37 +64,57 @@ def kuhn_value(first: Array, second: Array) -> float:
     return float(np.mean([value(cards, "") for cards in DEALS]))
 
 
-def exploitability(game: str, path: Path, record: DuelRecord, generation: int = -1) -> float:
-    """Return the exploitability of a generation's mixtures."""
-    spaces = [[[1.0]]] * 2 if game == "Matrix" else [KUHN_SEEN, KUHN_SEEN_BY_SECOND]
-    value = kuhn_value
-    if game == "Matrix":
-        payoffs = np.array(Matrix().payoffs)
+def matrix_value(first: Array, second: Array) -> float:
+    """Return what the player of rows gets. first, second: [1, 3]."""
+    return float(first[0] @ np.array(Matrix().payoffs) @ second[0])
 
-        def value(first: Array, second: Array) -> float:
-            return float(first[0] @ payoffs @ second[0])
 
-    mixed = []
-    for (side, shares), seen in zip(record.mixtures[generation].items(), spaces, strict=True):
-        files = [path / name for name in record.agents[side]]
-        met = [(share, file) for share, file in zip(shares, files, strict=False) if share]
-        mixed.append([(share, strategy_of(file, seen)) for share, file in met])
-    first, second = mixed
-    n_actions = first[0][1].shape[1]
-    n_rows = first[0][1].shape[0]
-    best_first = max(
-        sum(share * value(answer, of) for share, of in second) for answer in pure(n_rows, n_actions)
-    )
-    best_second = min(
-        sum(share * value(of, answer) for share, of in first) for answer in pure(n_rows, n_actions)
-    )
-    return (best_first - best_second) / 2
+def exploitability(value: Value, first: Mixture, second: Mixture) -> float:
+    """Return what the best answers to two mixtures gain, on average over both players."""
+    strategies = list(pure(*first[0][1].shape))
+    to_second = [sum(share * value(own, of) for share, of in second) for own in strategies]
+    to_first = [sum(share * value(of, own) for share, of in first) for own in strategies]
+    return (max(to_second) - min(to_first)) / 2
 
 
 def pure(n_rows: int, n_actions: int) -> Iterator[Array]:
     """Yield all strategies [n_rows, n_actions] that leave nothing to chance."""
     for choices in itertools.product(range(n_actions), repeat=n_rows):
         yield np.eye(n_actions)[list(choices)]
+
+
+def curve_of(game: str, path: Path) -> list[float]:
+    """Return the exploitability of each generation's mixtures of a duel in a folder."""
+    record, curve = read_duel(path), []
+    seen = [[[1.0]]] * 2 if game == "Matrix" else [SEEN_BY_FIRST, SEEN_BY_SECOND]
+    value = matrix_value if game == "Matrix" else kuhn_value
+    for shares in record.mixtures:
+        mixtures = [
+            [
+                (share, strategy_of(path / name, rows))
+                for name, share in zip(record.agents[side], shares[side], strict=False)
+                if share
+            ]
+            for side, rows in zip(shares, seen, strict=True)
+        ]
+        curve.append(exploitability(value, *mixtures))
+    return curve
+
+
+def train(game: str, opponents: str, seed: int, path: Path) -> None:
+    """Train a duel in a folder, or go on with it."""
+    size = GAMES[game]
+    config = TrainConfig(
+        "async", env=f"examples.small_games:{game}", seed=seed, n_envs=16, n_workers=1,
+        total_episodes=size["total_episodes"], episodes_per_update=60,
+        settings={"hidden_sizes": (16,), "learning_rate": 1e-2, "normalise_obs": False},
+    )  # fmt: skip
+    # Who meets the latest alone needs no table.
+    episodes = 1 if opponents == "latest" else size["payoff_episodes"]
+    settings = DuelConfig(
+        generations=size["generations"], opponents=opponents, payoff_episodes=episodes
+    )
+    run_duel(config, path, settings)
 
 
 def main() -> None:
@@ -105,23 +127,11 @@ def main() -> None:
     table = PrettyTable(["game", "opponents", "median", "range"])
     folder = options.folder or Path(tempfile.mkdtemp())
     for game, opponents in itertools.product(options.games, options.opponents):
-        size = GAMES[game]
         scores = []
         for seed in range(options.seeds):
             path = folder / f"{game}-{opponents}-{seed}"
-            config = TrainConfig(
-                "async", env=f"examples.small_games:{game}", seed=seed, n_envs=16, n_workers=1,
-                total_episodes=size["total_episodes"], episodes_per_update=60,
-                settings={"hidden_sizes": (16,), "learning_rate": 1e-2, "normalise_obs": False},
-            )  # fmt: skip
-            # Who meets the latest alone needs no table.
-            episodes = 1 if opponents == "latest" else size["payoff_episodes"]
-            settings = DuelConfig(
-                generations=size["generations"], opponents=opponents, payoff_episodes=episodes
-            )
-            run_duel(config, path, settings)
-            record = read_duel(path)
-            curve = [exploitability(game, path, record, n) for n in range(len(record.mixtures))]
+            train(game, opponents, seed, path)
+            curve = curve_of(game, path)
             print(game, opponents, seed, *(f"{x:.3f}" for x in curve), flush=True)
             scores.append(curve[-1])
         spread = f"{min(scores):.3f} to {max(scores):.3f}"

@@ -11,39 +11,19 @@ import numpy as np
 
 from workflow_rl.commands.clear import printable
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
-from workflow_rl.commands.options import Option, given_options, setting_options
-from workflow_rl.commands.training_options import (
-    new_config,
-    training_command,
-)
+from workflow_rl.commands.options import EnvArg, Option, given_options, setting_options
+from workflow_rl.commands.training_options import new_config, training_command
 from workflow_rl.studies.duel_config import DuelConfig
 
 if TYPE_CHECKING:
     from workflow_rl.runs.duel_dir import DuelRecord
 
-MODE = click.Choice(["async", "sync"])
-
-
-class SideAgent(click.ParamType):
-    """SIDE=AGENT, as a pair."""
-
-    name = "SIDE=AGENT"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        side, equals, agent = value.partition("=")
-        if not (side and equals and agent):
-            self.fail(f"{value!r} is not of the form SIDE=AGENT", param, ctx)
-        return side, agent
-
 
 def mode_option(option: Option) -> Any:
     """Return the option --mode."""
-    return option(
-        "--mode", type=MODE, default="async",
-        help="Trainer of each run, train-sync or train-async.",
-    )  # fmt: skip
+    modes = click.Choice(["async", "sync"])
+    text = "Trainer of each run, train-sync or train-async."
+    return option("--mode", type=modes, default="async", help=text)
 
 
 def same_command(path: Path) -> str:
@@ -53,7 +33,8 @@ def same_command(path: Path) -> str:
 
 def _duel_options(option: Option) -> list[Any]:
     start = option(
-        "--start", type=SideAgent(), multiple=True, show_default="an untrained policy",
+        "--start", type=EnvArg(), multiple=True, metavar="SIDE=AGENT",
+        show_default="an untrained policy",
         help="An agent that a side begins with: a policy file, or a name that the environment "
              "knows; may be given again. The first side begins with policies.",
     )  # fmt: skip
@@ -86,7 +67,7 @@ def train_duel(**options: Any) -> None:
         settings = DuelConfig(**{name: options[name] for name in given})
         start: dict[str, list[str]] = {}
         for side, agent in options["start"]:
-            start.setdefault(side, []).append(agent)
+            start.setdefault(side, []).append(str(agent))
         from workflow_rl.runs.execute import ready, run_folder
         from workflow_rl.studies.duel import run_duel
 

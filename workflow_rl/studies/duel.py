@@ -57,6 +57,8 @@ def sides_in(config: TrainConfig, rules: str) -> Mapping[str, Side]:
     if config.make_env is not None:
         raise ConfigError("env", f"{config.env}: name the environment by its module, module:name")
     if config.env not in guests:
+        if ":" in (network := str(getattr(config.settings, "network", ""))):
+            raise ConfigError("network", f"{network}: workers play opponents of known networks")
         trial.learn_facts(config.environment, config.worker_timeout)
         return sides_of(config.environment, rules)
     sides = guests[config.env].sides(config.environment.args)

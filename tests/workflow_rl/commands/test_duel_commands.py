@@ -26,7 +26,7 @@ def invoke(command, *arguments):
     [
         (["--env", "CartPole-v1"], "has no sides: one agent plays"),
         (["--env", "tests.tiny_teams:Doors"], "say which agents are which of two sides"),
-        ([*GAME, "--start", "first"], "SIDE=AGENT"),
+        ([*GAME, "--start", "first"], "'first' is not of the form"),
         ([*GAME, "--start", "third=x.npz"], "third is no side: there is first and second"),
         ([*GAME, "--opponents", "strongest"], "--opponents"),
         ([*GAME, "--n-policies", "2"], "No such option"),

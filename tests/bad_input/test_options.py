@@ -23,6 +23,8 @@ NEEDED = {
     "train-sync": [*TINY, "--dry-run"],
     "train-async": [*TINY, "--dry-run"],
     "train-population": [*TINY, "--dry-run"],
+    "train-duel": [*TINY, "--dry-run"],
+    "exploit": ["nowhere.npz", "--env", "no_such_module:Env"],
     "tune": [*TINY, "--trials", "1", "--dry-run"],
     "train-champion": ["--run-dir", "run"],
     "train-workflow": ["--run-dir", "run"],

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-import numpy as np
 
 from workflow_rl.commands.clear import printable
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.options import EnvArg, Option, given_options, setting_options
 from workflow_rl.commands.training_options import new_config, training_command
 from workflow_rl.studies.duel_config import DuelConfig
-
-if TYPE_CHECKING:
-    from workflow_rl.runs.duel_dir import DuelRecord
 
 
 def mode_option(option: Option) -> Any:
@@ -83,21 +78,14 @@ def train_duel(**options: Any) -> None:
             record = run_duel(
                 *(config, path, settings, start), click.echo, options["quiet"], options["trust"]
             )
-    _report(record)
+    for side, shares in record.mixtures[-1].items():
+        drawn = [
+            (agent, share)
+            for agent, share in zip(record.agents[side], shares, strict=True)
+            if share
+        ]
+        told = ", ".join(f"{agent} {share:.1%}" for agent, share in drawn)
+        click.echo(f"mixture of {side}:  {told}")
     click.echo(f"duel:     {path / 'duel.json'}, and in the same folder a run of each policy")
     click.echo(f"picture:  {path / 'duel.png'}")
     click.echo(f"how far a new opponent gets:  {own_command('exploit', path, '--env', config.env)}")
-
-
-def _report(record: DuelRecord) -> None:
-    from workflow_rl.reporting.text_table import text_table
-
-    rows: list[Sequence[Any]] = []
-    payoffs = np.array(record.payoffs)
-    first, second = record.mixtures[-1].items()
-    values = payoffs @ second[1], payoffs.T @ first[1]
-    for (side, shares), of_side in zip((first, second), values, strict=True):
-        for agent, share, value in zip(record.agents[side], shares, of_side, strict=True):
-            if share:
-                rows.append([side, agent, f"{share:.1%}", f"{value:.3f}"])
-    click.echo(text_table(["side", "agent", "share", f"{first[0]} gets"], rows, left=2))

@@ -47,7 +47,7 @@ def weights_of(text: str) -> dict[str, float]:
     return found
 
 
-def text_of(shares: Mapping[str, float]) -> str:
+def text_of_weights(shares: Mapping[str, float]) -> str:
     """Return agents as `weights_of` reads them. Their weights are whole thousandths of all; agents
     with less than half of one are left out."""
     weights = {agent: round(1000 * share / sum(shares.values())) for agent, share in shares.items()}

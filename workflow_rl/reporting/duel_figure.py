@@ -32,8 +32,7 @@ def duel_figure(record: DuelRecord) -> Figure:
     figure.colorbar(image, ax=table, label=as_drawn(f"{first} gets"))
     table.set(xlabel=as_drawn(f"agents of {second}"), ylabel=as_drawn(f"agents of {first}"))
     table.set_title("Payoffs")
-    left = gains_left(record)
-    curve.plot(range(len(left)), left, marker="o")
+    curve.plot(gains_in_table(record), marker="o")
     curve.set(xlabel="generation", ylabel="best answer's gain", ylim=(0, None))
     curve.set_title("Exploitability of the mixtures, by agents of the table")
     curve.grid(alpha=0.3)
@@ -42,7 +41,7 @@ def duel_figure(record: DuelRecord) -> Figure:
     return figure
 
 
-def gains_left(record: DuelRecord) -> list[float]:
+def gains_in_table(record: DuelRecord) -> list[float]:
     """Return what the best answer in the whole table gains against each generation's mixtures, on
     average over both sides. It is a lower bound of their exploitability, and 0 in the end."""
     payoffs = np.array(record.payoffs)

@@ -27,7 +27,7 @@ from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.guest import NOTHING, Side
 from workflow_rl.environments.guests import guests
-from workflow_rl.environments.one_side import sides_of, text_of
+from workflow_rl.environments.one_side import sides_of, text_of_weights
 from workflow_rl.output_files import make_folder
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.checkpoint import load_checkpoint
@@ -69,7 +69,7 @@ def sides_in(config: TrainConfig, rules: str) -> Mapping[str, Side]:
 
 def against(config: TrainConfig, side: Side, opponents: Mapping[str, float]) -> TrainConfig:
     """Return the config of a run in which a side learns against opponents; none: its default."""
-    args = {**side.args, **({side.opponents: text_of(opponents)} if opponents else {})}
+    args = {**side.args, **({side.opponents: text_of_weights(opponents)} if opponents else {})}
     is_own = side.env == config.env or "env_args" not in preset_named(config.preset)
     return config.changed(env=side.env, env_args=args, preset=config.preset if is_own else None)
 
@@ -83,7 +83,7 @@ def seated(
     # A guest's agents may see and do other things than those that learn here.
     is_guests = side.env in guests and saved.environment.env_id == side.env
     args = saved.environment.args if is_guests else side.args
-    return saved.policy, {**args, side.opponents: text_of(opponents)}
+    return saved.policy, {**args, side.opponents: text_of_weights(opponents)}
 
 
 def trained(config: TrainConfig, folder: Path, trust: bool, **options: Any) -> Outcome | None:

@@ -16,7 +16,13 @@ from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import JointEnv
-from workflow_rl.environments.one_side import OneSide, SomeAgents, sides_of, text_of, weights_of
+from workflow_rl.environments.one_side import (
+    OneSide,
+    SomeAgents,
+    sides_of,
+    text_of_weights,
+    weights_of,
+)
 
 SHIFT, KUHN = "tests.tiny_teams:ShiftEnv", "examples.small_games:Kuhn"
 
@@ -47,8 +53,8 @@ def played(env: OneSide, seed: int, **options: Any) -> list[Any]:
 
 def test_weights_are_read_as_they_are_written():
     shares = {"a=b/c.npz": 0.25001, "d": 0.7497, "e": 0.0002, "f": 0.0}
-    assert text_of(shares) == "a=b/c.npz=250,d=750"
-    assert weights_of(text_of(shares)) == {"a=b/c.npz": 250.0, "d": 750.0}
+    assert text_of_weights(shares) == "a=b/c.npz=250,d=750"
+    assert weights_of(text_of_weights(shares)) == {"a=b/c.npz": 250.0, "d": 750.0}
     assert weights_of("a,b=2") == {"a": 1.0, "b": 2.0}
     for wrong in ("a=x", "a=0", "a=-1", "a=nan"):
         with pytest.raises(InvalidEnvironmentError, match="positive"):
@@ -59,7 +65,7 @@ def test_an_episode_draws_its_opponents_by_its_seed_or_takes_those_it_is_told(tm
     from examples.small_games import Matrix
 
     rock, paper = (policy_file(tmp_path / f"{a}.npz", Matrix(), ["second"], a) for a in (0, 1))
-    env = OneSide("examples.small_games:Matrix", "first", text_of({rock: 3.0, paper: 1.0}))
+    env = OneSide("examples.small_games:Matrix", "first", text_of_weights({rock: 3.0, paper: 1.0}))
 
     def reward(seed: int, **options: Any) -> float:
         return played(env, seed, **options)[-1][1]["first"]

@@ -56,6 +56,12 @@ class Cage2Guest(Guest):
 
         return Cage2(**dict(args))
 
+    def foreign(self, environment: Environment) -> Sequence[str]:
+        from workflow_rl.cage2.env.environment import Cage2
+
+        assert isinstance(environment, Cage2)
+        return [attacker.name for attacker in environment.reds.foreign]
+
     def hint(self, args: Mapping[str, Any], env_steps: int) -> str | None:
         if args["simulator"] != "cyborg" or env_steps < LONG_RUN:
             return None

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 SIMULATORS = ("cyborg", "cyborg-stock", "cyborg-upstream", "compiled")
 OWN_RED = "own"
-"""What a simulator calls the red agent whose class it was given."""
+"""What a simulator calls a red agent whose actions come from outside."""
 SEED_LIMIT = 2**63
 """The seeds of the compiled simulator are below this."""
 MOST = 1_000_000

@@ -6,6 +6,7 @@ environment: see `gymnasium_env`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,8 @@ def make_environment(
     Args:
         env_id: a guest's id, or a name that `GymnasiumEnvironment` takes.
         args: the arguments. Those that are left out have defaults.
-        named_by_file: whether only a file names the environment, see `GymnasiumEnvironment`.
+        named_by_file: whether only a file names the environment and its arguments, see
+            `GymnasiumEnvironment` and `Guest.foreign`.
         masks: whether agents see the masks of actions that the environment offers, if it does.
 
     Raises:
@@ -38,7 +40,8 @@ def make_environment(
             raise InvalidEnvironmentError(
                 "action_mask", f"{env_id} was asked for masks of actions by its own arguments"
             )
-        return guest
+        is_flagged = named_by_file and guests[env_id].foreign(guest)
+        return dataclasses.replace(guest, named_by_file=True) if is_flagged else guest
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
     return GymnasiumEnvironment(env_id, dict(args), masks=masks, named_by_file=named_by_file)

@@ -256,6 +256,15 @@ class Guest:
         """Return the environment with these arguments, an instance of the class `arguments`."""
         raise NotImplementedError
 
+    def foreign(self, environment: Environment) -> Sequence[str]:
+        """Return what an environment's arguments name that no package brings: "module:Name" to
+        import, or the path of a file or folder to read.
+
+        An environment of which this is not empty is a dataclass with the field `named_by_file`. If
+        that is true, only a file names the arguments, and no envs are made: see `runs.trust`.
+        """
+        return ()
+
     def hint(self, args: Mapping[str, Any], env_steps: int) -> str | None:
         """Return what would make a run of `env_steps` steps faster, if anything."""
         return None

@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from typing import Any
 from workflow_rl.agents.modules import place_of
 from workflow_rl.collection.cluster_address import is_address
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.environments.guests import guests
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.output_files import private_folder, write_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
@@ -44,7 +45,9 @@ def trusted(environment: Environment, trust: bool = False) -> Environment:
     """The environment, which may be made.
 
     That is the case if the package brings it, if an installed package has registered it with
-    Gymnasium, if the user has named it before, or if the user says so.
+    Gymnasium, if the user has named it before, or if the user says so. A guest's environment whose
+    arguments name something else is returned as it is: agents are scored without making it, and
+    `require_trusted` refuses it where it is made.
 
     Args:
         environment: imports and calls nothing yet.
@@ -53,12 +56,14 @@ def trusted(environment: Environment, trust: bool = False) -> Environment:
     Raises:
         InvalidEnvironmentError: only a file names the environment.
     """
-    if not isinstance(environment, GymnasiumEnvironment) or not environment.named_by_file:
+    if not _is_named_by_file(environment):
         return environment
-    makable = dataclasses.replace(environment, named_by_file=False)
+    makable: Any = dataclasses.replace(environment, named_by_file=False)  # type: ignore[type-var]
     if trust:
         remember(makable)
         return makable
+    if not isinstance(environment, GymnasiumEnvironment):
+        return environment if _not_kept(environment) else makable
     if _is_kept(functools.partial(_named, makable)):
         return makable
     if makable.imports_a_module:
@@ -71,6 +76,34 @@ def trusted(environment: Environment, trust: bool = False) -> Environment:
                 f"{name}={value!r:.100}, which may name a file or a module: {TRUST_IT}",
             )
     return makable
+
+
+def require_trusted(environment: Environment) -> None:
+    """Raise InvalidEnvironmentError for a guest's environment whose arguments name what only a file
+    names, and nobody trusts."""
+    if _is_named_by_file(environment) and (name := next(iter(_not_kept(environment)), None)):
+        raise InvalidEnvironmentError(ENV, _how_to_go_on(name, "argument"))
+
+
+def _is_named_by_file(environment: Environment) -> bool:
+    return getattr(environment, "named_by_file", False)
+
+
+def _foreign(environment: Environment) -> Sequence[str]:
+    guest = guests.get(environment.env_id)
+    return () if guest is None else guest.foreign(environment)
+
+
+def _not_kept(environment: Environment) -> list[str]:
+    """Return what a guest's environment names that the user has not named before."""
+    names = _foreign(environment)
+    return [name for name in names if not _is_kept(functools.partial(_argument_named, name))]
+
+
+def _argument_named(name: str) -> str:
+    """What an argument names, and where it is found, as JSON. Raises ValueError."""
+    found = {"place": _place_of_module(name)} if ":" in name else _folder_of(name)
+    return json.dumps({"argument": name, **found}, sort_keys=True)
 
 
 def trusted_environment(
@@ -101,6 +134,7 @@ def trusted_environment(
         import_named(saved)
     try:
         environment = trusted(environment, trust or names_env)
+        require_trusted(environment)
     except InvalidEnvironmentError as error:
         raise ConfigError(error.argument, str(error)) from None
     if not names_cluster and is_address(saved["cluster"]):
@@ -130,7 +164,11 @@ def trusted_config(
 def remember(environment: Environment) -> None:
     """Remember an environment that the user has named or trusts: from now on, a file that names
     the same environment asks nothing."""
-    if not isinstance(environment, GymnasiumEnvironment) or environment.named_by_file:
+    if _is_named_by_file(environment):
+        return
+    if not isinstance(environment, GymnasiumEnvironment):
+        for name in _foreign(environment):
+            _keep(functools.partial(_argument_named, name))
         return
     factory, environment = environment.factory, dataclasses.replace(environment, factory=None)
     if factory is not None and factory is not _function_of(environment.env_id):
@@ -188,18 +226,21 @@ def _place_of_module(name: str) -> str:
     return place
 
 
-def _how_to_go_on(env_id: str) -> str:
-    """With a file that names an environment of a module, which the user has not named here."""
-    module = env_id.partition(":")[0]
+def _how_to_go_on(env_id: str, what: str = "environment") -> str:
+    """With a file that names an environment of a module, which the user has not named here, or an
+    argument of one."""
+    module, colon, _ = env_id.partition(":")
+    if not colon:
+        return f"only the file names {env_id}, a file or folder of a trained agent: {TRUST_IT}"
     if module == "__main__":
         return f"it was trained on a function of a script, {env_id}: give the function as env"
     place = place_of(module, [os.getcwd(), *sys.path])
     if place is None:
         return (
-            f"its environment is {env_id}, and no module {module} is found from here: go to the "
+            f"its {what} is {env_id}, and no module {module} is found from here: go to the "
             "folder of the module, or ask whoever made the file for it"
         )
-    return f"only the file names the environment {env_id}, which would run {place}: {TRUST_IT}"
+    return f"only the file names the {what} {env_id}, which would run {place}: {TRUST_IT}"
 
 
 def _keep(text: Callable[[], str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workflow_rl.cage2.scenario2 import MIXTURES
+from workflow_rl.cage2.scenario2 import REDS
 from workflow_rl.commands.train_report import print_report
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
@@ -32,7 +32,7 @@ def champions_mean(red_agent: str) -> float:
 
 def champion_state(random: np.random.Generator, red_agent: str) -> TrainingState:
     """A run's last 300 episodes, played exactly as well as the champion plays."""
-    kinds = random.choice(MIXTURES.get(red_agent, (red_agent,)), 300)
+    kinds = random.choice(REDS.read(red_agent).variants, 300)
     state = TrainingState(updates=1, episodes=300, wall_seconds=9.0, collect_seconds=9.0)
     state.busy_seconds = state.worker_seconds = state.worker_seconds_collecting = 9.0
     for kind in kinds.tolist():

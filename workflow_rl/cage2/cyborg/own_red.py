@@ -20,11 +20,11 @@ from typing import Any
 
 import cloudpickle
 
+from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2.cyborg.imports import no_stable_baselines3
 from workflow_rl.cage2.cyborg.private_cyborg import GLOBAL_GENERATOR, PACKAGE
 from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
-from workflow_rl.cage2.cyborg.stock import require_red_agent
-from workflow_rl.cage2.interface import OWN_RED
+from workflow_rl.cage2.cyborg.stock import made_red
 
 ALL_OF_A_HOST = {
     "System info": "All",
@@ -36,18 +36,20 @@ ALL_OF_A_HOST = {
 
 
 class OwnRedSimulator(SpedUpSimulator):
-    """A network that an agent of this class attacks.
+    """A network that a user's own red agent attacks. `reset` takes its name alone.
 
     The agent sees what csle-cyborg shows an agent: the whole observation, and the whole action
     space. Its `train` is never called. It must draw random numbers from Python's `random` alone,
     so that the seed of the episode decides them.
+
+    red: the agent's class, or an object, which is copied.
     """
 
-    def __init__(self, red_agent: type) -> None:
+    def __init__(self, name: str, red: Any) -> None:
         super().__init__()
         with no_stable_baselines3():
             published = importlib.import_module("csle_cyborg.agents.simple_agents.base_agent")
-        require_red_agent(red_agent, published.BaseAgent)
+        agent = made_red(name, red, published.BaseAgent, privately)
         facts = self._state.scenario.get_agent_info("Red")
         self._space = CYBORG["shared.action_space"].ActionSpace(None, "Red", facts.allowed_subnets)
         # The constructor would take the actions from csle-cyborg as published.
@@ -55,12 +57,11 @@ class OwnRedSimulator(SpedUpSimulator):
         self._space.actions = {getattr(actions, name): True for name in facts.actions}
         self._space.create_action_params()
         self._action_type = CYBORG["shared.actions.action"].Action
-        agent = privately(red_agent)()
         agent.set_initial_values(
             action_space=self._space.get_max_action_space(),
             observation=CYBORG["shared.observation"].Observation().data,
         )
-        self._red_agents = {OWN_RED: agent}
+        self._red_agents = {name: agent}
 
     def save(self) -> bytes:
         """See `interface.Simulator`."""
@@ -94,9 +95,9 @@ class OwnRedSimulator(SpedUpSimulator):
     def _is_valid_for_red(self, action: Any) -> bool:
         """`test_valid_action`."""
         if not isinstance(action, self._action_type):
-            agent = type(self._red_agents[OWN_RED]).__name__
+            (name,) = self._red_agents
             raise TypeError(
-                f"red_agent={agent} chose {action!r}, which is not an action of {PACKAGE}: import "
+                f"red_agent: {name} chose {action!r}, which is not an action of {PACKAGE}: import "
                 f"the actions from {PACKAGE}.shared.actions"
             )
         space = self._red_knows
@@ -109,20 +110,19 @@ class OwnRedSimulator(SpedUpSimulator):
         )
 
 
-def privately(agent_class: type) -> type:
-    """Return a copy of a class whose code uses the private copy of csle-cyborg, and its generator.
+def privately(red: Any) -> Any:
+    """Return a copy of a class or object whose code uses the private copy of csle-cyborg, and its
+    generator.
 
-    Functions and classes of the same package are copied with it. Raises TypeError if the class
-    needs something that cannot be copied.
+    Functions and classes of the same package are copied with it. Raises AttackerError if it needs
+    something that cannot be copied.
     """
-    with _by_value(agent_class.__module__.partition(".")[0]):
+    kind = red if isinstance(red, type) else type(red)
+    with _by_value(kind.__module__.partition(".")[0]):
         try:
-            copied: type = _loads(_dumps(agent_class))
+            return _loads(_dumps(red))
         except Exception as error:
-            raise TypeError(
-                f"red_agent={agent_class.__name__} cannot be copied: {error}"
-            ) from error
-    return copied
+            raise AttackerError(f"{kind.__qualname__} cannot be copied: {error}") from error
 
 
 @contextmanager

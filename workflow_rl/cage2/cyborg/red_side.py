@@ -12,8 +12,7 @@ import numpy as np
 from workflow_rl.cage2.cyborg.network import address_in, parts_of
 from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.interface import OWN_RED
-from workflow_rl.cage2.scenario2 import HOSTS, RED_ACTION_NAMES, SUBNETS
+from workflow_rl.cage2.scenario2 import HOSTS, RED_ACTION_NAMES, REDS, SUBNETS
 
 NO_SESSION, USER, ROOT = range(3)
 
@@ -36,7 +35,9 @@ class ToldRed:
         self._actions = CYBORG[module] if is_sped_up else published
         self._session = np.zeros(len(HOSTS), np.int64)
         # The env plays against this agent alone.
-        simulator._red_agents[OWN_RED] = self
+        name = REDS.member(ToldRed).name
+        simulator._red_agents[name] = self
+        env._simulators[name] = simulator
         env.red_agent = ToldRed
         self.end_episode()
 

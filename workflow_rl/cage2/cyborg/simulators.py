@@ -10,45 +10,51 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+from workflow_rl.cage.attackers import Attacker, AttackerError
 from workflow_rl.cage2.cyborg.stock import UPSTREAM_COMMIT, stock_simulator, upstream_simulator
 from workflow_rl.cage2.interface import SIMULATORS, Simulator
 from workflow_rl.runs.machine import package_version
 
 
-def make_simulator(name: str, max_steps: int, own_red: type | None = None) -> Simulator:
+def make_simulator(name: str, max_steps: int, attacker: Attacker | None = None) -> Simulator:
     """Return one of SIMULATORS, for episodes of at most max_steps steps.
 
-    own_red: a CybORG agent's class, which is then the only red agent, OWN_RED. Raises ValueError.
+    attacker: the red agent, if it is not one of RED_AGENTS. It is then the only one. Raises
+    ValueError, or AttackerError for an attacker that cannot play.
     """
     if name not in SIMULATORS:
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
-    if own_red is not None:
-        return _simulator_with(own_red, name)
-    if name == "cyborg-upstream":
-        return upstream_simulator()
-    if name == "cyborg-stock":
-        return stock_simulator()
+    if attacker is not None:
+        return _simulator_against(attacker, name)
     if name == "compiled":
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
         return CompiledSimulator(max_steps)
-    from workflow_rl.cage2.cyborg.speedups import SpedUpSimulator
+    if name == "cyborg":
+        from workflow_rl.cage2.cyborg.speedups import SpedUpSimulator
 
-    return SpedUpSimulator()
+        return SpedUpSimulator()
+    return upstream_simulator() if name == "cyborg-upstream" else stock_simulator()
 
 
-def _simulator_with(own_red: type, name: str) -> Simulator:
+def _simulator_against(attacker: Attacker, name: str) -> Simulator:
+    red = attacker.found()
+    if not hasattr(red, "get_action"):
+        raise AttackerError(
+            f"{attacker.name} is no red agent: a class that derives from csle-cyborg's BaseAgent "
+            "is needed"
+        )
     if name == "compiled":
-        raise ValueError(
-            f"red_agent={own_red.__name__}: the simulator compiled plays its own red agents alone; "
-            "give simulator='cyborg'"
+        raise AttackerError(
+            f"{attacker.name} acts as csle-cyborg's agents do, which the simulator compiled does "
+            "not play: choose the simulator cyborg"
         )
     if name == "cyborg":
-        module = importlib.import_module("workflow_rl.cage2.cyborg.own_red")
-        sped_up: Simulator = module.OwnRedSimulator(own_red)
-        return sped_up
+        from workflow_rl.cage2.cyborg.own_red import OwnRedSimulator
+
+        return OwnRedSimulator(attacker.name, red)
     simulator = upstream_simulator() if name == "cyborg-upstream" else stock_simulator()
-    simulator.play_against(own_red)
+    simulator.play_against(attacker.name, red)
     return simulator
 
 

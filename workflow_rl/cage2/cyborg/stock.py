@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.cyborg.imports import no_stable_baselines3
 from workflow_rl.cage2.cyborg.pickles import dumps, loads
-from workflow_rl.cage2.interface import OWN_RED, Facts
+from workflow_rl.cage2.interface import Facts
 
 UPSTREAM_COMMIT = "26ce1c1"
 _RED_ACTION_INDEX = {name: index for index, name in enumerate(scenario2.RED_ACTIONS)}
@@ -62,18 +65,21 @@ class ChallengeSimulator:
         self._red_agents = {name: getattr(agents, name)() for name in scenario2.RED_AGENTS}
         self._blue_table = self._wrapper.env.env.env
 
-    def play_against(self, own_red: type) -> None:
-        """Make an agent of this class, the only red agent from then on. Raises ValueError."""
+    def play_against(self, name: str, red: Any) -> None:
+        """Make the user's own red agent the only one from now on. Raises AttackerError.
+
+        name: what `reset` calls it. red: its class, or an object, which is copied.
+        """
         kinds = type(self._red_agents["B_lineAgent"]).__mro__
-        require_red_agent(own_red, next(kind for kind in kinds if kind.__name__ == "BaseAgent"))
+        base = next(kind for kind in kinds if kind.__name__ == "BaseAgent")
         interface = self._controller.agent_interfaces["Red"]
         with self._random_state:
-            agent = own_red()
+            agent = made_red(name, red, base, copy.deepcopy)
             agent.set_initial_values(
                 action_space=interface.action_space.get_max_action_space(),
                 observation=type(self._controller.observation["Red"])().data,
             )
-        self._red_agents = {OWN_RED: agent}
+        self._red_agents = {name: agent}
 
     def reset(self, seed: int, red_agent: str) -> NDArray[Any]:
         self._controller.agent_interfaces["Red"].agent = self._red_agents[red_agent]
@@ -144,13 +150,19 @@ class _RandomState:
         random.setstate(self._outer)
 
 
-def require_red_agent(own_red: type, base: type) -> None:
-    """Raise ValueError unless a class is a red agent of this CybORG, with its BaseAgent."""
-    if not issubclass(own_red, base):
-        raise ValueError(
-            f"red_agent={own_red.__name__}: the class has to derive from BaseAgent of "
-            f"{base.__module__}. A CybORG takes the actions of another CybORG for invalid ones"
+def made_red(name: str, red: Any, base: type, copied: Callable[[Any], Any]) -> Any:
+    """Return a red agent of the user's own, made by its class, or a copy of its object.
+
+    base: BaseAgent of the CybORG that plays. copied: copies the class or object. Raises
+    AttackerError.
+    """
+    if not issubclass(red if isinstance(red, type) else type(red), base):
+        raise AttackerError(
+            f"{name} does not derive from BaseAgent of {base.__module__}, the CybORG that plays: "
+            "it takes the actions of another CybORG for invalid ones"
         )
+    agent = copied(red)
+    return agent() if isinstance(agent, type) else agent
 
 
 def stock_simulator() -> ChallengeSimulator:

@@ -6,22 +6,26 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from workflow_rl.agents.settings import ConfigError, OneOf, Settings
+from workflow_rl.agents.settings import ConfigError, OneOf, Read, Settings
 from workflow_rl.cage2.env.environment import Cage2, Cage2Red
 from workflow_rl.cage2.interface import MOST, SIMULATORS
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENT_CHOICES
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, REDS
 
 OBSERVATIONS = ("table", "belief", "true-state")
+RED_AGENT = "NAME|module:Class|NAME=2,..."
+"""How --help shows a red agent."""
 ACTION_SETS = ("all", "possible", "useful", "by-host", "by-host-timed")
 
 
 class Cage2Arguments(Settings):
     """The arguments of `Cage2`, checked. Making one raises ConfigError."""
 
-    red_agent: Annotated[str, OneOf(RED_AGENT_CHOICES)] = Field(
+    red_agent: Annotated[str, Read(REDS.text, RED_AGENT)] = Field(
         Cage2.red_agent,
-        description="The red agent. mixed draws one of the three for every episode; attackers "
-        "does so too, but seldom draws SleepAgent, which does nothing.",
+        description="The red agent: B_lineAgent, RedMeanderAgent, SleepAgent, or module:Class of "
+        "your own. Of several with weights, such as B_lineAgent=2,my_red:MyRed=1, each episode "
+        "draws one. mixed draws one of the three; attackers does so too, but seldom draws "
+        "SleepAgent, which does nothing. See docs/how-to/red-agents.md.",
     )
     max_steps: Annotated[int, Field(ge=1, le=MOST)] = Field(
         Cage2.max_steps,

@@ -11,10 +11,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from workflow_rl.cage.attackers import Attacker, AttackerError
 from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
 from workflow_rl.cage2.cyborg.simulators import make_simulator
 from workflow_rl.cage2.env import checks
-from workflow_rl.cage2.interface import OWN_RED, Facts
+from workflow_rl.cage2.interface import Facts, Simulator
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Snapshot(NamedTuple):
 
     simulator: str
     max_steps: int
-    own_red: str | None
+    red: str | None
     network: Any
     episode: tuple[Any, ...]
     decoys: NDArray[np.int64]
@@ -67,11 +68,12 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     microseconds with the compiled simulator.
 
     Args:
-        red_agent: one of `scenario2.RED_AGENTS`, or one of `scenario2.MIXTURES`: the seed of each
-            episode draws one of the mixture. `reset(options={"red_agent": name})` chooses another
-            red agent for one episode. Or a class of your own that derives from csle-cyborg's
-            `BaseAgent`: it attacks in every episode, with CybORG's simulators alone. It must draw
-            from Python's `random`; its `train` is never called.
+        red_agent: one of `scenario2.RED_AGENTS`; "mixed", "attackers" or several with weights, such
+            as "B_lineAgent=2,my_red:MyRed=1" or `{"B_lineAgent": 2, MyRed: 1}`: the seed of each
+            episode draws one of them. A red agent of your own is "module:Class", the class or an
+            object of it. It derives from csle-cyborg's `BaseAgent`, draws from Python's `random`,
+            and plays in CybORG's simulators; its `train` is never called.
+            `reset(options={"red_agent": ...})` chooses another red agent for one episode.
         max_steps: length of an episode in steps, 100 unless given.
         simulator: "cyborg" is csle-cyborg sped up without changing one bit of a trace;
             "cyborg-stock" is csle-cyborg as published; "cyborg-upstream" is the challenge's own
@@ -89,18 +91,12 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
 
     def __init__(
         self,
-        red_agent: str | type = "B_lineAgent",
+        red_agent: Any = "B_lineAgent",
         max_steps: int | None = None,
         simulator: str = "cyborg",
         obs_dtype: str = "float32",
         render_mode: str | None = None,
     ) -> None:
-        own_red = red_agent if isinstance(red_agent, type) else None
-        if own_red is None:
-            if hasattr(red_agent, "get_action"):
-                name = type(red_agent).__name__
-                raise ValueError(f"red_agent={name}(): give the class {name}, not an object of it")
-            checks.check_red_agent(red_agent)
         checks.check_render_mode(render_mode)
         self.max_steps = checks.checked_steps(max_steps)
         self.observation_space = checks.observation_space(obs_dtype)
@@ -108,8 +104,10 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self.red_agent = red_agent
         self.simulator = simulator
         self._dtype = self.observation_space.dtype
-        self._own_red = None if own_red is None else own_red.__qualname__
-        self._simulator = make_simulator(simulator, self.max_steps, own_red)
+        # By the name of a red agent of the user's own; None: CAGE-2's three.
+        self._simulators: dict[str | None, Simulator] = {}
+        for attacker in checks.checked_reds(red_agent).members:
+            self._choose(attacker)
         self._episode_red_agent = NOBODY
         self._last_action = NOTHING
         # A mask of the decoys that Blue has on each host `[1, 13]`, before `_new_actions`.
@@ -128,35 +126,37 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             ValueError: the seed is not from 0 to 2**63 - 1, or an option is wrong.
         """
         checks.check_options(options, ("red_agent",))
-        red_agent = self._red_agent_asked_for(options or {})
+        reds = checks.checked_reds((options or {}).get("red_agent", self.red_agent))
         if seed is not None:
             seed = checks.checked_seed(seed)
         super().reset(seed=seed)
         episode_seed = int(self.np_random.integers(2**31)) if seed is None else seed
-        if isinstance(red_agent, str):
-            red_agent = checks.red_agent_of(red_agent, episode_seed)
-            self._episode_red_agent = RED_AGENTS.index(red_agent)
+        attacker = reds.drawn(episode_seed)
+        self._choose(attacker)
         self._steps_left = self.max_steps
         self._last_action = NOTHING
         self._decoys[:] = 0
         self._new_actions.clear()
-        obs = self._simulator.reset(
-            episode_seed, red_agent if isinstance(red_agent, str) else OWN_RED
-        )
+        obs = self._simulator.reset(episode_seed, attacker.name)
         nobody = np.zeros(len(HOSTS), np.bool_)
         info = self._info((UNKNOWN, NOTHING, NOTHING, UNKNOWN, nobody))
         return obs.astype(self._dtype), info
 
-    def _red_agent_asked_for(self, options: Mapping[str, Any]) -> str | type:
-        if isinstance(self.red_agent, type):
-            if "red_agent" in options:
-                raise ValueError(
-                    f"options={{'red_agent': ...}}: this env was made for {self.red_agent.__name__}"
-                )
-            return self.red_agent
-        choice: str = options.get("red_agent", self.red_agent)
-        checks.check_red_agent(choice)
-        return choice
+    def _choose(self, attacker: Attacker) -> None:
+        """Go on with the simulator that plays a red agent, which is made when it is first needed.
+
+        Raises ValueError.
+        """
+        is_known = attacker.name in RED_AGENTS
+        red = None if is_known else attacker.name
+        if red not in self._simulators:
+            own = None if is_known else attacker
+            try:
+                self._simulators[red] = make_simulator(self.simulator, self.max_steps, own)
+            except AttackerError as error:
+                raise ValueError(f"red_agent: {error}") from error
+        self._red, self._simulator = red, self._simulators[red]
+        self._episode_red_agent = RED_AGENTS.index(attacker.name) if is_known else NOBODY
 
     def step(self, action: SupportsIndex) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Play one step: Blue's action, Green's, Red's, then what Blue's monitoring shows.
@@ -190,11 +190,6 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             "suspicious_hosts": suspicious_hosts,
         }
 
-    def _name_of_red(self) -> str:
-        if isinstance(self.red_agent, type):
-            return self.red_agent.__name__
-        return RED_AGENTS[self._episode_red_agent]
-
     def render(self) -> NoReturn:
         """Raise NotImplementedError, which names the alternatives."""
         raise NotImplementedError(checks.NO_PICTURES)
@@ -210,7 +205,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
         blue_success, _, _, red_success, caught = self._simulator.facts
         return {
-            "red_agent": self._name_of_red(),
+            "red_agent": self._red or RED_AGENTS[self._episode_red_agent],
             "blue_action": ACTION_NAMES[self._last_action],
             "blue_success": SUCCESSES[blue_success],
             "red_action": self._simulator.texts[1],
@@ -237,7 +232,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         return Snapshot(
             self.simulator,
             self.max_steps,
-            self._own_red,
+            self._red,
             self._simulator.save(),
             (self._episode_red_agent, self._steps_left, self._last_action, self._np_random_seed),
             self._decoys_now().copy(),
@@ -248,8 +243,8 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         """Go on from the state of this env, or of another env with the same arguments.
 
         Raises:
-            ValueError: that env had another simulator, another red agent of your own, or episodes
-                of another length.
+            ValueError: that env had another simulator, a red agent of your own that this env has
+                not played, or episodes of another length.
             TypeError: the snapshot is not one of `Cage2Env`.
         """
         if not isinstance(snapshot, Snapshot):
@@ -259,9 +254,13 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
                 f"the snapshot is of simulator={snapshot.simulator!r} and "
                 f"max_steps={snapshot.max_steps}, not of {self.simulator!r} and {self.max_steps}"
             )
-        if snapshot.own_red != self._own_red:
-            theirs, ours = (name or "CAGE-2's" for name in (snapshot.own_red, self._own_red))
-            raise ValueError(f"the snapshot's red agent is {theirs}, and this env's is {ours}")
+        if snapshot.red not in self._simulators:
+            raise ValueError(
+                f"the snapshot's red agent is {snapshot.red or 'one of the three'}, which this env "
+                "has not played"
+            )
+        self._red = snapshot.red
+        self._simulator = self._simulators[self._red]
         self._simulator.load(snapshot.network)
         self._episode_red_agent, self._steps_left, self._last_action, seed = snapshot.episode
         self._decoys[:] = snapshot.decoys
@@ -288,7 +287,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             ValueError: the simulator is not the compiled one, or an argument is out of range.
             gymnasium.error.ResetNeeded: no episode is in progress.
         """
-        if self.simulator != "compiled" or isinstance(self.red_agent, type):
+        if self.simulator != "compiled":
             raise ValueError(
                 f"simulator={self.simulator!r}: only envs of 'compiled' fork; this one can be "
                 "copied with copy.deepcopy"

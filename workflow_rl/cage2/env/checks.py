@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workflow_rl.cage.attackers import AttackerError, Attackers
 from workflow_rl.cage.checks import checked_whole
 from workflow_rl.cage2.interface import MOST, SEED_LIMIT
-from workflow_rl.cage2.scenario2 import MIXTURES, OBS_SIZE, RED_AGENT_CHOICES
+from workflow_rl.cage2.scenario2 import OBS_SIZE, REDS
 
 if TYPE_CHECKING:
     import gymnasium
@@ -21,20 +22,21 @@ OBS_DTYPES = ("float32", "uint8")
 DEFAULT_STEPS = 100
 
 
-def check_red_agent(name: Any) -> None:
-    """Require one of RED_AGENT_CHOICES."""
-    if not isinstance(name, str) or name not in RED_AGENT_CHOICES:
-        raise ValueError(f"red_agent={name!r}: choose one of {', '.join(RED_AGENT_CHOICES)}")
+def checked_reds(red_agent: Any) -> Attackers:
+    """Return the attackers that a name, class, object or mapping to weights stands for."""
+    try:
+        return REDS.read(red_agent)
+    except AttackerError as error:
+        raise ValueError(f"red_agent: {error}") from None
 
 
-def red_agent_of(choice: str, episode_seed: int) -> str:
-    """Return the red agent of an episode. The seed draws one of a mixture."""
-    if choice not in MIXTURES:
-        return choice
-    # The env draws its later seeds from another stream.
-    (word,) = np.random.SeedSequence(episode_seed, spawn_key=(1,)).generate_state(1)
-    names = MIXTURES[choice]
-    return names[int(word) % len(names)]
+def check_compiled_reds(red_agent: Any) -> None:
+    """Require red agents that compiled code plays."""
+    for attacker in checked_reds(red_agent).foreign:
+        raise ValueError(
+            f"red_agent: {attacker.name} does not play in a vector env of compiled code: call "
+            'gymnasium.make_vec(..., vectorization_mode="sync", simulator="cyborg")'
+        )
 
 
 def checked_count(name: str, value: Any) -> int:

@@ -6,11 +6,13 @@ import copy
 import dataclasses
 import functools
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from workflow_rl.cage2.scenario2 import ENV_ID, MIXTURES, RED_ACTION_NAMES, RED_ENV_ID, RED_OBS_SIZE
+from workflow_rl.cage.attackers import Attackers
+from workflow_rl.cage2.scenario2 import ENV_ID, RED_ACTION_NAMES, RED_ENV_ID, RED_OBS_SIZE, REDS
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 if TYPE_CHECKING:
@@ -18,10 +20,12 @@ if TYPE_CHECKING:
     from workflow_rl.agents.spaces import Spaces
     from workflow_rl.environments.env_batch import EnvBatch
 
+LONGEST_LABEL = 80
+
 
 @dataclass(frozen=True)
 class Cage2:
-    """CAGE Challenge 2 against a red agent.
+    """CAGE Challenge 2 against a red agent. named_by_file: see `Guest.foreign`.
 
     `arguments.Cage2Arguments` describes the arguments, and checks them for `make_environment`. This
     class checks nothing, so that workers, which get it, import no pydantic. Its methods import what
@@ -34,6 +38,7 @@ class Cage2:
     observation: str = "table"
     actions: str = "all"
     opening: tuple[str, ...] = ()
+    named_by_file: bool = field(default=False, compare=False, repr=False)
 
     env_id: ClassVar[str] = ENV_ID
     settings: ClassVar[Mapping[str, Any]] = {"total_episodes": 3000}
@@ -41,17 +46,24 @@ class Cage2:
     @property
     def args(self) -> Mapping[str, Any]:
         """All arguments."""
-        return dataclasses.asdict(self)
+        args = dataclasses.asdict(self)
+        del args["named_by_file"]
+        return args
 
     @property
     def label(self) -> str:
-        """The red agent."""
-        return self.red_agent
+        """The red agent, without characters that file names must not have."""
+        return re.sub(r"[^\w.-]+", "-", self.red_agent)[:LONGEST_LABEL]
+
+    @functools.cached_property
+    def reds(self) -> Attackers:
+        """The red agents that `red_agent` names."""
+        return REDS.read(self.red_agent)
 
     @property
     def variants(self) -> tuple[str, ...]:
         """The red agents. Each episode draws one of them."""
-        return MIXTURES.get(self.red_agent, (self.red_agent,))
+        return self.reds.variants
 
     @property
     def episode_steps(self) -> int:
@@ -96,8 +108,9 @@ class Cage2:
     def check(self) -> str | None:
         """Raise InvalidEnvironmentError if the simulator is not installed, or not as needed.
 
-        Compile the compiled simulator, so that the workers find it on disk. Return None: a seed
-        determines an episode of every simulator.
+        Compile the compiled simulator, so that the workers find it on disk. A worker tries the
+        user's own red agents. Return None, unless an episode of theirs is not determined by its
+        seed: a seed determines an episode of every simulator.
         """
         if self.simulator in ("cyborg-upstream", "compiled"):
             from workflow_rl.cage2.env.cage2_env import Cage2Env
@@ -114,9 +127,14 @@ class Cage2:
             from workflow_rl.environments.episode import EpisodeSpec
 
             # Compile the view too.
-            envs = dataclasses.replace(self, simulator="compiled").make_envs(1)
-            envs.reset([0], [EpisodeSpec(0, self.variants[0], 0, 0)])
+            compiled = dataclasses.replace(self, simulator="compiled", red_agent=Cage2.red_agent)
+            envs = compiled.make_envs(1)
+            envs.reset([0], [EpisodeSpec(0, compiled.red_agent, 0, 0)])
             envs.step([0], np.zeros(1, np.int64))
+        if self.reds.foreign:
+            from workflow_rl.cage2.env.try_reds import found_by_playing
+
+            return found_by_playing(self)
         return None
 
     def bare_actor(self, actor: Actor) -> Actor:
@@ -141,23 +159,34 @@ class Cage2:
 
     def scored(self) -> Self:
         """Return the environment that scores an agent: fast, with the challenge's rewards alone."""
-        return dataclasses.replace(self, simulator="compiled")
+        # Compiled code does not play the red agents of users.
+        return self if self.reds.foreign else dataclasses.replace(self, simulator="compiled")
 
     def make_envs(self, n_envs: int) -> EnvBatch:
-        """Return `n_envs` envs as Blue's policy sees them."""
+        """Return `n_envs` envs as Blue's policy sees them.
+
+        Raise InvalidEnvironmentError for red agents that only a file names.
+        """
+        if self.named_by_file and self.reds.foreign:
+            raise InvalidEnvironmentError(
+                "red_agent", f"{self.reds.foreign[0].name} is named by a file: it is not made"
+            )
+        from workflow_rl.cage2.cyborg.simulators import make_simulator
+
         envs: EnvBatch
         # A worker imports one simulator alone. One call steps all compiled envs.
         if self.simulator == "compiled":
             from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 
+            for attacker in self.reds.foreign:
+                make_simulator(self.simulator, self.max_steps, attacker)  # This says what is wrong.
             envs = CompiledEnvs(self.max_steps, n_envs)
         else:
             from workflow_rl.cage2.env.cage2_env import Cage2Env
             from workflow_rl.environments.env_batch import SerialEnvs
 
-            make_env = functools.partial(
-                Cage2Env, max_steps=self.max_steps, simulator=self.simulator, obs_dtype="uint8"
-            )
+            args = self.red_agent, self.max_steps, self.simulator
+            make_env = functools.partial(Cage2Env, *args, obs_dtype="uint8")
             envs = SerialEnvs(make_env, n_envs, variant_option="red_agent")
         if self.view == Cage2().view:
             return envs

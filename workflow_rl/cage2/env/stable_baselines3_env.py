@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
-from workflow_rl.cage2.env.checks import check_options, check_red_agent
+from workflow_rl.cage2.env.checks import check_compiled_reds, check_options
 from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
 
 METHODS = ("action_masks", "describe")
@@ -35,7 +34,7 @@ class CompiledVecEnv(VecEnv):
     def __init__(
         self,
         num_envs: int,
-        red_agent: str | Sequence[str] = "B_lineAgent",
+        red_agent: Any = "B_lineAgent",
         max_steps: int | None = None,
         obs_dtype: str = "float32",
     ) -> None:
@@ -109,7 +108,7 @@ class CompiledVecEnv(VecEnv):
         """
         if attr_name != "red_agent":
             raise NotImplementedError(f"{attr_name}: of an env of the batch, red_agent can be set")
-        check_red_agent(value)
+        check_compiled_reds(value)
         for i in self._get_indices(indices):
             self.envs.red_agents[i] = value
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -48,7 +48,8 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
 
     Args:
         num_envs: N.
-        red_agent: what `Cage2Env` takes, for all envs, or one name for each env.
+        red_agent: one of `scenario2.REDS`, or several with weights, as `Cage2Env` takes them, for
+            all envs; or a sequence with one of these for each env.
         max_steps: length of an episode in steps, 100 unless given.
         autoreset_mode: see above.
         describe_steps: put into `infos` what `Cage2Env` puts into `info`, as Gymnasium's vector
@@ -70,7 +71,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
     def __init__(
         self,
         num_envs: int = 1,
-        red_agent: str | Sequence[str] = "B_lineAgent",
+        red_agent: Any = "B_lineAgent",
         max_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         describe_steps: bool = True,
@@ -327,7 +328,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
         return self._simulator.obs.astype(self._dtype)
 
     def _start_episodes(
-        self, chosen: NDArray[np.bool_], seeds: Sequence[int | None], red_agents: Sequence[str]
+        self, chosen: NDArray[np.bool_], seeds: Sequence[int | None], red_agents: Sequence[Any]
     ) -> None:
         """Start episodes. A seed also gives the env a new generator; None draws a seed from it."""
         episode_seeds = np.zeros(self.num_envs, np.int64)
@@ -342,7 +343,8 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
                     self._generators[i] = generator
                 seed = int(generator.integers(2**31))
             episode_seeds[i] = seed
-            self._episode_red_agents[i] = RED_AGENTS.index(checks.red_agent_of(red_agents[i], seed))
+            drawn = checks.checked_reds(red_agents[i]).drawn(seed)
+            self._episode_red_agents[i] = RED_AGENTS.index(drawn.name)
         self._simulator.reset(episode_seeds, self._episode_red_agents, chosen)
         self._steps_left[chosen] = self.max_steps
         self._started |= chosen
@@ -367,13 +369,12 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
         return values | {f"_{name}": mask for name, mask in zip(values, masks, strict=True)}
 
 
-def _one_for_each(red_agent: str | Iterable[str], num_envs: int) -> list[str]:
-    if isinstance(red_agent, str) or not isinstance(red_agent, Iterable):
-        checks.check_red_agent(red_agent)
-        return [red_agent] * num_envs
-    names = list(red_agent)
+def _one_for_each(red_agent: Any, num_envs: int) -> list[Any]:
+    names = [red_agent] * num_envs
+    if isinstance(red_agent, Sequence) and not isinstance(red_agent, str):
+        names = list(red_agent)
     if len(names) != num_envs:
         raise ValueError(f"red_agent names {len(names)} agents, but num_envs={num_envs}")
     for name in names:
-        checks.check_red_agent(name)
+        checks.check_compiled_reds(name)
     return names

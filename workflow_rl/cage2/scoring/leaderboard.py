@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workflow_rl.cage2.agent.card import read_card
-from workflow_rl.cage2.scenario2 import HORIZONS, MIXTURES, RED_AGENTS
+from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, REDS
 
 LEADERBOARD_NOTE = (
     "champion and winner were scored on this simulator: champion comes with the package; winner is "
@@ -41,7 +41,7 @@ class PublishedScore(NamedTuple):
             "B_lineAgent": self.b_line,
             "RedMeanderAgent": self.meander,
             "SleepAgent": self.sleep,
-        }[red_agent]
+        }.get(red_agent)
         if cells is None or max_steps not in (30, 50, 100):
             return None
         return cells[(30, 50, 100).index(max_steps)]
@@ -114,7 +114,7 @@ def known_returns(args: Mapping[str, Any]) -> dict[str, float]:
     They are those of episodes of `environment.Cage2` with these arguments; there are none for
     lengths that the challenge does not score.
     """
-    red_agents = MIXTURES.get(args["red_agent"], (args["red_agent"],))
+    red_agents = REDS.read(args["red_agent"]).variants
     known = {}
     for score in (*SCRIPTED_HERE, TOP_SCORES[0], champion_score()):
         cells = [score.cell(args["max_steps"], red_agent) for red_agent in red_agents]

@@ -18,7 +18,7 @@ from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.cage2.agent.action_sets import useful_actions
 from workflow_rl.cage2.agent.views import ViewingActor
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HOSTS, MIXTURES
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HOSTS, RED_AGENTS
 from workflow_rl.cage2.scoring.players import load_actor
 from workflow_rl.cage2.scoring.protocol import evaluate_actor
 from workflow_rl.collection.player import play_episodes
@@ -51,7 +51,7 @@ def test_unknown_views_are_refused(name: str) -> None:
 
 def test_attackers_are_drawn_more_often_than_the_one_that_sleeps() -> None:
     variants = BELIEF.variants
-    assert set(variants) == set(MIXTURES["mixed"])
+    assert set(variants) == set(RED_AGENTS)
     assert variants.count("SleepAgent") / len(variants) == 0.05
 
 

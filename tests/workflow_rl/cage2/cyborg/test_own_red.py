@@ -17,6 +17,7 @@ from csle_cyborg.shared import enums
 from csle_cyborg.shared.actions import Sleep
 
 from workflow_rl.cage2.env.cage2_env import Cage2Env
+from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
 
@@ -104,11 +105,11 @@ def test_an_own_red_agent_plays_as_with_csle_cyborg_as_published(red_agent: type
     before = random.getstate()
     for seed in range(6):
         assert trace(ours, seed, 60) == trace(stock, seed, 60)
-        agents = [env._simulator._red_agents["own"] for env in (ours, stock)]  # type: ignore[attr-defined]
-        shown = [getattr(agent, "seen", None) for agent in agents]
+        agents = [[*env._simulator._red_agents.values()] for env in (ours, stock)]  # type: ignore[attr-defined]
+        shown = [getattr(agent, "seen", None) for (agent,) in agents]
         assert shown[0] == shown[1]
     assert random.getstate() == before
-    assert ours.describe()["red_agent"] == red_agent.__name__
+    assert ours.describe()["red_agent"] == f"{__name__}:{red_agent.__name__}"
 
 
 def test_cyborgs_own_agent_by_its_class_plays_as_by_its_name() -> None:
@@ -136,34 +137,75 @@ def test_copies_and_snapshots_go_on_alike() -> None:
 def test_what_is_no_action_of_csle_cyborg_is_refused() -> None:
     env = Cage2Env(NoAction)
     env.reset(seed=0)
-    with pytest.raises(TypeError, match="red_agent=NoAction chose 'Sleep'"):
+    with pytest.raises(TypeError, match=":NoAction chose 'Sleep'"):
         env.step(0)
 
 
-def test_the_compiled_simulator_refuses_an_own_red_agent() -> None:
-    with pytest.raises(ValueError, match="red_agent=WildRed: the simulator compiled plays its own"):
+def test_the_compiled_simulator_refuses_an_agent_of_csle_cyborg() -> None:
+    with pytest.raises(ValueError, match="WildRed acts as csle-cyborg's agents do, which the sim"):
         Cage2Env(WildRed, simulator="compiled")
-    with pytest.raises(ValueError, match="made for WildRed"):
-        Cage2Env(WildRed).reset(options={"red_agent": "B_lineAgent"})
+    with pytest.raises(ValueError, match="WildRed does not play in a vector env of compiled code"):
+        CompiledVectorEnv(2, [WildRed, "SleepAgent"])
 
 
 class NoRedAgent:
     """Does not derive from BaseAgent."""
 
+    def get_action(self, observation: Any, action_space: Any) -> Any:
+        return Sleep()
+
 
 def test_what_is_no_red_agent_of_this_cyborg_is_refused() -> None:
     for simulator in ("cyborg", "cyborg-stock"):
-        with pytest.raises(ValueError, match=r"red_agent=NoRedAgent: .* derive from BaseAgent"):
+        with pytest.raises(ValueError, match="NoRedAgent does not derive from BaseAgent of csle_c"):
             Cage2Env(NoRedAgent, simulator=simulator)
-    with pytest.raises(ValueError, match="give the class WildRed, not an object"):
-        Cage2Env(WildRed())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"red_agent: tests.*:trace is no red agent: a class that"):
+        Cage2Env(f"{__name__}:trace")
 
 
-def test_a_snapshot_of_other_red_agents_is_refused() -> None:
-    ours, theirs = Cage2Env(WildRed), Cage2Env("B_lineAgent")
+@pytest.mark.parametrize("simulator", ["cyborg", "cyborg-stock"])
+def test_a_name_a_class_and_an_object_play_alike(simulator: str) -> None:
+    given = (f"{__name__}:WildRed", WildRed, WildRed())
+    by_name, by_class, by_object = (trace(Cage2Env(red, 30, simulator), 3, 30) for red in given)
+    assert by_name == by_class == by_object
+    assert not given[2].seen  # A copy plays.
+
+
+def test_episodes_of_a_mixture_are_those_of_each_attacker() -> None:
+    mixed = Cage2Env({"B_lineAgent": 1, WildRed: 1, EnumRed: 1}, 20)
+    alone = {name: Cage2Env(name, 20) for name in ("B_lineAgent", WildRed, EnumRed)}
+    drawn = set()
+    for seed in range(12):
+        traced = trace(mixed, seed, 20)
+        name = mixed.describe()["red_agent"]
+        attacker = next(key for key in alone if str(key).rpartition(".")[2].rstrip("'>") in name)
+        assert traced == trace(alone[attacker], seed, 20)
+        drawn.add(attacker)
+    assert drawn == set(alone)
+
+
+def test_an_option_names_any_red_agent() -> None:
+    env, ours, theirs = Cage2Env(WildRed, 20), Cage2Env(EnumRed, 20), Cage2Env(max_steps=20)
+    for asked, alone in ((EnumRed, ours), (f"{__name__}:EnumRed", ours), ("B_lineAgent", theirs)):
+        first, second = (
+            chosen.reset(seed=1, options={"red_agent": asked}) for chosen in (env, alone)
+        )
+        assert first[1]["red_agent"] == second[1]["red_agent"]
+        assert [env.step(0)[0].tolist() for _ in range(20)] == [
+            alone.step(0)[0].tolist() for _ in range(20)
+        ]
+    with pytest.raises(ValueError, match="red_agent: 'Nobody' is no red agent"):
+        env.reset(options={"red_agent": "Nobody"})
+
+
+def test_a_snapshot_of_a_red_agent_that_has_not_played_is_refused() -> None:
+    ours, theirs, both = Cage2Env(WildRed), Cage2Env(), Cage2Env({WildRed: 1, "B_lineAgent": 1})
     for env in (ours, theirs):
         env.reset(seed=0)
-    with pytest.raises(ValueError, match="red agent is CAGE-2's, and this env's is WildRed"):
+        both.load_state(env.save_state())
+        assert both.step(0)[0].tolist() == env.step(0)[0].tolist()
+        assert both.describe() == env.describe()
+    with pytest.raises(ValueError, match="red agent is one of the three, which this env has not"):
         ours.load_state(theirs.save_state())
-    with pytest.raises(ValueError, match="red agent is WildRed, and this env's is CAGE-2's"):
+    with pytest.raises(ValueError, match=r"red agent is .*:WildRed, which this env has not played"):
         theirs.load_state(ours.save_state())

@@ -144,7 +144,7 @@ def test_red_agents_are_set_as_in_single_envs() -> None:
         assert envs.get_attr("red_agent") == ["B_lineAgent", "SleepAgent"]
         envs.seed(7)
     both_play()
-    with pytest.raises(ValueError, match="red_agent='Red'"):
+    with pytest.raises(ValueError, match="red_agent: 'Red'"):
         batched.set_attr("red_agent", "Red")
 
 

@@ -92,7 +92,7 @@ def test_results_are_not_overwritten() -> None:
     [
         ({"num_envs": 0}, "num_envs=0"),
         ({"max_steps": 0}, "max_steps=0"),
-        ({"red_agent": "Red"}, "red_agent='Red': choose one of B_lineAgent"),
+        ({"red_agent": "Red"}, "red_agent: 'Red' is no red agent: choose B_line"),
         ({"num_envs": 2, "red_agent": RED_AGENTS}, "names 3 agents, but num_envs=2"),
     ],
 )

@@ -1,0 +1,60 @@
+"""A worker tries the red agents of the user's own before a run begins, as it tries environments."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workflow_rl.agents.modules import in_one_line
+from workflow_rl.cage.attackers import AttackerError
+from workflow_rl.collection import trial
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.environments.facts import Refusal, Tell
+
+if TYPE_CHECKING:
+    from workflow_rl.cage2.env.environment import Cage2
+
+STEPS = 30
+"""The most steps of an episode that tries a red agent."""
+DIFFERENT = "two episodes of {} with one seed differ: does it draw from more than Python's random?"
+
+
+def found_by_playing(environment: Cage2) -> str | None:
+    """Return why episodes are not determined by their seeds, if they are not.
+
+    Raises InvalidEnvironmentError for a red agent that cannot play.
+    """
+    for answer in trial.ask(functools.partial(_tell_of, environment), environment.env_id):
+        if isinstance(answer, Refusal):
+            raise InvalidEnvironmentError(*answer)
+        return str(answer)
+    return None
+
+
+def _tell_of(environment: Cage2, tell: Tell) -> None:
+    for attacker in environment.reds.foreign:
+        try:
+            first = _episode(environment, attacker.name)
+            tell()
+            if _episode(environment, attacker.name) != first:
+                tell(DIFFERENT.format(attacker.name))
+                return
+        except BaseException as error:  # SystemExit too.
+            problem = error if error.__cause__ is None else error.__cause__
+            is_ours = isinstance(problem, AttackerError)
+            why = f"{attacker.name} cannot play: {in_one_line(problem)}"
+            tell(Refusal("red_agent", str(problem) if is_ours else why))
+            return
+        tell()
+
+
+def _episode(environment: Cage2, red_agent: str) -> list[Any]:
+    envs = environment.make_envs(1)
+    rows = [envs.reset([0], [EpisodeSpec(0, red_agent, 0, 0)]).tolist()]
+    for _ in range(min(STEPS, environment.episode_steps)):
+        answers = envs.step([0], np.zeros(1, np.int64))
+        rows.append((answers.obs.tolist(), answers.reward.tolist()))
+    return rows

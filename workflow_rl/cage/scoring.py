@@ -14,6 +14,11 @@ from workflow_rl.agents.settings import Settings
 from workflow_rl.runs.intervals import mean_of
 
 
+def as_tuple(value: Any) -> Any:
+    """Return a value that may stand alone in the place of several."""
+    return value if isinstance(value, list | tuple) else (value,)
+
+
 class ResultSettings(Settings):
     """What can be chosen of an evaluation besides its episodes: the simulator, and result files in
     the challenge's format."""

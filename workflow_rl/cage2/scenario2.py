@@ -11,22 +11,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from workflow_rl.cage.attackers import Roster
-
 ENV_ID = "workflow_rl/CAGE2-v0"
 RED_ENV_ID = "workflow_rl/CAGE2-red-v0"
 RED_AGENTS = ("B_lineAgent", "RedMeanderAgent", "SleepAgent")
 HORIZONS = (30, 50, 100)
-# Little can be learned against SleepAgent.
-REDS = Roster(
-    RED_AGENTS,
-    {
-        "mixed": ",".join(RED_AGENTS),
-        "attackers": "B_lineAgent=8,RedMeanderAgent=11,SleepAgent=1",
-    },
-)
-"""The red agents that can be named. Of several, each episode draws one."""
-
 RED_ACTIONS = (
     "Sleep",
     "DiscoverRemoteSystems",

@@ -19,6 +19,7 @@ from workflow_rl.commands.options import (
     plain_option,
     setting_options,
 )
+from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.environments.guests import default_env, guests
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.reporting.pages import uncollected
@@ -105,7 +106,8 @@ def replay(
             accept_agent(other, trust)
             players.append(_loaded(replays, other, None, stochastic, "--against"))
         try:
-            shown = replays.replay(players, settings, seed, episode)
+            with errors_in_one_line():
+                shown = replays.replay(players, settings, seed, episode)
         except RuntimeError as error:
             raise click.UsageError(f"--episode {episode} cannot be played: {error}") from None
         write_text(output, shown.page)

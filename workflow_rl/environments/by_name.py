@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guests import guests
@@ -40,8 +40,10 @@ def make_environment(
             raise InvalidEnvironmentError(
                 "action_mask", f"{env_id} was asked for masks of actions by its own arguments"
             )
-        is_flagged = named_by_file and guests[env_id].foreign(guest)
-        return dataclasses.replace(guest, named_by_file=True) if is_flagged else guest
+        if named_by_file and guests[env_id].foreign(guest):
+            flagged: Any = guest
+            return cast(Environment, dataclasses.replace(flagged, named_by_file=True))
+        return guest
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
     return GymnasiumEnvironment(env_id, dict(args), masks=masks, named_by_file=named_by_file)

@@ -179,7 +179,8 @@ class Replays(Protocol):
     def replay(self, agents: Sequence[Any], settings: Settings, seed: int, episode: int) -> Replay:
         """Play an episode of the evaluation with this seed, with each of one or two agents.
 
-        Raises RuntimeError if the episode cannot be played.
+        Raises RuntimeError if the episode cannot be played, InvalidEnvironmentError if the settings
+        name what cannot play.
         """
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workflow_rl.cage.attackers import MOST_WEIGHT, AttackerError, Roster
-from workflow_rl.cage2.scenario2 import RED_AGENTS, REDS
+from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 WORDS = st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True)
 NAMES = st.one_of(

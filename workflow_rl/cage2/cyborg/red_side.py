@@ -12,7 +12,8 @@ import numpy as np
 from workflow_rl.cage2.cyborg.network import address_in, parts_of
 from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.scenario2 import HOSTS, RED_ACTION_NAMES, REDS, SUBNETS
+from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scenario2 import HOSTS, RED_ACTION_NAMES, SUBNETS
 
 NO_SESSION, USER, ROOT = range(3)
 

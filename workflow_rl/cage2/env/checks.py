@@ -12,7 +12,8 @@ import numpy as np
 from workflow_rl.cage.attackers import AttackerError, Attackers
 from workflow_rl.cage.checks import checked_whole
 from workflow_rl.cage2.interface import MOST, SEED_LIMIT
-from workflow_rl.cage2.scenario2 import OBS_SIZE, REDS
+from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scenario2 import OBS_SIZE
 
 if TYPE_CHECKING:
     import gymnasium

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from workflow_rl.cage.attackers import Attackers
-from workflow_rl.cage2.scenario2 import ENV_ID, RED_ACTION_NAMES, RED_ENV_ID, RED_OBS_SIZE, REDS
+from workflow_rl.cage.attackers import Attackers
+from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scenario2 import ENV_ID, RED_ACTION_NAMES, RED_ENV_ID, RED_OBS_SIZE
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
 
     Args:
         num_envs: N.
-        red_agent: one of `scenario2.REDS`, or several with weights, as `Cage2Env` takes them, for
+        red_agent: one of `reds.REDS`, or several with weights, as `Cage2Env` takes them, for
             all envs; or a sequence with one of these for each env.
         max_steps: length of an episode in steps, 100 unless given.
         autoreset_mode: see above.

@@ -23,6 +23,7 @@ from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, OBS_SIZE
 
 ACTION_CHARACTERS = 64
+"""The most of Red's action that is kept. Actions of CAGE-2's own red agents are shorter."""
 RECORD = np.dtype(
     [
         ("obs", np.uint8, OBS_SIZE),
@@ -35,8 +36,8 @@ RECORD = np.dtype(
 class EvaluationEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Cage2Env with observations that are records of the last step, if any."""
 
-    def __init__(self, max_steps: int, simulator: str) -> None:
-        super().__init__(Cage2Env(max_steps=max_steps, simulator=simulator, obs_dtype="uint8"))
+    def __init__(self, red_agent: str, max_steps: int, simulator: str) -> None:
+        super().__init__(Cage2Env(red_agent, max_steps, simulator, obs_dtype="uint8"))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -53,8 +54,7 @@ class EvaluationEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def _record(obs: NDArray[np.uint8], info: dict[str, Any], red_action: str) -> Any:
-    assert len(red_action) <= ACTION_CHARACTERS, red_action
-    return np.array((obs, info["suspicious_hosts"], red_action.encode()), RECORD)
+    return np.array((obs, info["suspicious_hosts"], red_action.encode("ascii", "replace")), RECORD)
 
 
 class PolicyBlue:

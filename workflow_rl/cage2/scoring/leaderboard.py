@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workflow_rl.cage2.agent.card import read_card
-from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, REDS
+from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 
 LEADERBOARD_NOTE = (
     "champion and winner were scored on this simulator: champion comes with the package; winner is "

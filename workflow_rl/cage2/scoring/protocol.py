@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import time
+import zlib
 from collections.abc import Sequence
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.cyborg.simulators import simulator_version
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.interface import MOST
+from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
@@ -36,8 +39,9 @@ def evaluate_actor(
 ) -> ProtocolScores:
     """Play `episodes` episodes in each cell, spread over `n_workers` (None: one a core).
 
-    actor: a policy on the 52 bits, or the name of a scripted agent. worker_timeout: seconds within
-    which a worker must have played an episode.
+    actor: a policy on the 52 bits, or the name of a scripted agent. red_agents: of the cells, each
+    what `reds.REDS` reads. worker_timeout: seconds within which a worker must have played an
+    episode.
 
     An episode depends on the seed, its cell and its number in the cell alone. Raises
     TooManyFailuresError, also if any episode cannot be played.
@@ -45,7 +49,9 @@ def evaluate_actor(
     n_workers = n_workers or usable_cores()
     blue = ScriptedBlue(actor) if isinstance(actor, str) else PolicyBlue(actor)
     horizons = sorted(set(horizons))
+    others = [red_agent for red_agent in red_agents if red_agent not in RED_AGENTS]
     red_agents = [red_agent for red_agent in RED_AGENTS if red_agent in red_agents]
+    red_agents += dict.fromkeys(others)
     cells = []
     start = time.perf_counter()
     n_episodes = len(horizons) * len(red_agents) * episodes
@@ -56,14 +62,15 @@ def evaluate_actor(
                 for red_agent in red_agents
                 for number in range(episodes)
             ]
-            make_env = functools.partial(EvaluationEnv, max_steps, simulator)
+            make_env = functools.partial(EvaluationEnv, red_agents[0], max_steps, simulator)
             make_envs = functools.partial(SerialEnvs, make_env, variant_option="red_agent")
             n_used, preload = min(n_workers, len(specs)), Cage2(simulator=simulator).preload
+            name_of = functools.partial(_name_of, max_steps)
             with LocalPool(make_envs, n_used, 1, worker_timeout, preload=preload) as pool:
-                trajectories = play_with_progress(pool, blue, specs, progress_bar, _name_of)
+                trajectories = play_with_progress(pool, blue, specs, progress_bar, name_of)
             cells += [
-                CellScore(max_steps, red_agent, [t for t in trajectories if t.variant == red_agent])
-                for red_agent in red_agents
+                CellScore(max_steps, red_agent, trajectories[i * episodes : (i + 1) * episodes])
+                for i, red_agent in enumerate(red_agents)
             ]
     return ProtocolScores(
         name or (actor if isinstance(actor, str) else type(actor).__name__),
@@ -75,13 +82,20 @@ def evaluate_actor(
 
 
 def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> EpisodeSpec:
-    """Return episode `number` of a cell. Each episode of an evaluation has its own seeds."""
+    """Return episode `number` of a cell. Each episode of an evaluation has its own seeds.
+
+    red_agent: one of RED_AGENTS, or what else `reds.REDS` reads. Of several, the seed draws.
+    """
     assert 0 <= number < MAXIMUM_EPISODES
-    cell = max_steps * len(RED_AGENTS) + RED_AGENTS.index(red_agent)
-    return episode_spec(seed, cell * MAXIMUM_EPISODES + number, (red_agent,), SeedStream.EVALUATION)
+    if red_agent in RED_AGENTS:
+        cell = max_steps * len(RED_AGENTS) + RED_AGENTS.index(red_agent)
+    else:
+        # Beyond those cells. The text alone decides, whatever else is scored.
+        cell = (1 + zlib.crc32(red_agent.encode())) * (MOST + 1) * len(RED_AGENTS) + max_steps
+    variants = REDS.read(red_agent).variants
+    return episode_spec(seed, cell * MAXIMUM_EPISODES + number, variants, SeedStream.EVALUATION)
 
 
-def _name_of(spec: EpisodeSpec) -> str:
+def _name_of(max_steps: int, spec: EpisodeSpec) -> str:
     """Return what an error calls an episode of `cell_spec`."""
-    cell, number = divmod(spec.number, MAXIMUM_EPISODES)
-    return f"{number} ({spec.variant}, {cell // len(RED_AGENTS)} steps)"
+    return f"{spec.number % MAXIMUM_EPISODES} ({spec.variant}, {max_steps} steps)"

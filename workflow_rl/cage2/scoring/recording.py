@@ -1,24 +1,27 @@
 """An episode on record: what both sides did, what was true and what Blue saw, step by step.
 
-Episodes are played in the compiled simulator with the seeds of the evaluation: episode `k` of a
-recording is episode `k` of an evaluation's cell.
+Episodes are played with the seeds of the evaluation: episode `k` of a recording is episode `k` of
+an evaluation's cell. The compiled simulator plays them, or CybORG against a user's own red agent.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage2 import scenario2
+from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.reporting.replay_frame import Moment, moments_of
 
 if TYPE_CHECKING:
+    from workflow_rl.cage2.env.cage2_env import Cage2Env
+    from workflow_rl.cage2.interface import Simulator
     from workflow_rl.cage2.scoring.players import BluePlayer
 
 ACTIVITIES = {(0, 0): "nothing", (1, 0): "scan", (1, 1): "exploit"}
@@ -97,20 +100,28 @@ class Step:
 class Recording:
     """An episode of an evaluation.
 
-    choice: how the agent chooses: greedy, sampled or scripted. seed: the evaluation's. episode: the
-    number in the cell. beginning: the network before the first step. moments: all losses, the
-    costliest first.
+    choice: how the agent chooses: greedy, sampled or scripted. red_agent: the cell's, which may be
+    several with weights. drawn: the one of them that attacks in this episode. seed: the
+    evaluation's. episode: the number in the cell. beginning: the network before the first step.
+    moments: all losses, the costliest first.
     """
 
     agent: str
     choice: str
     red_agent: str
+    drawn: str
     max_steps: int
     seed: int
     episode: int
     beginning: NetworkState
     steps: tuple[Step, ...]
     moments: tuple[Moment, ...]
+
+    @property
+    def opponent(self) -> str:
+        """The attacker of this episode, and what it was drawn from."""
+        is_single = REDS.read(self.red_agent).members[0].name == self.red_agent
+        return self.drawn if is_single else f"{self.drawn}, drawn from {self.red_agent}"
 
     @property
     def episode_return(self) -> float:
@@ -125,39 +136,42 @@ def record_episode(
 
     Raises RuntimeError where CybORG itself would fail.
     """
-    from workflow_rl.cage2.compiled.simulator import CompiledSimulator
-
     spec = cell_spec(seed, max_steps, red_agent, episode)
-    simulator = CompiledSimulator(max_steps)
-    obs = simulator.reset(spec.env_seed, red_agent)
+    simulator, network_now = _simulator(spec.variant, max_steps)
+    obs = simulator.reset(spec.env_seed, spec.variant)
     caught = np.zeros(len(scenario2.HOSTS), np.bool_)
     blue.reset(spec.action_seed)
-    beginning, steps, total = _network(simulator.state, obs), list[Step](), 0.0
+    beginning, steps, total = network_now(obs), list[Step](), 0.0
     for _ in range(max_steps):
         action, decision = blue.decide(obs.copy(), caught)
         obs, reward = simulator.step(action)
         total += reward
+        after = network_now(obs)
+        blue_action, red_text = scenario2.ACTION_NAMES[action], simulator.texts[1]
         blue_success, red_action, target, red_success, caught = simulator.facts
         steps.append(
             Step(
-                blue_action=scenario2.ACTION_NAMES[action],
+                blue_action=blue_action,
                 blue_success=scenario2.SUCCESSES[blue_success],
-                red_action=scenario2.RED_ACTIONS[red_action],
+                red_action=red_text.split()[0]
+                if red_action < 0
+                else scenario2.RED_ACTIONS[red_action],
                 red_target=None if target < 0 else scenario2.RED_TARGETS[target],
-                red_text=simulator.texts[1],
+                red_text=red_text,
                 red_success=scenario2.SUCCESSES[red_success],
                 caught=tuple(scenario2.HOSTS[host] for host in np.flatnonzero(caught)),
                 reward=reward,
-                costs=_costs(simulator.state, scenario2.ACTION_NAMES[action]),
+                costs=_costs(after, blue_action),
                 total=total,
                 decision=decision,
-                after=_network(simulator.state, obs),
+                after=after,
             )
         )
     return Recording(
         blue.name,
         blue.choice,
         red_agent,
+        spec.variant,
         max_steps,
         seed,
         episode,
@@ -167,39 +181,97 @@ def record_episode(
     )
 
 
-def _network(state: Any, obs: NDArray[np.uint8]) -> NetworkState:
+class _HostFacts(NamedTuple):
+    """A host as a simulator tells it. rights: of each of Red's sessions, whether it is root's.
+    ports: those that Red knows, None if it has not scanned the host. address: whether Red knows
+    it. files: whether Red's are there. decoys: CybORG's names."""
+
+    rights: list[bool]
+    ports: list[int] | None
+    address: bool
+    files: bool
+    decoys: list[str]
+
+
+def _simulator(
+    red_agent: str, max_steps: int
+) -> tuple[Simulator, Callable[[NDArray[np.uint8]], NetworkState]]:
+    """Return a simulator that plays this red agent, and what describes its network after a step."""
+    if red_agent in scenario2.RED_AGENTS:
+        from workflow_rl.cage2.compiled.simulator import CompiledSimulator
+
+        compiled = CompiledSimulator(max_steps)
+        return compiled, lambda obs: _compiled_network(compiled.state, obs)
+    from workflow_rl.cage2.env.cage2_env import Cage2Env
+
+    env = Cage2Env(red_agent, max_steps)
+    return env._simulator, lambda obs: _cyborg_network(env, obs)
+
+
+def _compiled_network(state: Any, obs: NDArray[np.uint8]) -> NetworkState:
     from workflow_rl.cage2.compiled.network import decoys_on, known_ports, red_sessions
     from workflow_rl.cage2.compiled.tables import RED_HOST, SUBNETS
 
     files, addresses = int(state["has_malware"]), int(state["known_addresses"])
     scanned, processes = int(state["scanned_by_session"]), state["first_process"].tolist()
     hosts = []
-    for host, bits in enumerate(obs.reshape(len(scenario2.HOSTS), 4).tolist()):
+    for host in range(len(scenario2.HOSTS)):
         rights, decoys = list[bool](), list[str]()
         if processes[host] or host == RED_HOST:
             rights = [is_privileged for _, is_privileged in red_sessions(state, host)]
             decoys = decoys_on(state, host)
         ports = known_ports(state, host) if scanned >> host & 1 else None
-        hosts.append(
-            _host_state(
-                "privileged" if any(rights) else "user" if rights else "none",
-                _known(ports, addresses >> host & 1),
-                tuple(ports or ()),
-                bool(files >> host & 1),
-                tuple(name.removeprefix("Decoy") for name in decoys),
-                ACTIVITIES[bits[0], bits[1]],
-                BELIEFS[bits[2], bits[3]],
-            )
-        )
+        known = bool(addresses >> host & 1)
+        hosts.append(_HostFacts(rights, ports, known, bool(files >> host & 1), decoys))
     return NetworkState(
-        tuple(hosts),
+        _host_states(hosts, obs),
         tuple(name for i, name in enumerate(SUBNETS) if state["known_subnets"] >> i & 1),
         bool(state["ot_running"]),
         bool(state["knows_ot_service"]),
     )
 
 
-def _known(ports: list[int] | None, address: int) -> str:
+def _cyborg_network(env: Cage2Env, obs: NDArray[np.uint8]) -> NetworkState:
+    from workflow_rl.cage2.compiled.tables import OT_HOST, OT_PID
+    from workflow_rl.cage2.cyborg.network import cyborg_network
+
+    told = cyborg_network(env)
+    hosts = [
+        _HostFacts(
+            [is_privileged for _, is_privileged in told[f"{name}: red sessions"]],
+            told[f"{name}: ports Red knows"],
+            name in told["addresses Red knows"],
+            told[f"{name}: red files"],
+            [decoy for decoy in told[f"{name}: services"] if decoy != "OTService"],
+        )
+        for name in scenario2.HOSTS
+    ]
+    processes = told[f"{scenario2.HOSTS[OT_HOST]}: processes"]
+    return NetworkState(
+        _host_states(hosts, obs),
+        tuple(told["subnets Red knows"]),
+        any(pid == OT_PID for pid, *_ in processes),
+        told["Red knows the OT service"],
+    )
+
+
+def _host_states(hosts: Sequence[_HostFacts], obs: NDArray[np.uint8]) -> tuple[HostState, ...]:
+    bits = obs.reshape(len(scenario2.HOSTS), 4).tolist()
+    return tuple(
+        _host_state(
+            "privileged" if any(facts.rights) else "user" if facts.rights else "none",
+            _known(facts.ports, facts.address),
+            tuple(facts.ports or ()),
+            facts.files,
+            tuple(name.removeprefix("Decoy") for name in facts.decoys),
+            ACTIVITIES[of_host[0], of_host[1]],
+            BELIEFS[of_host[2], of_host[3]],
+        )
+        for facts, of_host in zip(hosts, bits, strict=True)
+    )
+
+
+def _known(ports: list[int] | None, address: bool) -> str:
     if ports is not None:
         return "ports"
     return "address" if address else "nothing"
@@ -209,16 +281,16 @@ def _known(ports: list[int] | None, address: int) -> str:
 _host_state = functools.lru_cache(maxsize=4096)(HostState)
 
 
-def _costs(state: Any, blue_action: str) -> dict[str, float]:
+def _costs(after: NetworkState, blue_action: str) -> dict[str, float]:
     """Return the costs of a step by cause: see `compiled.observe.reward`."""
     from workflow_rl.cage2.compiled.tables import RESTORE_COST, WORTH, WORTH_OF_OT_SERVICE
 
     costs: dict[str, float] = {}
     if blue_action.startswith("Restore"):
         costs[blue_action] = RESTORE_COST / 10
-    for host, name in enumerate(scenario2.HOSTS):
-        if state["is_owned"] >> host & 1 and WORTH[host]:
-            costs[f"{name} held by Red"] = int(WORTH[host]) / 10
-    if not state["ot_running"]:
+    for name, host, worth in zip(scenario2.HOSTS, after.hosts, WORTH, strict=True):
+        if host.red == "privileged" and worth:
+            costs[f"{name} held by Red"] = int(worth) / 10
+    if not after.ot_service_runs:
         costs[OT_SERVICE_STOPPED] = WORTH_OF_OT_SERVICE / 10
     return costs

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.recording import Recording
 from workflow_rl.reporting.replay_frame import framed
@@ -47,15 +47,17 @@ def compare_with_cyborg(recording: Recording, networks: bool = True) -> ReplayCh
     """
     from workflow_rl.cage2.cyborg.simulators import simulator_version
 
+    version = simulator_version("cyborg")
+    if recording.drawn not in RED_AGENTS:
+        return ReplayCheck(None, f"Played on {version} itself, with the user's own red agent.")
     try:
         lock_step = _lock_step(recording.max_steps)
     except ImportError as error:
         return ReplayCheck(None, f"Not held against CybORG, which is not installed ({error}).")
     lock_step.networks = networks
-    red_agent = recording.red_agent
-    spec = cell_spec(recording.seed, recording.max_steps, red_agent, recording.episode)
-    difference = lock_step.play(_Recorded(recording), red_agent, spec.env_seed, recording.agent)
-    version = simulator_version("cyborg")
+    cell = recording.seed, recording.max_steps, recording.red_agent, recording.episode
+    seed = cell_spec(*cell).env_seed
+    difference = lock_step.play(_Recorded(recording), recording.drawn, seed, recording.agent)
     if difference is not None:
         return ReplayCheck(False, f"Differs from {version} in step {difference.step}.")
     what = "the networks included" if networks else "in observation, reward, actions and successes"
@@ -85,7 +87,7 @@ def replay_page(recordings: Sequence[Recording], compared: Sequence[ReplayCheck]
         about += " Chance is the same for both until their actions differ."
     return framed(
         PAGES,
-        f"{agents} against {first.red_agent}",
+        f"{agents} against {first.opponent}",
         about,
         " ".join(dict.fromkeys(comparison.text for comparison in compared)),
         {**_scenario(), "recordings": recordings, "moments_shown": 3 if len(recordings) > 1 else 5},

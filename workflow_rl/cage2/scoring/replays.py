@@ -8,7 +8,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from workflow_rl.agents.settings import OneOf, Settings
+from workflow_rl.agents.settings import Read, Settings
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.reds import REDS, SHOWN
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.players import BluePlayer, load_blue
 from workflow_rl.cage2.scoring.recording import record_episode
@@ -22,8 +24,8 @@ MOST_STEPS = 1000
 class ReplaySettings(Settings):
     """What can be chosen of an episode. Making one raises ConfigError."""
 
-    red_agent: Annotated[str, OneOf(RED_AGENTS)] = Field(
-        RED_AGENTS[0], description="The red agent."
+    red_agent: Annotated[str, Read(REDS.text, SHOWN)] = Field(
+        RED_AGENTS[0], description="The red agent, as a training takes it."
     )
     max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] = Field(
         100, description="Length of the episode in steps."
@@ -45,10 +47,11 @@ class Cage2Replays:
         """Play the episode, and compare each step with CybORG if that is installed."""
         assert isinstance(settings, ReplaySettings)
         red_agent, max_steps = settings.red_agent, settings.max_steps
+        Cage2(red_agent).check()
         recordings = [record_episode(blue, red_agent, max_steps, seed, episode) for blue in agents]
         compared = [compare_with_cyborg(recording) for recording in recordings]
         lines = [
-            f"{recording.agent} against {red_agent}, {len(recording.steps)} steps: "
+            f"{recording.agent} against {recording.opponent}, {len(recording.steps)} steps: "
             f"return {recording.episode_return:.1f}"
             for recording in recordings
         ]

@@ -14,7 +14,8 @@ import numpy as np
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, MIXTURES, RED_AGENTS
+from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, compared_scores
 from workflow_rl.cage2.scoring.players import load_actor, load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec
@@ -271,7 +272,7 @@ def _file_names(names: Sequence[str]) -> dict[str, str]:
 
 def _attackers(run: Run) -> list[str]:
     """Return the attackers of the training, or both if it had none."""
-    trained = MIXTURES.get(run.config["red_agent"], (run.config["red_agent"],))
+    trained = REDS.read(run.config["red_agent"]).variants
     return [red for red in ATTACKERS if red in trained] or list(ATTACKERS)
 
 

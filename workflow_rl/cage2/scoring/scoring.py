@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
-from workflow_rl.agents.settings import ConfigError, OneOf, Settings
-from workflow_rl.cage.scoring import ResultSettings
+from workflow_rl.agents.settings import ConfigError, OneOf, Read, Settings
+from workflow_rl.cage.scoring import ResultSettings, as_tuple
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MOST
+from workflow_rl.cage2.reds import REDS, SHOWN
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.leaderboard import (
     LEADERBOARD_NOTE,
@@ -41,8 +42,12 @@ class ProtocolSettings(ResultSettings):
     agent: Annotated[str, OneOf(SCRIPTED_AGENTS)] | None = Field(
         default=None, description="Score this scripted agent instead of RUN_OR_CHECKPOINT."
     )
-    red_agent: tuple[Annotated[str, OneOf(RED_AGENTS)], ...] = Field(
-        default=RED_AGENTS, description="Red agents of the cells. By default all three."
+    red_agent: Annotated[
+        tuple[Annotated[str, Read(REDS.text, SHOWN)], ...], BeforeValidator(as_tuple)
+    ] = Field(
+        default=RED_AGENTS,
+        description="Red agents of the cells, as a training takes them. By default the "
+        "challenge's three.",
     )
     max_steps: tuple[Steps, ...] = Field(
         default=HORIZONS, description="Episode lengths of the cells. By default 30, 50 and 100."
@@ -82,7 +87,7 @@ class Cage2Scores(NamedTuple):
 
     def closing_lines(self, agent: str) -> list[str]:
         """Return three lines: about the only attacker of the training, or about all cells."""
-        if len(self.trained_against) != 1:
+        if len(self.trained_against) != 1 or self.trained_against[0] not in RED_AGENTS:
             return self._lines_on_all()
         (red_agent,) = self.trained_against
         cells = self.cells.against(red_agent)
@@ -162,7 +167,8 @@ class Cage2Scoring:
         agent is not for CAGE-2, and TooManyFailuresError.
         """
         assert isinstance(settings, ProtocolSettings)
-        Cage2(simulator=settings.played_on).check()
+        for red_agent in {RED_AGENTS[0], *settings.red_agent} - {*RED_AGENTS[1:]}:
+            Cage2(red_agent, simulator=settings.played_on).check()
         blue: Actor | str
         if environment is None:
             assert settings.agent is not None

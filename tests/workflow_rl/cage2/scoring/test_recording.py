@@ -33,6 +33,7 @@ from workflow_rl.runs.config import TrainConfig
 
 ATTACKERS = RED_AGENTS[:2]
 STEPS = 30
+OWN = "tests.own_reds:RestlessRed"
 
 
 def save_run(path: Path, ppo: PPOConfig | None = None, **env_args: object) -> PPOAgent:
@@ -52,7 +53,7 @@ def save_run(path: Path, ppo: PPOConfig | None = None, **env_args: object) -> PP
 
 def assert_as_in_cyborg(one: Recording) -> None:
     """Everything that is shown of every step, read from CybORG."""
-    env = Cage2Env(one.red_agent, one.max_steps, obs_dtype="uint8")
+    env = Cage2Env(one.drawn, one.max_steps, obs_dtype="uint8")
     spec = cell_spec(one.seed, one.max_steps, one.red_agent, one.episode)
     obs, _ = env.reset(seed=spec.env_seed)
     total = 0.0
@@ -92,6 +93,21 @@ def assert_as_in_cyborg(one: Recording) -> None:
 @pytest.mark.parametrize("blue", ["sleep", "random", "react-restore"])
 def test_every_step_is_as_in_cyborg(blue: str, red_agent: str) -> None:
     assert_as_in_cyborg(record_episode(ScriptedPlayer(blue), red_agent, 100, seed=4))
+
+
+@pytest.mark.parametrize("red_agent", [OWN, f"SleepAgent,{OWN}"])
+def test_an_own_red_agents_episode_is_as_in_cyborg_and_in_the_evaluation(red_agent: str) -> None:
+    (cell,) = evaluate_actor(
+        "react-restore", 3, seed=2, n_workers=1, horizons=[STEPS], red_agents=[red_agent]
+    ).cells
+    for number, trajectory in enumerate(cell.trajectories):
+        one = record_episode(ScriptedPlayer("react-restore"), red_agent, STEPS, 2, number)
+        assert_as_in_cyborg(one)
+        assert [step.reward for step in one.steps] == trajectory.reward.tolist()
+        assert one.drawn == trajectory.variant
+        assert compare_with_cyborg(one).is_same is (None if one.drawn == OWN else True)
+        assert one.opponent == (OWN if red_agent == OWN else f"{one.drawn}, drawn from {red_agent}")
+    assert len({trajectory.variant for trajectory in cell.trajectories}) == 1 + (red_agent != OWN)
 
 
 def test_decoys_are_shown_while_they_are_there() -> None:

@@ -131,7 +131,10 @@ def test_a_difference_from_cyborg_is_no_success(
     [
         (["nowhere"], "Invalid value for AGENT: there is no checkpoint at nowhere"),
         (["sleep", "--against", "nowhere"], "for --against: there is no checkpoint at nowhere"),
-        (["sleep", "--red-agent", "mixed"], "'mixed' is not one of 'B_lineAgent'"),
+        (
+            ["sleep", "--red-agent", "b_line"],
+            "for --red-agent: 'b_line' is no red agent: choose B_l",
+        ),
         (["sleep", "--max-steps", "1001"], "1001 is not in the range 1<=x<=1000"),
         (["sleep", "--which", "best"], "--which best goes with a run folder"),
         (["sleep", "--output", "no/folder.html"], "no/folder.html cannot be written"),

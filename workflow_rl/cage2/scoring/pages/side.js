@@ -9,7 +9,8 @@ const DOES = {DiscoverRemoteSystems: "sweeps", DiscoverNetworkServices: "scans",
 // --- What a step says ---------------------------------------------------------------------------
 
 function redText(step) {
-  return step.red_target ? `${DOES[step.red_action]} ${step.red_target}` : DOES[step.red_action];
+  const does = DOES[step.red_action] ?? step.red_action;
+  return step.red_target ? `${does} ${step.red_target}` : does;
 }
 
 function outcome(field, success) {

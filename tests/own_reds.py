@@ -1,0 +1,39 @@
+"""Red agents of a user's own, in a module that workers import."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from csle_cyborg.agents.simple_agents.b_line import B_lineAgent
+from csle_cyborg.shared.actions import Sleep
+
+
+class RestlessRed(B_lineAgent):
+    """Attacks like B_line, but sleeps now and then."""
+
+    def get_action(self, observation: Any, action_space: Any) -> Any:
+        if observation["success"] == True and random.random() < 0.3:  # noqa: E712
+            return Sleep()
+        return super().get_action(observation, action_space)
+
+
+class DrawsElsewhere(B_lineAgent):
+    """Its episodes are not determined by their seeds."""
+
+    generator = random.Random()
+
+    def get_action(self, observation: Any, action_space: Any) -> Any:
+        if observation["success"] == True and self.generator.random() < 0.5:  # noqa: E712
+            return Sleep()
+        return super().get_action(observation, action_space)
+
+
+class Careless(B_lineAgent):
+    """Forgets to pass the first observation on."""
+
+    steps = 0
+
+    def get_action(self, observation: Any, action_space: Any) -> Any:
+        self.steps += 1
+        return Sleep() if self.steps == 1 else super().get_action(observation, action_space)

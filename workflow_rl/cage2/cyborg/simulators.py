@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workflow_rl.cage.attackers import Attacker, AttackerError
+from workflow_rl.cage2 import own_reds
 from workflow_rl.cage2.cyborg.stock import UPSTREAM_COMMIT, stock_simulator, upstream_simulator
 from workflow_rl.cage2.interface import SIMULATORS, Simulator
 from workflow_rl.runs.machine import package_version
@@ -19,13 +20,14 @@ from workflow_rl.runs.machine import package_version
 def make_simulator(name: str, max_steps: int, attacker: Attacker | None = None) -> Simulator:
     """Return one of SIMULATORS, for episodes of at most max_steps steps.
 
-    attacker: the red agent, if it is not one of RED_AGENTS. It is then the only one. Raises
-    ValueError, or AttackerError for an attacker that cannot play.
+    attacker: the red agent, if it is not one of RED_AGENTS. It is then the only one. One that
+    `name` does not play is played by "cyborg" or "compiled", of which either goes for the other.
+    Raises ValueError, or AttackerError for an attacker that cannot play.
     """
     if name not in SIMULATORS:
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
     if attacker is not None:
-        return _simulator_against(attacker, name)
+        return _simulator_against(attacker, name, max_steps)
     if name == "compiled":
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
@@ -37,19 +39,18 @@ def make_simulator(name: str, max_steps: int, attacker: Attacker | None = None) 
     return upstream_simulator() if name == "cyborg-upstream" else stock_simulator()
 
 
-def _simulator_against(attacker: Attacker, name: str) -> Simulator:
-    red = attacker.found()
-    if not hasattr(red, "get_action"):
-        raise AttackerError(
-            f"{attacker.name} is no red agent: a class that derives from csle-cyborg's BaseAgent "
-            "is needed"
-        )
-    if name == "compiled":
-        raise AttackerError(
-            f"{attacker.name} acts as csle-cyborg's agents do, which the simulator compiled does "
-            "not play: choose the simulator cyborg"
-        )
-    if name == "cyborg":
+def _simulator_against(attacker: Attacker, name: str, max_steps: int) -> Simulator:
+    red, is_either = own_reds.found(attacker), name in ("cyborg", "compiled")
+    if not own_reds.acts_in_cyborg(red):
+        if not is_either:
+            raise AttackerError(
+                f"{attacker.name} does not act as csle-cyborg's agents do: choose the simulator "
+                f"cyborg or compiled, not {name}"
+            )
+        from workflow_rl.cage2.compiled.simulator import CompiledSimulator
+
+        return CompiledSimulator(max_steps, {attacker.name: own_reds.batch_of(red)})
+    if is_either:
         from workflow_rl.cage2.cyborg.own_red import OwnRedSimulator
 
         return OwnRedSimulator(attacker.name, red)

@@ -31,15 +31,6 @@ def checked_reds(red_agent: Any) -> Attackers:
         raise ValueError(f"red_agent: {error}") from None
 
 
-def check_compiled_reds(red_agent: Any) -> None:
-    """Require red agents that compiled code plays."""
-    for attacker in checked_reds(red_agent).foreign:
-        raise ValueError(
-            f"red_agent: {attacker.name} does not play in a vector env of compiled code: call "
-            'gymnasium.make_vec(..., vectorization_mode="sync", simulator="cyborg")'
-        )
-
-
 def checked_count(name: str, value: Any) -> int:
     """Return a whole number from 1 to MOST as an int."""
     number = checked_whole(name, value)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from workflow_rl.cage.attackers import Attackers
-from workflow_rl.cage.attackers import Attackers
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_ACTION_NAMES, RED_ENV_ID, RED_OBS_SIZE
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -20,6 +19,7 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Actor
     from workflow_rl.agents.spaces import Spaces
+    from workflow_rl.cage2.attackers import AttackerBatch
     from workflow_rl.environments.env_batch import EnvBatch
 
 LONGEST_LABEL = 80
@@ -61,6 +61,40 @@ class Cage2:
     def reds(self) -> Attackers:
         """The red agents that `red_agent` names."""
         return REDS.read(self.red_agent)
+
+    def batches(self) -> dict[str, AttackerBatch]:
+        """Return what plays the user's own red agents in compiled code.
+
+        Raise InvalidEnvironmentError for those that it does not play.
+        """
+        from workflow_rl.cage2.own_reds import batches_of
+
+        self._require_trust()
+        if names := self._in_cyborg():
+            raise InvalidEnvironmentError(
+                "red_agent", f"{names[0]} acts as csle-cyborg's agents do, which CybORG alone plays"
+            )
+        return batches_of(self.reds.foreign)
+
+    def _in_cyborg(self) -> list[str]:
+        """Return the names of the red agents that only CybORG plays."""
+        from workflow_rl.cage2.own_reds import in_cyborg
+
+        return [attacker.name for attacker in in_cyborg(self.reds)]
+
+    @functools.cached_property
+    def ready_reds(self) -> Attackers:
+        """The red agents with the policies of those that were trained, read once for all workers.
+
+        Raises AttackerError.
+        """
+        from workflow_rl.cage2.own_reds import with_policies
+
+        return with_policies(self.reds)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers cannot read a policy.
+        return vars(self) if self.named_by_file else {**vars(self), "reds": self.ready_reds}
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -133,11 +167,18 @@ class Cage2:
             envs = compiled.make_envs(1)
             envs.reset([0], [EpisodeSpec(0, compiled.red_agent, 0, 0)])
             envs.step([0], np.zeros(1, np.int64))
-        if self.reds.foreign:
-            from workflow_rl.cage2.env.try_reds import found_by_playing
+        if not self.reds.foreign:
+            return None
+        self._require_trust()
+        from workflow_rl.cage2.env.try_reds import found_by_playing
 
-            return found_by_playing(self)
-        return None
+        return found_by_playing(self)
+
+    def _require_trust(self) -> None:
+        if self.named_by_file and self.reds.foreign:
+            raise InvalidEnvironmentError(
+                "red_agent", f"{self.reds.foreign[0].name} is named by a file: it is not made"
+            )
 
     def bare_actor(self, actor: Actor) -> Actor:
         """Wrap an actor of these envs, so that it plays on the 52 bits and the 145 actions.
@@ -161,33 +202,25 @@ class Cage2:
 
     def scored(self) -> Self:
         """Return the environment that scores an agent: fast, with the challenge's rewards alone."""
-        # Compiled code does not play the red agents of users.
-        return self if self.reds.foreign else dataclasses.replace(self, simulator="compiled")
+        return dataclasses.replace(self, simulator="compiled")
 
     def make_envs(self, n_envs: int) -> EnvBatch:
         """Return `n_envs` envs as Blue's policy sees them.
 
         Raise InvalidEnvironmentError for red agents that only a file names.
         """
-        if self.named_by_file and self.reds.foreign:
-            raise InvalidEnvironmentError(
-                "red_agent", f"{self.reds.foreign[0].name} is named by a file: it is not made"
-            )
-        from workflow_rl.cage2.cyborg.simulators import make_simulator
-
+        self._require_trust()
         envs: EnvBatch
         # A worker imports one simulator alone. One call steps all compiled envs.
-        if self.simulator == "compiled":
+        if self.simulator == "compiled" and not self._in_cyborg():
             from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 
-            for attacker in self.reds.foreign:
-                make_simulator(self.simulator, self.max_steps, attacker)  # This says what is wrong.
-            envs = CompiledEnvs(self.max_steps, n_envs)
+            envs = CompiledEnvs(self.max_steps, n_envs, self.batches())
         else:
             from workflow_rl.cage2.env.cage2_env import Cage2Env
             from workflow_rl.environments.env_batch import SerialEnvs
 
-            args = self.red_agent, self.max_steps, self.simulator
+            args = self.reds, self.max_steps, self.simulator
             make_env = functools.partial(Cage2Env, *args, obs_dtype="uint8")
             envs = SerialEnvs(make_env, n_envs, variant_option="red_agent")
         if self.view == Cage2().view:

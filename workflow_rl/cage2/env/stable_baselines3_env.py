@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
-from workflow_rl.cage2.env.checks import check_compiled_reds, check_options
+from workflow_rl.cage2.env.checks import check_options
 from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
 
 METHODS = ("action_masks", "describe")
@@ -108,7 +108,7 @@ class CompiledVecEnv(VecEnv):
         """
         if attr_name != "red_agent":
             raise NotImplementedError(f"{attr_name}: of an env of the batch, red_agent can be set")
-        check_compiled_reds(value)
+        self.envs.check_red_agent(value)
         for i in self._get_indices(indices):
             self.envs.red_agents[i] = value
 

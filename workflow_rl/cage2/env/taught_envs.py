@@ -29,8 +29,8 @@ class AskingEnvs(CompiledEnvs):
     [n_envs] into ACTION_NAMES.
     """
 
-    def __init__(self, max_steps: int, n_envs: int, teacher: Actor) -> None:
-        super().__init__(max_steps, n_envs)
+    def __init__(self, environment: Cage2, n_envs: int, teacher: Actor) -> None:
+        super().__init__(environment.max_steps, n_envs, environment.batches())
         self._teacher = teacher
         self.advice = np.zeros(n_envs, np.int64)
 
@@ -57,7 +57,7 @@ class TaughtEnvs(ViewedEnvs):
     each row."""
 
     def __init__(self, environment: Cage2, teacher: Actor, n_envs: int) -> None:
-        self._asking = AskingEnvs(environment.max_steps, n_envs, teacher)
+        self._asking = AskingEnvs(environment, n_envs, teacher)
         super().__init__(self._asking, *environment.view)
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Bits:

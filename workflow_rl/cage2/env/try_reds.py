@@ -9,6 +9,9 @@ import numpy as np
 
 from workflow_rl.agents.modules import in_one_line
 from workflow_rl.cage.attackers import AttackerError
+from workflow_rl.cage2.attackers import BLine, OneByOne
+from workflow_rl.cage2.compiled.simulator import CompiledEnvs
+from workflow_rl.cage2.own_reds import in_cyborg
 from workflow_rl.collection import trial
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
@@ -27,6 +30,15 @@ def found_by_playing(environment: Cage2) -> str | None:
 
     Raises InvalidEnvironmentError for a red agent that cannot play.
     """
+    try:
+        reds = environment.ready_reds
+        if len(in_cyborg(reds)) < len(reds.foreign):
+            # Compile, so that the workers find it on disk: a trial is soon given up.
+            envs = CompiledEnvs(environment.max_steps, 1, {"": OneByOne(BLine)})
+            envs.reset([0], [EpisodeSpec(0, "", 0, 0)])
+            envs.step([0], np.zeros(1, np.int64))
+    except AttackerError as error:
+        raise InvalidEnvironmentError("red_agent", str(error)) from None
     for answer in trial.ask(functools.partial(_tell_of, environment), environment.env_id):
         if isinstance(answer, Refusal):
             raise InvalidEnvironmentError(*answer)

@@ -13,10 +13,13 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from workflow_rl.cage.attackers import Attacker, AttackerError
 from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
-from workflow_rl.cage2.compiled.simulator import CAUGHT, FACTS, BatchedSimulator, red_action_of
+from workflow_rl.cage2.attackers import AttackerBatch
+from workflow_rl.cage2.compiled.simulator import CAUGHT, FACTS, make_batch, red_action_of
 from workflow_rl.cage2.compiled.simulator import Snapshot as Networks
 from workflow_rl.cage2.env import checks
+from workflow_rl.cage2.own_reds import acts_in_cyborg, batches_of, found
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
 
 N_ACTIONS = len(ACTION_NAMES)
@@ -101,8 +104,9 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.red_agents = _one_for_each(red_agent, num_envs)
+        own = [a for name in self.red_agents for a in checks.checked_reds(name).foreign]
         self._dtype = self.single_observation_space.dtype
-        self._simulator = BatchedSimulator(num_envs, self.max_steps)
+        self._simulator = make_batch(num_envs, self.max_steps, _batches(own))
         self._envs = np.arange(num_envs)
         self._episode_red_agents = np.zeros(num_envs, np.int64)
         self._steps_left = np.zeros(num_envs, np.int64)
@@ -139,6 +143,8 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
         red_agents = self.red_agents
         if "red_agent" in options:
             red_agents = _one_for_each(options["red_agent"], self.num_envs)
+        for red_agent in red_agents:
+            self.check_red_agent(red_agent)
         self._start_episodes(chosen, self._checked_seeds(seed), red_agents)
         infos = self._describe(chosen) if self.describe_steps else {}
         return self._observed(), infos
@@ -200,7 +206,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
         facts = dict(zip(FACTS, self._simulator.facts[env].tolist(), strict=True))
         caught = facts["caught_host"]
         return {
-            "red_agent": RED_AGENTS[self._episode_red_agents[env]],
+            "red_agent": self._simulator.red_agents[self._episode_red_agents[env]],
             "blue_action": ACTION_NAMES[self._blue_actions[env]],
             "blue_success": SUCCESSES[facts["blue_success"]],
             "red_action": red_action_of(self._simulator.states[env]),
@@ -299,6 +305,14 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
             self._blue_actions,
         )
 
+    def check_red_agent(self, red_agent: Any) -> None:
+        """Raise ValueError for what names no red agents that these envs play."""
+        for attacker in checks.checked_reds(red_agent).foreign:
+            if attacker.name not in self._simulator.red_agents:
+                raise ValueError(
+                    f"red_agent: {attacker.name} is not one that these envs were made with"
+                )
+
     def _checked_seeds(self, seed: Any) -> list[int | None]:
         if seed is None:
             return [None] * self.num_envs
@@ -344,7 +358,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
                 seed = int(generator.integers(2**31))
             episode_seeds[i] = seed
             drawn = checks.checked_reds(red_agents[i]).drawn(seed)
-            self._episode_red_agents[i] = RED_AGENTS.index(drawn.name)
+            self._episode_red_agents[i] = self._simulator.red_agents.index(drawn.name)
         self._simulator.reset(episode_seeds, self._episode_red_agents, chosen)
         self._steps_left[chosen] = self.max_steps
         self._started |= chosen
@@ -354,9 +368,9 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
     def _describe(self, chosen: NDArray[np.bool_] | None) -> dict[str, Any]:
         """Return the infos of `Cage2Env` as Gymnasium's vector envs arrange them: arrays with zeros
         for the envs that are not chosen, and masks of the chosen ones. None: all are chosen."""
-        facts = np.array(self._simulator.facts.T, np.int64)
+        facts, reds = np.array(self._simulator.facts.T, np.int64), self._episode_red_agents
         values = {
-            "red_agent": self._episode_red_agents.copy(),
+            "red_agent": np.where(reds < len(RED_AGENTS), reds, -1),
             "blue_action": self._blue_actions.copy(),
             **dict(zip(FACTS[:-1], facts[:-1], strict=True)),
             "suspicious_hosts": CAUGHT[facts[-1]],
@@ -375,6 +389,17 @@ def _one_for_each(red_agent: Any, num_envs: int) -> list[Any]:
         names = list(red_agent)
     if len(names) != num_envs:
         raise ValueError(f"red_agent names {len(names)} agents, but num_envs={num_envs}")
-    for name in names:
-        checks.check_compiled_reds(name)
     return names
+
+
+def _batches(attackers: Sequence[Attacker]) -> dict[str, AttackerBatch]:
+    try:
+        for attacker in attackers:
+            if acts_in_cyborg(found(attacker)):
+                raise AttackerError(
+                    f"{attacker.name} acts as csle-cyborg's agents do, which compiled code does "
+                    'not play: call gymnasium.make_vec(..., vectorization_mode="sync")'
+                )
+        return batches_of(attackers)
+    except AttackerError as error:
+        raise ValueError(f"red_agent: {error}") from error

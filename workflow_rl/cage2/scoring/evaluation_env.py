@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Choice
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.cage.attackers import Attackers
 from workflow_rl.cage2.agent.scripted import ScriptedAgent, make_scripted_agent
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, OBS_SIZE
@@ -36,8 +37,8 @@ RECORD = np.dtype(
 class EvaluationEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Cage2Env with observations that are records of the last step, if any."""
 
-    def __init__(self, red_agent: str, max_steps: int, simulator: str) -> None:
-        super().__init__(Cage2Env(red_agent, max_steps, simulator, obs_dtype="uint8"))
+    def __init__(self, reds: Attackers, max_steps: int, simulator: str) -> None:
+        super().__init__(Cage2Env(reds, max_steps, simulator, obs_dtype="uint8"))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

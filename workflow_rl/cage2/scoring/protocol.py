@@ -8,9 +8,11 @@ import zlib
 from collections.abc import Sequence
 
 from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.cage.attackers import Attackers
 from workflow_rl.cage2.cyborg.simulators import simulator_version
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MOST
+from workflow_rl.cage2.own_reds import with_policies
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
@@ -52,6 +54,8 @@ def evaluate_actor(
     others = [red_agent for red_agent in red_agents if red_agent not in RED_AGENTS]
     red_agents = [red_agent for red_agent in RED_AGENTS if red_agent in red_agents]
     red_agents += dict.fromkeys(others)
+    members = dict.fromkeys(member for name in red_agents for member in REDS.read(name).members)
+    played = with_policies(Attackers(tuple(members), RED_AGENTS))
     cells = []
     start = time.perf_counter()
     n_episodes = len(horizons) * len(red_agents) * episodes
@@ -62,7 +66,7 @@ def evaluate_actor(
                 for red_agent in red_agents
                 for number in range(episodes)
             ]
-            make_env = functools.partial(EvaluationEnv, red_agents[0], max_steps, simulator)
+            make_env = functools.partial(EvaluationEnv, played, max_steps, simulator)
             make_envs = functools.partial(SerialEnvs, make_env, variant_option="red_agent")
             n_used, preload = min(n_workers, len(specs)), Cage2(simulator=simulator).preload
             name_of = functools.partial(_name_of, max_steps)

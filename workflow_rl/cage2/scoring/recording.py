@@ -1,7 +1,7 @@
 """An episode on record: what both sides did, what was true and what Blue saw, step by step.
 
 Episodes are played with the seeds of the evaluation: episode `k` of a recording is episode `k` of
-an evaluation's cell. The compiled simulator plays them, or CybORG against a user's own red agent.
+an evaluation's cell. The compiled simulator plays them, or CybORG if it alone plays the red agent.
 """
 
 from __future__ import annotations
@@ -197,15 +197,14 @@ def _simulator(
     red_agent: str, max_steps: int
 ) -> tuple[Simulator, Callable[[NDArray[np.uint8]], NetworkState]]:
     """Return a simulator that plays this red agent, and what describes its network after a step."""
-    if red_agent in scenario2.RED_AGENTS:
-        from workflow_rl.cage2.compiled.simulator import CompiledSimulator
-
-        compiled = CompiledSimulator(max_steps)
-        return compiled, lambda obs: _compiled_network(compiled.state, obs)
+    from workflow_rl.cage2.compiled.simulator import CompiledSimulator
     from workflow_rl.cage2.env.cage2_env import Cage2Env
 
-    env = Cage2Env(red_agent, max_steps)
-    return env._simulator, lambda obs: _cyborg_network(env, obs)
+    env = Cage2Env(red_agent, max_steps, "compiled")
+    simulator = env._simulator
+    if isinstance(simulator, CompiledSimulator):
+        return simulator, lambda obs: _compiled_network(simulator.state, obs)
+    return simulator, lambda obs: _cyborg_network(env, obs)
 
 
 def _compiled_network(state: Any, obs: NDArray[np.uint8]) -> NetworkState:

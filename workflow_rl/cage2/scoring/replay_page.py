@@ -49,7 +49,7 @@ def compare_with_cyborg(recording: Recording, networks: bool = True) -> ReplayCh
 
     version = simulator_version("cyborg")
     if recording.drawn not in RED_AGENTS:
-        return ReplayCheck(None, f"Played on {version} itself, with the user's own red agent.")
+        return ReplayCheck(None, f"A red agent of the user's own: not held against {version}.")
     try:
         lock_step = _lock_step(recording.max_steps)
     except ImportError as error:

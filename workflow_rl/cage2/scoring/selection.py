@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage.tournament import tournament
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.own_reds import in_cyborg
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.leaderboard import champion_score
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
@@ -52,8 +53,9 @@ def score(actor: Actor, environment: Cage2, episodes: int, seed: int = 0) -> Mea
 
 
 def attackers(environment: Cage2) -> list[str]:
-    """Return those of ATTACKERS that an agent meets in the environment."""
-    return [red_agent for red_agent in ATTACKERS if red_agent in environment.variants]
+    """Return the red agents that an agent meets in the environment: of CAGE-2's, ATTACKERS."""
+    own = [attacker.name for attacker in environment.reds.foreign]
+    return [*(red_agent for red_agent in ATTACKERS if red_agent in environment.variants), *own]
 
 
 def scores_of_episodes(
@@ -91,7 +93,7 @@ def scores_of_episodes(
 def _specs(red_agent: str, episodes: int, seed: int) -> Sequence[EpisodeSpec]:
     """Return the episodes against a red agent. All agents are scored on the same ones: their
     difference has less noise."""
-    first = RED_AGENTS.index(red_agent) * 1_000_000
+    first = [*RED_AGENTS, red_agent].index(red_agent) * 1_000_000
     return [
         episode_spec(seed, first + number, (red_agent,), SeedStream.SELECTION)
         for number in range(episodes)
@@ -141,8 +143,9 @@ def rank_candidates(
 def _cage2(checkpoint: Checkpoint, path: Path) -> Cage2:
     from workflow_rl.runs.checkpoint import CheckpointError
     from workflow_rl.runs.saved_agent import saved_environment
+    from workflow_rl.runs.trust import trusted
 
-    environment = saved_environment(checkpoint, path)
+    environment = trusted(saved_environment(checkpoint, path))
     if not isinstance(environment, Cage2):
         raise CheckpointError(f"{path} was not trained on CAGE-2")
     return environment
@@ -162,6 +165,9 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     environment = _cage2(last, run_path)
     if not attackers(environment) or len(environment.opening) >= min(_horizons(environment)):
         return None
+    # With CybORG, choosing would take longer than the training.
+    if environment.named_by_file or in_cyborg(environment.reds):
+        return None
     paths = eligible_agents(run_path)
     if len(paths) == 1:
         return None
@@ -179,11 +185,11 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
 def _described(score: Mean, environment: Cage2) -> str:
     """Return a score in words, beside the champion's if it has played such episodes."""
     met, horizons = attackers(environment), _horizons(environment)
-    names = " and ".join(SHORT_NAMES[red_agent] for red_agent in met)
+    names = " and ".join(SHORT_NAMES.get(red_agent, red_agent) for red_agent in met)
     cells = f"{names} cell" if len(met) * len(horizons) == 1 else f"{names} cells"
     sum_of = f"Sum of the {len(met) * len(horizons)} {cells}"
     champion = ""
-    if horizons == HORIZONS:
+    if horizons == HORIZONS and {*met} <= {*ATTACKERS}:
         total = sum(champion_score().sum_against(red_agent) for red_agent in met)
         champion = f" (the champion's sum: {total:.1f})"
     return f"{sum_of}: {score.told(1)}{champion}."

@@ -1,0 +1,92 @@
+"""A user's own red agents, made ready to play: classes, objects, and trained policies.
+
+Those with `get_action` act as csle-cyborg's agents do, and play in CybORG. All others play in the
+compiled simulator: see `attackers`.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from workflow_rl.cage.attackers import Attacker, AttackerError, Attackers
+from workflow_rl.cage2.attackers import AttackerBatch, OneByOne, PolicyAttacker
+from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES, RED_OBS_SIZE
+
+
+def with_policies(attackers: Attackers) -> Attackers:
+    """Return the attackers with the policies of the trained ones, which workers cannot read.
+
+    Raises AttackerError.
+    """
+    members = (
+        dataclasses.replace(member, given=_trained(member.name)) if member.is_path else member
+        for member in attackers.members
+    )
+    return dataclasses.replace(attackers, members=tuple(members))
+
+
+def found(attacker: Attacker) -> Any:
+    """Return the class, the object or the `PolicyAttacker`. A module that is named is imported.
+
+    Raises AttackerError.
+    """
+    red = _trained(attacker.name) if attacker.is_path else attacker.found()
+    if acts_in_cyborg(red) or (hasattr(red, "act") and hasattr(red, "begin")):
+        return red
+    raise AttackerError(
+        f"{attacker.name} is no red agent: it needs the methods begin and act, or has to derive "
+        "from csle-cyborg's BaseAgent"
+    )
+
+
+def acts_in_cyborg(red: Any) -> bool:
+    """Return whether a class or object acts as csle-cyborg's agents do."""
+    return hasattr(red, "get_action")
+
+
+def in_cyborg(attackers: Attackers) -> list[Attacker]:
+    """Return those that only CybORG plays. Raises AttackerError."""
+    return [attacker for attacker in attackers.foreign if acts_in_cyborg(found(attacker))]
+
+
+def batch_of(red: Any) -> AttackerBatch:
+    """Return what plays a class, an object or a `PolicyAttacker` in compiled code. Objects are
+    copied."""
+    if isinstance(red, PolicyAttacker):
+        return copy.deepcopy(red)
+    return OneByOne(red if isinstance(red, type) else functools.partial(copy.deepcopy, red))
+
+
+def batches_of(attackers: Sequence[Attacker]) -> dict[str, AttackerBatch]:
+    """Return by name what plays in compiled code. Raises AttackerError."""
+    return {attacker.name: batch_of(found(attacker)) for attacker in attackers}
+
+
+def _trained(name: str) -> PolicyAttacker:
+    from workflow_rl.agents.policies.distributions import Categorical
+    from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+    from workflow_rl.runs.checkpoint import CheckpointError
+    from workflow_rl.runs.saved_agent import load_saved
+
+    if not Path(name).exists():
+        raise AttackerError(f"{name}: there is no such folder or policy file of a trained red agent")
+    try:
+        policy, environment = load_saved(Path(name))
+    except CheckpointError as error:
+        raise AttackerError(str(error)) from error
+    n, size = len(RED_ACTION_NAMES), RED_OBS_SIZE
+    if (
+        not isinstance(policy, NumpyPolicy)
+        or (policy.network.n_inputs, policy.distribution) != (size, Categorical(n))
+        or not policy.masked
+    ):
+        raise AttackerError(
+            f"{name} was trained on {environment.env_id}: a red agent of CAGE-2 sees {size} numbers"
+            f" and chooses from {n} actions with a mask"
+        )
+    return PolicyAttacker(policy)

@@ -74,7 +74,9 @@ def _trained(name: str) -> PolicyAttacker:
     from workflow_rl.runs.saved_agent import load_saved
 
     if not Path(name).exists():
-        raise AttackerError(f"{name}: there is no such folder or policy file of a trained red agent")
+        raise AttackerError(
+            f"{name}: there is no such folder or policy file of a trained red agent"
+        )
     try:
         policy, environment = load_saved(Path(name))
     except CheckpointError as error:

@@ -43,7 +43,10 @@ class Look:
         }
         self.wants_help = wants_help
         self.further = {word.partition("=")[0] for word in words if word.startswith("-")}
-        self.words = [word for word in words if not word.startswith("-")]
+        # A word after another option may be its value: it counts only where there is no other word.
+        pairs = zip(("", *words), words, strict=False)
+        free = [word for before, word in pairs if word[:1] != "-" and before[:1] != "-"]
+        self.words = [word for word in free or words if not word.startswith("-")]
 
 
 class Named(NamedTuple):

@@ -21,7 +21,7 @@ from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.attackers import Attackers
 from workflow_rl.cage2.agent.scripted import ScriptedAgent, make_scripted_agent
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, OBS_SIZE
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, OBS_SIZE, RED_AGENTS
 
 ACTION_CHARACTERS = 64
 """The most of Red's action that is kept. Actions of CAGE-2's own red agents are shorter."""
@@ -37,7 +37,9 @@ RECORD = np.dtype(
 class EvaluationEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Cage2Env with observations that are records of the last step, if any."""
 
-    def __init__(self, reds: Attackers, max_steps: int, simulator: str) -> None:
+    def __init__(
+        self, max_steps: int, simulator: str, reds: Attackers | str = RED_AGENTS[0]
+    ) -> None:
         super().__init__(Cage2Env(reds, max_steps, simulator, obs_dtype="uint8"))
 
     def reset(

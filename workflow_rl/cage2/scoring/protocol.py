@@ -66,7 +66,7 @@ def evaluate_actor(
                 for red_agent in red_agents
                 for number in range(episodes)
             ]
-            make_env = functools.partial(EvaluationEnv, played, max_steps, simulator)
+            make_env = functools.partial(EvaluationEnv, max_steps, simulator, played)
             make_envs = functools.partial(SerialEnvs, make_env, variant_option="red_agent")
             n_used, preload = min(n_workers, len(specs)), Cage2(simulator=simulator).preload
             name_of = functools.partial(_name_of, max_steps)

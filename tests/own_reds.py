@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from workflow_rl.cage2.attackers import BLine  # isort: skip
+
 from csle_cyborg.agents.simple_agents.b_line import B_lineAgent
 from csle_cyborg.shared.actions import Sleep
 
@@ -37,3 +39,14 @@ class Careless(B_lineAgent):
     def get_action(self, observation: Any, action_space: Any) -> Any:
         self.steps += 1
         return Sleep() if self.steps == 1 else super().get_action(observation, action_space)
+
+
+class Restless(BLine):
+    """RestlessRed for the compiled simulator."""
+
+    def begin(self, random: random.Random) -> None:
+        super().begin(random)
+        self.random = random
+
+    def act(self, seen: Any) -> str:
+        return "Sleep" if seen.success and self.random.random() < 0.3 else super().act(seen)

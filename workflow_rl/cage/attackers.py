@@ -114,6 +114,13 @@ class Roster:
             return self.together([self.member(*pair) for pair in value.items()])
         return self.together([self.member(value)])
 
+    def checked(self, red_agent: Any) -> Attackers:
+        """As `read`, for an argument `red_agent`, which the ValueError names."""
+        try:
+            return self.read(red_agent)
+        except AttackerError as error:
+            raise ValueError(f"red_agent: {error}") from None
+
     def text(self, value: Any) -> str:
         """Return a value as a config keeps it: a text that names the same attackers as it stands.
 
@@ -132,6 +139,16 @@ class Roster:
                     "run can keep"
                 )
         return value if isinstance(value, str) else str(attackers)
+
+    def single(self, text: str) -> str | None:
+        """Return the name of the only attacker of a text, or None if there are several."""
+        members = self.read(text).members
+        return members[0].name if len(members) == 1 else None
+
+    @property
+    def metavar(self) -> str:
+        """How --help shows the value of an option."""
+        return "NAME|module:Class|NAME=2,..." if self.takes_foreign else "NAME|NAME=2,..."
 
     @property
     def shown(self) -> str:

@@ -8,5 +8,3 @@ REDS = Roster(
     RED_AGENTS,
     {"mixed": ",".join(RED_AGENTS), "attackers": "B_lineAgent=8,RedMeanderAgent=11,SleepAgent=1"},
 )
-SHOWN = "NAME|module:Class|NAME=2,..."
-"""How --help shows a red agent."""

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from workflow_rl.agents.settings import ConfigError, OneOf, Read, Settings
 from workflow_rl.cage2.env.environment import Cage2, Cage2Red
 from workflow_rl.cage2.interface import MOST, SIMULATORS
-from workflow_rl.cage2.reds import REDS, SHOWN
+from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
 OBSERVATIONS = ("table", "belief", "true-state")
@@ -19,7 +19,7 @@ ACTION_SETS = ("all", "possible", "useful", "by-host", "by-host-timed")
 class Cage2Arguments(Settings):
     """The arguments of `Cage2`, checked. Making one raises ConfigError."""
 
-    red_agent: Annotated[str, Read(REDS.text, SHOWN)] = Field(
+    red_agent: Annotated[str, Read(REDS.text, REDS.metavar)] = Field(
         Cage2.red_agent,
         description="The red agent: B_lineAgent, RedMeanderAgent, SleepAgent, or module:Class of "
         "your own. Of several with weights, such as B_lineAgent=2,my_red:MyRed=1, each episode "

@@ -16,6 +16,7 @@ from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
 from workflow_rl.cage2.cyborg.simulators import make_simulator
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.interface import Facts, Simulator
+from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self._dtype = self.observation_space.dtype
         # By the name of a red agent of the user's own; None: CAGE-2's three.
         self._simulators: dict[str | None, Simulator] = {}
-        for attacker in checks.checked_reds(red_agent).members:
+        for attacker in REDS.checked(red_agent).members:
             self._choose(attacker)
         self._episode_red_agent = NOBODY
         self._last_action = NOTHING
@@ -126,7 +127,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             ValueError: the seed is not from 0 to 2**63 - 1, or an option is wrong.
         """
         checks.check_options(options, ("red_agent",))
-        reds = checks.checked_reds((options or {}).get("red_agent", self.red_agent))
+        reds = REDS.checked((options or {}).get("red_agent", self.red_agent))
         if seed is not None:
             seed = checks.checked_seed(seed)
         super().reset(seed=seed)

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workflow_rl.cage.attackers import AttackerError, Attackers
 from workflow_rl.cage.checks import checked_whole
 from workflow_rl.cage2.interface import MOST, SEED_LIMIT
-from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import OBS_SIZE
 
 if TYPE_CHECKING:
@@ -21,14 +19,6 @@ if TYPE_CHECKING:
 
 OBS_DTYPES = ("float32", "uint8")
 DEFAULT_STEPS = 100
-
-
-def checked_reds(red_agent: Any) -> Attackers:
-    """Return the attackers that a name, class, object or mapping to weights stands for."""
-    try:
-        return REDS.read(red_agent)
-    except AttackerError as error:
-        raise ValueError(f"red_agent: {error}") from None
 
 
 def checked_count(name: str, value: Any) -> int:

@@ -20,6 +20,7 @@ from workflow_rl.cage2.compiled.simulator import CAUGHT, FACTS, make_batch, red_
 from workflow_rl.cage2.compiled.simulator import Snapshot as Networks
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.own_reds import acts_in_cyborg, batches_of, found
+from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
 
 N_ACTIONS = len(ACTION_NAMES)
@@ -104,7 +105,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.red_agents = _one_for_each(red_agent, num_envs)
-        own = [a for name in self.red_agents for a in checks.checked_reds(name).foreign]
+        own = [a for name in self.red_agents for a in REDS.checked(name).foreign]
         self._dtype = self.single_observation_space.dtype
         self._simulator = make_batch(num_envs, self.max_steps, _batches(own))
         self._envs = np.arange(num_envs)
@@ -307,7 +308,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
 
     def check_red_agent(self, red_agent: Any) -> None:
         """Raise ValueError for what names no red agents that these envs play."""
-        for attacker in checks.checked_reds(red_agent).foreign:
+        for attacker in REDS.checked(red_agent).foreign:
             if attacker.name not in self._simulator.red_agents:
                 raise ValueError(
                     f"red_agent: {attacker.name} is not one that these envs were made with"
@@ -357,7 +358,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
                     self._generators[i] = generator
                 seed = int(generator.integers(2**31))
             episode_seeds[i] = seed
-            drawn = checks.checked_reds(red_agents[i]).drawn(seed)
+            drawn = REDS.checked(red_agents[i]).drawn(seed)
             self._episode_red_agents[i] = self._simulator.red_agents.index(drawn.name)
         self._simulator.reset(episode_seeds, self._episode_red_agents, chosen)
         self._steps_left[chosen] = self.max_steps

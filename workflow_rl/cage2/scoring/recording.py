@@ -120,8 +120,8 @@ class Recording:
     @property
     def opponent(self) -> str:
         """The attacker of this episode, and what it was drawn from."""
-        is_single = REDS.read(self.red_agent).members[0].name == self.red_agent
-        return self.drawn if is_single else f"{self.drawn}, drawn from {self.red_agent}"
+        single = REDS.single(self.red_agent)
+        return single or f"{self.drawn}, drawn from {self.red_agent}"
 
     @property
     def episode_return(self) -> float:

@@ -14,7 +14,7 @@ from workflow_rl.cage.scoring import ResultSettings, as_tuple
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MOST
-from workflow_rl.cage2.reds import REDS, SHOWN
+from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.leaderboard import (
     LEADERBOARD_NOTE,
@@ -43,7 +43,7 @@ class ProtocolSettings(ResultSettings):
         default=None, description="Score this scripted agent instead of RUN_OR_CHECKPOINT."
     )
     red_agent: Annotated[
-        tuple[Annotated[str, Read(REDS.text, SHOWN)], ...], BeforeValidator(as_tuple)
+        tuple[Annotated[str, Read(REDS.text, REDS.metavar)], ...], BeforeValidator(as_tuple)
     ] = Field(
         default=RED_AGENTS,
         description="Red agents of the cells, as a training takes them. By default the "

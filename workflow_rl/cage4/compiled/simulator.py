@@ -148,6 +148,11 @@ class BatchedSimulator(NetworkBatch):
             raise ValueError(f"scenario={scenario!r}: a Scenario is needed")
         self.states["scenario"][envs] = tuple(value or 0 for value in scenario.values)
 
+    def set_red_agent(self, envs: Any, red_agent: str) -> None:
+        """Change the class of the red agents, one of `scenario4.RED_AGENTS`, in the coming episodes
+        of some envs, an index."""
+        self._red_classes[envs] = scenario4.RED_AGENTS.index(red_agent)
+
     def reset(
         self, seeds: Sequence[int | None] | None = None, chosen: ArrayLike | None = None
     ) -> NDArray[np.int8]:

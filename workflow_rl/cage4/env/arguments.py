@@ -6,15 +6,15 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from workflow_rl.agents.settings import ConfigError, OneOf, Settings, Share
+from workflow_rl.agents.settings import ConfigError, OneOf, Read, Settings, Share
 from workflow_rl.cage4.agent.messages import MESSAGES
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.interface import SIMULATORS
+from workflow_rl.cage4.reds import REDS
 from workflow_rl.cage4.scenario4 import (
     LEAST_STEPS,
     MOST_OF_SCENARIO,
-    RED_AGENTS,
     SCENARIOS,
     Scenario,
 )
@@ -86,9 +86,11 @@ class EpisodeSettings(ScenarioSettings):
 class Cage4Arguments(EpisodeSettings):
     """The arguments of `Cage4`, checked. Making one raises ConfigError."""
 
-    red_agent: Annotated[str, OneOf(RED_AGENTS)] = Field(
+    red_agent: Annotated[str, Read(REDS.text, REDS.metavar)] = Field(
         Cage4.red_agent,
-        description="The class of all red agents. FiniteStateRedAgent is the challenge's.",
+        description="The class of all red agents: FiniteStateRedAgent, which is the challenge's, "
+        "DiscoveryFSRed, RandomSelectRedAgent or SleepAgent. Of several with weights, such as "
+        "FiniteStateRedAgent=3,DiscoveryFSRed=1, each episode draws one.",
     )
     max_steps: Annotated[int, Field(ge=LEAST_STEPS, le=MOST_STEPS)] = Field(
         Cage4.max_steps, description="Length of an episode. The challenge has 500 steps."

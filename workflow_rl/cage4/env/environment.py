@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,10 +13,13 @@ from typing import Any, ClassVar
 from workflow_rl.agents.policies.distributions import MultiCategorical
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
+from workflow_rl.cage.attackers import Attackers
 from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, ViewRows, views_layout
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs
+from workflow_rl.cage4.interface import Simulator
+from workflow_rl.cage4.reds import REDS
 from workflow_rl.cage4.scenario4 import ENV_ID, MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -50,21 +55,34 @@ class Cage4(Scenario):
         """All arguments."""
         return dataclasses.asdict(self)
 
+    @functools.cached_property
+    def reds(self) -> Attackers:
+        """The classes of red agents that `red_agent` names."""
+        return REDS.read(self.red_agent)
+
     @property
-    def played(self) -> Mapping[str, Scenario]:
-        """What differs from the challenge, by variant."""
-        chosen = scenarios_of(vars(self))
-        return {name or self.red_agent: scenario for name, scenario in chosen.items()}
+    def played(self) -> Mapping[str, tuple[str, Scenario]]:
+        """The class of the red agents, and what differs from the challenge, by variant."""
+        chosen, reds = scenarios_of(vars(self)), dict.fromkeys(self.reds.variants)
+        return {
+            _variant(name, red_agent, len(reds) > 1): (red_agent, scenario)
+            for name, scenario in chosen.items()
+            for red_agent in reds
+        }
 
     @property
     def label(self) -> str:
         """The challenge and the red agent."""
-        return f"cage4-{self.red_agent}"
+        return re.sub(r"[^\w.-]+", "-", f"cage4-{self.red_agent}")
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The scenarios, of which each episode draws one, or the red agent."""
-        return tuple(self.played)
+        """The scenarios, of which each episode draws one, and the red agents, if there are several;
+        or the red agent."""
+        reds = self.reds.variants
+        several = len({*reds}) > 1
+        names = [*scenarios_of(vars(self))]
+        return tuple(_variant(name, red, several) for name in names for red in reds)
 
     @property
     def episode_steps(self) -> int:
@@ -136,12 +154,13 @@ class Cage4(Scenario):
     def networks(self, n_envs: int, shows_raw: bool) -> Networks:
         """Return `n_envs` networks. A worker imports one simulator alone."""
         if self.steps_together:
-            sizes = n_envs, self.red_agent, self.max_steps
-            return CompiledNetworks(*sizes, self.played, shows_raw)
-        scenarios, made = self.played, (self.simulator, self.red_agent, self.max_steps)
-        return SerialNetworks(
-            n_envs, lambda name: make_simulator(*made, scenarios[name]), shows_raw
-        )
+            return CompiledNetworks(n_envs, self.max_steps, self.played, shows_raw)
+
+        def make(variant: str) -> Simulator:
+            red_agent, scenario = self.played[variant]
+            return make_simulator(self.simulator, red_agent, self.max_steps, scenario)
+
+        return SerialNetworks(n_envs, make, shows_raw)
 
     def rows(self, n_envs: int) -> ViewRows:
         """Return what makes rows of what `n_envs` envs give."""
@@ -156,3 +175,9 @@ class Cage4(Scenario):
         vars(self).update(state["args"])
         if state["checkout"]:
             os.environ[VARIABLE] = state["checkout"]
+
+
+def _variant(scenario: str, red_agent: str, several: bool) -> str:
+    """Return what an episode of a scenario, "" for one without a name, and of a red agent is
+    called. several: whether episodes draw the red agent."""
+    return ", ".join(filter(None, (scenario, red_agent if several or not scenario else "")))

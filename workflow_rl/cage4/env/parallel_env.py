@@ -15,6 +15,7 @@ from workflow_rl.cage4.agent.views import SLEEP, BeliefView
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.raw_space import RawSpace
 from workflow_rl.cage4.interface import checked_action, seed_or_none
+from workflow_rl.cage4.reds import REDS
 
 OBSERVATIONS = ("flat", "raw", "belief")
 
@@ -53,8 +54,10 @@ class Cage4ParallelEnv(PlainParallelEnv):
             without changing a bit; "cyborg-stock" is the official one as published. The latter two
             need the user's checkout, see `cyborg.checkout`. All play the same episodes.
         max_steps: length of an episode.
-        red_agent: one of `scenario4.RED_AGENTS`. `reset(options={"red_agent": name})` chooses
-            another for the episodes that follow; other options are left unread.
+        red_agent: one of `scenario4.RED_AGENTS`, or several with weights, such as
+            "FiniteStateRedAgent=3,DiscoveryFSRed=1": the seed of an episode draws one of them, and
+            without a seed, the env draws one. `reset(options={"red_agent": ...})` chooses another
+            for the episodes that follow; other options are left unread.
         render_mode: None: there are no pictures.
         observation: "flat", "raw" or "belief".
         scenario: fields of `scenario4.Scenario`, such as `phishing_rate=0.75`.
@@ -82,7 +85,10 @@ class Cage4ParallelEnv(PlainParallelEnv):
             raise ValueError(f"render_mode={render_mode!r}: there are no pictures, choose None")
         self.simulator = simulator
         self.scenario = scenario4.Scenario(**scenario)
-        self._simulator = make_simulator(simulator, red_agent, max_steps, self.scenario)
+        self._reds = REDS.checked(red_agent)
+        first = self._reds.members[0].name
+        self._simulator = make_simulator(simulator, first, max_steps, self.scenario)
+        self._seeds = np.random.default_rng()
         self.max_steps = self._simulator.max_steps
         self.possible_agents = list(scenario4.AGENTS)
         self.agents: list[str] = []
@@ -96,7 +102,7 @@ class Cage4ParallelEnv(PlainParallelEnv):
 
     @property
     def red_agent(self) -> str:
-        """The name of the red agents' class."""
+        """The name of the red agents' class in this episode."""
         return self._simulator.red_agent
 
     def reset(
@@ -106,8 +112,14 @@ class Cage4ParallelEnv(PlainParallelEnv):
 
         Raises ValueError if the seed is no whole number from 0 up, or the red agent is unknown.
         """
-        red_agent = (options or {}).get("red_agent", self.red_agent)
+        if options and "red_agent" in options:
+            self._reds = REDS.checked(options["red_agent"])
         seed = seed_or_none(seed)
+        if seed is not None:
+            self._seeds = np.random.default_rng(seed)
+        elif len(self._reds.members) > 1:
+            seed = int(self._seeds.integers(2**63))
+        red_agent = self._reds.drawn(seed or 0).name
         if red_agent != self.red_agent:
             made = self.simulator, red_agent, self.max_steps, self.scenario
             self._simulator = make_simulator(*made)

@@ -60,20 +60,20 @@ class Networks(Protocol):
 
 
 class CompiledNetworks:
-    """Networks of the compiled simulator, which one call steps. scenarios: by variant."""
+    """Networks of the compiled simulator, which one call steps. played: the class of the red agents
+    and the scenario, by variant."""
 
     def __init__(
         self,
         n_envs: int,
-        red_agent: str,
         max_steps: int,
-        scenarios: Mapping[str, Scenario],
+        played: Mapping[str, tuple[str, Scenario]],
         shows_raw: bool,
     ) -> None:
         from workflow_rl.cage4.compiled.simulator import BatchedSimulator
 
-        self._simulator = simulator = BatchedSimulator(n_envs, max_steps, red_agent, shows_raw)
-        self._scenarios = scenarios
+        self._simulator = simulator = BatchedSimulator(n_envs, max_steps, shows_raw=shows_raw)
+        self._played = played
         self.raw = simulator.raw
         self.obs, self.masks = simulator.obs, simulator.masks
         self.rewards, self.dones = simulator.rewards, simulator.dones
@@ -81,7 +81,9 @@ class CompiledNetworks:
 
     def reset(self, seeds: Sequence[int], variants: Sequence[str], chosen: Bits) -> None:
         for env in np.flatnonzero(chosen).tolist():
-            self._simulator.set_scenario(env, self._scenarios[variants[env]])
+            red_agent, scenario = self._played[variants[env]]
+            self._simulator.set_red_agent(env, red_agent)
+            self._simulator.set_scenario(env, scenario)
         self._simulator.reset(seeds, chosen)
 
     @property

@@ -18,6 +18,7 @@ from workflow_rl.cage4.agent.policy_team import PolicyTeam
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.env.arguments import MOST_STEPS, EpisodeSettings
 from workflow_rl.cage4.env.environment import Cage4
+from workflow_rl.cage4.reds import REDS
 from workflow_rl.cage4.scenario4 import CHALLENGE, MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
 from workflow_rl.cage4.scoring.leaderboard import KNOWN
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
@@ -148,7 +149,8 @@ class Cage4Scoring:
         """Return the settings that score a team on the simulator that it was trained on."""
         return ProtocolSettings(
             simulator=args["simulator"],
-            red_agent=(args["red_agent"],),
+            # A stream of episodes is played against one class.
+            red_agent=(REDS.single(args["red_agent"]) or RED_AGENTS[0],),
             max_steps=(args["max_steps"],),
             **asdict(Scenario.among(args)),
             scenarios=args["scenarios"],

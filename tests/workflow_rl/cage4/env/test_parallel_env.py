@@ -13,6 +13,7 @@ from workflow_rl.cage4.agent.views import BeliefView
 from workflow_rl.cage4.env import parallel_env as module
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.env.team_envs import TeamEnvs
+from workflow_rl.cage4.reds import REDS
 from workflow_rl.cage4.scenario4 import AGENTS, N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS, Scenario
 from workflow_rl.environments.episode import episode_spec
 
@@ -109,6 +110,24 @@ def test_an_option_chooses_the_red_agent(made: Any) -> None:
     assert env.red_agent == "DiscoveryFSRed"
     env.reset(seed=2)
     assert [simulator.seeds for simulator in made] == [[], [1, 2]]
+
+
+def test_the_seed_draws_one_of_several_red_agents() -> None:
+    mixture = "FiniteStateRedAgent,DiscoveryFSRed=2"
+    env, again, alone = (parallel_env(max_steps=6, red_agent=mixture) for _ in range(3))
+    drawn = set()
+    for seed in (3, 4, None, None, 5):
+        first, second = env.reset(seed=seed), again.reset(seed=seed)
+        assert repr(first) == repr(second)
+        assert env.red_agent == again.red_agent
+        drawn.add(env.red_agent)
+        if seed is not None:
+            assert env.red_agent == REDS.read(mixture).drawn(seed).name
+            alone.reset(seed=seed, options={"red_agent": env.red_agent})
+            assert repr(env.step({})) == repr(alone.step({}))
+    assert drawn == {"FiniteStateRedAgent", "DiscoveryFSRed"}
+    with pytest.raises(ValueError, match="red_agent: 'my_red:Mine' is no red agent: choose Finite"):
+        parallel_env(red_agent="my_red:Mine")
 
 
 def test_the_scenario_is_the_arguments_for_all_red_agents(made: Any) -> None:

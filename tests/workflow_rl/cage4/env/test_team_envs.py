@@ -87,6 +87,32 @@ def test_each_episode_plays_the_scenario_that_it_draws(checkout: Path, simulator
             made = [step.obs for step in steps]
 
 
+def test_each_episode_plays_the_red_agent_that_it_draws() -> None:
+    reds = "DiscoveryFSRed=2,RandomSelectRedAgent"
+    environment = Cage4(max_steps=20, red_agent=reds)
+    assert environment.variants == ("DiscoveryFSRed", "DiscoveryFSRed", "RandomSelectRedAgent")
+    assert environment.label == "cage4-DiscoveryFSRed-2-RandomSelectRedAgent"
+    drawn = [episode_spec(0, number, environment.variants) for number in range(8)]
+    assert {spec.variant for spec in drawn} == {*environment.variants}
+    envs = environment.make_envs(2)
+    for spec in drawn:
+        alone = Cage4(max_steps=20, red_agent=spec.variant).make_envs(1)
+        made = [envs.reset([1], [spec]), alone.reset([0], [spec])]
+        for _ in range(19):
+            assert np.array_equal(*made)
+            steps = envs.step([1], SLEEP[None]), alone.step([0], SLEEP[None])
+            made = [step.obs for step in steps]
+    both = Cage4(
+        red_agent="DiscoveryFSRed,SleepAgent=2", scenarios=("more-phishing", "stealthy-red")
+    )
+    reds_of = {name: both.variants.count(name) for name in both.variants}
+    assert reds_of == {
+        **{"more-phishing, DiscoveryFSRed": 1, "more-phishing, SleepAgent": 2},
+        **{"stealthy-red, DiscoveryFSRed": 1, "stealthy-red, SleepAgent": 2},
+    }
+    assert both.played["stealthy-red, SleepAgent"] == ("SleepAgent", SCENARIOS["stealthy-red"])
+
+
 def test_a_busy_agent_decides_nothing_and_its_action_costs_nothing() -> None:
     envs = Cage4(max_steps=20, actions="repair").make_envs(1)
     rows = envs.reset([0], specs(0))

@@ -1,0 +1,248 @@
+"""Red agents of the user's own, for whoever trains, scores and watches."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.workflow_rl.runs.cyborg_runs import PPO, config_of, run, same_weights
+from workflow_rl import api
+from workflow_rl.cage2.cyborg.simulators import make_simulator
+from workflow_rl.cage2.env.cage2_env import Cage2Env
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
+from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
+from workflow_rl.commands.main import main
+from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
+from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.saved_agent import load_player
+from workflow_rl.runs.trust import require_trusted, trusted, trusted_environment
+
+OF_CYBORG, COMPILED = "tests.own_reds:RestlessRed", "tests.own_reds:Restless"
+
+
+@pytest.fixture(scope="module")
+def red_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a red agent that has learned next to nothing."""
+    path = tmp_path_factory.mktemp("red") / "run"
+    args = {"blue_agent": "sleep", "max_steps": 8}
+    counts = {"total_episodes": 8, "episodes_per_update": 4}
+    run(path, TrainConfig("async", n_envs=4, env=RED_ENV_ID, env_args=args, ppo=PPO, **counts))
+    return path
+
+
+def obs_of(red_agent: Any, simulator: str) -> list[Any]:
+    env = Cage2Env(red_agent, 30, simulator)
+    rows = [env.reset(seed=5)[0].tolist()]
+    for action in range(0, 140, 5):
+        obs, reward, *_ = env.step(action)
+        rows.append((obs.tolist(), reward, env.describe()["red_action"]))
+    return rows
+
+
+@pytest.mark.parametrize("red_agent", [OF_CYBORG, COMPILED])
+def test_both_simulators_play_the_same_episodes(red_agent: str) -> None:
+    assert obs_of(red_agent, "compiled") == obs_of(red_agent, "cyborg")
+
+
+def test_a_trained_red_agent_plays_by_the_folder_of_its_run(red_run: Path) -> None:
+    name = str(red_run)
+    assert obs_of(name, "compiled") == obs_of(red_run, "cyborg") == obs_of(name, "compiled")
+    assert obs_of(name, "compiled") != obs_of("B_lineAgent", "compiled")
+
+
+def test_envs_of_a_run_play_each_red_agent_as_it_plays_alone(red_run: Path) -> None:
+    names = ["B_lineAgent", OF_CYBORG, COMPILED, str(red_run)]
+    for mixture in (names, [names[0], *names[2:]]):  # With CybORG, and in compiled code alone.
+        environment = Cage2(",".join(mixture), max_steps=9, simulator="compiled")
+        envs = environment.make_envs(len(mixture))
+        specs = [EpisodeSpec(i, name, 70 + i, i) for i, name in enumerate(mixture)]
+        shown = [envs.reset(range(len(mixture)), specs)]
+        shown += [envs.step(range(len(mixture)), np.full(len(mixture), 3)).obs for _ in range(9)]
+        for i, name in enumerate(mixture):
+            env = Cage2Env(name, 9, "compiled", "uint8")
+            alone = [env.reset(seed=70 + i)[0], *(env.step(3)[0] for _ in range(9))]
+            assert np.array_equal([rows[i] for rows in shown], alone)
+
+
+def test_a_vector_env_plays_those_of_compiled_code(red_run: Path) -> None:
+    mixture = {"SleepAgent": 1, COMPILED: 1, red_run: 1}
+    envs, drawn = CompiledVectorEnv(6, mixture, 5), set()
+    obs, infos = envs.reset(seed=11)
+    for i in range(6):
+        env = Cage2Env(mixture, 5)
+        alone, info = env.reset(seed=11 + i)
+        assert np.array_equal(obs[i], alone)
+        assert infos["red_agent"][i] == info["red_agent"]
+    rows = envs.step([0] * 6)[0]
+    for i in range(6):
+        env.reset(seed=11 + i)
+        assert np.array_equal(rows[i], env.step(0)[0])
+        assert envs.describe(i) == env.describe()
+        drawn.add(envs.describe(i)["red_agent"])
+    assert drawn == {"SleepAgent", COMPILED, str(red_run)}
+    with pytest.raises(ValueError, match="Careless is not one that these envs were made with"):
+        envs.reset(options={"red_agent": "tests.own_reds:Careless"})
+
+
+@pytest.mark.parametrize(
+    ("red_agent", "simulator", "message"),
+    [
+        (COMPILED, "cyborg-stock", "tests.own_reds:Restless does not act as csle-cyborg's agents"),
+        ("tests.own_reds:Restles", "cyborg", "Did you mean tests.own_reds:Restless"),
+        ("tests.own_reds:Any", "compiled", "Any is no red agent: it needs the methods begin and"),
+        ("runs/none", "compiled", "runs/none: there is no such folder or file of a trained red"),
+    ],
+)
+def test_what_cannot_play_is_named(red_agent: str, simulator: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_simulator(simulator, 9, REDS.read(red_agent).members[0])
+
+
+def test_an_agent_for_blue_is_no_red_agent() -> None:
+    with pytest.raises(ValueError, match=r"red_agent: .*champion.npz was trained on .*CAGE2-v0: a"):
+        Cage2Env(Path("workflow_rl/cage2/agent/released/champion.npz"))
+
+
+# --- Runs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("simulator", ["compiled", "cyborg"])
+def test_weights_are_those_of_any_number_of_workers_and_of_a_resumed_run(
+    tmp_path: Path, red_run: Path, simulator: str
+) -> None:
+    args = {
+        "red_agent": f"{OF_CYBORG},{COMPILED}=2,{red_run},B_lineAgent",
+        **{"max_steps": 8, "simulator": simulator, "observation": "belief"},
+    }
+    configs = [config_of(env_args=args, n_workers=n) for n in (1, 2)]
+    for name, config in zip(("one", "two"), configs, strict=True):
+        run(tmp_path / name, config)
+    assert same_weights(tmp_path / "one", tmp_path / "two")
+    run(tmp_path / "resumed", config_of(env_args=args, total_episodes=12))
+    checkpoint = load_checkpoint(tmp_path / "resumed" / "checkpoint.pt")
+    assert checkpoint.config["red_agent"] == args["red_agent"]
+    run(tmp_path / "resumed", configs[1], checkpoint)
+    assert same_weights(tmp_path / "one", tmp_path / "resumed")
+
+
+def test_what_is_wrong_with_a_red_agent_is_said_before_a_run() -> None:
+    for red_agent, message in {
+        "tests.own_reds:Careless": "tests.own_reds:Careless cannot play: KeyError",
+        "tests.own_reds:Nobody": "tests.own_reds defines no Nobody",
+        "runs/nowhere": "runs/nowhere: there is no such folder or file",
+    }.items():
+        with pytest.raises(InvalidEnvironmentError, match=message) as caught:
+            Cage2(red_agent).check()
+        assert caught.value.argument == "red_agent"
+    assert "DrawsElsewhere with one seed differ" in str(
+        Cage2("tests.own_reds:DrawsElsewhere").check()
+    )
+    assert Cage2(f"{OF_CYBORG},{COMPILED}").check() is None
+
+
+def test_a_config_takes_a_class_and_keeps_its_name() -> None:
+    from tests.own_reds import Restless
+
+    config = TrainConfig("async", env_args={"red_agent": {Restless: 3, "SleepAgent": 1}})
+    assert config.to_dict()["red_agent"] == f"{COMPILED}=3,SleepAgent=1"
+    assert TrainConfig.from_dict(config.to_dict()) == config
+    with pytest.raises(ConfigError, match="red_agent: 'b_line' is no red agent"):
+        TrainConfig("async", env_args={"red_agent": "b_line"})
+
+
+# --- Files of others -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A class in a module of the current folder, which nobody has named yet."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    Path("strange_red.py").write_text("from tests.own_reds import Restless\nprint('imported')\n")
+    yield "strange_red:Restless"
+    sys.modules.pop("strange_red", None)
+
+
+def test_what_only_a_file_names_is_not_imported(stranger: str) -> None:
+    environment = make_environment(ENV_ID, {"red_agent": stranger}, named_by_file=True)
+    for refused in (environment, trusted(environment)):
+        with pytest.raises(InvalidEnvironmentError, match="is named by a file"):
+            refused.make_envs(1)
+        with pytest.raises(InvalidEnvironmentError, match=r"argument strange_red:Rest.*--trust"):
+            require_trusted(refused)
+    assert "strange_red" not in sys.modules
+    accepted = trusted(environment, trust=True)
+    require_trusted(accepted)
+    accepted.make_envs(1)
+    assert trusted(environment) == accepted
+    require_trusted(trusted(environment))
+
+
+def test_a_path_is_trusted_in_one_folder(stranger: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = make_environment(ENV_ID, {"red_agent": "runs/red"}, named_by_file=True)
+    with pytest.raises(InvalidEnvironmentError, match="only the file names runs/red, a file or"):
+        require_trusted(environment)
+    require_trusted(trusted(environment, trust=True))
+    require_trusted(trusted(environment))
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    with pytest.raises(InvalidEnvironmentError, match="only the file names runs/red"):
+        require_trusted(trusted(environment))
+
+
+def test_an_agent_is_scored_without_the_red_agent_that_it_learned_against(
+    stranger: str, tmp_path: Path
+) -> None:
+    config = config_of(env_args={"red_agent": stranger, "max_steps": 8, "simulator": "compiled"})
+    saved = config.to_dict()
+    run(tmp_path / "run", config_of(simulator="compiled"))
+    for path in (tmp_path / "run" / name for name in ("checkpoint.pt", "best.pt")):
+        save_checkpoint(path, dataclasses.replace(load_checkpoint(path), config=saved))
+    _, environment = load_player(tmp_path / "run")
+    assert environment.variants == (stranger,)
+    with pytest.raises(ValueError, match="only the file names"):
+        api.evaluate(tmp_path / "run", 1)
+    with pytest.raises(ConfigError, match="only the file names"):
+        trusted_environment(saved, environment)
+    assert "strange_red" not in sys.modules
+
+
+# --- Commands ------------------------------------------------------------------------------------
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [*map(str, arguments), "--max-steps", "5"])
+
+
+@pytest.mark.parametrize("kind", ["cyborg", "compiled", "trained"])
+def test_commands_take_each_kind(kind: str, red_run: Path, tmp_path: Path) -> None:
+    red_agent = {"cyborg": OF_CYBORG, "compiled": COMPILED, "trained": str(red_run)}[kind]
+    scored = call("evaluate", "sleep", "--red-agent", red_agent, "--episodes", 2, "--n-workers", 1)
+    assert scored.exit_code == 0, scored.output
+    assert f"│ {red_agent} │" in scored.output
+    page = tmp_path / "page.html"
+    shown = call("replay", "champion", "--red-agent", red_agent, "--output", page)
+    assert shown.exit_code == 0, shown.output
+    assert f"champion against {red_agent}, 5 steps" in shown.output
+    assert red_agent in page.read_text()
+
+
+def test_a_mistake_is_one_line_that_names_the_option(tmp_path: Path) -> None:
+    for command in (("evaluate", "sleep"), ("replay", "sleep"), ("train-async", "--dry-run")):
+        for red_agent in ("b_line", "tests.own_reds:Nobody", "runs/nowhere", "B_lineAgent=x"):
+            result = call(*command, "--red-agent", red_agent)
+            assert result.exit_code == 2, result.output
+            *_, line = result.output.splitlines()
+            assert line.startswith("Error: Invalid value for --red-agent: "), line

@@ -26,6 +26,7 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.saved_agent import load_player
 from workflow_rl.runs.trust import require_trusted, trusted, trusted_environment
 
@@ -78,15 +79,15 @@ def test_envs_of_a_run_play_each_red_agent_as_it_plays_alone(red_run: Path) -> N
 
 def test_a_vector_env_plays_those_of_compiled_code(red_run: Path) -> None:
     mixture = {"SleepAgent": 1, COMPILED: 1, red_run: 1}
-    envs, drawn = CompiledVectorEnv(6, mixture, 5), set()
+    envs, drawn = CompiledVectorEnv(12, mixture, 5), set()
     obs, infos = envs.reset(seed=11)
-    for i in range(6):
+    for i in range(12):
         env = Cage2Env(mixture, 5)
         alone, info = env.reset(seed=11 + i)
         assert np.array_equal(obs[i], alone)
         assert infos["red_agent"][i] == info["red_agent"]
-    rows = envs.step([0] * 6)[0]
-    for i in range(6):
+    rows = envs.step([0] * 12)[0]
+    for i in range(12):
         env.reset(seed=11 + i)
         assert np.array_equal(rows[i], env.step(0)[0])
         assert envs.describe(i) == env.describe()
@@ -102,7 +103,7 @@ def test_a_vector_env_plays_those_of_compiled_code(red_run: Path) -> None:
         (COMPILED, "cyborg-stock", "tests.own_reds:Restless does not act as csle-cyborg's agents"),
         ("tests.own_reds:Restles", "cyborg", "Did you mean tests.own_reds:Restless"),
         ("tests.own_reds:Any", "compiled", "Any is no red agent: it needs the methods begin and"),
-        ("runs/none", "compiled", "runs/none: there is no such folder or file of a trained red"),
+        ("runs/none", "compiled", "runs/none: there is no such folder or policy file of a tr"),
     ],
 )
 def test_what_cannot_play_is_named(red_agent: str, simulator: str, message: str) -> None:
@@ -130,8 +131,9 @@ def test_weights_are_those_of_any_number_of_workers_and_of_a_resumed_run(
     for name, config in zip(("one", "two"), configs, strict=True):
         run(tmp_path / name, config)
     assert same_weights(tmp_path / "one", tmp_path / "two")
-    run(tmp_path / "resumed", config_of(env_args=args, total_episodes=12))
+    train_policy(configs[0], tmp_path / "resumed", quiet=True, last_update=2)
     checkpoint = load_checkpoint(tmp_path / "resumed" / "checkpoint.pt")
+    assert checkpoint.training.updates == 2
     assert checkpoint.config["red_agent"] == args["red_agent"]
     run(tmp_path / "resumed", configs[1], checkpoint)
     assert same_weights(tmp_path / "one", tmp_path / "resumed")
@@ -141,7 +143,7 @@ def test_what_is_wrong_with_a_red_agent_is_said_before_a_run() -> None:
     for red_agent, message in {
         "tests.own_reds:Careless": "tests.own_reds:Careless cannot play: KeyError",
         "tests.own_reds:Nobody": "tests.own_reds defines no Nobody",
-        "runs/nowhere": "runs/nowhere: there is no such folder or file",
+        "runs/nowhere": "runs/nowhere: there is no such folder or policy file",
     }.items():
         with pytest.raises(InvalidEnvironmentError, match=message) as caught:
             Cage2(red_agent).check()

@@ -19,6 +19,7 @@ from workflow_rl.environments.facts import Refusal, Tell
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.env.environment import Cage2
+    from workflow_rl.environments.env_batch import EnvBatch
 
 STEPS = 30
 """The most steps of an episode that tries a red agent."""
@@ -49,9 +50,10 @@ def found_by_playing(environment: Cage2) -> str | None:
 def _tell_of(environment: Cage2, tell: Tell) -> None:
     for attacker in environment.reds.foreign:
         try:
-            first = _episode(environment, attacker.name)
+            envs = environment.make_envs(1)
+            first = _episode(envs, attacker.name, environment.episode_steps)
             tell()
-            if _episode(environment, attacker.name) != first:
+            if _episode(envs, attacker.name, environment.episode_steps) != first:
                 tell(DIFFERENT.format(attacker.name))
                 return
         except BaseException as error:  # SystemExit too.
@@ -63,10 +65,9 @@ def _tell_of(environment: Cage2, tell: Tell) -> None:
         tell()
 
 
-def _episode(environment: Cage2, red_agent: str) -> list[Any]:
-    envs = environment.make_envs(1)
+def _episode(envs: EnvBatch, red_agent: str, most_steps: int) -> list[Any]:
     rows = [envs.reset([0], [EpisodeSpec(0, red_agent, 0, 0)]).tolist()]
-    for _ in range(min(STEPS, environment.episode_steps)):
+    for _ in range(min(STEPS, most_steps)):
         answers = envs.step([0], np.zeros(1, np.int64))
         rows.append((answers.obs.tolist(), answers.reward.tolist()))
     return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,8 +15,9 @@ import numpy as np
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.own_reds import in_cyborg
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, RED_AGENTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, compared_scores
 from workflow_rl.cage2.scoring.players import load_actor, load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec
@@ -23,11 +25,13 @@ from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
 from workflow_rl.cage2.scoring.selection import ATTACKERS
 from workflow_rl.collection.player import play_episodes
+from workflow_rl.environments.by_name import make_environment
 from workflow_rl.output_files import make_folder, write_text
 from workflow_rl.reporting.pages import escaped, folded, number, table
 from workflow_rl.reporting.report import Run, Section
 from workflow_rl.reporting.report_charts import chart, keys, means_figure, shares_figure
 from workflow_rl.runs.bar import Progress
+from workflow_rl.runs.trust import trusted
 
 EPISODES = 100
 """Episodes of the best agent against each red agent. The report shows the best, the median and the
@@ -49,7 +53,7 @@ def sections(runs: Sequence[Run], further: Path) -> list[Section]:
     checkpoints = {run.name: _checkpoints(run, most) for run in runs}
     parts = sum(map(len, checkpoints.values())) + len(runs)
     with Progress(False, parts, "part", desc="playing", leave=False) as progress:
-        played = {name: _played(paths, progress) for name, paths in checkpoints.items()}
+        played = {run.name: _played(checkpoints[run.name], _reds(run), progress) for run in runs}
         replays = _replays(runs, played, further, progress)
     return [
         _scores(runs),
@@ -134,36 +138,47 @@ def _checkpoints(run: Run, most: int) -> list[Path]:
     return [path for path in paths if path.exists()]
 
 
-def _played(paths: Sequence[Path], progress: Progress) -> list[Played]:
+def _reds(run: Run) -> list[str]:
+    """Return the red agents that the run's agents play against: the challenge's, and those of the
+    training that compiled code plays, if the user has named or trusts them."""
+    args = {"red_agent": run.config["red_agent"]}
+    environment = trusted(make_environment(ENV_ID, args, named_by_file=True))
+    assert isinstance(environment, Cage2)
+    if environment.named_by_file or in_cyborg(environment.reds):
+        return [*RED_AGENTS]
+    return [*RED_AGENTS, *(attacker.name for attacker in environment.reds.foreign)]
+
+
+def _played(paths: Sequence[Path], reds: Sequence[str], progress: Progress) -> list[Played]:
     """Play checkpoints. Of two that were saved at the same time, the later one counts."""
     played: dict[str, Played] = {}
     for path in paths:
-        checkpoint = _play_checkpoint(path, path.name == "best.pt")
+        checkpoint = _play_checkpoint(path, reds, path.name == "best.pt")
         played[checkpoint.label] = checkpoint
         progress.update()
     return list(played.values())
 
 
-def _play_checkpoint(path: Path, is_best: bool) -> Played:
+def _play_checkpoint(path: Path, reds: Sequence[str], is_best: bool) -> Played:
     from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 
     label = "best" if is_best else f"{load_checkpoint(path).training.episodes:,}"
     actor = load_actor(path)
     try:
-        return Played(label, path, _episodes(actor, EPISODES if is_best else EPISODES_ON_THE_WAY))
+        n = EPISODES if is_best else EPISODES_ON_THE_WAY
+        return Played(label, path, _episodes(actor, n, reds))
     except RuntimeError as error:  # Where CybORG itself would fail.
         raise CheckpointError(f"{path} cannot be played: {error.__cause__ or error}") from error
 
 
-def _episodes(actor: Actor, n: int) -> dict[str, list[Trajectory]]:
+def _episodes(actor: Actor, n: int, reds: Sequence[str]) -> dict[str, list[Trajectory]]:
     """Play the first n episodes of the evaluation's longest cells, in the compiled simulator."""
-    specs = [cell_spec(SEED, STEPS, red, k) for red in RED_AGENTS for k in range(n)]
-    envs = Cage2(max_steps=STEPS, simulator="compiled").make_envs(len(specs))
+    specs = [cell_spec(SEED, STEPS, red, k) for red in reds for k in range(n)]
+    envs = Cage2(",".join(reds), max_steps=STEPS, simulator="compiled").make_envs(len(specs))
     played = [trajectory for ended in play_episodes(envs, actor, specs) for trajectory in ended]
     by_number = sorted(played, key=lambda trajectory: trajectory.episode)
     return {
-        red: [trajectory for trajectory in by_number if trajectory.variant == red]
-        for red in RED_AGENTS
+        red: [trajectory for trajectory in by_number if trajectory.variant == red] for red in reds
     }
 
 
@@ -186,9 +201,9 @@ def _actions(runs: Sequence[Run], played: Mapping[str, list[Played]]) -> Section
                 f"Against {red}",
                 f"Share of each kind of action against {red}, by episodes trained; a table follows",
             )
-            for red in RED_AGENTS
+            for red in of_run[0].trajectories
         )
-        tables = "".join(_uses_table(of_run, red) for red in RED_AGENTS)
+        tables = "".join(_uses_table(of_run, red) for red in of_run[0].trajectories)
         heading = f"<h3>{escaped(run.name)}, after so many episodes of training</h3>"
         body += f'{heading}<div class="charts">{charts}</div>'
         body += folded(f"Every action of {run.name}", tables)
@@ -231,13 +246,14 @@ def _replays(
         best = played[run.name][-1]
         blue = load_blue(best.path)
         blue.name = run.name
-        attackers = _attackers(run)
+        attackers = _attackers(run, best)
         # With many runs there is not a page for each red agent: a page takes 50 ms.
         together = [attackers] if len(runs) > MOST_IN_DETAIL else [[red] for red in attackers]
         for red_agents in together:
             row = [f"{escaped(run.name)}, {' or '.join(red_agents)}"]
             for which, (red_agent, episode) in _notable(best, red_agents).items():
-                name = f"{beginnings[run.name]}-{red_agent}-{which}.html"
+                attacker = re.sub(r"[^\w.-]+", "-", red_agent)[-80:]
+                name = f"{beginnings[run.name]}-{attacker}-{which}.html"
                 recording = record_episode(blue, red_agent, STEPS, SEED, episode)
                 make_folder(further)
                 compared = compare_with_cyborg(recording, networks=False)
@@ -270,10 +286,10 @@ def _file_names(names: Sequence[str]) -> dict[str, str]:
     return beginnings
 
 
-def _attackers(run: Run) -> list[str]:
-    """Return the attackers of the training, or both if it had none."""
-    trained = REDS.read(run.config["red_agent"]).variants
-    return [red for red in ATTACKERS if red in trained] or list(ATTACKERS)
+def _attackers(run: Run, played: Played) -> list[str]:
+    """Return the attackers of the training that were played, or CAGE-2's if there are none."""
+    trained = {*REDS.read(run.config["red_agent"]).variants} - {"SleepAgent"}
+    return [red for red in played.trajectories if red in trained] or list(ATTACKERS)
 
 
 def _notable(played: Played, red_agents: Sequence[str]) -> dict[str, tuple[str, int]]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage.checks import checked_least, checked_whole
+from workflow_rl.cage4.red_side import N_RED_CHOICES
 from workflow_rl.cage4.scenario4 import AGENTS, MESSAGE_BITS, N_ACTIONS
 
 SIMULATORS = ("compiled", "cyborg", "cyborg-stock")
@@ -64,6 +65,18 @@ def checked_actions(actions: Sequence[Any]) -> list[int]:
     if len(actions) != len(AGENTS):
         raise ValueError(f"actions: {len(AGENTS)} are needed, not {len(actions)}")
     return [checked_action(f"actions[{i}]", i, action) for i, action in enumerate(actions)]
+
+
+def checked_red_choices(choices: Any) -> NDArray[np.int16]:
+    """Return what red agents choose, `[..., 6]`, as indices of `red_side.RED_CHOICES`."""
+    indices = np.asarray(choices)
+    if indices.dtype.kind not in "iu" or indices.shape[-1:] != (len(N_RED_CHOICES),):
+        raise ValueError(f"choices: {len(N_RED_CHOICES)} integers are needed, one a red agent")
+    wrong = np.argwhere((indices < 0) | (indices >= N_RED_CHOICES))
+    if len(wrong):
+        agent = wrong[0][-1]
+        raise ValueError(f"choices: red agent {agent} has those to {N_RED_CHOICES[agent] - 1}")
+    return indices.astype(np.int16)
 
 
 def checked_bits(name: str, bits: Any) -> NDArray[np.bool_]:
@@ -174,3 +187,17 @@ class Simulator(Protocol):
 
         uinteger is the buffered half word, which NumPy keeps after its use.
         """
+
+
+class RedSideSimulator(Simulator, Protocol):
+    """A simulator made with `red_agent=FROM_OUTSIDE`."""
+
+    def choose(self, choices: Sequence[int], sessions: Sequence[int]) -> None:
+        """Set what the six red agents do in the coming steps: see `RedSimulator.choose`."""
+
+    def red_view(self) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+        """Return what the red agents see after the last step or the reset, and which choices they
+        know to be possible: `[N_RED_OBS]` and `[N_RED_MASKS]`, see `red_side`."""
+
+    def red_sessions(self) -> list[list[int]]:
+        """Return for each red agent the ids of sessions that it learned of, in that order."""

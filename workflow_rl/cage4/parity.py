@@ -19,15 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage.processes import in_processes
+from workflow_rl.cage4.agent.red_scripted import RED_TEAMS
 from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
-from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.interface import SimulationError, Simulator, StepResult
+from workflow_rl.cage4.cyborg.simulators import make_red_side, make_simulator
+from workflow_rl.cage4.interface import RedSideSimulator, SimulationError, Simulator, StepResult
 from workflow_rl.cage4.scenario4 import AGENTS, CHALLENGE, MAX_STEPS, N_MESSAGE_BITS, Scenario
 from workflow_rl.output_files import appending
 
 
 class Pair(NamedTuple):
-    """One episode to compare. steps: its length, at most `max_steps` of the simulators."""
+    """One episode to compare. red_agent: a class of CybORG, or one of `RED_TEAMS`, which choose
+    from outside. steps: the episode's length, at most `max_steps` of the simulators."""
 
     blue: str
     red_agent: str
@@ -71,8 +73,8 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    first: Simulator,
-    second: Simulator,
+    first: Any,
+    second: Any,
     pair: Pair,
     state_every: int = 10,
     team: ScriptedTeam | None = None,
@@ -81,7 +83,10 @@ def compare(
     one that the pair names.
 
     Observations, raw observations, masks, rewards, messages, done, busy agents and the generator
-    are compared at every step, the whole state at every `state_every`-th one and at the end.
+    are compared at every step, the whole state at every `state_every`-th one and at the end. If a
+    red team chooses from outside, what its agents see is compared too, at every step.
+
+    first, second: simulators, RedSideSimulators for a red team.
 
     Returns:
         Steps played, the first difference, the error that both raised, and CPU seconds of both.
@@ -94,14 +99,25 @@ def compare(
         others = second.reset(pair.seed)
     facts = [_facts_of_reset(first, observations), _facts_of_reset(second, others)]
     team.reset(first.masks, pair.seed)
+    reds = RED_TEAMS[pair.red_agent]() if pair.red_agent in RED_TEAMS else None
+    if reds is not None:
+        reds.reset(pair.seed)
     error = ""
     for step in range(pair.steps + 1):
         with_state = step % state_every == 0 or step == pair.steps
+        if reds is not None and not error:
+            for simulator, shown in zip((first, second), facts, strict=True):
+                if shown.get("error") != "raised":
+                    shown.update(_facts_of_reds(simulator))
         found = _first_difference(first, second, facts, with_state)
         if found is not None or error or step == pair.steps:
             difference = None if found is None else Difference(pair, step, *found)
             return step, difference, error, (clocks[0].seconds, clocks[1].seconds)
         actions, messages = team.act(observations, first.raw_arrays)
+        if reds is not None:
+            chosen = reds.act(*first.red_view(), first.red_sessions())
+            first.choose(*chosen)
+            second.choose(*chosen)
         facts, results = [], []
         for simulator, clock in zip((first, second), clocks, strict=True):
             with clock:
@@ -149,6 +165,12 @@ def _facts_of_reset(
     facts["phase"] = simulator.phase
     facts["generator"] = simulator.generator_state()
     return facts
+
+
+def _facts_of_reds(simulator: RedSideSimulator) -> dict[str, Any]:
+    seen, mask = simulator.red_view()
+    sessions = simulator.red_sessions()
+    return {"red observations": seen, "red masks": mask, "red sessions": repr(sessions)}
 
 
 def _facts_of_step(simulator: Simulator, result: StepResult | str) -> dict[str, Any]:
@@ -217,6 +239,8 @@ def difference_of(value: Any, other: Any, name: str) -> tuple[str, Any, Any] | N
 def _simulators(
     names: tuple[str, str], red_agent: str, max_steps: int, scenario: Scenario
 ) -> list[Simulator]:
+    if red_agent in RED_TEAMS:
+        return [make_red_side(name, max_steps, scenario) for name in names]
     return [make_simulator(name, red_agent, max_steps, scenario) for name in names]
 
 

@@ -15,9 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 ENV_ID = "workflow_rl/CAGE4-v0"
+RED_ENV_ID = "workflow_rl/CAGE4-red-v0"
 AGENTS = tuple(f"blue_agent_{i}" for i in range(5))
 RED_AGENTS = ("FiniteStateRedAgent", "DiscoveryFSRed", "RandomSelectRedAgent", "SleepAgent")
 """Names of CybORG's classes. Every red agent of an episode is of one class."""
+FROM_OUTSIDE = "from outside"
+"""In the place of a class's name: the caller chooses what the red agents do. See `red_side`."""
 OBS_SIZES = (92, 92, 92, 92, 210)
 N_ACTIONS = (82, 82, 82, 82, 242)
 SLEEP_ACTIONS = (49, 49, 49, 49, 145)

@@ -10,6 +10,7 @@ import click
 from tqdm import tqdm
 
 from workflow_rl.cage4 import parity as cage4
+from workflow_rl.cage4.agent.red_scripted import RED_TEAMS
 from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.cyborg.checkout import CheckoutError, checkout
 from workflow_rl.cage4.env.arguments import ScenarioSettings
@@ -20,7 +21,7 @@ from workflow_rl.output_files import require_writable
 from workflow_rl.runs.config import usable_cores
 
 _OPTIONS = [
-    *shared_options(RED_AGENTS, tuple(TEAMS), "all"),
+    *shared_options((*RED_AGENTS, *RED_TEAMS), tuple(TEAMS), "all"),
     plain_option("--max-steps", type=click.IntRange(LEAST_STEPS, MAX_STEPS), default=MAX_STEPS,
                  help="Length of an episode in steps."),
     plain_option("--state-every", type=click.IntRange(1), default=10,
@@ -43,7 +44,8 @@ def parity(**options: Any) -> None:
     max_steps = options["max_steps"]
     require_writable(options["record"], "--record")
     names = ("cyborg-stock", "cyborg") if options["stock_simulator"] else ("cyborg", "compiled")
-    blues, reds = options["blues"] or tuple(TEAMS), options["red_agents"] or RED_AGENTS
+    blues = options["blues"] or tuple(TEAMS)
+    reds = options["red_agents"] or (*RED_AGENTS, *RED_TEAMS)
     # The first episode of every pair comes before the second of any.
     rounds = itertools.product(range(options["episodes"]), itertools.product(blues, reds))
     seeds = itertools.count(options["seed"])

@@ -31,6 +31,7 @@ from workflow_rl.cage4.compiled.red_actions import act_as_red
 from workflow_rl.cage4.compiled.red_agents import choose_as_red
 from workflow_rl.cage4.compiled.red_memory import learn
 from workflow_rl.cage4.compiled.red_sessions import index_of
+from workflow_rl.cage4.compiled.red_side import remember_outcomes
 from workflow_rl.cage4.compiled.red_turn import check_sessions, move_sessions
 from workflow_rl.cage4.compiled.scenario import draw_scenario, set_reach
 from workflow_rl.cage4.compiled.state import LOST_SESSION, NO_ERROR, PAST_THE_END
@@ -47,6 +48,7 @@ def reset_env(s: Any, is_seeded: bool, words: Any, red_class: int, max_steps: in
     s.red_class = red_class
     s.max_steps = max_steps
     draw_scenario(s)
+    remember_outcomes(s)
     s.done = s.step_count >= max_steps - 1
 
 
@@ -82,6 +84,7 @@ def step_env(s: Any, actions: Any) -> None:
         if s.red_done[agent] == IMPACT and s.n_sessions[agent] > 0:
             # Failed ones cost too: in CybORG every outcome counts as true.
             s.machine_reward += REWARDS[s.phase, ZONE[s.red_target[agent]], IMPACT_COST]
+    remember_outcomes(s)
     s.step_count += 1
     s.done = s.step_count >= s.max_steps - 1
 

@@ -11,6 +11,7 @@ from workflow_rl.cage4.compiled.generator import below, choice_by_weight, random
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import FIRST_SERVER, N_HOSTS, N_RED, N_ZONES, PLACE
 from workflow_rl.cage4.compiled.red_memory import remember_hosts
+from workflow_rl.cage4.compiled.red_side import take_choice
 from workflow_rl.cage4.compiled.state import NO_KNOWN_HOST
 
 
@@ -24,6 +25,8 @@ def choose_as_red(s: Any) -> None:
         if s.is_active[agent] and s.red_class != red_tables.SLEEPING:
             if s.red_class == red_tables.RANDOM_SELECT:
                 kind = select_at_random(s, agent)
+            elif s.red_class == red_tables.FROM_OUTSIDE:
+                kind = take_choice(s, agent)
             else:
                 kind = choose_by_state(s, agent)
         if before == 0:

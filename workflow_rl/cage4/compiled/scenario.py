@@ -11,6 +11,7 @@ from workflow_rl.cage4.compiled.hosts import rebuild
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.red_sessions import add_session, learn_own_host
 from workflow_rl.cage4.compiled.state import FIRST_PID, N_PIDS, UNSEEN
+from workflow_rl.cage4.red_side import FIRST_KNOWN
 from workflow_rl.cage4.scenario4 import N_SERVERS, N_USERS
 
 N_OCTETS, N_ADDRESSES = 256, 254
@@ -269,6 +270,8 @@ def forget_red(s: Any) -> None:
     s.red_ticks[:] = 0
     s.is_active[:] = False
     s.red_steps[:] = 0
+    s.red_choice[:] = 0
+    s.red_choice_session[:] = FIRST_KNOWN
     s.seen_kind[:] = DROPPED
     s.seen_success[:] = UNKNOWN
     s.sees_target[:] = False

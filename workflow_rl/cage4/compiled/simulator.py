@@ -97,7 +97,7 @@ class BatchedSimulator(NetworkBatch):
     Args:
         n_envs: N.
         max_steps: length of episodes, in steps; memory grows with it.
-        red_agent: one of `scenario4.RED_AGENTS`, for all envs.
+        red_agent: one of `scenario4.RED_AGENTS`, for all envs; FROM_OUTSIDE: see `RedSimulator`.
         shows_raw: whether `raw` is written.
         scenario: what differs from the challenge.
 
@@ -119,7 +119,8 @@ class BatchedSimulator(NetworkBatch):
         shows_raw: bool = False,
         scenario: Scenario = CHALLENGE,
     ) -> None:
-        if red_agent not in scenario4.RED_AGENTS:
+        red_classes = *scenario4.RED_AGENTS, scenario4.FROM_OUTSIDE
+        if red_agent not in red_classes:
             raise ValueError(
                 f"red_agent: {red_agent!r} is not one of {', '.join(scenario4.RED_AGENTS)}"
             )
@@ -134,7 +135,7 @@ class BatchedSimulator(NetworkBatch):
         self.dones = np.zeros(n_envs, np.bool_)
         self.masks = np.zeros((n_envs, scenario4.N_MASKS), np.bool_)
         self.raw = np.zeros(n_envs if shows_raw else 0, RAW)
-        self._red_classes = np.full(n_envs, scenario4.RED_AGENTS.index(red_agent))
+        self._red_classes = np.full(n_envs, red_classes.index(red_agent))
         self._silence = np.zeros((n_envs, N_BLUE, scenario4.MESSAGE_BITS), np.int8)
 
     @property
@@ -271,9 +272,12 @@ class CompiledSimulator:
 
     def __init__(self, red_agent: str, max_steps: int, scenario: Scenario = CHALLENGE) -> None:
         self.red_agent, self.max_steps = red_agent, max_steps
-        self._envs = BatchedSimulator(1, max_steps, red_agent, scenario=scenario)
+        self._envs = self._made(red_agent, max_steps, scenario)
         self._masks: tuple[NDArray[np.bool_], ...] = ()
         self._chosen = np.ones(1, np.bool_)
+
+    def _made(self, red_agent: str, max_steps: int, scenario: Scenario) -> BatchedSimulator:
+        return BatchedSimulator(1, max_steps, red_agent, scenario=scenario)
 
     __copy__ = copy.deepcopy
 

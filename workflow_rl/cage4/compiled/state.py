@@ -201,6 +201,9 @@ _EVERY_STEP: list[Any] = [
     ("route_start", np.uint8, network.N_RED),
     ("is_active", np.uint8, network.N_RED),
     ("red_steps", np.int32, network.N_RED),
+    # What agents of FROM_OUTSIDE choose: an index of `red_side.RED_CHOICES`, and a session's id.
+    ("red_choice", np.int16, network.N_RED),
+    ("red_choice_session", np.int16, network.N_RED),
     # What a red agent observed of its last action: kind, success, target, whether the target is
     # in the observation, the source of an exploit, the session, whether that is abstract, whether
     # linked hosts were shown.

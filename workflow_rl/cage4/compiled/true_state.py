@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.actions import BLUE_ACTIONS, RED_ACTIONS
 from workflow_rl.cage4.compiled.hosts import CONNECTIONS, OLD_CONNECTIONS, OLD_PROCESSES, PROCESSES
-from workflow_rl.cage4.compiled.red_tables import DISCOVERY, RANDOM_SELECT, STATES
+from workflow_rl.cage4.compiled.red_tables import RANDOM_SELECT, SLEEPING, STATES
 from workflow_rl.cage4.compiled.state import CELL, SESSION
 from workflow_rl.cage4.scenario4 import ZONES
 
@@ -316,6 +316,6 @@ def _red_agents(s: Any) -> Iterator[list[Any]]:
                 [f"10.0.{s['zone_octet'][zone]}.0/24", bool(s["known_zones"][agent] >> zone & 1)]
                 for zone in range(network.N_ZONES)
             ],
-            hosts if s["red_class"] <= DISCOVERY else None,
-            steps if s["red_class"] <= RANDOM_SELECT else None,
+            hosts if s["red_class"] not in (RANDOM_SELECT, SLEEPING) else None,
+            steps if s["red_class"] != SLEEPING else None,
         ]

@@ -7,17 +7,19 @@ that CybORG makes with such values. For the challenge, CybORG's own classes play
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
-from workflow_rl.cage4.scenario4 import CHALLENGE, Scenario
+from workflow_rl.cage4.scenario4 import CHALLENGE, FROM_OUTSIDE, Scenario
 
 
 def scenario_generator(cyborg: Cyborg, red_agent: str, max_steps: int, scenario: Scenario) -> Any:
     """Return CybORG's generator, with its greens and reds and with blues that sleep."""
     agents = cyborg["Agents"]
     generator_class = cyborg["Simulator.Scenarios"].EnterpriseScenarioGenerator
-    red_class = getattr(agents, red_agent)
+    is_told = red_agent == FROM_OUTSIDE
+    red_class = _puppet(agents.FiniteStateRedAgent) if is_told else getattr(agents, red_agent)
     if scenario != CHALLENGE:
         generator_class = _generator_class(generator_class, agents.EnterpriseGreenAgent, scenario)
         red_class = _red_class(red_class, scenario)
@@ -68,3 +70,23 @@ def _red_class(official: Any, scenario: Scenario) -> Any:
             return action
 
     return Red
+
+
+def _puppet(official: Any) -> Any:
+    """Return a `FiniteStateRedAgent` that remembers as the official one does, and does what
+    `told` returns."""
+
+    class Puppet(official):
+        told: Callable[[], Any]
+
+        def get_action(self, observation: Any, action_space: Any) -> Any:
+            return self.told()
+
+        def remember(self, observation: dict[str, Any]) -> None:
+            """Do with an observation all that the official agent does before it chooses."""
+            super().get_action(observation, None)
+
+        def _choose_host_and_action(self, action_space: Any, host_options: Any) -> Any:
+            return None, None
+
+    return Puppet

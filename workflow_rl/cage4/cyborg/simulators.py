@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 from workflow_rl.cage.checks import checked_least
-from workflow_rl.cage4.interface import SIMULATORS, Simulator
-from workflow_rl.cage4.scenario4 import CHALLENGE, LEAST_STEPS, MAX_STEPS, RED_AGENTS, Scenario
+from workflow_rl.cage4.interface import SIMULATORS, RedSideSimulator, Simulator
+from workflow_rl.cage4.scenario4 import (
+    CHALLENGE,
+    FROM_OUTSIDE,
+    LEAST_STEPS,
+    MAX_STEPS,
+    RED_AGENTS,
+    Scenario,
+)
 
 _CLASSES = {
     "compiled": ("workflow_rl.cage4.compiled.simulator", "CompiledSimulator"),
     "cyborg": ("workflow_rl.cage4.cyborg.sped_up", "SpedUpSimulator"),
     "cyborg-stock": ("workflow_rl.cage4.cyborg.stock", "StockSimulator"),
+}
+_RED_SIDES = {
+    "compiled": ("workflow_rl.cage4.compiled.red_simulator", "CompiledRedSide"),
+    "cyborg": ("workflow_rl.cage4.cyborg.red_side", "SpedUpRedSide"),
+    "cyborg-stock": ("workflow_rl.cage4.cyborg.red_side", "StockRedSide"),
 }
 
 
@@ -35,12 +48,30 @@ def make_simulator(
         ValueError: an argument is out of range.
         CheckoutError: CybORG 4 is not there, or is another commit.
     """
-    if name not in SIMULATORS:
-        raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
     if red_agent not in RED_AGENTS:
         raise ValueError(f"red_agent={red_agent!r}: choose one of {', '.join(RED_AGENTS)}")
-    module, simulator_class = _CLASSES[name]
-    simulator: Simulator = getattr(importlib.import_module(module), simulator_class)(
+    simulator: Simulator = _made(_CLASSES, name, red_agent, max_steps, scenario)
+    return simulator
+
+
+def make_red_side(
+    name: str, max_steps: int = MAX_STEPS, scenario: Scenario = CHALLENGE
+) -> RedSideSimulator:
+    """Return one of SIMULATORS, whose red agents do what they are told: see `make_simulator`."""
+    simulator: RedSideSimulator = _made(_RED_SIDES, name, FROM_OUTSIDE, max_steps, scenario)
+    return simulator
+
+
+def _made(
+    classes: dict[str, tuple[str, str]],
+    name: str,
+    red_agent: str,
+    max_steps: int,
+    scenario: Scenario,
+) -> Any:
+    if name not in SIMULATORS:
+        raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
+    module, simulator_class = classes[name]
+    return getattr(importlib.import_module(module), simulator_class)(
         red_agent, checked_least("max_steps", max_steps, LEAST_STEPS), scenario
     )
-    return simulator

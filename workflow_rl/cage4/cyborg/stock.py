@@ -52,6 +52,12 @@ class CyborgSimulator:
         actions = [self._controller.actions_in_progress.get(agent) for agent in AGENTS]
         return np.array([action["remaining_ticks"] if action else 0 for action in actions])
 
+    def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
+        raise NotImplementedError
+
+    def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
+        raise NotImplementedError
+
     def raw_observations(self) -> tuple[dict[str, Any], ...]:
         raise NotImplementedError
 

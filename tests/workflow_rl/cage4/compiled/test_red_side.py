@@ -1,0 +1,126 @@
+"""Red agents whose choices come from outside: against CybORG, and by their rules."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from workflow_rl.cage4 import red_side
+from workflow_rl.cage4.agent.red_scripted import RED_TEAMS, ProgramReds
+from workflow_rl.cage4.compiled import actions
+from workflow_rl.cage4.compiled.red_simulator import RedSimulator
+from workflow_rl.cage4.cyborg.simulators import make_red_side
+from workflow_rl.cage4.parity import Pair, compare
+from workflow_rl.cage4.red_side import FIRST_KNOWN, FIRST_RED_CHOICE, RED_CHOICES, RedAction
+from workflow_rl.cage4.scenario4 import SLEEP_ACTIONS
+
+CONTRACTOR = "contractor_network_subnet"
+
+
+@pytest.mark.parametrize(("red", "seed"), zip(RED_TEAMS, (3, 4, 5), strict=True))
+@pytest.mark.parametrize("simulator", ["cyborg", "cyborg-stock"])
+def test_red_agents_see_and_do_what_they_do_in_cyborg(
+    checkout: Path, simulator: str, red: str, seed: int
+) -> None:
+    n_steps = 60 if simulator == "cyborg" else 12
+    pair = Pair("restores", red, seed, n_steps)
+    official, own = make_red_side(simulator, 80), make_red_side("compiled", 80)
+    assert compare(official, own, pair)[:3] == (n_steps, None, "")
+
+
+def facts(simulator: RedSimulator, agent: int) -> tuple[list[int], list[int]]:
+    """The success and the kind in an agent's observation, as numbers."""
+    obs = simulator.red_obs[0, red_side.FIRST_RED_OBS[agent] :]
+    success = obs[red_side.SUCCESS : red_side.KIND]
+    return (
+        (np.flatnonzero(success) + 1).tolist(),
+        np.flatnonzero(obs[red_side.KIND : red_side.ACTIVE]).tolist(),
+    )
+
+
+def play(simulator: RedSimulator, choices: dict[int, int], sessions: int = FIRST_KNOWN) -> None:
+    of_agents = [choices.get(agent, 0) for agent in range(len(RED_CHOICES))]
+    simulator.choose([of_agents], sessions)
+    simulator.step([SLEEP_ACTIONS])
+
+
+def begun() -> RedSimulator:
+    simulator = RedSimulator(1, 60)
+    simulator.reset([7])
+    return simulator
+
+
+def discovery() -> int:
+    return RED_CHOICES[0].index(RedAction("DiscoverRemoteSystems", CONTRACTOR))
+
+
+def test_what_an_agent_discovers_it_may_scan_next() -> None:
+    simulator = begun()
+    before = simulator.red_masks.sum()
+    play(simulator, {0: discovery()})
+    assert facts(simulator, 0) == ([actions.TRUE], [actions.DISCOVER])
+    n_hosts = simulator.states["exists"][0, 4 * 17 + 1 : 5 * 17].sum()
+    # Four kinds of actions need an address, and the start host was known before.
+    assert simulator.red_masks.sum() - before == 4 * (n_hosts - 1)
+
+
+def test_what_an_agent_does_not_know_is_an_invalid_action() -> None:
+    simulator = begun()
+    unknown = RED_CHOICES[0].index(RedAction("Impact", "restricted_zone_a_subnet_server_host_0"))
+    assert not simulator.red_masks[0, FIRST_RED_CHOICE[0] + unknown]
+    play(simulator, {0: unknown})
+    assert facts(simulator, 0) == ([actions.FALSE], [actions.WITHDRAW + 1])
+    play(simulator, {0: discovery()}, sessions=3)
+    assert facts(simulator, 0) == ([actions.FALSE], [actions.WITHDRAW + 1])
+
+
+def test_agents_without_a_session_do_nothing() -> None:
+    simulator = begun()
+    play(simulator, dict.fromkeys(range(1, 6), 1))
+    assert facts(simulator, 3) == ([actions.UNKNOWN], [])
+    assert simulator.red_masks[0, FIRST_RED_CHOICE[1] :].sum() == 5
+
+
+def test_a_busy_agent_goes_on() -> None:
+    simulator = begun()
+    play(simulator, {0: discovery()})
+    start = FIRST_RED_CHOICE[0]
+    scans = [
+        i for i, action in enumerate(RED_CHOICES[0]) if action.kind == "StealthServiceDiscovery"
+    ]
+    scan = next(i for i in scans if simulator.red_masks[0, start + i])
+    play(simulator, {0: scan})
+    play(simulator, {0: discovery()})
+    assert facts(simulator, 0) == ([actions.IN_PROGRESS], [])
+    play(simulator, {})
+    assert facts(simulator, 0)[1] == [actions.STEALTH_SCAN]
+
+
+def test_a_copy_goes_on_as_the_original() -> None:
+    simulator, reds = begun(), ProgramReds()
+    reds.reset(1)
+
+    def choose() -> list[list[int]]:
+        return [reds.act(simulator.red_obs[0], simulator.red_masks[0], [[]] * 6)[0]]
+
+    for _ in range(20):
+        simulator.choose(choose())
+        simulator.step([SLEEP_ACTIONS])
+    other, saved = copy.copy(simulator), simulator.save()
+    play(simulator, {0: 1})
+    play(other, {0: 1})
+    assert np.array_equal(simulator.red_obs, other.red_obs)
+    assert np.array_equal(simulator.states, other.states)
+    play(other, {})
+    other.load(saved)
+    play(other, {0: 1})
+    assert np.array_equal(simulator.red_obs, other.red_obs)
+
+
+@pytest.mark.parametrize("wrong", [[0, 0, 0, 0, 0, 396], [-1, 0, 0, 0, 0, 0], [0.5] * 6, [0] * 5])
+def test_a_choice_that_is_none_is_refused(wrong: list[int]) -> None:
+    with pytest.raises(ValueError, match="choices"):
+        begun().choose([wrong])

@@ -1,0 +1,100 @@
+"""Many environments at once whose red agents' choices come from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from workflow_rl.cage.network_batch import of_shape
+from workflow_rl.cage4 import scenario4
+from workflow_rl.cage4.compiled.jit import entry_point
+from workflow_rl.cage4.compiled.network import N_RED
+from workflow_rl.cage4.compiled.red_side import show_red
+from workflow_rl.cage4.compiled.simulator import BatchedSimulator, CompiledSimulator
+from workflow_rl.cage4.interface import checked_red_choices
+from workflow_rl.cage4.red_side import FIRST_KNOWN, N_RED_MASKS, N_RED_OBS
+from workflow_rl.cage4.scenario4 import CHALLENGE, FROM_OUTSIDE, Scenario
+
+
+@entry_point
+def show_reds(states: Any, chosen: Any, obs: Any, masks: Any) -> None:
+    """Write what the red agents of the chosen envs see.
+
+    chosen: bool `[N]`. obs: int8 `[N, N_RED_OBS]`. masks: bool `[N, N_RED_MASKS]`.
+    """
+    for i in range(len(states)):
+        if chosen[i]:
+            show_red(states[i], obs[i], masks[i])
+
+
+class RedSimulator(BatchedSimulator):
+    """N networks, both of whose teams are played from outside: see `BatchedSimulator`.
+
+    red_obs: int8 `[N, N_RED_OBS]`, the observations of red agents 0 to 5 one after the other; see
+        `red_side`. red_masks: bool `[N, N_RED_MASKS]`, the actions that an agent can begin now, as
+        far as it knows. Both are overwritten by the next call.
+    """
+
+    def __init__(
+        self,
+        n_envs: int,
+        max_steps: int = scenario4.MAX_STEPS,
+        shows_raw: bool = False,
+        scenario: Scenario = CHALLENGE,
+    ) -> None:
+        self.red_obs = np.zeros((n_envs, N_RED_OBS), np.int8)
+        self.red_masks = np.zeros((n_envs, N_RED_MASKS), np.bool_)
+        super().__init__(n_envs, max_steps, FROM_OUTSIDE, shows_raw, scenario)
+
+    @property
+    def _shown(self) -> tuple[NDArray[Any], ...]:
+        return *super()._shown, self.red_obs, self.red_masks
+
+    def choose(self, choices: ArrayLike, sessions: ArrayLike = FIRST_KNOWN) -> None:
+        """Set what the red agents do in the coming steps.
+
+        choices: `[N, 6]`, indices of `red_side.RED_CHOICES`. A busy agent's choice is dropped. A
+            choice of something that its agent does not know is an InvalidAction.
+        sessions: `[N, 6]`, the ids of the sessions to act with, or FIRST_KNOWN. An action with an
+            id that its agent does not know is an InvalidAction.
+        """
+        shape = len(self.states), N_RED
+        checked = checked_red_choices(of_shape("choices", choices, shape))
+        self.states["red_choice"] = checked
+        self.states["red_choice_session"] = of_shape("sessions", sessions, shape)
+
+    def reset(
+        self, seeds: Sequence[int | None] | None = None, chosen: ArrayLike | None = None
+    ) -> NDArray[np.int8]:
+        """Start episodes as `BatchedSimulator.reset` does. All red agents choose to sleep."""
+        super().reset(seeds, chosen)
+        show_reds(self.states, self._mask(chosen), self.red_obs, self.red_masks)
+        return self.obs
+
+    def play(
+        self, actions: NDArray[np.int64], messages: NDArray[np.int8], chosen: NDArray[np.bool_]
+    ) -> None:
+        super().play(actions, messages, chosen)
+        show_reds(self.states, chosen, self.red_obs, self.red_masks)
+
+
+class CompiledRedSide(CompiledSimulator):
+    """One network behind `interface.RedSideSimulator`."""
+
+    _envs: RedSimulator
+
+    def _made(self, red_agent: str, max_steps: int, scenario: Scenario) -> RedSimulator:
+        return RedSimulator(1, max_steps, scenario=scenario)
+
+    def choose(self, choices: Sequence[int], sessions: Sequence[int]) -> None:
+        self._envs.choose([choices], [sessions])
+
+    def red_view(self) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+        return self._envs.red_obs[0].copy(), self._envs.red_masks[0].copy()
+
+    def red_sessions(self) -> list[list[int]]:
+        known = zip(self.state["ids"], self.state["n_ids"], strict=True)
+        return [ids[:n].tolist() for ids, n in known]

@@ -1,0 +1,163 @@
+"""CAGE Challenge 4 from Red's side: six agents, what each can do, and what each sees.
+
+Hosts have the numbers of `compiled.network`. An agent can learn of the hosts of its own zones, and
+of the first servers that an escalation on its own first servers shows. What the agent knows
+decides which of its actions CybORG accepts: all others are InvalidActions, which fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.agents.team import TeamLayout
+from workflow_rl.cage4.compiled import actions, network
+from workflow_rl.cage4.compiled.red_tables import STATES
+from workflow_rl.cage4.scenario4 import MISSION_PHASES, ZONES
+
+RED_TEAM = tuple(f"red_agent_{i}" for i in range(network.N_RED))
+HOST_KINDS = (
+    actions.AGGRESSIVE_SCAN,
+    actions.STEALTH_SCAN,
+    actions.EXPLOIT,
+    actions.ESCALATE,
+    actions.DEGRADE,
+    actions.DECEPTION,
+    actions.IMPACT,
+    actions.WITHDRAW,
+)
+"""Kinds of actions on hosts, in the order of an agent's actions."""
+NEEDS_NAME = (actions.ESCALATE, actions.DEGRADE, actions.IMPACT, actions.WITHDRAW)
+"""Kinds that need the name of a host, which an agent never knows without the address."""
+FIRST_KNOWN = -1
+"""In the place of a session's id: the agent's first session that can scan, or else the first id
+that it learned of."""
+
+
+class RedAction(NamedTuple):
+    """An action of a red agent. kind: CybORG's class. target: a host, or a zone, or ""."""
+
+    kind: str
+    target: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.target}".rstrip()
+
+
+def _zones(agent: int) -> list[int]:
+    return [zone for zone in range(network.N_ZONES) if network.RED_OF_ZONE[zone] == agent]
+
+
+def _hosts(agent: int) -> list[int]:
+    """Return an agent's own hosts, in CybORG's order, and then the others that it can learn of."""
+    own = [
+        zone * network.PLACES + place
+        for zone in _zones(agent)
+        for place in range(network.FIRST_USER, network.PLACES)
+    ]
+    linked = {
+        int(host)
+        for zone in _zones(agent)
+        for host in network.LINKED[zone, : network.N_LINKED[zone]]
+    }
+    return own + sorted(linked - set(own))
+
+
+RED_ZONES = tuple(_zones(agent) for agent in range(network.N_RED))
+RED_HOSTS = tuple(_hosts(agent) for agent in range(network.N_RED))
+"""Each agent's hosts, 17 to 49 numbers."""
+MOST_HOSTS = max(map(len, RED_HOSTS))
+N_HOSTS_OF = np.array([len(hosts) for hosts in RED_HOSTS])
+N_ZONES_OF = network.N_ZONES_OF_RED
+HOST_AT = np.zeros((network.N_RED, MOST_HOSTS), np.int64)
+PLACE_OF = np.full((network.N_RED, network.N_HOSTS), -1)
+"""By agent: the number of its hosts in order, and the place of a host in that order or -1."""
+for _agent, _of_agent in enumerate(RED_HOSTS):
+    HOST_AT[_agent, : len(_of_agent)] = _of_agent
+    PLACE_OF[_agent, _of_agent] = np.arange(len(_of_agent))
+
+
+def _choices(agent: int) -> list[tuple[int, int]]:
+    """Return the kind and the target of each of an agent's actions: Sleep, zones, hosts."""
+    discoveries = [(actions.DISCOVER, zone) for zone in RED_ZONES[agent]]
+    on_hosts = [(kind, host) for kind in HOST_KINDS for host in RED_HOSTS[agent]]
+    return [(actions.RED_SLEEP, 0), *discoveries, *on_hosts]
+
+
+_CHOICES = tuple(_choices(agent) for agent in range(network.N_RED))
+N_RED_CHOICES = tuple(map(len, _CHOICES))
+FIRST_RED_CHOICE = np.cumsum((0, *N_RED_CHOICES))[:-1]
+"""Where an agent's part begins in a row of masks `[N_RED_MASKS]`."""
+N_RED_MASKS = sum(N_RED_CHOICES)
+KIND_OF, TARGET_OF = (
+    np.array([[*column, *[0] * (max(N_RED_CHOICES) - len(column))] for column in columns])
+    for columns in zip(*(zip(*choices, strict=True) for choices in _CHOICES), strict=True)
+)
+"""By agent and index, `[6, 396]` each: the number of a kind of action, and of a host or zone."""
+
+
+def _named(kind: int, target: int) -> RedAction:
+    if kind == actions.RED_SLEEP:
+        return RedAction("Sleep")
+    is_zone = kind == actions.DISCOVER
+    return RedAction(
+        actions.RED_ACTIONS[kind], ZONES[target] if is_zone else network.host_name(target)
+    )
+
+
+RED_CHOICES = tuple(tuple(_named(*choice) for choice in choices) for choices in _CHOICES)
+"""Each red agent's actions, by index. Index 0 is Sleep, which is always possible."""
+
+# An agent's observation: facts about the agent, then each feature of all hosts in turn.
+N_SUCCESS, N_KINDS = 4, actions.WITHDRAW + 2
+SUCCESS = len(MISSION_PHASES)
+KIND = SUCCESS + N_SUCCESS
+ACTIVE = KIND + N_KINDS
+KNOWN_ZONES = ACTIVE + 1
+"""Where the facts begin: the phase, the success of the last action, the kind of the action that
+took effect (InvalidAction is the last), whether the agent has sessions, the zones it knows."""
+PORTS = (22, 1, 80, 3390, 25, 443)
+(ADDRESS, NAME, SHOWN, GAINED, SESSION, ROOT, ABSTRACT, ACTS_FROM, SERVER, OWN, PORT) = range(11)
+STATE = PORT + len(PORTS)
+N_FEATURES = STATE + len(STATES)
+"""Features of a host: the agent knows the address, and the name; the last step's observation shows
+the host; it shows a session that an exploit gained there; the agent has a session there, one of
+root, one that can scan and exploit, the one of FIRST_KNOWN; it is a server, and in an own zone; the
+open ports that this session found; the state that `FiniteStateRedAgent` gives the host."""
+N_FACTS = KNOWN_ZONES + N_ZONES_OF
+RED_OBS_SIZES = tuple((N_FACTS + N_FEATURES * N_HOSTS_OF).tolist())
+FIRST_RED_OBS = np.cumsum((0, *RED_OBS_SIZES))[:-1]
+N_RED_OBS = sum(RED_OBS_SIZES)
+
+
+def known_choices(
+    agent: int, addresses: NDArray[np.bool_], names: NDArray[np.bool_], zones: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return which of an agent's actions name what it knows, `[N_RED_CHOICES[agent]]`.
+
+    addresses, names: by the agent's hosts in order. zones: by its zones.
+    """
+    parts = [names if kind in NEEDS_NAME else addresses for kind in HOST_KINDS]
+    return np.concatenate([[True], zones, *parts])
+
+
+def _entities(agent: int) -> Mapping[str, Any]:
+    """Return the tables of an agent's hosts: see `agents.team.TeamLayout`."""
+    n_hosts, n_plain = int(N_HOSTS_OF[agent]), 1 + int(N_ZONES_OF[agent])
+    features = N_FACTS[agent] + np.arange(n_hosts * N_FEATURES).reshape(N_FEATURES, n_hosts).T
+    plain = [[i, -1] for i in range(n_plain)]
+    on_hosts = [[verb, host] for verb in range(len(HOST_KINDS)) for host in range(n_hosts)]
+    return {
+        "features": features.tolist(),
+        "actions": plain + on_hosts,
+        "present": features[:, ADDRESS].tolist(),
+    }
+
+
+def red_layout() -> TeamLayout:
+    """Return where the parts of a row of the red team stand."""
+    entities = tuple(_entities(agent) for agent in range(network.N_RED))
+    return TeamLayout(RED_TEAM, RED_OBS_SIZES, N_RED_CHOICES, masked=True, entities=entities)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
 from workflow_rl.cage4.presets import CHAMPION, QUICK, ROBUST
-from workflow_rl.cage4.scenario4 import ENV_ID
+from workflow_rl.cage4.scenario4 import ENV_ID, RED_ENV_ID
 from workflow_rl.environments.guest import (
     ChampionBudget,
     ChampionRecipe,
@@ -114,3 +114,22 @@ class Cage4Guest(Guest):
         "cage4": "PYTHONPATH=. python CybORG/Evaluation/evaluation.py {output} results, "
         "in CybORG 4's checkout"
     }
+
+
+class Cage4RedGuest(Guest):
+    """CAGE Challenge 4 from Red's side."""
+
+    env_id = RED_ENV_ID
+    title = "CAGE-4, Red's side"
+    most_used = ("blue_agent",)
+    is_team = True
+
+    def arguments(self) -> type[Settings]:
+        from workflow_rl.cage4.env.arguments import Cage4RedArguments
+
+        return Cage4RedArguments
+
+    def make(self, args: Settings) -> Environment:
+        from workflow_rl.cage4.env.red_environment import Cage4Red
+
+        return Cage4Red(**dict(args))

@@ -30,14 +30,18 @@ class PolicyTeam:
         actions: str,
         messages: str = "none",
     ) -> None:
-        self._policy = policy
+        self.policy = policy
         own_rewards = policy.parameters.layout.own_rewards
         self._made_with = observation, actions, own_rewards, messages
         self.reads_raw = VIEWS[observation].reads_raw
 
+    def views(self, n_envs: int) -> ViewRows:
+        """Return what makes the policies' rows in `n_envs` envs."""
+        return ViewRows(n_envs, *self._made_with)
+
     def reset(self, masks: Sequence[Bits], seed: int) -> None:
-        self._policy.reset(seed)
-        self._rows = ViewRows(1, *self._made_with)
+        self.policy.reset(seed)
+        self._rows = self.views(1)
         self._masks: Bits | None = np.concatenate(masks)[None]
         self._busy = np.zeros((1, len(AGENTS)), np.int64)
         self._taken = SLEEP[None]
@@ -53,7 +57,7 @@ class PolicyTeam:
         else:
             ended = np.zeros(1, np.bool_)
             row = self._rows.after([0], self._taken, obs, raw, self._busy, ended)
-        actions, _ = self._policy.act(row)
+        actions, _ = self.policy.act(row)
         self._taken = self._rows.play([0], actions)
         for agent, action in enumerate(self._taken[0].tolist()):
             steps = self._busy[0, agent] or DURATIONS[ACTIONS[agent][action].kind]

@@ -10,6 +10,7 @@ from workflow_rl.agents.settings import ConfigError, OneOf, Read, Settings, Shar
 from workflow_rl.cage4.agent.messages import MESSAGES
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS
 from workflow_rl.cage4.env.environment import Cage4
+from workflow_rl.cage4.env.red_environment import Cage4Red
 from workflow_rl.cage4.interface import SIMULATORS
 from workflow_rl.cage4.reds import REDS
 from workflow_rl.cage4.scenario4 import (
@@ -133,3 +134,16 @@ class Cage4Arguments(EpisodeSettings):
         if self.own_rewards and self.simulator != "compiled":
             raise ConfigError("own_rewards", f"needs the simulator compiled, not {self.simulator}")
         return self
+
+
+class Cage4RedArguments(Settings):
+    """The arguments of `Cage4Red`, checked. Making one raises ConfigError."""
+
+    blue_agent: str = Field(
+        Cage4Red.blue_agent,
+        description="The blue team that Red is trained against, which does not learn: a run "
+        "folder, checkpoint or policy file, or the name of a scripted team.",
+    )
+    max_steps: Annotated[int, Field(ge=LEAST_STEPS, le=MOST_STEPS)] = Field(
+        Cage4Red.max_steps, description="Length of an episode. The challenge has 500 steps."
+    )

@@ -1,0 +1,93 @@
+"""CAGE-4 from Red's side as the trainers see it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF
+from workflow_rl.cage4.agent.released_team import CHAMPION
+from workflow_rl.cage4.agent.scripted import make_scripted_team
+from workflow_rl.cage4.cyborg.simulators import make_red_side
+from workflow_rl.cage4.env.red_environment import Cage4Red
+from workflow_rl.cage4.red_side import FIRST_RED_CHOICE, N_RED_MASKS, red_layout
+from workflow_rl.cage4.scenario4 import RED_ENV_ID
+from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.episode import EpisodeSpec
+
+LAYOUT = red_layout()
+
+
+def drawn(rows: NDArray[Any], random: np.random.Generator) -> NDArray[np.int64]:
+    """One of each agent's possible actions, but no Sleep if there is another."""
+    chosen = np.zeros((len(rows), LAYOUT.n_agents), np.int64)
+    for i, row in enumerate(rows):
+        for agent, mask in enumerate(np.split(row[-N_RED_MASKS:], FIRST_RED_CHOICE[1:])):
+            options = np.flatnonzero(mask)
+            chosen[i, agent] = random.choice(options[min(1, len(options) - 1) :])
+    return chosen
+
+
+def specs(*seeds: int) -> list[EpisodeSpec]:
+    return [EpisodeSpec(seed, "", seed, seed) for seed in seeds]
+
+
+@pytest.mark.parametrize("blue", ["rules", "champion", "restore-when-seen", "random"])
+def test_blue_plays_in_batches_as_it_plays_alone(blue: str) -> None:
+    environment = Cage4Red(blue_agent=blue, max_steps=60)
+    envs, random = environment.make_envs(3), np.random.default_rng(0)
+    rows = {env: envs.reset([env], specs(env))[0] for env in (2, 0)}
+    alone = {env: make_red_side("compiled", 60) for env in rows}
+    teams = {env: make_scripted_team(blue) for env in rows}
+    seen = {env: simulator.reset(env) for env, simulator in alone.items()}
+    for env, team in teams.items():
+        team.reset(alone[env].masks, env)
+    for step in range(59):
+        # One env is a step behind in every second step.
+        for env in (2, 0) if step % 2 else (0, 2):
+            choices = drawn(rows[env][None], random)
+            answers = envs.step([env], choices)
+            alone[env].choose(choices[0].tolist(), [-1] * 6)
+            result = alone[env].step(*teams[env].act(seen[env], alone[env].raw_arrays))
+            seen[env], rows[env] = result.observations, answers.obs[0]
+            assert answers.reward[0] == -result.reward
+            obs, mask = alone[env].red_view()
+            assert np.array_equal(rows[env][: len(obs)], obs)
+            assert np.array_equal(rows[env][-N_RED_MASKS:], mask)
+    assert answers.truncated.all()
+    assert LAYOUT.status(answers.obs).tolist() == [[CUT_OFF] * 6]
+
+
+def test_only_agents_with_a_session_decide() -> None:
+    envs = Cage4Red(blue_agent="sleep", max_steps=60).make_envs(1)
+    rows = envs.reset([0], specs(1))
+    assert LAYOUT.status(rows).tolist() == [[ACTS, *[BUSY] * 5]]
+
+
+def test_a_trained_blue_is_a_file(tmp_path: Path) -> None:
+    by_name, by_file = (Cage4Red(blue_agent=blue) for blue in ("champion", str(CHAMPION)))
+    made = [
+        pickle.loads(pickle.dumps(environment)).make_envs(1) for environment in (by_name, by_file)
+    ]
+    for envs in made:
+        envs.reset([0], specs(4))
+    random = np.random.default_rng(1)
+    for _ in range(30):
+        choices = drawn(made[0]._rows([0]), random)
+        first, second = (envs.step([0], choices) for envs in made)
+        assert np.array_equal(first.obs, second.obs)
+
+
+def test_an_unknown_blue_is_named() -> None:
+    environment = make_environment(RED_ENV_ID, {"blue_agent": "nobody"})
+    with pytest.raises(InvalidEnvironmentError, match="nobody") as error:
+        environment.check()
+    assert error.value.argument == "blue_agent"
+    assert copy.copy(environment) == environment

@@ -1,0 +1,101 @@
+"""CAGE-4 from Red's side as the Environment of a run. Workers get a pickled copy."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from workflow_rl.agents.policies.distributions import MultiCategorical
+from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.spaces import Spaces
+from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
+from workflow_rl.cage4.env.environment import Cage4
+from workflow_rl.cage4.red_side import red_layout
+from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_ENV_ID
+from workflow_rl.environments.env_batch import EnvBatch
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.episode import EpisodeSpec
+
+
+@dataclass(frozen=True)
+class Cage4Red:
+    """CAGE Challenge 4 for a team of six red agents, against a blue team that does not learn.
+
+    `arguments.Cage4RedArguments` describes the arguments. A pickled copy holds Blue itself: workers
+    find no agents.
+    """
+
+    blue_agent: str = "champion"
+    max_steps: int = MAX_STEPS
+
+    env_id: ClassVar[str] = RED_ENV_ID
+    settings: ClassVar[Mapping[str, Any]] = Cage4.settings
+    variants: ClassVar[tuple[str, ...]] = ()
+    steps_together: ClassVar[bool] = True
+    plays_together: ClassVar[bool] = True
+    preload: ClassVar[str] = "workflow_rl.cage4.compiled.preload"
+
+    @property
+    def args(self) -> Mapping[str, Any]:
+        """All arguments."""
+        return dataclasses.asdict(self)
+
+    @property
+    def label(self) -> str:
+        """The challenge and Blue's name, that of a run's folder if it is one."""
+        return f"cage4-red-{os.path.basename(os.path.normpath(self.blue_agent))}"
+
+    @property
+    def episode_steps(self) -> int:
+        """The length of all episodes: they are truncated, and never terminate."""
+        return self.max_steps - 1
+
+    def spaces(self) -> Spaces:
+        """Return the spaces: those of a team, with masks."""
+        layout = red_layout()
+        actions = MultiCategorical(layout.n_actions)
+        return Spaces(layout.obs_dim, actions, masked=True, team=layout)
+
+    @functools.cached_property
+    def blue(self) -> ScriptedTeam:
+        """The blue team. Raises InvalidEnvironmentError if there is none of this name or path."""
+        from workflow_rl.cage4.scoring.scoring import policy_team
+        from workflow_rl.runs.checkpoint import CheckpointError
+        from workflow_rl.runs.saved_agent import load_saved
+
+        if self.blue_agent in TEAMS:
+            return make_scripted_team(self.blue_agent)
+        try:
+            saved = load_saved(Path(self.blue_agent))
+            if not isinstance(saved.environment, Cage4):
+                raise InvalidEnvironmentError("env", "the agent is no blue team for CAGE-4")
+            return policy_team(saved.policy, saved.environment)
+        except (CheckpointError, InvalidEnvironmentError) as error:
+            raise InvalidEnvironmentError("blue_agent", str(error)) from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "blue": self.blue}
+
+    def check(self) -> None:
+        """Raise InvalidEnvironmentError if there is no such Blue. Compile Red's side, so that the
+        workers find it on disk."""
+        envs = self.make_envs(1)
+        envs.reset([0], [EpisodeSpec(0, "", 0, 0)])
+        envs.step([0], np.zeros((1, len(red_layout().agents)), np.int64))
+
+    def bare_actor(self, actor: Actor) -> Actor:
+        """Return the team as it is: it plays on what CybORG shows red agents, as vectors."""
+        return actor
+
+    def make_envs(self, n_envs: int) -> EnvBatch:
+        """Return `n_envs` envs as the policies of the red team see them."""
+        from workflow_rl.cage4.env.red_envs import RedTeamEnvs
+
+        return RedTeamEnvs(n_envs, self.max_steps, self.blue)

@@ -115,7 +115,8 @@ def compare(
             return step, difference, error, (clocks[0].seconds, clocks[1].seconds)
         actions, messages = team.act(observations, first.raw_arrays)
         if reds is not None:
-            chosen = reds.act(*first.red_view(), first.red_sessions())
+            obs, mask = first.red_view()
+            chosen = reds.act(obs, mask, first.red_sessions())
             first.choose(*chosen)
             second.choose(*chosen)
         facts, results = [], []

@@ -141,8 +141,8 @@ class RedSide(CyborgSimulator):
         if kind in actions.RED_ACTIONS and kind != "Sleep":
             facts[red_side.KIND + min(actions.RED_ACTIONS.index(kind), actions.WITHDRAW + 1)] = 1
         is_free = interface.active and not self._controller.actions_in_progress.get(name)
-        known = [hosts[feature].astype(np.bool_) for feature in (red_side.ADDRESS, red_side.NAME)]
-        mask = red_side.known_choices(agent, *known, np.array(zones))
+        addresses, names = hosts[[red_side.ADDRESS, red_side.NAME]].astype(np.bool_)
+        mask = red_side.known_choices(agent, addresses, names, np.array(zones))
         mask[1:] &= bool(is_free)
         return np.concatenate([facts, zones, hosts.ravel()], dtype=np.int8, casting="unsafe"), mask
 

@@ -1,7 +1,8 @@
 """What this and other packages bring by entry point, listed without importing any of it.
 
-The groups are `workflow_rl.guests`, `.presets`, `.released`, `.commands`, `.algorithms`, and for
-Gymnasium `.gymnasium` and `.gymnasium_vector`. See "Bring your own challenge" in the pages.
+The groups are `workflow_rl.guests`, `.default_env`, `.presets`, `.released`, `.commands`,
+`.algorithms`, and for Gymnasium `.gymnasium` and `.gymnasium_vector`. See "Bring your own
+challenge" in the pages.
 """
 
 from __future__ import annotations

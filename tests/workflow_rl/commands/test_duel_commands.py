@@ -46,7 +46,7 @@ def test_the_commands_end_to_end(tmp_path):
     assert "generation 1: first gets" in said
     assert invoke(train_duel, *arguments) == (
         0,
-        said.partition("generation 0")[0] + said[said.index("┌") :],
+        said.partition("generation 0")[0] + said[said.index("mixture of first") :],
     )
     code, said = invoke(train_duel, *arguments, "--seed", "1")
     assert code == 2

@@ -16,6 +16,7 @@ from workflow_rl.environments.guest import (
     Guest,
     Replays,
     Scoring,
+    Side,
 )
 
 if TYPE_CHECKING:
@@ -61,6 +62,15 @@ class Cage2Guest(Guest):
 
         assert isinstance(environment, Cage2)
         return [attacker.name for attacker in environment.reds.foreign]
+
+    def sides(self, args: Mapping[str, Any]) -> Mapping[str, Side]:
+        blue = {name: value for name, value in args.items() if name != "red_agent"}
+        red = {"max_steps": args["max_steps"]}
+        attackers = ("B_lineAgent", "RedMeanderAgent")
+        return {
+            "Blue": Side(ENV_ID, blue, "red_agent", ("champion",), greedy=True),
+            "Red": Side(RED_ENV_ID, red, "blue_agent", attackers, greedy=True),
+        }
 
     def hint(self, args: Mapping[str, Any], env_steps: int) -> str | None:
         if args["simulator"] != "cyborg" or env_steps < LONG_RUN:

@@ -141,15 +141,17 @@ class Side(NamedTuple):
 
     env: the environment's id. args: its arguments, without the opponents. opponents: the name of
     the argument that takes agents of the other side with their weights, as "agent=weight,..." of
-    policy files or names. An episode draws one of them by its seed, or plays against the one that
-    its variant names; they sample their actions. fixed: names of this side's fixed agents, which
-    the other side's `opponents` takes.
+    policy files or names. An episode draws one of them by its seed, or, on the first side, plays
+    against the one that its variant names. greedy: whether agents of this side choose their
+    likeliest actions as opponents, or else sample them. fixed: names of this side's fixed agents,
+    which the other side's `opponents` takes.
     """
 
     env: str
     args: Mapping[str, Any]
     opponents: str
     fixed: Sequence[str] = ()
+    greedy: bool = False
 
 
 class Replay(NamedTuple):

@@ -28,10 +28,11 @@ _DRAWS = 2**32 - 5
 """Keeps the draws of opponents and of their actions apart from the environment's own numbers."""
 
 
-def weights_of(text: str) -> dict[str, float]:
+def weights_of(text: str, argument: str = OPPONENTS) -> dict[str, float]:
     """Return the agents of "agent=weight,agent=weight", whose weights are 1 by default.
 
-    Raises InvalidEnvironmentError for weights that are not positive numbers.
+    Raises InvalidEnvironmentError, with the argument to blame, for weights that are not positive
+    numbers.
     """
     found: dict[str, float] = {}
     for part in text.split(","):
@@ -42,7 +43,7 @@ def weights_of(text: str) -> dict[str, float]:
                 raise ValueError
         except ValueError:
             raise InvalidEnvironmentError(
-                OPPONENTS, f"{part!r:.200} is not agent=weight, with a positive number"
+                argument, f"{part!r:.200} is not agent=weight, with a positive number"
             ) from None
     return found
 

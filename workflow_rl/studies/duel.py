@@ -77,9 +77,9 @@ def against(config: TrainConfig, side: Side, opponents: Mapping[str, float]) -> 
 def seated(
     agent: str, side: Side, opponents: Mapping[str, float], trust: bool
 ) -> tuple[Actor, dict[str, Any]]:
-    """Return an agent that samples its actions, and the arguments of the environment in which it
+    """Return an agent as it acts as an opponent, and the arguments of the environment in which it
     plays on this side. Raises CheckpointError."""
-    saved = load_saved(Path(agent), greedy=False, trust=trust)
+    saved = load_saved(Path(agent), greedy=side.greedy, trust=trust)
     # A guest's agents may see and do other things than those that learn here.
     is_guests = side.env in guests and saved.environment.env_id == side.env
     args = saved.environment.args if is_guests else side.args

@@ -80,7 +80,8 @@ class Cage2RedArguments(Settings):
     blue_agent: str = Field(
         Cage2Red.blue_agent,
         description="The blue agent that Red is trained against, which does not learn: a run "
-        "folder, checkpoint or policy file, or the name of an agent.",
+        "folder, checkpoint or policy file, or the name of an agent. Or several with weights, such "
+        "as champion=2,runs/blue=1, of which the seed of each episode draws one.",
     )
     max_steps: Annotated[int, Field(ge=1, le=MOST)] = Field(
         Cage2Red.max_steps, description="Steps after which an episode is truncated."

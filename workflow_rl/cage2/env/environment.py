@@ -256,7 +256,8 @@ class Cage2Red:
     @property
     def label(self) -> str:
         """Blue's name, that of a run's folder if it is one."""
-        return os.path.basename(os.path.normpath(self.blue_agent))
+        name = os.path.basename(os.path.normpath(self.blue_agent))
+        return re.sub(r"[^\w.-]+", "-", name)[:LONGEST_LABEL]
 
     @property
     def episode_steps(self) -> int:
@@ -277,13 +278,19 @@ class Cage2Red:
 
         Raises InvalidEnvironmentError if there is no agent of this name or path.
         """
+        from workflow_rl.agents.policies.mixed_actor import MixedActor
         from workflow_rl.cage2.scoring.players import load_on_records
+        from workflow_rl.environments.one_side import weights_of
         from workflow_rl.runs.checkpoint import CheckpointError
 
+        weights = {self.blue_agent: 1.0}
+        if not os.path.exists(self.blue_agent):
+            weights = weights_of(self.blue_agent, "blue_agent")
         try:
-            return load_on_records(self.blue_agent)
+            blues = [load_on_records(blue) for blue in weights]
         except CheckpointError as error:
             raise InvalidEnvironmentError("blue_agent", str(error)) from None
+        return blues[0] if len(blues) == 1 else MixedActor(blues, [*weights.values()])
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "blue": self.blue}

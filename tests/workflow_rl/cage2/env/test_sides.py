@@ -1,0 +1,57 @@
+"""The two sides of CAGE-2, for duels."""
+
+from __future__ import annotations
+
+import pytest
+
+from workflow_rl.cage2.env.environment import Cage2Red
+from workflow_rl.cage2.guest import Cage2Guest
+from workflow_rl.collection.player import play_episode
+from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.episode import episode_spec
+
+
+class Waits:
+    """A red agent that does nothing."""
+
+    policy_version = 0
+
+    def reset(self, seed, env=0, n_acted=0):
+        pass
+
+    def act(self, obs, envs=(0,)):
+        import numpy as np
+
+        return np.zeros(len(obs), np.int64), np.zeros(len(obs), np.float32)
+
+
+def test_each_side_is_an_environment_with_opponents():
+    guest = Cage2Guest()
+    args = {**guest.make(guest.arguments()()).args, "max_steps": 30}
+    for side, opponents in (("Blue", "B_lineAgent=3,SleepAgent=1"), ("Red", "champion=2,sleep=1")):
+        found = guest.sides(args)[side]
+        environment = make_environment(found.env, {**found.args, found.opponents: opponents})
+        assert environment.episode_steps == 30
+
+
+def test_an_episode_of_red_meets_one_of_several_blues():
+    """Red gets what Blue pays for its own actions."""
+
+    def rewards(blue: str, number: int) -> list[float]:
+        envs = Cage2Red(blue, 80).make_envs(1)
+        return play_episode(envs, Waits(), episode_spec(0, number)).reward.tolist()
+
+    names = ("random", "sleep")
+    met = [
+        [rewards("random=2,sleep=1", n) == rewards(blue, n) for blue in names] for n in range(12)
+    ]
+    assert all(sum(pair) == 1 for pair in met)
+    assert all(any(blue) for blue in zip(*met, strict=True))
+
+
+def test_what_is_no_blue_is_told():
+    for blue in ("champion=x", "nobody=1,sleep=2"):
+        with pytest.raises(InvalidEnvironmentError) as error:
+            Cage2Red(blue).blue  # noqa: B018
+        assert error.value.argument == "blue_agent"

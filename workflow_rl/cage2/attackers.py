@@ -37,7 +37,7 @@ class Seen:
     mask: bool `[44]`, the actions that can do anything now. The others are allowed too: they fail.
     """
 
-    def __init__(self, row: NDArray[np.uint8], network: Network) -> None:
+    def __init__(self, row: NDArray[np.uint8], network: AskedNetwork) -> None:
         self.obs = row[:RED_OBS_SIZE]
         self.mask = row[RED_OBS_SIZE:].view(np.bool_)
         self._network = network
@@ -71,7 +71,7 @@ class Seen:
         return self._network.observation()
 
 
-class Network(Protocol):
+class AskedNetwork(Protocol):
     """What `Seen` reads of a network, when it is asked for."""
 
     def addresses(self) -> tuple[str, ...]: ...
@@ -101,7 +101,7 @@ class SeenBatch(NamedTuple):
     """
 
     rows: NDArray[np.uint8]
-    networks: Sequence[Network]
+    networks: Sequence[AskedNetwork]
 
     def of(self, i: int) -> Seen:
         """Return what Red has observed in the i-th of the M envs."""
@@ -140,11 +140,11 @@ class OneByOne:
 
     def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
         """Raises ValueError for what is no action."""
-        actions = [index_of(self._attackers[env].act(seen.of(i))) for i, env in enumerate(envs)]
+        actions = [action_index(self._attackers[env].act(seen.of(i))) for i, env in enumerate(envs)]
         return np.array(actions, np.int64)
 
 
-def index_of(action: Any) -> int:
+def action_index(action: Any) -> int:
     """Return the index of an attacker's action. Raises ValueError."""
     index = INDICES.get(action, action) if isinstance(action, str) else action
     if isinstance(index, int | np.integer) and 0 <= index < len(RED_ACTION_NAMES):

@@ -155,6 +155,6 @@ class Cage2RedGuest(Guest):
         return Cage2RedArguments
 
     def make(self, args: Settings) -> Environment:
-        from workflow_rl.cage2.env.environment import Cage2Red
+        from workflow_rl.cage2.env.red_environment import Cage2Red
 
         return Cage2Red(**dict(args))

@@ -18,7 +18,7 @@ from workflow_rl.cage2.attackers import (
     OneByOne,
     PolicyAttacker,
     Seen,
-    index_of,
+    action_index,
 )
 from workflow_rl.cage2.compiled import generator
 from workflow_rl.cage2.compiled.episode_random import EpisodeRandom
@@ -228,8 +228,8 @@ def test_what_is_no_action_is_refused(action: Any) -> None:
 
 
 def test_an_action_is_a_name_or_an_index() -> None:
-    assert [index_of(name) for name in RED_ACTION_NAMES] == list(range(44))
-    assert index_of(np.int64(7)) == 7
+    assert [action_index(name) for name in RED_ACTION_NAMES] == list(range(44))
+    assert action_index(np.int64(7)) == 7
 
 
 def test_what_red_may_do_is_told_by_name() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workflow_rl.cage2.attackers import AttackerBatch, SeenBatch
+from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.episode_random import EpisodeRandom
 from workflow_rl.cage2.compiled.red_observation import addresses_of, observation_of
 from workflow_rl.cage2.compiled.red_side import (
@@ -20,11 +22,11 @@ from workflow_rl.cage2.compiled.red_side import (
     step_blues,
     step_reds,
 )
-from workflow_rl.cage2.compiled.simulator import NO_ATTACKERS, BatchedSimulator
 from workflow_rl.cage2.compiled.state import SIZES
 from workflow_rl.cage2.interface import OWN_RED
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
+NO_ATTACKERS: Mapping[str, AttackerBatch] = MappingProxyType({})
 MOST_RED_AGENTS = 256
 """A record numbers them by a byte."""
 
@@ -162,7 +164,7 @@ def _bytes(records: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 class _Network(NamedTuple):
-    """What an attacker may ask about a network: see `attackers.Network`."""
+    """What an attacker may ask about a network: see `attackers.AskedNetwork`."""
 
     simulator: RedSimulator
     env: int

@@ -17,7 +17,7 @@ def cyborg_network(env: Cage2Env) -> dict[str, Any]:
 
     A session is described by its PID, and by whether its user is root or SYSTEM.
     """
-    state, known, _ = parts_of(env)
+    state, known, _ = network_parts(env)
     subnets = {state.subnets[cidr].name: str(cidr) for cidr in state.subnets}
     known_subnets, known_hosts = (
         {str(key) for key, is_known in known[kind].items() if is_known}
@@ -88,7 +88,7 @@ def _services(host: Any, name: str) -> dict[str, Any]:
     return services
 
 
-def parts_of(env: Cage2Env) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+def network_parts(env: Cage2Env) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """Return CybORG's state, what Red knows, and what Red was shown last."""
     from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage2.cyborg.network import address_in, parts_of
+from workflow_rl.cage2.cyborg.network import address_in, network_parts
 from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.reds import REDS
@@ -54,7 +54,7 @@ class ToldRed:
     def get_action(self, observation: Any, action_space: Any) -> Any:
         """Return the action that it was told."""
         kind, _, target = RED_ACTION_NAMES[self.told].partition(" ")
-        make, state = getattr(self._actions, kind), parts_of(self._env)[0]
+        make, state = getattr(self._actions, kind), network_parts(self._env)[0]
         if not target:
             return make()
         facts: dict[str, Any] = {"session": 0, "agent": "Red"}
@@ -69,10 +69,10 @@ class ToldRed:
 
         Call it once after each step: it follows Red's sessions.
         """
-        observation = plain(parts_of(self._env)[2])
+        observation = in_plain_values(network_parts(self._env)[2])
         succeeded = None if self.told == 0 else observation["success"]
         self._conclude(succeeded)
-        state, known, _ = parts_of(self._env)
+        state, known, _ = network_parts(self._env)
         scanned = state.sessions["Red"][0].ports
         facts = {f"{subnet} subnet": state.subnet_name_to_cidr[subnet] for subnet in SUBNETS}
         is_known = {name: known["subnet"].get(cidr, False) for name, cidr in facts.items()}
@@ -103,12 +103,12 @@ class ToldRed:
             self._session[HOSTS.index(target)] = ROOT if succeeded else NO_SESSION
 
 
-def plain(value: Any) -> Any:
+def in_plain_values(value: Any) -> Any:
     """Return what CybORG shows an agent in plain values: see `attackers.Seen`."""
     if isinstance(value, dict):
-        return {name: plain(shown) for name, shown in value.items()}
+        return {name: in_plain_values(shown) for name, shown in value.items()}
     if isinstance(value, list):
-        return [plain(shown) for shown in value]
+        return [in_plain_values(shown) for shown in value]
     if isinstance(value, Enum):
         if type(value).__name__ == "TrinaryEnum":
             return {"TRUE": True, "FALSE": False}.get(value.name)

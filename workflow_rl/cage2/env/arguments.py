@@ -7,7 +7,8 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from workflow_rl.agents.settings import ConfigError, OneOf, Read, Settings
-from workflow_rl.cage2.env.environment import Cage2, Cage2Red
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.interface import MOST, SIMULATORS
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES

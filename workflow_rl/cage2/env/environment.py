@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from workflow_rl.cage.attackers import Attackers
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario2 import ENV_ID, RED_ACTION_NAMES, RED_ENV_ID, RED_OBS_SIZE
+from workflow_rl.cage2.scenario2 import ENV_ID
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 if TYPE_CHECKING:
@@ -228,92 +226,3 @@ class Cage2:
         from workflow_rl.cage2.env.viewed_envs import ViewedEnvs
 
         return ViewedEnvs(envs, *self.view)
-
-
-@dataclass(frozen=True)
-class Cage2Red:
-    """CAGE Challenge 2 from Red's side, against a Blue that does not learn.
-
-    See `Cage2` for what this class leaves to others. `arguments.Cage2RedArguments` describes the
-    arguments. A pickled copy holds Blue itself: workers find no agents.
-    """
-
-    blue_agent: str = "champion"
-    max_steps: int = 100
-
-    env_id: ClassVar[str] = RED_ENV_ID
-    settings: ClassVar[Mapping[str, Any]] = Cage2.settings
-    variants: ClassVar[tuple[str, ...]] = ()
-    steps_together: ClassVar[bool] = True
-    plays_together: ClassVar[bool] = True
-    preload: ClassVar[str] = "workflow_rl.cage2.compiled.preload"
-
-    @property
-    def args(self) -> Mapping[str, Any]:
-        """All arguments."""
-        return dataclasses.asdict(self)
-
-    @property
-    def label(self) -> str:
-        """Blue's name, that of a run's folder if it is one."""
-        name = os.path.basename(os.path.normpath(self.blue_agent))
-        return re.sub(r"[^\w.-]+", "-", name)[:LONGEST_LABEL]
-
-    @property
-    def episode_steps(self) -> int:
-        """The length of all episodes: they are truncated, and never terminate."""
-        return self.max_steps
-
-    def spaces(self) -> Spaces:
-        """Return the spaces: bits, and Red's actions with a mask."""
-        from workflow_rl.agents.policies.distributions import Categorical
-        from workflow_rl.agents.spaces import Spaces
-
-        actions = Categorical(len(RED_ACTION_NAMES))
-        return Spaces(RED_OBS_SIZE, actions, bits=True, masked=True)
-
-    @functools.cached_property
-    def blue(self) -> Actor:
-        """Blue, which acts on records: see `scoring.evaluation_env`.
-
-        Raises InvalidEnvironmentError if there is no agent of this name or path.
-        """
-        from workflow_rl.agents.policies.mixed_actor import MixedActor
-        from workflow_rl.cage2.scoring.players import load_on_records
-        from workflow_rl.environments.one_side import weights_of
-        from workflow_rl.runs.checkpoint import CheckpointError
-
-        weights = {self.blue_agent: 1.0}
-        if not os.path.exists(self.blue_agent):
-            weights = weights_of(self.blue_agent, "blue_agent")
-        try:
-            blues = [load_on_records(blue) for blue in weights]
-        except CheckpointError as error:
-            raise InvalidEnvironmentError("blue_agent", str(error)) from None
-        return blues[0] if len(blues) == 1 else MixedActor(blues, [*weights.values()])
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "blue": self.blue}
-
-    def check(self) -> None:
-        """Raise InvalidEnvironmentError if there is no such Blue. Compile Red's side, so that the
-        workers find it on disk."""
-        import numpy as np
-
-        from workflow_rl.environments.episode import EpisodeSpec
-
-        envs = self.make_envs(1)
-        envs.reset([0], [EpisodeSpec(0, "", 0, 0)])
-        envs.step([0], np.zeros(1, np.int64))
-
-    def bare_actor(self, actor: Actor) -> Actor:
-        """Wrap an actor of these envs, so that it plays on `Cage2RedEnv`'s observations."""
-        from workflow_rl.cage2.env.red_envs import BareRed
-
-        return BareRed(actor)
-
-    def make_envs(self, n_envs: int) -> EnvBatch:
-        """Return `n_envs` envs as Red's policy sees them."""
-        from workflow_rl.cage2.env.red_envs import RedEnvs
-
-        return RedEnvs(self.max_steps, n_envs, copy.deepcopy(self.blue))

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from workflow_rl.cage.attackers import Attacker, AttackerError
 from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
 from workflow_rl.cage2.attackers import AttackerBatch
-from workflow_rl.cage2.compiled.simulator import CAUGHT, FACTS, make_batch, red_action_of
+from workflow_rl.cage2.compiled.batched_simulator import FACTS
+from workflow_rl.cage2.compiled.simulator import CAUGHT, batch_with, red_action_of
 from workflow_rl.cage2.compiled.simulator import Snapshot as Networks
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.own_reds import acts_in_cyborg, batches_of, found
@@ -107,7 +108,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
         self.red_agents = _one_for_each(red_agent, num_envs)
         own = [a for name in self.red_agents for a in REDS.checked(name).foreign]
         self._dtype = self.single_observation_space.dtype
-        self._simulator = make_batch(num_envs, self.max_steps, _batches(own))
+        self._simulator = batch_with(num_envs, self.max_steps, _batches(own))
         self._envs = np.arange(num_envs)
         self._episode_red_agents = np.zeros(num_envs, np.int64)
         self._steps_left = np.zeros(num_envs, np.int64)

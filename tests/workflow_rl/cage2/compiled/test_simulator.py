@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from workflow_rl import jit
-from workflow_rl.cage2.compiled.simulator import BatchedSimulator, reset_envs
+from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, reset_envs
 from workflow_rl.cage2.compiled.state import MAX_PORTS, SIZES, STATE, state_for
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 from workflow_rl.cage2.simulator_speed import bytes_per_env
@@ -165,7 +165,8 @@ def test_a_change_in_any_file_is_compiled(tmp_path: Path) -> None:
 def test_the_second_process_does_not_compile() -> None:
     code = (
         "import numpy as np\n"
-        "from workflow_rl.cage2.compiled.simulator import BatchedSimulator, reset_envs, step_envs\n"
+        "from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator\n"
+        "from workflow_rl.cage2.compiled.batched_simulator import reset_envs, step_envs\n"
         "s = BatchedSimulator(2); s.reset(0, 0); s.step(0)\n"
         "s.reset(np.array([1, 2]), [0, 1], chosen=[True, False])\n"
         "s.step(np.zeros(2, np.int64)); s.step(np.zeros(2, np.int32), np.ones(2, bool))\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -45,23 +45,6 @@ class OneOf:
         close = get_close_matches(value, self.names)
         meant = f". Did you mean {' or '.join(close)}?" if close else ""
         raise ValueError(f"{value!r} is not one of {len(self.names)} known names{meant}")
-
-
-@dataclass(frozen=True, eq=False)
-class Read:
-    """Restrict a text field to what a function reads.
-
-    read: returns the text to keep of what was given, of any type, or raises ValueError. shown: what
-    --help calls the value.
-    """
-
-    read: Callable[[Any], str]
-    shown: str
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(self.read, handler(source))
 
 
 class ForTeams:

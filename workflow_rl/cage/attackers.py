@@ -146,11 +146,6 @@ class Roster:
         return members[0].name if len(members) == 1 else None
 
     @property
-    def metavar(self) -> str:
-        """How --help shows the value of an option."""
-        return "NAME|module:Class|NAME=2,..." if self.takes_foreign else "NAME|NAME=2,..."
-
-    @property
     def shown(self) -> str:
         """What can be named, in words."""
         names = ", ".join((*self.names, *self.mixtures))

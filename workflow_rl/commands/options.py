@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.policies.networks import NETWORKS
-from workflow_rl.agents.settings import LARGEST_COUNT, ConfigError, OneOf, Read, Settings
+from workflow_rl.agents.settings import LARGEST_COUNT, ConfigError, OneOf, Settings
 from workflow_rl.environments.gymnasium_ids import register_envs
 from workflow_rl.runs.config import TrainConfig
 
@@ -312,9 +312,6 @@ def _kind(annotation: Any, metadata: Collection[Any] = ()) -> dict[str, Any]:
         return {"type": click.Choice(list(names or inner))}
     if annotation is Path:
         return {"type": PATH, "metavar": "FOLDER"}
-    for limit in limits:
-        if isinstance(limit, Read):
-            return {"type": str, "metavar": limit.shown}
     if annotation not in (int, float):
         return {} if annotation is bool else {"type": str}
     least, above, most, below = (

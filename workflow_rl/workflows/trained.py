@@ -14,6 +14,7 @@ from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.runs.saved_agent import load_player
+from workflow_rl.runs.trust import require_trusted
 from workflow_rl.workflows.ladder import FixCounts, Ladder
 from workflow_rl.workflows.order import Order, Workflow, classes
 from workflow_rl.workflows.rules import WorkflowRules
@@ -55,6 +56,8 @@ class Trained:
         if len({run.resolve() for run in runs}) < len(runs):
             raise InvalidEnvironmentError(ENV, "one of the runs is given twice")
         loaded = [load_player(run, trust=trust) for run in runs]
+        for player in loaded:
+            require_trusted(player.environment)
         environment = loaded[0].environment
         try:
             rules = rules_of(environment)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from workflow_rl.agents.settings import ConfigError, OneOf, Read, Settings
+from workflow_rl.agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.interface import MOST, SIMULATORS
@@ -20,10 +20,10 @@ ACTION_SETS = ("all", "possible", "useful", "by-host", "by-host-timed")
 class Cage2Arguments(Settings):
     """The arguments of `Cage2`, checked. Making one raises ConfigError."""
 
-    red_agent: Annotated[str, Read(REDS.text, REDS.metavar)] = Field(
+    red_agent: Annotated[str, BeforeValidator(REDS.text)] = Field(
         Cage2.red_agent,
-        description="The red agent: B_lineAgent, RedMeanderAgent, SleepAgent, or module:Class of "
-        "your own. Of several with weights, such as B_lineAgent=2,my_red:MyRed=1, each episode "
+        description="The red agent: B_lineAgent, RedMeanderAgent, SleepAgent, module:Class of your "
+        "own, or the folder or policy file of a trained one. Of several with weights, such as B_lineAgent=2,my_red:MyRed=1, each episode "
         "draws one. mixed draws one of the three; attackers does so too, but seldom draws "
         "SleepAgent, which does nothing. See docs/how-to/red-agents.md.",
     )

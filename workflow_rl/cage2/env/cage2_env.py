@@ -151,9 +151,9 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         is_known = attacker.name in RED_AGENTS
         red = None if is_known else attacker.name
         if red not in self._simulators:
-            own = None if is_known else attacker
+            foreign = None if is_known else attacker
             try:
-                self._simulators[red] = make_simulator(self.simulator, self.max_steps, own)
+                self._simulators[red] = make_simulator(self.simulator, self.max_steps, foreign)
             except AttackerError as error:
                 raise ValueError(f"red_agent: {error}") from error
         self._red, self._simulator = red, self._simulators[red]

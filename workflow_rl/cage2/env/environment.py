@@ -168,9 +168,9 @@ class Cage2:
         if not self.reds.foreign:
             return None
         self._require_trust()
-        from workflow_rl.cage2.env.try_reds import found_by_playing
+        from workflow_rl.cage2.env.try_reds import found_by_trying
 
-        return found_by_playing(self)
+        return found_by_trying(self)
 
     def _require_trust(self) -> None:
         if self.named_by_file and self.reds.foreign:

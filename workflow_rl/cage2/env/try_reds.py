@@ -26,7 +26,7 @@ STEPS = 30
 DIFFERENT = "two episodes of {} with one seed differ: does it draw from more than Python's random?"
 
 
-def found_by_playing(environment: Cage2) -> str | None:
+def found_by_trying(environment: Cage2) -> str | None:
     """Return why episodes are not determined by their seeds, if they are not.
 
     Raises InvalidEnvironmentError for a red agent that cannot play.

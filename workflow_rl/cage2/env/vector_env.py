@@ -106,9 +106,9 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.red_agents = _one_for_each(red_agent, num_envs)
-        own = [a for name in self.red_agents for a in REDS.checked(name).foreign]
+        foreign = [a for name in self.red_agents for a in REDS.checked(name).foreign]
         self._dtype = self.single_observation_space.dtype
-        self._simulator = batch_with(num_envs, self.max_steps, _batches(own))
+        self._simulator = batch_with(num_envs, self.max_steps, _batches(foreign))
         self._envs = np.arange(num_envs)
         self._episode_red_agents = np.zeros(num_envs, np.int64)
         self._steps_left = np.zeros(num_envs, np.int64)

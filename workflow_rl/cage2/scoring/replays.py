@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from workflow_rl.agents.settings import Read, Settings
+from workflow_rl.agents.settings import Settings
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import RED_AGENTS
@@ -24,7 +24,7 @@ MOST_STEPS = 1000
 class ReplaySettings(Settings):
     """What can be chosen of an episode. Making one raises ConfigError."""
 
-    red_agent: Annotated[str, Read(REDS.text, REDS.metavar)] = Field(
+    red_agent: Annotated[str, BeforeValidator(REDS.text)] = Field(
         RED_AGENTS[0], description="The red agent, as a training takes it."
     )
     max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] = Field(

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
-from workflow_rl.agents.settings import ConfigError, OneOf, Read, Settings
+from workflow_rl.agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage.scoring import ResultSettings, as_tuple
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.environment import Cage2
@@ -43,7 +43,7 @@ class ProtocolSettings(ResultSettings):
         default=None, description="Score this scripted agent instead of RUN_OR_CHECKPOINT."
     )
     red_agent: Annotated[
-        tuple[Annotated[str, Read(REDS.text, REDS.metavar)], ...], BeforeValidator(as_tuple)
+        tuple[Annotated[str, BeforeValidator(REDS.text)], ...], BeforeValidator(as_tuple)
     ] = Field(
         default=RED_AGENTS,
         description="Red agents of the cells, as a training takes them. By default the "

@@ -54,8 +54,8 @@ def score(actor: Actor, environment: Cage2, episodes: int, seed: int = 0) -> Mea
 
 def attackers(environment: Cage2) -> list[str]:
     """Return the red agents that an agent meets in the environment: of CAGE-2's, ATTACKERS."""
-    own = [attacker.name for attacker in environment.reds.foreign]
-    return [*(red_agent for red_agent in ATTACKERS if red_agent in environment.variants), *own]
+    foreign = [attacker.name for attacker in environment.reds.foreign]
+    return [*(red_agent for red_agent in ATTACKERS if red_agent in environment.variants), *foreign]
 
 
 def scores_of_episodes(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from workflow_rl.agents.settings import ConfigError, OneOf, Read, Settings, Share
+from workflow_rl.agents.settings import ConfigError, OneOf, Settings, Share
 from workflow_rl.cage4.agent.messages import MESSAGES
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS
 from workflow_rl.cage4.env.environment import Cage4
@@ -87,7 +87,7 @@ class EpisodeSettings(ScenarioSettings):
 class Cage4Arguments(EpisodeSettings):
     """The arguments of `Cage4`, checked. Making one raises ConfigError."""
 
-    red_agent: Annotated[str, Read(REDS.text, REDS.metavar)] = Field(
+    red_agent: Annotated[str, BeforeValidator(REDS.text)] = Field(
         Cage4.red_agent,
         description="The class of all red agents: FiniteStateRedAgent, which is the challenge's, "
         "DiscoveryFSRed, RandomSelectRedAgent or SleepAgent. Of several with weights, such as "

@@ -23,9 +23,10 @@ class Cage2Arguments(Settings):
     red_agent: Annotated[str, BeforeValidator(REDS.text)] = Field(
         Cage2.red_agent,
         description="The red agent: B_lineAgent, RedMeanderAgent, SleepAgent, module:Class of your "
-        "own, or the folder or policy file of a trained one. Of several with weights, such as B_lineAgent=2,my_red:MyRed=1, each episode "
-        "draws one. mixed draws one of the three; attackers does so too, but seldom draws "
-        "SleepAgent, which does nothing. See docs/how-to/red-agents.md.",
+        "own, or the folder or policy file of a trained one. Of several with weights, such as "
+        "B_lineAgent=2,my_red:MyRed=1, each episode draws one. mixed draws one of the three; "
+        "attackers does so too, but seldom draws SleepAgent, which does nothing. See "
+        "docs/how-to/red-agents.md.",
     )
     max_steps: Annotated[int, Field(ge=1, le=MOST)] = Field(
         Cage2.max_steps,

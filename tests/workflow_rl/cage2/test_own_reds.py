@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +19,10 @@ from workflow_rl.cage2.cyborg.simulators import make_simulator
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
+from workflow_rl.cage2.interface import MOST
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
+from workflow_rl.cage2.scenario2 import ENV_ID, RED_AGENTS, RED_ENV_ID
+from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.commands.main import main
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -114,6 +117,16 @@ def test_what_cannot_play_is_named(red_agent: str, simulator: str, message: str)
 def test_an_agent_for_blue_is_no_red_agent() -> None:
     with pytest.raises(ValueError, match=r"red_agent: .*champion.npz was trained on .*CAGE2-v0: a"):
         Cage2Env(Path("workflow_rl/cage2/agent/released/champion.npz"))
+
+
+def test_episodes_of_all_cells_differ() -> None:
+    names = [*RED_AGENTS, COMPILED, OF_CYBORG, "mixed", f"SleepAgent,{COMPILED}"]
+    specs = [
+        cell_spec(0, max_steps, name, number)
+        for name, max_steps, number in itertools.product(names, (1, 30, MOST), (0, 999_999))
+    ]
+    assert len({spec.number for spec in specs}) == len({spec.env_seed for spec in specs}) == 42
+    assert max(spec.number for spec in specs) < 2**63
 
 
 # --- Runs ----------------------------------------------------------------------------------------

@@ -95,7 +95,8 @@ def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> Episode
         cell = max_steps * len(RED_AGENTS) + RED_AGENTS.index(red_agent)
     else:
         # Beyond those cells. The text alone decides, whatever else is scored.
-        cell = (1 + zlib.crc32(red_agent.encode())) * (MOST + 1) * len(RED_AGENTS) + max_steps
+        beyond = 1 + zlib.crc32(red_agent.encode()) % MAXIMUM_EPISODES
+        cell = (beyond * MOST + max_steps) * len(RED_AGENTS)
     variants = REDS.read(red_agent).variants
     return episode_spec(seed, cell * MAXIMUM_EPISODES + number, variants, SeedStream.EVALUATION)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage.checks import checked_least, checked_whole
-from workflow_rl.cage4.red_side import N_RED_CHOICES
+from workflow_rl.cage4.red_side import FIRST_KNOWN, N_RED_CHOICES
 from workflow_rl.cage4.scenario4 import AGENTS, MESSAGE_BITS, N_ACTIONS
 
 SIMULATORS = ("compiled", "cyborg", "cyborg-stock")
@@ -77,6 +77,14 @@ def checked_red_choices(choices: Any) -> NDArray[np.int16]:
         agent = wrong[0][-1]
         raise ValueError(f"choices: red agent {agent} has those to {N_RED_CHOICES[agent] - 1}")
     return indices.astype(np.int16)
+
+
+def checked_red_sessions(sessions: Any) -> NDArray[np.int16]:
+    """Return ids of sessions of red agents, or FIRST_KNOWN."""
+    ids, most = np.asarray(sessions), np.iinfo(np.int16).max
+    if ids.dtype.kind not in "iu" or ((ids < FIRST_KNOWN) | (ids > most)).any():
+        raise ValueError(f"sessions: ids from 0 to {most} are needed, or {FIRST_KNOWN}")
+    return ids.astype(np.int16)
 
 
 def checked_bits(name: str, bits: Any) -> NDArray[np.bool_]:

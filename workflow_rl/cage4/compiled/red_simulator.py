@@ -14,7 +14,7 @@ from workflow_rl.cage4.compiled.jit import entry_point
 from workflow_rl.cage4.compiled.network import N_RED
 from workflow_rl.cage4.compiled.red_side import show_red
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator, CompiledSimulator
-from workflow_rl.cage4.interface import checked_red_choices
+from workflow_rl.cage4.interface import checked_red_choices, checked_red_sessions
 from workflow_rl.cage4.red_side import FIRST_KNOWN, N_RED_MASKS, N_RED_OBS
 from workflow_rl.cage4.scenario4 import CHALLENGE, FROM_OUTSIDE, Scenario
 
@@ -62,9 +62,9 @@ class RedSimulator(BatchedSimulator):
             id that its agent does not know is an InvalidAction.
         """
         shape = len(self.states), N_RED
-        checked = checked_red_choices(of_shape("choices", choices, shape))
-        self.states["red_choice"] = checked
-        self.states["red_choice_session"] = of_shape("sessions", sessions, shape)
+        chosen = checked_red_choices(of_shape("choices", choices, shape))
+        ids = checked_red_sessions(of_shape("sessions", sessions, shape))
+        self.states["red_choice"], self.states["red_choice_session"] = chosen, ids
 
     def reset(
         self, seeds: Sequence[int | None] | None = None, chosen: ArrayLike | None = None

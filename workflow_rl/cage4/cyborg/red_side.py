@@ -14,7 +14,7 @@ from workflow_rl.cage4.compiled import actions, network
 from workflow_rl.cage4.compiled.red_tables import STATES
 from workflow_rl.cage4.cyborg.sped_up import SpedUpSimulator
 from workflow_rl.cage4.cyborg.stock import CyborgSimulator, StockSimulator
-from workflow_rl.cage4.interface import StepResult, checked_red_choices
+from workflow_rl.cage4.interface import StepResult, checked_red_choices, checked_red_sessions
 from workflow_rl.cage4.red_side import FIRST_KNOWN, RED_CHOICES, RED_HOSTS, RED_TEAM, RED_ZONES
 from workflow_rl.cage4.scenario4 import ZONES
 
@@ -35,7 +35,8 @@ class RedSide(CyborgSimulator):
         return observations
 
     def choose(self, choices: Sequence[int], sessions: Sequence[int]) -> None:
-        self._choices, self._sessions = checked_red_choices(choices).tolist(), list(sessions)
+        self._choices = checked_red_choices(choices).tolist()
+        self._sessions = checked_red_sessions(sessions).tolist()
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
         result = super().step(actions, messages)

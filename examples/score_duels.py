@@ -1,6 +1,6 @@
 """Train duels on games whose equilibria are known, and score both sides' mixtures exactly.
 
-    python examples/score_duels.py --seeds 5
+    python -m examples.score_duels --seeds 5
 
 A mixture's exploitability is what the best answer to it gains over the game's value, on average
 over both sides. It is computed from the policies' probabilities, without playing.

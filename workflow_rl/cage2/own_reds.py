@@ -11,11 +11,14 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workflow_rl.cage.attackers import Attacker, AttackerError, Attackers
 from workflow_rl.cage2.attackers import AttackerBatch, OneByOne, PolicyAttacker
 from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES, RED_OBS_SIZE
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 
 
 def with_policies(attackers: Attackers) -> Attackers:
@@ -68,6 +71,12 @@ def batches_of(attackers: Sequence[Attacker]) -> dict[str, AttackerBatch]:
 
 
 def _trained(name: str) -> PolicyAttacker:
+    # It draws its actions: one that always takes the likeliest may repeat one that does nothing.
+    return PolicyAttacker(red_policy(name, greedy=False))
+
+
+def red_policy(name: str, greedy: bool) -> NumpyPolicy:
+    """Return the policy of a trained red agent, by its run folder or file. Raises AttackerError."""
     from workflow_rl.agents.policies.distributions import Categorical
     from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
     from workflow_rl.runs.checkpoint import CheckpointError
@@ -78,7 +87,7 @@ def _trained(name: str) -> PolicyAttacker:
             f"{name}: there is no such folder or policy file of a trained red agent"
         )
     try:
-        policy, environment = load_saved(Path(name))
+        policy, environment = load_saved(Path(name), greedy=greedy)
     except CheckpointError as error:
         raise AttackerError(str(error)) from error
     n, size = len(RED_ACTION_NAMES), RED_OBS_SIZE
@@ -91,4 +100,4 @@ def _trained(name: str) -> PolicyAttacker:
             f"{name} was trained on {environment.env_id}: a red agent of CAGE-2 sees {size} numbers"
             f" and chooses from {n} actions with a mask"
         )
-    return PolicyAttacker(policy)
+    return policy

@@ -9,6 +9,7 @@ from typing import Any
 import click
 from tqdm import tqdm
 
+from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2 import parity as cage2
 from workflow_rl.cage2.agent.scripted import ScriptedAgent
 from workflow_rl.cage2.interface import MOST
@@ -124,6 +125,9 @@ def _chosen_agent(blue: str, checkpoint: Path | None) -> ScriptedAgent:
 def _chosen_red(red: str, checkpoint: Path | None) -> ScriptedAgent | None:
     if red != CHECKPOINT or checkpoint is None:
         return DRAWN_REDS.get(red)
-    from workflow_rl.cage2.scoring.players import load_red_actor
+    from workflow_rl.cage2.own_reds import red_policy
 
-    return cage2.PolicyAgent(load_red_actor(checkpoint, greedy=False))
+    try:
+        return cage2.PolicyAgent(red_policy(str(checkpoint), greedy=False))
+    except AttackerError as error:
+        raise click.UsageError(f"--red-checkpoint: {error}") from None

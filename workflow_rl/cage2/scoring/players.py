@@ -10,12 +10,12 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.distributions import Categorical, Choice
-from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
+from workflow_rl.agents.policies.distributions import Choice
+from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, OBS_SIZE, RED_ACTION_NAMES, RED_OBS_SIZE
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, OBS_SIZE
 from workflow_rl.cage2.scoring.evaluation_env import PolicyBlue, ScriptedBlue
 from workflow_rl.cage2.scoring.recording import MOST_PROBABILITIES, Decision
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
@@ -34,27 +34,6 @@ def load_on_records(agent: str) -> Actor:
     """Return a greedy or a scripted agent, by its name or path, that acts on records: see
     `evaluation_env`. Raises CheckpointError."""
     return ScriptedBlue(agent) if agent in SCRIPTED_AGENTS else PolicyBlue(load_actor(agent))
-
-
-def load_red_actor(path: str | os.PathLike[str], greedy: bool = True) -> Policy:
-    """Return the policy of a run folder, checkpoint or policy file that was trained on Red's side.
-
-    It plays as a `PolicyAttacker`. Raises CheckpointError.
-    """
-    from workflow_rl.runs.checkpoint import CheckpointError
-    from workflow_rl.runs.saved_agent import load_saved
-
-    policy, environment = load_saved(Path(path), None, greedy)
-    wanted = RED_OBS_SIZE, Categorical(len(RED_ACTION_NAMES)), True
-    if isinstance(policy, NumpyPolicy) and wanted == (
-        policy.network.n_inputs,
-        policy.distribution,
-        policy.masked,
-    ):
-        return policy
-    raise CheckpointError(
-        f"{path} was trained on {environment.env_id}, not on Red's side of CAGE-2 with masks"
-    )
 
 
 def load_trained(

@@ -336,6 +336,17 @@ def test_a_trained_agent_plays_as_well(tmp_path: Path) -> None:
     assert alone.output.count("blue checkpoint: 1 episodes") == 6
 
 
+def test_a_trained_red_agent_has_to_be_there(tmp_path: Path) -> None:
+    options = ("--red-agent", "checkpoint", "--episodes", 1)
+    for given, message in (
+        ((), "give a run folder or file by --red-checkpoint"),
+        (("--red-checkpoint", tmp_path / "none"), "there is no such folder or policy file"),
+    ):
+        result = run(*options, *given)
+        assert result.exit_code == 2
+        assert message in result.output
+
+
 def test_a_checkpoint_has_to_be_named() -> None:
     result = run("--blue", "checkpoint")
     assert result.exit_code == 2

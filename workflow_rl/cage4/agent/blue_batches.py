@@ -1,10 +1,14 @@
-"""Blue teams that play many episodes at once, beside a red team that learns."""
+"""Blue teams that play in N envs at once, beside a red team that learns.
+
+`begin` begins episodes in M envs, with masks [M, 570] and seeds of the team's own draws; `act`
+returns actions [M, 5], and messages [M, 5, 8] or None; `see` looks at what a step showed.
+"""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +20,7 @@ from workflow_rl.cage4.agent.rules import RuleTeam
 from workflow_rl.cage4.agent.scripted import ScriptedTeam
 from workflow_rl.cage4.agent.views import SLEEP, Shown
 
-Messages = Bits | None
+Messages: TypeAlias = Bits | None
 
 
 class Seen(NamedTuple):
@@ -28,19 +32,6 @@ class Seen(NamedTuple):
     obs: Shown
     raw: NDArray[Any]
     busy: Joint
-
-
-class BlueBatch(Protocol):
-    """A blue team in N envs. M of them, each call, in any order of resets and steps."""
-
-    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
-        """Begin episodes. masks: [M, 570]. seeds: of the team's own draws, [M]."""
-
-    def act(self, envs: Sequence[int]) -> tuple[Joint, Messages]:
-        """Return actions [M, 5], and messages [M, 5, 8] or None."""
-
-    def see(self, envs: Sequence[int], seen: Seen) -> None:
-        """Look at what a step showed."""
 
 
 class BatchedPolicies:
@@ -118,7 +109,7 @@ class BatchedScripts:
             self._seen[env] = seen.obs[i], seen.raw[i : i + 1]
 
 
-def in_batches(team: ScriptedTeam, n_envs: int) -> BlueBatch:
+def in_batches(team: ScriptedTeam, n_envs: int) -> BatchedPolicies | BatchedRules | BatchedScripts:
     """Return a team that plays as the given one does, in `n_envs` envs at once."""
     if isinstance(team, PolicyTeam):
         return BatchedPolicies(team, n_envs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import cast
 
 from workflow_rl.cage.checks import checked_least
 from workflow_rl.cage4.interface import SIMULATORS, RedSideSimulator, Simulator
@@ -40,7 +40,7 @@ def make_simulator(
         name: "compiled" is this package's own; "cyborg" is the official CybORG 4, sped up without
             changing a bit; "cyborg-stock" is the official one as published. The latter two need
             the user's checkout, see `checkout`.
-        red_agent: one of RED_AGENTS.
+        red_agent: one of RED_AGENTS, or FROM_OUTSIDE.
         max_steps: length of an episode in steps.
         scenario: what differs from the challenge.
 
@@ -48,9 +48,14 @@ def make_simulator(
         ValueError: an argument is out of range.
         CheckoutError: CybORG 4 is not there, or is another commit.
     """
-    if red_agent not in RED_AGENTS:
+    if name not in SIMULATORS:
+        raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
+    if red_agent not in (*RED_AGENTS, FROM_OUTSIDE):
         raise ValueError(f"red_agent={red_agent!r}: choose one of {', '.join(RED_AGENTS)}")
-    simulator: Simulator = _made(_CLASSES, name, red_agent, max_steps, scenario)
+    module, simulator_class = (_RED_SIDES if red_agent == FROM_OUTSIDE else _CLASSES)[name]
+    simulator: Simulator = getattr(importlib.import_module(module), simulator_class)(
+        red_agent, checked_least("max_steps", max_steps, LEAST_STEPS), scenario
+    )
     return simulator
 
 
@@ -58,20 +63,4 @@ def make_red_side(
     name: str, max_steps: int = MAX_STEPS, scenario: Scenario = CHALLENGE
 ) -> RedSideSimulator:
     """Return one of SIMULATORS, whose red agents do what they are told: see `make_simulator`."""
-    simulator: RedSideSimulator = _made(_RED_SIDES, name, FROM_OUTSIDE, max_steps, scenario)
-    return simulator
-
-
-def _made(
-    classes: dict[str, tuple[str, str]],
-    name: str,
-    red_agent: str,
-    max_steps: int,
-    scenario: Scenario,
-) -> Any:
-    if name not in SIMULATORS:
-        raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
-    module, simulator_class = classes[name]
-    return getattr(importlib.import_module(module), simulator_class)(
-        red_agent, checked_least("max_steps", max_steps, LEAST_STEPS), scenario
-    )
+    return cast(RedSideSimulator, make_simulator(name, FROM_OUTSIDE, max_steps, scenario))

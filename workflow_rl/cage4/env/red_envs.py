@@ -76,12 +76,11 @@ class RedTeamEnvs:
         simulator = self._simulator
         states = simulator.states
         acts = (states["is_active"][envs] != 0) & (states["red_ticks"][envs] == 0)
-        status = np.where(acts, ACTS, BUSY).astype(np.int8)
+        status = np.where(acts, ACTS, BUSY)
         if ended is not None:
             status[ended] = CUT_OFF
-        return np.concatenate(
-            [simulator.red_obs[envs], status, simulator.red_masks[envs]], axis=1, dtype=np.int8
-        )
+        parts = [simulator.red_obs[envs], status, simulator.red_masks[envs]]
+        return np.concatenate(parts, axis=1, dtype=np.uint8, casting="unsafe")
 
     def close(self) -> None:
         """Do nothing: there is nothing to free."""

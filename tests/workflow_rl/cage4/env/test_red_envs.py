@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 from pathlib import Path
 from typing import Any
@@ -90,4 +89,3 @@ def test_an_unknown_blue_is_named() -> None:
     with pytest.raises(InvalidEnvironmentError, match="nobody") as error:
         environment.check()
     assert error.value.argument == "blue_agent"
-    assert copy.copy(environment) == environment

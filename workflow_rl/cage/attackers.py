@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow_rl.agents.modules import attribute_named, refuse_a_file
+from workflow_rl.suggestions import question, word_meant
 
 MOST_WEIGHT = 10_000
 """The largest sum of the weights of a mixture."""
@@ -177,7 +178,8 @@ class Roster:
                     refuse_a_file(value)
                 except ValueError as error:
                     raise AttackerError(str(error)) from None
-        raise AttackerError(f"{value!r:.200} is no red agent: choose {self.shown}")
+        meant = question(word_meant(value, (*self.names, *self.mixtures)))
+        raise AttackerError(f"{value!r:.200} is no red agent: choose {self.shown}.{meant}")
 
     def together(self, members: list[Attacker]) -> Attackers:
         """Return several attackers. Raises AttackerError."""

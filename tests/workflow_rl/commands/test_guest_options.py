@@ -41,9 +41,9 @@ def test_a_preset_names_its_environment() -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ([*CAGE4, "--red-agent", "B_lineAgent"], "'B_lineAgent' is not one of 'FiniteStateRed"),
+        ([*CAGE4, "--red-agent", "B_lineAgent"], "'B_lineAgent' is no red agent: choose FiniteState"),
         ([*CAGE4, "--stock-simulator"], "Invalid value for --simulator: CybORG 4 is needed"),
-        (["--red-agent", "DiscoveryFSRed"], "'DiscoveryFSRed' is not one of 'B_lineAgent'"),
+        (["--red-agent", "DiscoveryFSRed"], "'DiscoveryFSRed' is no red agent: choose B_lineAgent"),
         (
             [*CAGE4, "--opening", "Sleep"],
             "--opening does not apply to workflow_rl/CAGE4-v0 and",

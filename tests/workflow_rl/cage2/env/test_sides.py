@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workflow_rl.cage2.env.environment import Cage2Red
+from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.by_name import make_environment

@@ -24,7 +24,7 @@ from workflow_rl.cage4.agent.rules import ROBUST_RULES, RULES, RuleTeam
 from workflow_rl.cage4.agent.views import ViewRows
 from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.actions import IMPACT
-from workflow_rl.cage4.compiled.simulator import BatchedSimulator
+from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.scenario4 import CHALLENGE, SCENARIOS, Scenario
 from workflow_rl.runs.intervals import mean_of
 

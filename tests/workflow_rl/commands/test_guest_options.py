@@ -41,7 +41,10 @@ def test_a_preset_names_its_environment() -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ([*CAGE4, "--red-agent", "B_lineAgent"], "'B_lineAgent' is no red agent: choose FiniteState"),
+        (
+            [*CAGE4, "--red-agent", "B_lineAgent"],
+            "'B_lineAgent' is no red agent: choose Finite",
+        ),
         ([*CAGE4, "--stock-simulator"], "Invalid value for --simulator: CybORG 4 is needed"),
         (["--red-agent", "DiscoveryFSRed"], "'DiscoveryFSRed' is no red agent: choose B_lineAgent"),
         (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from examples.score_duels import curve_of, exploitability, kuhn_value, matrix_value, train
+from scripts.score_duels import curve_of, exploitability, kuhn_value, matrix_value, train
 
 
 def chances(*of_action_1: float) -> np.ndarray:

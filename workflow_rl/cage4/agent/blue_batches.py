@@ -23,8 +23,8 @@ from workflow_rl.cage4.agent.views import SLEEP, Shown
 Messages: TypeAlias = Bits | None
 
 
-class Seen(NamedTuple):
-    """What Blue sees of M envs after a step or a reset: see `compiled.simulator.BatchedSimulator`.
+class BlueSees(NamedTuple):
+    """What Blue sees of M envs after a step or a reset: see `BatchedSimulator`.
 
     obs: int8 [M, 578]. raw: `RAW` [M]. busy: the coming busy steps [M, 5].
     """
@@ -44,7 +44,7 @@ class BatchedPolicies:
         self._rows = np.zeros((n_envs, size), np.float32)
         self._taken = np.tile(SLEEP, (n_envs, 1))
 
-    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
         for env, seed in zip(envs, seeds, strict=True):
             self._actor.reset(seed, env)
         self._rows[envs] = self._views.begin(envs, seen.obs, masks, seen.raw, seen.busy)
@@ -55,7 +55,7 @@ class BatchedPolicies:
         sent = self._views.sent
         return taken, None if sent is None else sent[envs]
 
-    def see(self, envs: Sequence[int], seen: Seen) -> None:
+    def see(self, envs: Sequence[int], seen: BlueSees) -> None:
         ended = np.zeros(len(envs), np.bool_)
         self._rows[envs] = self._views.after(envs, self._taken[envs], *seen, ended)
 
@@ -67,7 +67,7 @@ class BatchedRules:
         self._team, self._belief = team, Belief(n_envs)
         self._is_free = np.ones((n_envs, N_AGENTS), np.bool_)
 
-    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
         self._belief.begin(envs, masks, seen.raw)
         self._is_free[envs] = True
 
@@ -77,7 +77,7 @@ class BatchedRules:
         self._belief.begin_actions(envs, taken)
         return taken, None
 
-    def see(self, envs: Sequence[int], seen: Seen) -> None:
+    def see(self, envs: Sequence[int], seen: BlueSees) -> None:
         self._belief.update(envs, seen.raw)
         self._is_free[envs] = seen.busy == 0
 
@@ -89,7 +89,7 @@ class BatchedScripts:
         self._teams = [copy.deepcopy(team) for _ in range(n_envs)]
         self._seen: dict[int, tuple[Shown, NDArray[Any]]] = {}
 
-    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
         for env, seed, mask in zip(envs, seeds, masks, strict=True):
             self._teams[env].reset(np.split(mask, scenario4.FIRST_ACTION[1:]), seed)
         self.see(envs, seen)
@@ -104,7 +104,7 @@ class BatchedScripts:
         vectors = np.split(obs.astype(np.int64), scenario4.FIRST_OBS[1:])
         return self._teams[env].act(vectors, lambda: raw)
 
-    def see(self, envs: Sequence[int], seen: Seen) -> None:
+    def see(self, envs: Sequence[int], seen: BlueSees) -> None:
         for i, env in enumerate(envs):
             self._seen[env] = seen.obs[i], seen.raw[i : i + 1]
 

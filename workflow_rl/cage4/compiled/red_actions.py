@@ -6,7 +6,7 @@ from typing import Any
 
 from workflow_rl.cage4.compiled import actions, network, state
 from workflow_rl.cage4.compiled.cells import append_cell, free_whole_list, new_cell
-from workflow_rl.cage4.compiled.exploits import exploit
+from workflow_rl.cage4.compiled.exploits import exploit_host
 from workflow_rl.cage4.compiled.generator import below, random
 from workflow_rl.cage4.compiled.hosts import (
     add_file,
@@ -40,7 +40,7 @@ def act_as_red(s: Any, agent: int) -> None:
     elif kind == actions.STEALTH_SCAN:
         succeeded = scan(s, agent, target, s.scenario.stealth_scan_detection)
     elif kind == actions.EXPLOIT:
-        succeeded = exploit(s, agent, target)
+        succeeded = exploit_host(s, agent, target)
     elif kind == actions.ESCALATE:
         succeeded = escalate(s, agent, target)
     elif kind == actions.DEGRADE:

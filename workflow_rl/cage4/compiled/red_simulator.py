@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from workflow_rl.cage.network_batch import of_shape
 from workflow_rl.cage4 import scenario4
+from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.compiled.jit import entry_point
 from workflow_rl.cage4.compiled.network import N_RED
 from workflow_rl.cage4.compiled.red_side import show_red
-from workflow_rl.cage4.compiled.simulator import BatchedSimulator, CompiledSimulator
+from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.interface import checked_red_choices, checked_red_sessions
 from workflow_rl.cage4.red_side import FIRST_KNOWN, N_RED_MASKS, N_RED_OBS
 from workflow_rl.cage4.scenario4 import CHALLENGE, FROM_OUTSIDE, Scenario

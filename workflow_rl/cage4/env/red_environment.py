@@ -66,7 +66,7 @@ class Cage4Red:
     @functools.cached_property
     def blue(self) -> ScriptedTeam:
         """The blue team. Raises InvalidEnvironmentError if there is none of this name or path."""
-        from workflow_rl.cage4.scoring.scoring import policy_team
+        from workflow_rl.cage4.agent.trained_team import policy_team
         from workflow_rl.runs.checkpoint import CheckpointError
         from workflow_rl.runs.saved_agent import load_saved
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF
 from workflow_rl.cage.network_batch import mask_of
-from workflow_rl.cage4.agent.blue_batches import Seen, in_batches
+from workflow_rl.cage4.agent.blue_batches import BlueSees, in_batches
 from workflow_rl.cage4.agent.scripted import ScriptedTeam
 from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.compiled.red_simulator import RedSimulator
@@ -66,11 +66,11 @@ class RedTeamEnvs:
         rewards = 0.0 - simulator.rewards[of].sum(axis=1)
         return StepAnswers(self._rows(of, ended), rewards, np.zeros(len(of), np.bool_), ended)
 
-    def _seen(self, envs: list[int]) -> Seen:
+    def _seen(self, envs: list[int]) -> BlueSees:
         simulator = self._simulator
         busy = simulator.states["blue_ticks"][envs].astype(np.int64)
         raw = simulator.raw[envs] if len(simulator.raw) else simulator.raw
-        return Seen(simulator.obs[envs], raw, busy)
+        return BlueSees(simulator.obs[envs], raw, busy)
 
     def _rows(self, envs: list[int], ended: NDArray[np.bool_] | None = None) -> Obs:
         simulator = self._simulator

@@ -23,7 +23,7 @@ Floats = NDArray[np.float32]
 
 
 class Networks(Protocol):
-    """N simulated networks, numbered from 0, in the form of `compiled.simulator.BatchedSimulator`.
+    """N simulated networks, numbered from 0, in the form of `BatchedSimulator`.
 
     obs: int8 [N, 578]. masks: bool [N, 570]. rewards: int64 [N, 2]. dones: bool [N]. raw:
     `raw_record.RAW` [N], or [0] if nobody reads it.
@@ -70,7 +70,7 @@ class CompiledNetworks:
         played: Mapping[str, tuple[str, Scenario]],
         shows_raw: bool,
     ) -> None:
-        from workflow_rl.cage4.compiled.simulator import BatchedSimulator
+        from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 
         self._simulator = simulator = BatchedSimulator(n_envs, max_steps, shows_raw=shows_raw)
         self._played = played

@@ -11,18 +11,17 @@ from prettytable import PrettyTable, TableStyle
 from pydantic import Field, model_validator
 
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage.scoring import ResultSettings
-from workflow_rl.cage4.agent.policy_team import PolicyTeam
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
+from workflow_rl.cage4.agent.trained_team import policy_team
 from workflow_rl.cage4.env.arguments import MOST_STEPS, EpisodeSettings
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.reds import REDS
 from workflow_rl.cage4.scenario4 import CHALLENGE, MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
 from workflow_rl.cage4.scoring.leaderboard import KNOWN
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import Environment
 from workflow_rl.runs.intervals import mean_of
 
 LEAST_EVALUATED = 3
@@ -198,20 +197,3 @@ class Cage4Scoring:
             scores[key] = play_protocol(*played, *settled, scenario)
         learned = None if environment is None else scenarios_of(environment.args)
         return Cage4Scores(settings.agent or Path(name).parent.name or name, scores, learned)
-
-
-def policy_team(actor: Actor | None, environment: Environment) -> PolicyTeam:
-    """Return a trained team.
-
-    Raises InvalidEnvironmentError if it is no team for CAGE-4, or for what agents see there now.
-    """
-    if not isinstance(actor, TeamPolicy):
-        raise InvalidEnvironmentError("env", "the agent is no team for CAGE-4")
-    if actor.parameters.layout != environment.spaces().team:
-        raise InvalidEnvironmentError(
-            "env",
-            "the team does not fit what agents see and do in CAGE-4 now, as one of an earlier "
-            "version of the package: train it anew",
-        )
-    args = environment.args
-    return PolicyTeam(actor, args["observation"], args["actions"], args["messages"])

@@ -34,7 +34,8 @@ from workflow_rl.cage4.agent.raw_record import (
 )
 from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.compiled import actions, exploits, network, state, true_state
-from workflow_rl.cage4.compiled.simulator import BatchedSimulator, masks_by_agent, observations_of
+from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
+from workflow_rl.cage4.compiled.simulator import masks_by_agent, observations_of
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.scenario4 import AGENT_HOSTS, OWN_ZONES, RED_AGENTS
 

@@ -16,7 +16,8 @@ from workflow_rl.cage4.agent.belief import FIRST, RESTORE, Belief
 from workflow_rl.cage4.agent.raw_record import CMD, ESCALATE, NUMBERS, RAW, STRANGER, TAKEN
 from workflow_rl.cage4.agent.rules import RULES, Rules, RuleTeam, ruled, sweep, worth_of_decoys
 from workflow_rl.cage4.agent.views import SLEEP
-from workflow_rl.cage4.compiled.simulator import BatchedSimulator, masks_by_agent
+from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
+from workflow_rl.cage4.compiled.simulator import masks_by_agent
 from workflow_rl.cage4.scenario4 import ACTIONS, COUNTED_STEPS, MAX_STEPS, ON_HOSTS, PHASE_STARTS
 from workflow_rl.cage4.scoring.protocol import Author, play_protocol
 

@@ -11,8 +11,8 @@ import pytest
 
 from workflow_rl.cage4.agent.raw_record import MOST, RAW
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
+from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.compiled.hosts import OLD_PROCESSES
-from workflow_rl.cage4.compiled.simulator import BatchedSimulator
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.interface import SIMULATORS, SimulationError
 from workflow_rl.cage4.parity import Pair, compare

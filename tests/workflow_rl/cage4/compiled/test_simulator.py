@@ -9,13 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from workflow_rl.cage4.compiled.simulator import (
-    BatchedSimulator,
-    CompiledSimulator,
-    masks_by_agent,
-    observations_of,
-    step_envs,
-)
+from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator, step_envs
+from workflow_rl.cage4.compiled.simulator import CompiledSimulator, masks_by_agent, observations_of
 from workflow_rl.cage4.compiled.state import RARE, SIZES, state_for
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.interface import SimulationError, Simulator

@@ -5,8 +5,8 @@ import pytest
 from workflow_rl.agents.policies.team_file import load_policy_or_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.cage4.agent.released_team import CHAMPION
+from workflow_rl.cage4.agent.trained_team import policy_team
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.scoring.scoring import policy_team
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 

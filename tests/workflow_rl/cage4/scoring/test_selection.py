@@ -12,11 +12,11 @@ import pytest
 
 from tests.workflow_rl.cage4.env.test_team_envs import random_team
 from workflow_rl import TrainConfig, train
+from workflow_rl.cage4.agent.trained_team import policy_team
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scenario4 import COUNTED_STEPS, RED_AGENTS
 from workflow_rl.cage4.scoring import selection
-from workflow_rl.cage4.scoring.scoring import policy_team
 from workflow_rl.cage4.scoring.selection import choose_best_candidate, totals_of
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.runs.checkpoint import load_checkpoint

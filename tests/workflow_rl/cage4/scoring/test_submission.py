@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from tests.handed_in import require_whole_to_load, used_together
 from tests.workflow_rl.cage4.env.test_team_envs import random_team
 from workflow_rl.cage4.agent.scripted import make_scripted_team
+from workflow_rl.cage4.agent.trained_team import policy_team
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scoring.protocol import Author, play_protocol
-from workflow_rl.cage4.scoring.scoring import policy_team
 from workflow_rl.cage4.scoring.submission.export import write_submission
 from workflow_rl.commands.main import main
 from workflow_rl.environments.environment import InvalidEnvironmentError

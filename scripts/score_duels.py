@@ -1,6 +1,6 @@
 """Train duels on games whose equilibria are known, and score both sides' mixtures exactly.
 
-    python -m examples.score_duels --seeds 5
+python scripts/score_duels.py --seeds 5
 
 A mixture's exploitability is what the best answer to it gains over the game's value, on average
 over both sides. It is computed from the policies' probabilities, without playing.
@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from workflow_rl.runs.config import TrainConfig  # isort: skip (before NumPy: see `portable`)
 
@@ -101,7 +104,7 @@ def curve_of(game: str, path: Path) -> list[float]:
     return curve
 
 
-def train(game: str, opponents: str, seed: int, path: Path) -> None:
+def train(game: str, opponents: Any, seed: int, path: Path) -> None:
     """Train a duel in a folder, or go on with it."""
     size = GAMES[game]
     config = TrainConfig(

@@ -69,7 +69,7 @@ class Cage2Guest(Guest):
         attackers = ("B_lineAgent", "RedMeanderAgent")
         return {
             "Blue": Side(ENV_ID, blue, "red_agent", ("champion",), greedy=True),
-            "Red": Side(RED_ENV_ID, red, "blue_agent", attackers, greedy=True),
+            "Red": Side(RED_ENV_ID, red, "blue_agent", attackers),
         }
 
     def hint(self, args: Mapping[str, Any], env_steps: int) -> str | None:

@@ -8,7 +8,6 @@ over both sides. It is computed from the policies' probabilities, without playin
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import sys
 import tempfile
@@ -20,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from workflow_rl.runs.config import TrainConfig  # isort: skip (before NumPy: see `portable`)
 
+import click
 import numpy as np
 from numpy.typing import NDArray
 from prettytable import PrettyTable
@@ -38,6 +38,7 @@ GAMES: dict[str, dict[str, Any]] = {
     "Matrix": {"total_episodes": 2000, "generations": 6, "payoff_episodes": 3000},
     "Kuhn": {"total_episodes": 3000, "generations": 10, "payoff_episodes": 600},
 }
+OPPONENTS = ("equilibrium", "latest")
 SEEN_BY_FIRST = [[*np.eye(3)[card], *said] for card in range(3) for said in ([0, 0], [1, 1])]
 SEEN_BY_SECOND = [[*np.eye(3)[card], *said] for card in range(3) for said in ([1, 0], [0, 1])]
 """What each player of Kuhn poker can have seen when it decides; two rows a card."""
@@ -120,18 +121,16 @@ def train(game: str, opponents: Any, seed: int, path: Path) -> None:
     run_duel(config, path, settings)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--games", nargs="+", default=list(GAMES))
-    parser.add_argument("--opponents", nargs="+", default=["equilibrium", "latest"])
-    parser.add_argument("--folder", type=Path)
-    options = parser.parse_args()
+@click.command(help=__doc__)
+@click.option("--seeds", type=click.IntRange(1), default=5, show_default=True)
+@click.option("--game", "games", type=click.Choice(list(GAMES)), multiple=True, help="Not all.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Of the duels, which go on there.")
+def main(seeds: int, games: tuple[str, ...], folder: Path | None) -> None:
     table = PrettyTable(["game", "opponents", "median", "range"])
-    folder = options.folder or Path(tempfile.mkdtemp())
-    for game, opponents in itertools.product(options.games, options.opponents):
+    folder = folder or Path(tempfile.mkdtemp())
+    for game, opponents in itertools.product(games or GAMES, OPPONENTS):
         scores = []
-        for seed in range(options.seeds):
+        for seed in range(seeds):
             path = folder / f"{game}-{opponents}-{seed}"
             train(game, opponents, seed, path)
             curve = curve_of(game, path)

@@ -178,7 +178,8 @@ class Roster:
                     refuse_a_file(value)
                 except ValueError as error:
                     raise AttackerError(str(error)) from None
-        meant = question(word_meant(value, (*self.names, *self.mixtures)))
+        names = (*self.names, *self.mixtures)
+        meant = question(word_meant(value, names)) if isinstance(value, str) else ""
         raise AttackerError(f"{value!r:.200} is no red agent: choose {self.shown}.{meant}")
 
     def together(self, members: list[Attacker]) -> Attackers:

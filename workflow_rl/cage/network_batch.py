@@ -43,8 +43,13 @@ class NetworkBatch:
 
     def load(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot. Raises ValueError, and changes nothing, if its shapes differ."""
-        if [saved.shape for saved in snapshot] != [array.shape for array in self._kept]:
-            raise ValueError("the snapshot is of another number of envs, or of longer episodes")
+        if [getattr(saved, "shape", None) for saved in snapshot] != [
+            array.shape for array in self._kept
+        ]:
+            raise ValueError(
+                "the snapshot is of another number of envs, of longer episodes or of other red "
+                "agents"
+            )
         for array, saved in zip(self._kept, snapshot, strict=True):
             array[:] = saved
 

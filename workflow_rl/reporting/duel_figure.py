@@ -43,7 +43,8 @@ def duel_figure(record: DuelRecord) -> Figure:
 
 def gains_in_table(record: DuelRecord) -> list[float]:
     """Return what the best answer in the whole table gains against each generation's mixtures, on
-    average over both sides. It is a lower bound of their exploitability, and 0 in the end."""
+    average over both sides. The same episodes chose the
+    mixtures: noise is included, and the end is 0."""
     payoffs = np.array(record.payoffs)
     gains = []
     for shares in record.mixtures:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -160,17 +161,20 @@ def run_duel(
     sides = sides_in(config, settings.sides)
     if unknown := start.keys() - sides:
         raise ConfigError("start", f"{min(unknown)} is no side: there is {' and '.join(sides)}")
+    for side, agents in start.items():
+        if twice := [agent for agent in agents if list(agents).count(agent) > 1]:
+            raise ConfigError("start", f"{side}={twice[0]} is given twice")
     asked = {**settings.to_dict(), "start": {side: list(start.get(side, ())) for side in sides}}
     record = DuelRecord(config.to_dict(), asked, {side: [] for side in sides})
     if is_duel(path):
-        record = _going_on(path, record)
+        record = _going_on(path, record, trust)
     else:
         begin_folder(path, DUEL_FILE, record.text)
     with locked(path):
         return _Duel(path, config, settings, sides, record, say, quiet, trust).run()
 
 
-def _going_on(path: Path, asked: DuelRecord) -> DuelRecord:
+def _going_on(path: Path, asked: DuelRecord, trust: bool) -> DuelRecord:
     """Return the record with which the duel in a folder goes on. Raise RunDirError for another."""
     before, free = read_duel(path), {*free_on_resume(asked.config), "generations"}
     was, now = {**before.config, **before.duel}, {**asked.config, **asked.duel}
@@ -180,7 +184,19 @@ def _going_on(path: Path, asked: DuelRecord) -> DuelRecord:
                 f"{path} is a duel with {name} {was.get(name)}, not {now.get(name)}: go on with "
                 "the same, or begin in another folder"
             )
+    if not trust:
+        typed = {agent for agents in asked.duel["start"].values() for agent in agents}
+        require_no_imports(path, {name for of in before.agents.values() for name in of} - typed)
     return dataclasses.replace(before, config=asked.config, duel=asked.duel)
+
+
+def require_no_imports(path: Path, agents: Iterable[str]) -> None:
+    """Raise RunDirError if an agent that only a duel's folder names is a class to import."""
+    if named := [name for name in agents if ":" in name]:
+        raise RunDirError(
+            f"{path / DUEL_FILE}: only the file names the agent {named[0]}, which would be "
+            "imported: give --trust if you trust its author"
+        )
 
 
 @dataclass
@@ -250,6 +266,8 @@ class _Duel:
         config = self._config_of(side, self.record.weights(self.path, other, opponents))
         before = self.path / f"generation-{number - 1}" / label(side) / LATEST
         begins = load_checkpoint(before) if self.settings.warm_start and before.exists() else None
+        if folder.exists() and not (folder / LATEST).exists():
+            shutil.rmtree(folder)  # The run was killed before its first checkpoint.
         trained(config, folder, self.trust, init_from=begins, quiet=self.quiet)
         policy = policy_of(load_checkpoint(folder / LATEST), folder / LATEST)
         write_policy(policy.parameters, config.environment, folder.with_name(file))

@@ -213,6 +213,14 @@ def test_a_snapshot_and_a_copy_hold_the_attackers() -> None:
     for again in (copied, other, simulator):
         assert [again.step(0)[1] for _ in range(40)] == rest
     assert min(rest) < 0
+    for others in (
+        CompiledSimulator(STEPS, {"Steady": OneByOne(Steady)}),
+        CompiledSimulator(STEPS),
+    ):
+        with pytest.raises(ValueError, match="other red agents"):
+            others.load(snapshot)
+        with pytest.raises(ValueError, match="other red agents"):
+            simulator.load(others.save())
 
 
 @pytest.mark.parametrize("action", ["Sleep User1", -1, 44, 1.5, None])

@@ -179,3 +179,24 @@ def test_a_damaged_record_is_one_line(damage, reference, tmp_path):
     (tmp_path / "duel.json").write_text(json.dumps({**values, **damage}))
     with pytest.raises(RunDirError, match=r"duel\.json cannot be read"):
         read_duel(tmp_path)
+
+
+def test_a_class_that_only_a_file_names_is_not_imported(tmp_path):
+    settings = {**SETTINGS.to_dict(), "start": {"first": [], "second": []}}
+    agents, alone = (
+        {"first": ["evil:Agent"], "second": ["x.npz"]},
+        {"first": [1.0], "second": [1.0]},
+    )
+    record = DuelRecord(config_of().to_dict(), settings, agents, [[0.0]], [[0.0]], [alone])
+    record.write(tmp_path)
+    for goes_on in (
+        lambda: attack(str(tmp_path), config_of(), tmp_path / "attackers", "first"),
+        lambda: run_duel(config_of(), tmp_path, SETTINGS),
+    ):
+        with pytest.raises(RunDirError, match="only the file names the agent evil:Agent"):
+            goes_on()
+
+
+def test_an_agent_begins_once(tmp_path):
+    with pytest.raises(ConfigError, match="first=random is given twice"):
+        run_duel(config_of(), tmp_path, SETTINGS, {"first": ["random", "random"]})

@@ -76,10 +76,14 @@ class RedSimulator(BatchedSimulator):
         """See `NetworkBatch`. A snapshot holds copies of the attackers, too."""
         arrays = tuple(array.copy() for array in self._kept)
         attackers = copy.deepcopy(self._attackers, {id(self.states): self.states})
-        return arrays, self.states, attackers
+        return arrays, self.states, attackers, self.red_agents
 
     def load(self, snapshot: Any) -> None:
-        arrays, states, attackers = snapshot
+        """See `NetworkBatch`. A snapshot of other red agents is refused, too."""
+        *others, red_agents = snapshot
+        if not isinstance(red_agents, tuple) or red_agents != self.red_agents:
+            raise ValueError("the snapshot is of other red agents")
+        arrays, states, attackers = others
         super().load(arrays)
         # The attackers draw from these networks from now on.
         self._attackers = copy.deepcopy(attackers, {id(states): self.states})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -20,7 +20,7 @@ from workflow_rl.cage2.compiled.batched_simulator import FACTS
 from workflow_rl.cage2.compiled.simulator import CAUGHT, batch_with, red_action_of
 from workflow_rl.cage2.compiled.simulator import Snapshot as Networks
 from workflow_rl.cage2.env import checks
-from workflow_rl.cage2.own_reds import acts_in_cyborg, batches_of, found
+from workflow_rl.cage2.own_reds import acts_in_cyborg, batch_of, found
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
 
@@ -106,7 +106,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.red_agents = _one_for_each(red_agent, num_envs)
-        foreign = [a for name in self.red_agents for a in REDS.checked(name).foreign]
+        foreign = dict.fromkeys(a for name in self.red_agents for a in REDS.checked(name).foreign)
         self._dtype = self.single_observation_space.dtype
         self._simulator = batch_with(num_envs, self.max_steps, _batches(foreign))
         self._envs = np.arange(num_envs)
@@ -394,14 +394,15 @@ def _one_for_each(red_agent: Any, num_envs: int) -> list[Any]:
     return names
 
 
-def _batches(attackers: Sequence[Attacker]) -> dict[str, AttackerBatch]:
+def _batches(attackers: Iterable[Attacker]) -> dict[str, AttackerBatch]:
     try:
-        for attacker in attackers:
-            if acts_in_cyborg(found(attacker)):
+        reds = {attacker.name: found(attacker) for attacker in attackers}
+        for name, red in reds.items():
+            if acts_in_cyborg(red):
                 raise AttackerError(
-                    f"{attacker.name} acts as csle-cyborg's agents do, which compiled code does "
-                    'not play: call gymnasium.make_vec(..., vectorization_mode="sync")'
+                    f"{name} acts as csle-cyborg's agents do, which compiled code does not play: "
+                    'call gymnasium.make_vec(..., vectorization_mode="sync")'
                 )
-        return batches_of(attackers)
+        return {name: batch_of(red) for name, red in reds.items()}
     except AttackerError as error:
         raise ValueError(f"red_agent: {error}") from error

@@ -14,6 +14,7 @@ import numpy as np
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.own_reds import in_cyborg
 from workflow_rl.cage2.reds import REDS
@@ -144,7 +145,10 @@ def _reds(run: Run) -> list[str]:
     args = {"red_agent": run.config["red_agent"]}
     environment = trusted(make_environment(ENV_ID, args, named_by_file=True))
     assert isinstance(environment, Cage2)
-    if environment.named_by_file or in_cyborg(environment.reds):
+    try:
+        if environment.named_by_file or in_cyborg(environment.reds):
+            return [*RED_AGENTS]
+    except AttackerError:  # What attacked is not there any more.
         return [*RED_AGENTS]
     return [*RED_AGENTS, *(attacker.name for attacker in environment.reds.foreign)]
 

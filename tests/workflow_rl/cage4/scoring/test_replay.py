@@ -159,7 +159,7 @@ def test_a_trained_team_plays_as_evaluate_plays_it(tmp_path: Path) -> None:
         (["rules", "--red-agent", "B_lineAgent"], "for '--red-agent': "),
         (["rules", "--max-steps", "2"], "for '--max-steps': "),
         (["rules", "--phishing-rate", "75"], "for '--phishing-rate': 75.0 is not in the range"),
-        (["CHAMPION", "--red-agent", "DiscoveryFSRed"], "for '--red-agent': "),
+        (["CHAMPION", "--red-agent", "DiscoveryFSRed"], "for --red-agent: "),
     ],
 )
 def test_errors_are_one_line(

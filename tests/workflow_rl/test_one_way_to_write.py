@@ -53,6 +53,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("workflow_rl/runs/acting.py", "write_text"): FRESH,
     ("workflow_rl/runs/evaluation.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/runs/event_file.py", "unlink"): REMOVES,
+    ("workflow_rl/studies/duel.py", "rmtree"): "a run of the duel's own; rmtree follows no link",
     ("workflow_rl/runs/execute.py", "rmdir"): "an empty folder that this process has made",
     ("workflow_rl/runs/export.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/runs/export.py", "make_archive"): FRESH,

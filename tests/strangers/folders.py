@@ -36,7 +36,7 @@ READING = {
     "evaluate video": ["evaluate", "run", "--video", "video", "--episodes", "1", "--quiet"],
     "exploit": [
         *("exploit", "run/agent.npz", "--run-dir", "exploited", *TINY, "--total-episodes", "2"),
-        *("--episodes-per-update", "2", "--seeds", "1", "--selection-episodes", "2"),
+        *("--episodes-per-update", "2", "--n-policies", "1", "--selection-episodes", "2"),
         *("--episodes", "2"),
     ],
     "train-duel": ["train-duel", "--run-dir", "run", "--total-episodes", "2", "--quiet"],

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from workflow_rl.cage.attackers import Attackers
+from workflow_rl.cage.attackers import AttackerError, Attackers
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import ENV_ID
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -84,11 +84,14 @@ class Cage2:
     def ready_reds(self) -> Attackers:
         """The red agents with the policies of those that were trained, read once for all workers.
 
-        Raises AttackerError.
+        Raises InvalidEnvironmentError.
         """
         from workflow_rl.cage2.own_reds import with_policies
 
-        return with_policies(self.reds)
+        try:
+            return with_policies(self.reds)
+        except AttackerError as error:
+            raise InvalidEnvironmentError("red_agent", str(error)) from None
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers cannot read a policy.

@@ -43,9 +43,8 @@ class NetworkBatch:
 
     def load(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot. Raises ValueError, and changes nothing, if its shapes differ."""
-        if [getattr(saved, "shape", None) for saved in snapshot] != [
-            array.shape for array in self._kept
-        ]:
+        shapes = [getattr(saved, "shape", None) for saved in snapshot]
+        if shapes != [array.shape for array in self._kept]:
             raise ValueError(
                 "the snapshot is of another number of envs, of longer episodes or of other red "
                 "agents"

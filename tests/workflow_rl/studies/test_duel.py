@@ -162,6 +162,13 @@ def test_attackers_find_what_an_agent_gives_away(reference, tmp_path):
     assert -0.9 < found["fixed"]["random"]["mean"] < 0.2
     again = attack(rock, config, tmp_path / "attackers", "first", **options)
     assert again == found == json.loads((tmp_path / "attackers" / "exploit.json").read_text())
+    # Attackers with another budget, or of another number, are others.
+    for other, changes, what in (
+        (config_of(total_episodes=640), {}, "total_episodes"),
+        (config, {"n_attackers": 3}, "number"),
+    ):
+        with pytest.raises(RunDirError, match=f"other attackers, which differ in {what}:"):
+            attack(rock, other, tmp_path / "attackers", "first", **{**options, **changes})
 
 
 @pytest.mark.parametrize(

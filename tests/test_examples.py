@@ -18,6 +18,8 @@ from scripts.check_clients import CLIENTS, RESULT
 from tests.installed import Installed
 from tests.small_sizes import small
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = re.compile(r"(\w+=\S+ )*(python|workflow-rl|cd) ")
 

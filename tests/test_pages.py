@@ -23,6 +23,8 @@ from tests.pages import PAGES, ROOT, blocks, lines_of_blocks, name_of
 from tests.small_sizes import small
 from workflow_rl.commands.main import main
 
+pytestmark = pytest.mark.system
+
 WITH_BLOCKS = [page for page in PAGES if blocks(page)]
 FIRST_READ = {"README.md", "python.md"}
 """Pages that are run with every change; the others are among the long checks."""

@@ -18,6 +18,8 @@ from workflow_rl.commands.main import main
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.metrics import METRICS, return_columns
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:

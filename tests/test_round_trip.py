@@ -15,6 +15,8 @@ from workflow_rl.agents.settings import ConfigError
 from workflow_rl.commands.main import main
 from workflow_rl.runs.folder import read_metrics
 
+pytestmark = pytest.mark.system
+
 ENV = "tests.drawn_envs:drawn"
 SETTINGS = {"hidden_sizes": (4,), "epochs": 1, "minibatch_size": 16}
 OF_DRAWN = {"trust": True, "n_workers": 1}

@@ -15,6 +15,8 @@ import pytest
 from tests.installed import Installed
 from tests.pages import blocks
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).resolve().parents[1]
 TINY = [
     *("--n-envs", "2", "--max-steps", "5", "--episodes-per-update", "2", "--total-episodes", "4"),

@@ -14,6 +14,8 @@ from tests.faults.runs import MODES, SAME_WEIGHTS, SIMULATORS, config_of
 from tests.processes import survivors, workers_of
 from tests.tiny_runs import recorded_updates, run, same_weights
 
+pytestmark = pytest.mark.system
+
 Reference = Callable[[str, int], Path]
 
 N_WORKERS = 3

@@ -10,6 +10,8 @@ from tests import tiny_runs
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import train_policy
 
+pytestmark = pytest.mark.system
+
 MODEL = {"model_members": 2, "model_elites": 1, "model_hidden_sizes": (8,)}
 
 

@@ -6,6 +6,8 @@ from click.testing import CliRunner
 from scripts.benchmark_simulator import main
 from workflow_rl.cage2.compiled.state import STATE
 
+pytestmark = pytest.mark.system
+
 
 def test_a_row_for_every_simulator_policy_and_number_of_cores(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

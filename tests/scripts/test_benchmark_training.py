@@ -8,6 +8,8 @@ from click.testing import CliRunner
 from scripts import benchmark_training
 from scripts.benchmark_training import MEASURED, POOLS, main
 
+pytestmark = pytest.mark.system
+
 VARIANTS = {
     "overlap": ["in turns", "overlapping"] * 2,
     "stragglers": ["ten workers alike", "one slowed 10 times"] * 2,

@@ -11,6 +11,8 @@ from click.testing import CliRunner
 from scripts import champion_ablation
 from workflow_rl.cage2.agent import champion
 
+pytestmark = pytest.mark.system
+
 
 @pytest.mark.slow
 def test_it_keeps_a_row_a_run_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,8 @@ from tests.strangers.folders import (
 from tests.strangers.watch import CANARY, watched
 from workflow_rl.commands.main import main, places
 
+pytestmark = pytest.mark.system
+
 NAMES = [
     f"{CANARY}:make",
     f"{CANARY}:Env",

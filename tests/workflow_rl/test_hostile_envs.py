@@ -16,6 +16,8 @@ from tests.tiny_runs import same_weights
 from workflow_rl import TrainConfig, train
 from workflow_rl.runs.config import ConfigError
 
+pytestmark = pytest.mark.system
+
 SETTINGS = {"hidden_sizes": (4,), "epochs": 1, "minibatch_size": 20}
 
 

@@ -37,6 +37,8 @@ NOT_LOADED = {
 PROGRAM = """
 import importlib, os, sys
 import workflow_rl
+
+pytestmark = pytest.mark.system
 for module in sys.argv[1:]:
     if os.fork():
         os.wait()

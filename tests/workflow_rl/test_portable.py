@@ -30,6 +30,8 @@ WORKER = """
 import multiprocessing
 from workflow_rl.collection.local_pool import ensure_fork_server
 
+pytestmark = pytest.mark.system
+
 ensure_fork_server("workflow_rl.collection.worker_preload")
 worker = multiprocessing.get_context("forkserver").Process(target=exec, args=({report!r},))
 worker.start()

@@ -27,6 +27,8 @@ from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import is_finished
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ["--env", "tests.any_envs:TargetEnv", "--total-episodes", "60", "--episodes-per-update", "6"]
 RUN += ["--n-workers", "1", "--final-evaluation", "2"]

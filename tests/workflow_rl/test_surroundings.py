@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import pytest
 
 from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke
 from workflow_rl.agents.modules import in_one_line
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.worker import failure_of
+
+pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).parents[2]
 

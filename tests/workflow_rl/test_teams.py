@@ -29,6 +29,8 @@ from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint, save_c
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.run_record import weights_digest
 
+pytestmark = pytest.mark.system
+
 LAYOUT = TeamLayout(("alone",), (3,), (2,))
 WEIGHT, BIAS = np.arange(6, dtype=np.float32).reshape(3, 2), np.zeros(2, np.float32)
 SETTINGS = {

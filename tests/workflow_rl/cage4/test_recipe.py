@@ -25,6 +25,8 @@ from workflow_rl.runs.folder import RunDirError
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.run_record import weights_digest
 
+pytestmark = pytest.mark.system
+
 EPISODES = 6
 
 

@@ -29,6 +29,8 @@ from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.environments.env_batch import SerialEnvs, StepAnswers
 from workflow_rl.environments.episode import episode_spec
 
+pytestmark = pytest.mark.system
+
 
 class KilledOnce(CompiledEnvs):
     """Compiled envs whose worker is killed at a step, once."""

@@ -36,6 +36,8 @@ from workflow_rl.collection.messages import Command, Reply
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).resolve().parents[3]
 COUNTING = partial(SerialEnvs, CountingEnv)
 

@@ -21,6 +21,8 @@ from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.make_agent import make_agent, restored_agent
 
+pytestmark = pytest.mark.system
+
 SETTINGS = {"hidden_sizes": (8, 8), "minibatch_size": 50, "epochs": 1, "reward_scale": 1.0}
 KINDS: dict[str, dict[str, Any]] = {
     "episodes": {"steps_per_update": 60},

@@ -30,6 +30,8 @@ from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_metrics
 
+pytestmark = pytest.mark.system
+
 KINDS: dict[str, dict[str, Any]] = {
     "episodes-lag-1": {"async_rl": True},
     "episodes-lag-3": {"async_rl": True, "num_batches_to_accumulate": 3, "total_episodes": 60},

@@ -29,6 +29,8 @@ from workflow_rl.environments.episode import episode_spec
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import is_finished, read_metrics
 
+pytestmark = pytest.mark.system
+
 
 @pytest.mark.parametrize("name", ["sample-factory-async", "alf", "rsl-batch", "continuous"])
 def test_failures_without_end_reach_the_learner_and_leave_a_checkpoint(name, tmp_path):

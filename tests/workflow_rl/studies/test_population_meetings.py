@@ -23,6 +23,8 @@ from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.population_dir import PopulationRecord, read_population, run_folders
 from workflow_rl.studies.population import Population
 
+pytestmark = pytest.mark.system
+
 
 class Killed(BaseException):
     """In the place of a SIGKILL: nothing catches it, nothing is saved after it."""

@@ -18,6 +18,8 @@ from workflow_rl.runs.folder import read_config
 optuna = pytest.importorskip("optuna")
 from workflow_rl.studies.search import Search  # noqa: E402
 
+pytestmark = pytest.mark.system
+
 
 def test_what_cannot_go_on_is_one_line():
     result = CliRunner().invoke(tune, ["--resume", "nowhere", "--trials", "1"])

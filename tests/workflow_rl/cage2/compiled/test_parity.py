@@ -30,6 +30,8 @@ from workflow_rl.commands.parity import parity
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture(scope="module")
 def lock_step() -> LockStep:

@@ -16,6 +16,8 @@ from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.parity import make_blue_agent
 from workflow_rl.cage2.scenario2 import RED_AGENTS, scenario2
 
+pytestmark = pytest.mark.system
+
 POLICIES = ("random", "sleep", "react-remove", "react-restore", "decoys", "all-kinds")
 # An address of the network that a process of Defender is bound to in the scenario.
 BOUND_ADDRESS = ipaddress.IPv4Address("10.0.11.88")

@@ -55,6 +55,8 @@ OFFICIAL = """
 import json, random, sys
 sys.path.insert(0, ".")
 import evaluation
+
+pytestmark = pytest.mark.system
 simulator, agent, totals = evaluation.find_simulator(), evaluation.BlueAgent(), []
 random.seed(153)
 for num_steps in (30, 50, 100):

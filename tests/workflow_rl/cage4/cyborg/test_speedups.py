@@ -15,6 +15,8 @@ from workflow_rl.cage4.interface import SimulationError
 from workflow_rl.cage4.parity import Pair, compare
 from workflow_rl.cage4.scenario4 import RED_AGENTS
 
+pytestmark = pytest.mark.system
+
 TRACES = BESIDE_THE_REPOSITORY / "traces.npz"
 
 

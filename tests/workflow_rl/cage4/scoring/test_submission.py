@@ -57,6 +57,8 @@ import sys
 sys.path[:0] = [{root!r}, {checkout!r}, {folder!r}]
 from workflow_rl.cage4.cyborg.private_cyborg import stand_ins
 
+pytestmark = pytest.mark.system
+
 with stand_ins():
     from CybORG import CybORG
     from CybORG.Agents import EnterpriseGreenAgent, FiniteStateRedAgent, SleepAgent

@@ -33,7 +33,7 @@ from workflow_rl.runs.run_record import begins_with_another
 from workflow_rl.runs.saved_agent import accept_agent, load_player, saved_path
 from workflow_rl.runs.saved_agent import load_agent as load_agent
 from workflow_rl.runs.seed_groups import groups_of
-from workflow_rl.runs.trust import require_trusted, trusted_config
+from workflow_rl.runs.trust import trusted_config
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -149,7 +149,6 @@ def evaluate(
             score is of all the episodes.
     """
     policy, environment = load_player(Path(run), None, greedy, env, trust, worker_timeout, True)
-    require_trusted(environment)
     return evaluate_policy(
         policy, environment, episodes, seed, n_workers, worker_timeout=worker_timeout
     )

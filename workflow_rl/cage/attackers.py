@@ -65,7 +65,7 @@ class Attackers:
     known: tuple[str, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
-        if len(self.members) == 1:
+        if len(self.members) == 1 and "=" not in self.members[0].name:
             return self.members[0].name
         return ",".join(f"{member.name}={member.weight}" for member in self.members)
 
@@ -106,10 +106,11 @@ class Roster:
 
     def read(self, value: Any) -> Attackers:
         """Return the attackers that a text, a path, a class, an object, or a mapping of these to
-        weights names. Nothing is imported. Raises AttackerError."""
+        weights names. Nothing is imported. The path of a file or folder is one attacker, whatever
+        its name. Raises AttackerError."""
         if isinstance(value, Attackers):
             return value
-        if isinstance(value, str):
+        if isinstance(value, str) and not _is_there(value):
             return _parsed(self, self.mixtures.get(value, value))
         if isinstance(value, Mapping):
             return self.together([self.member(*pair) for pair in value.items()])
@@ -139,7 +140,7 @@ class Roster:
                     f"{what} is a class of a script or function: define it in a module, which a "
                     "run can keep"
                 )
-        return value if isinstance(value, str) else str(attackers)
+        return value if isinstance(value, str) and not _is_there(value) else str(attackers)
 
     def single(self, text: str) -> str | None:
         """Return the name of the only attacker of a text, or None if there are several."""
@@ -164,6 +165,8 @@ class Roster:
         if isinstance(value, os.PathLike):
             path = os.fspath(value)
             value = path if _is_path(path) else f"./{path}"
+        if isinstance(value, str) and "," in value:
+            raise AttackerError(f"{value} has a comma, which separates red agents")
         if not isinstance(value, str):
             kind = value if isinstance(value, type) else type(value)
             if self.takes_foreign and any(hasattr(kind, name) for name in ACTS):
@@ -208,3 +211,7 @@ def _parsed(roster: Roster, text: str) -> Attackers:
 
 def _is_path(name: str) -> bool:
     return ":" not in name and ("/" in name or Path(name).suffix in (".npz", ".pt"))
+
+
+def _is_there(name: str) -> bool:
+    return _is_path(name) and os.path.exists(name)

@@ -57,12 +57,6 @@ class Cage2Guest(Guest):
 
         return Cage2(**dict(args))
 
-    def foreign(self, environment: Environment) -> Sequence[str]:
-        from workflow_rl.cage2.env.environment import Cage2
-
-        assert isinstance(environment, Cage2)
-        return [attacker.name for attacker in environment.reds.foreign]
-
     def sides(self, args: Mapping[str, Any]) -> Mapping[str, Side]:
         blue = {name: value for name, value in args.items() if name != "red_agent"}
         red = {"max_steps": args["max_steps"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 
 from workflow_rl.commands.clear import printable
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
+from workflow_rl.commands.guest_options import chosen_env
 from workflow_rl.commands.options import EnvArg, Option, given_options, setting_options
 from workflow_rl.commands.training_options import new_config, training_command
 from workflow_rl.studies.duel_config import DuelConfig
@@ -88,4 +90,8 @@ def train_duel(**options: Any) -> None:
         click.echo(f"mixture of {side}:  {told}")
     click.echo(f"duel:     {path / 'duel.json'}, and in the same folder a run of each policy")
     click.echo(f"picture:  {path / 'duel.png'}")
-    click.echo(f"how far a new opponent gets:  {own_command('exploit', path, '--env', config.env)}")
+    asked = [("--env", config.env), ("--preset", config.preset), ("--sides", settings.sides)]
+    for name, value in chosen_env(options)["env_args"].items():
+        asked.append(("--env-arg", f"{name}={value if type(value) is str else json.dumps(value)}"))
+    words = [word for option, value in asked if value for word in (option, value)]
+    click.echo(f"how far a new opponent gets:  {own_command('exploit', path, *words)}")

@@ -261,12 +261,12 @@ class Guest:
 
     def foreign(self, environment: Environment) -> Sequence[str]:
         """Return what an environment's arguments name that no package brings: "module:Name" to
-        import, or the path of a file or folder to read.
+        import, or the path of a file or folder to read. By default the environment's `foreign`.
 
         An environment of which this is not empty is a dataclass with the field `named_by_file`. If
         that is true, only a file names the arguments, and no envs are made: see `runs.trust`.
         """
-        return ()
+        return getattr(environment, "foreign", ())
 
     def hint(self, args: Mapping[str, Any], env_steps: int) -> str | None:
         """Return what would make a run of `env_steps` steps faster, if anything."""

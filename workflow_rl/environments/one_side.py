@@ -29,11 +29,14 @@ _DRAWS = 2**32 - 5
 
 
 def weights_of(text: str, argument: str = OPPONENTS) -> dict[str, float]:
-    """Return the agents of "agent=weight,agent=weight", whose weights are 1 by default.
+    """Return the agents of "agent=weight,agent=weight", whose weights are 1 by default. The path of
+    a file or folder is one agent, whatever its name.
 
     Raises InvalidEnvironmentError, with the argument to blame, for weights that are not positive
     numbers.
     """
+    if os.path.exists(text):
+        return {text: 1.0}
     found: dict[str, float] = {}
     for part in text.split(","):
         agent, equals, weight = part.rpartition("=")
@@ -50,7 +53,13 @@ def weights_of(text: str, argument: str = OPPONENTS) -> dict[str, float]:
 
 def text_of_weights(shares: Mapping[str, float]) -> str:
     """Return agents as `weights_of` reads them. Their weights are whole thousandths of all; agents
-    with less than half of one are left out."""
+    with less than half of one are left out.
+
+    Raises InvalidEnvironmentError for an agent that could not be read back.
+    """
+    if apart := [agent for agent in shares if "," in agent]:
+        told = f"{apart[0]} has a comma, which separates agents: choose another path"
+        raise InvalidEnvironmentError(OPPONENTS, told)
     weights = {agent: round(1000 * share / sum(shares.values())) for agent, share in shares.items()}
     return ",".join(f"{agent}={weight}" for agent, weight in weights.items() if weight)
 
@@ -89,8 +98,8 @@ class OneSide(SomeAgents):
     """The agents of one side of a ParallelEnv, as a ParallelEnv. Others play the other agents.
 
     An episode draws its opponents by its seed, or takes those that the reset's option `variant`
-    names. They sample their actions from random numbers that follow from the same seed. The episode
-    ends when no agent of this side is left.
+    names. They sample their actions from random numbers that follow from the same seed. Steps in
+    which no agent of this side is there are part of the step before them.
 
     Args:
         env: "module:name" of the function or class that makes the whole environment.
@@ -133,18 +142,38 @@ class OneSide(SomeAgents):
             self._teams[file] = self._loaded(file)
         self._team = self._teams[file]
         self._team.reset(int(self._random.integers(2**32)))
-        answer = self._obs, self._infos = begun(self.env, seed=seed, options=options or None)
-        return tuple(map(self._ours, answer))
+        self._obs, self._infos = begun(self.env, seed=seed, options=options or None)
+        while self._is_away():
+            self._play({})
+        return self._ours(self._obs), self._ours(self._infos)
 
     def step(self, actions: Mapping[str, int]) -> tuple[Any, ...]:
-        """Step once. The other side acts on what it has seen at the same time."""
+        """Step once, and on until an agent of this side is there. The other side acts on what it
+        has seen at the same time."""
+        obs, rewards, *others = self._play(actions)
+        while self._is_away():
+            obs_then, rewards_then, *others_then = self._play({})
+            paid = {agent: rewards.get(agent, 0.0) + more for agent, more in rewards_then.items()}
+            rewards |= paid
+            # An agent that is back has not ended.
+            obs, *others = (
+                {agent: x for agent, x in before.items() if agent not in self.agents} | then
+                for before, then in zip([obs, *others], [obs_then, *others_then], strict=True)
+            )
+        return obs, rewards, *others
+
+    def _is_away(self) -> bool:
+        """Whether the episode goes on, without an agent of this side."""
+        return bool(self.env.agents) and not self.agents
+
+    def _play(self, actions: Mapping[str, int]) -> list[dict[str, Any]]:
         here = [agent for agent in self._others.possible_agents if agent in self.env.agents]
         theirs = self._team.act({agent: self._obs[agent] for agent in here}, self._infos)
         answer = stepped(self.env.step({**actions, **theirs}), "step")
         self._obs, self._infos = answer[0], answer[4]
-        return tuple(map(self._ours, answer))
+        return [*map(self._ours, answer)]
 
-    def _ours(self, by_agent: Any) -> Any:
+    def _ours(self, by_agent: Any) -> dict[str, Any]:
         if not isinstance(by_agent, Mapping):
             raise ObservationError(f"an answer is {type(by_agent).__name__}, not a dict by agent")
         return {agent: of for agent, of in by_agent.items() if agent in self.possible_agents}

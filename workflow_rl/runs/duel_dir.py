@@ -88,6 +88,8 @@ def read_exploit(path: Path) -> dict[str, Any]:
 
 def _require_whole(record: DuelRecord) -> None:
     """Raise one of NOT_OURS if the parts of a record do not fit together."""
+    if not type(record.config) is type(record.duel) is dict:
+        raise ValueError("its settings have no names")
     (first, rows), (second, columns) = record.agents.items()
     if not all(type(name) is str for name in (first, second, *rows, *columns)):
         raise ValueError("its agents have no names")
@@ -101,7 +103,7 @@ def _require_whole(record: DuelRecord) -> None:
         for n, shares in enumerate(kind):
             of = [np.array(shares[side], np.float64) for side in (first, second)]
             if tuple(len(part) + n_met - n for part in of) != size or not all(
-                np.isfinite(part).all() and (part >= 0).all() for part in of
+                np.isfinite(part).all() and (part >= 0).all() and part.any() for part in of
             ):
                 raise ValueError("its mixtures do not fit its agents")
     if len(record.mixtures) != (n_met + 1) * bool(record.mixtures):

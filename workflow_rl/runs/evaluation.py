@@ -30,6 +30,7 @@ from workflow_rl.output_files import copy_file
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.config import usable_cores
 from workflow_rl.runs.intervals import mean_of
+from workflow_rl.runs.trust import require_trusted
 
 if TYPE_CHECKING:
     from workflow_rl.environments.facts import Tell
@@ -119,12 +120,14 @@ def evaluate_policy(
     worker_timeout: seconds within which a worker must have played an episode.
 
     An episode depends on the seed and its number alone. Raises ValueError for fewer than 1 episode
-    or a negative seed, and TooManyFailuresError. The latter is UnplayableError if any episode
-    cannot be played or has numbers that are not finite: a mean of the others would be biased.
+    or a negative seed, InvalidEnvironmentError for an environment that only a file names, and
+    TooManyFailuresError. The latter is UnplayableError if any episode cannot be played or has
+    numbers that are not finite: a mean of the others would be biased.
     """
     for name, value, least in (("episodes", episodes, 1), ("seed", seed, 0)):
         if value < least:
             raise ValueError(f"{name} is {value}: give {least} or more")
+    require_trusted(environment)
     specs = [
         episode_spec(seed, number, environment.variants, SeedStream.EVALUATION)
         for number in range(episodes)

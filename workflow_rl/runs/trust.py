@@ -67,7 +67,10 @@ def trusted(environment: Environment, trust: bool = False) -> Environment:
     if _is_kept(functools.partial(_named, makable)):
         return makable
     if makable.imports_a_module:
-        raise InvalidEnvironmentError(ENV, _how_to_go_on(makable.env_id))
+        # An environment of the package's own may make the one that an argument names.
+        names = (makable.env_id, *texts_in(makable.args))
+        of_others = (name for name in names if ":" in name and not name.startswith("workflow_rl."))
+        raise InvalidEnvironmentError(ENV, _how_to_go_on(next(of_others, makable.env_id)))
     for name, value in makable.args.items():
         if not is_plain(value):
             raise InvalidEnvironmentError(

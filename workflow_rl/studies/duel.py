@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,14 +25,14 @@ from workflow_rl.agents.settings import ConfigError
 from workflow_rl.collection import trial
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.by_name import make_environment
-from workflow_rl.environments.environment import Environment
+from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.guest import NOTHING, Side
 from workflow_rl.environments.guests import guests
 from workflow_rl.environments.one_side import sides_of, text_of_weights
 from workflow_rl.output_files import make_folder
 from workflow_rl.runs.bar import Progress
-from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.duel_dir import DUEL_FILE, DuelRecord, Shares, is_duel, read_duel
 from workflow_rl.runs.evaluation import play_with_progress
@@ -158,20 +159,40 @@ def run_duel(
         ConfigError, InvalidEnvironmentError: the environment has no two sides.
         Exception: what `execute` and `played` raise.
     """
-    sides = sides_in(config, settings.sides)
+    path, sides = Path(os.path.abspath(path)), sides_in(config, settings.sides)
+    if "," in str(path):
+        raise ConfigError("run_dir", f"{path} has a comma, which separates agents")
+    if len({*map(label, sides)}) == 1:
+        raise ConfigError("sides", f"{' and '.join(sides)} would have the same folders")
     if unknown := start.keys() - sides:
         raise ConfigError("start", f"{min(unknown)} is no side: there is {' and '.join(sides)}")
-    for side, agents in start.items():
-        if twice := [agent for agent in agents if list(agents).count(agent) > 1]:
-            raise ConfigError("start", f"{side}={twice[0]} is given twice")
     asked = {**settings.to_dict(), "start": {side: list(start.get(side, ())) for side in sides}}
     record = DuelRecord(config.to_dict(), asked, {side: [] for side in sides})
     if is_duel(path):
         record = _going_on(path, record, trust)
     else:
+        _try_start(config, sides, start, trust)
         begin_folder(path, DUEL_FILE, record.text)
     with locked(path):
         return _Duel(path, config, settings, sides, record, say, quiet, trust).run()
+
+
+def _try_start(
+    config: TrainConfig, sides: Mapping[str, Side], start: Mapping[str, Sequence[str]], trust: bool
+) -> None:
+    """Raise ConfigError for agents at the start that cannot play. Workers try them."""
+    first, second = sides
+    for side, agents in start.items():
+        other = sides[second if side == first else first]
+        for agent in agents:
+            try:
+                if list(agents).count(agent) > 1:
+                    raise CheckpointError("it is given twice")
+                trial.check(against(config, other, {agent: 1.0}).environment, config.worker_timeout)
+                if side == first:
+                    seated(agent, sides[side], {}, trust)
+            except (CheckpointError, InvalidEnvironmentError) as error:
+                raise ConfigError("start", f"{side}={agent}: {error}") from None
 
 
 def _going_on(path: Path, asked: DuelRecord, trust: bool) -> DuelRecord:
@@ -333,4 +354,4 @@ class _Duel:
 
 def label(side: str) -> str:
     """Return a side's name as files have it."""
-    return re.sub(r"[^\w.-]+", "-", side)
+    return re.sub(r"[^\w-]+", "-", side)

@@ -47,6 +47,21 @@ def test_the_seed_draws_one_of_the_shares(shares: dict[str, int], seed: int) -> 
     assert read.drawn(seed).name == read.variants[int(word) % sum(shares.values())]
 
 
+def test_the_path_of_a_folder_is_one_attacker(tmp_path: Path) -> None:
+    for name in ("red", "red=2"):
+        (tmp_path / name).mkdir()
+    path = str(tmp_path / "red=2")
+    for value in (path, Path(path)):
+        assert REDS.read(value).variants == (path,)
+        assert REDS.text(value) == str(REDS.read(value)) == f"{path}=1"
+    assert REDS.read(f"{path}=3,SleepAgent").members[0].weight == 3
+    (tmp_path / "red=2").rmdir()
+    assert REDS.read(f"{path}=1").variants == (path,)
+    (tmp_path / "a,b").mkdir()
+    with pytest.raises(AttackerError, match="a,b has a comma, which separates"):
+        REDS.read(str(tmp_path / "a,b"))
+
+
 def test_named_mixtures_are_as_ever() -> None:
     assert REDS.read("mixed").variants == RED_AGENTS
     shares = ("B_lineAgent",) * 8 + ("RedMeanderAgent",) * 11 + ("SleepAgent",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.strangers.folders import poison
 from tests.workflow_rl.runs.cyborg_runs import PPO, config_of, run, same_weights
 from workflow_rl import api
 from workflow_rl.cage2.cyborg.simulators import make_simulator
@@ -23,6 +25,7 @@ from workflow_rl.cage2.interface import MOST
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_AGENTS, RED_ENV_ID
 from workflow_rl.cage2.scoring.protocol import cell_spec
+from workflow_rl.cage4.scenario4 import RED_ENV_ID as CAGE4_RED_ENV_ID
 from workflow_rl.commands.main import main
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -215,6 +218,32 @@ def test_a_path_is_trusted_in_one_folder(stranger: str, monkeypatch: pytest.Monk
     monkeypatch.chdir("elsewhere")
     with pytest.raises(InvalidEnvironmentError, match="only the file names runs/red"):
         require_trusted(trusted(environment))
+
+
+@pytest.mark.parametrize("env_id", [RED_ENV_ID, CAGE4_RED_ENV_ID])
+def test_a_blue_agent_that_only_a_file_names_is_not_read(stranger: str, env_id: str) -> None:
+    args = {"blue_agent": "runs/blue"}
+    environment = trusted(make_environment(env_id, args, named_by_file=True))
+    for refusing in (lambda: environment.make_envs(1), environment.check):
+        with pytest.raises(InvalidEnvironmentError, match="runs/blue is named by a file"):
+            refusing()
+    with pytest.raises(InvalidEnvironmentError, match="only the file names runs/blue, a file or"):
+        require_trusted(environment)
+    require_trusted(trusted(environment, trust=True))
+    require_trusted(trusted(make_environment(env_id, args, named_by_file=True)))
+    for known in ("champion", "sleep"):
+        require_trusted(make_environment(env_id, {"blue_agent": known}, named_by_file=True))
+
+
+def test_commands_do_not_read_a_blue_agent_that_only_a_run_names(
+    stranger: str, red_run: Path, tmp_path: Path
+) -> None:
+    poisoned = shutil.copytree(red_run, tmp_path / "run")
+    poison(tmp_path, lambda config: config.update(blue_agent="runs/secret"))
+    for command in ("evaluate", "train-async --resume", "verify"):
+        result = CliRunner().invoke(main, [*command.split(), str(poisoned)])
+        assert result.exit_code == 2, result.output
+        assert "only the file names runs/secret, a file or folder" in result.output
 
 
 def test_an_agent_is_scored_without_the_red_agent_that_it_learned_against(

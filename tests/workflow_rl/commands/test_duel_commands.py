@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +14,7 @@ from workflow_rl.commands.report import report
 from workflow_rl.commands.train_duel import train_duel
 
 GAME = ["--env", "examples.small_games:Matrix", "--quiet", "--n-workers", "1", "--n-envs", "8"]
+SIDES, PAYOFFS = "first=first,*=second", "payoffs=[[0, -1, 2], [1, 0, -1], [-2, 1, 0]]"
 SMALL = ["--total-episodes", "32", "--episodes-per-update", "16", "--hidden-sizes", "4"]
 
 
@@ -41,9 +43,12 @@ def test_what_cannot_be_a_duel_is_one_line(arguments, message, tmp_path):
 def test_the_commands_end_to_end(tmp_path):
     duel, attackers, page = tmp_path / "duel", tmp_path / "attackers", tmp_path / "report.html"
     arguments = [*GAME, *SMALL, "--generations", "1", "--payoff-episodes", "8", "--run-dir", duel]
+    arguments += ["--sides", SIDES, "--env-arg", PAYOFFS]
     code, said = invoke(train_duel, *arguments)
     assert code == 0, said
     assert "generation 1: first gets" in said
+    words = [str(duel), "--env", GAME[1], "--sides", SIDES, "--env-arg", PAYOFFS]
+    assert shlex.join(["exploit", *words]) in said
     assert invoke(train_duel, *arguments) == (
         0,
         said.partition("generation 0")[0] + said[said.index("mixture of first") :],
@@ -57,7 +62,7 @@ def test_the_commands_end_to_end(tmp_path):
     assert picture.stat().st_size > 10_000
 
     options = ["--n-policies", "2", "--selection-episodes", "4", "--episodes", "6"]
-    options = [*GAME, *SMALL, *options, "--run-dir", attackers]
+    options = [*GAME, *SMALL, *options, "--env-arg", PAYOFFS, "--run-dir", attackers]
     assert "no side" in invoke(exploit, duel, *options, "--side", "third")[1]
     code, said = invoke(exploit, duel, *options, "--side", "second")
     assert code == 0, said

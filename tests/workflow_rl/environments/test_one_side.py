@@ -51,11 +51,15 @@ def played(env: OneSide, seed: int, **options: Any) -> list[Any]:
     return answers
 
 
-def test_weights_are_read_as_they_are_written():
+def test_weights_are_read_as_they_are_written(tmp_path):
     shares = {"a=b/c.npz": 0.25001, "d": 0.7497, "e": 0.0002, "f": 0.0}
     assert text_of_weights(shares) == "a=b/c.npz=250,d=750"
     assert weights_of(text_of_weights(shares)) == {"a=b/c.npz": 250.0, "d": 750.0}
     assert weights_of("a,b=2") == {"a": 1.0, "b": 2.0}
+    (folder := tmp_path / "a,b=2").mkdir()
+    assert weights_of(str(folder)) == {str(folder): 1.0}
+    with pytest.raises(InvalidEnvironmentError, match="a,b has a comma"):
+        text_of_weights({"a,b": 1.0})
     for wrong in ("a=x", "a=0", "a=-1", "a=nan"):
         with pytest.raises(InvalidEnvironmentError, match="positive"):
             weights_of(wrong)
@@ -92,6 +96,42 @@ def test_opponents_play_as_their_team_would_in_the_whole_environment(tmp_path):
         assert truncations["early"] == theirs[3]["early"]
         assert not terminations["early"]
     assert not whole.agents
+
+
+def test_a_side_that_comes_late_and_leaves_early_plays_the_whole_episode():
+    one = OneSide(SHIFT, "late")
+    answers = played(one, 5)
+    assert one.env._steps == one.env.length
+    assert [set(obs) for obs, *_ in answers] == [{"late"}] * 5 + [set()]
+    assert answers[-1][2] == {"late": True}
+    joint = JointEnv(OneSide(SHIFT, "late"))
+    joint.reset(seed=5)
+    steps = [joint.step([0]) for _ in answers[1:]]
+    assert [terminated for _, _, terminated, *_ in steps] == [False] * 4 + [True]
+
+
+def test_rewards_of_steps_without_a_side_are_kept_and_agents_may_come_back(monkeypatch):
+    """The late agent is away in the steps 4 and 5. It gets 10 in each step without it."""
+
+    class Returning(ShiftEnv):
+        def step(self, actions: dict[str, int]) -> Any:
+            obs, rewards, *others = super().step(actions)
+            return obs, {"late": 10.0, **rewards}, *others
+
+        def _obs(self) -> dict[str, Any]:
+            obs = super()._obs()
+            if self._steps in (4, 5):
+                self.agents = ["early"]
+                obs.pop("late")
+            return obs
+
+    monkeypatch.setattr("tests.tiny_teams.ShiftEnv", Returning)
+    one = OneSide(SHIFT, "late")
+    answers = played(one, 5)
+    gained = [rewards["late"] for _, rewards, *_ in answers[1:]]
+    assert [int(reward // 10) for reward in gained] == [0, 2, 1]
+    ended = [terminations.get("late") for _, _, terminations, *_ in answers[1:]]
+    assert ended == [False, None, True]
 
 
 def test_agents_that_play_at_random_know_masks_and_turns():

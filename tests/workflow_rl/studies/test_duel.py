@@ -179,6 +179,10 @@ def test_attackers_find_what_an_agent_gives_away(reference, tmp_path):
         {"agents": {"first": [1], "second": [2]}},
         {"opponents": 3},
         {"further": 1},
+        {"config": [1]},
+        {"duel": None},
+        {"config": 1},
+        {"mixtures": [{"first": [0.0], "second": [1.0]}] * 3},
     ],
 )
 def test_a_damaged_record_is_one_line(damage, reference, tmp_path):
@@ -204,6 +208,38 @@ def test_a_class_that_only_a_file_names_is_not_imported(tmp_path):
             goes_on()
 
 
-def test_an_agent_begins_once(tmp_path):
-    with pytest.raises(ConfigError, match="first=random is given twice"):
-        run_duel(config_of(), tmp_path, SETTINGS, {"first": ["random", "random"]})
+def test_agents_at_the_start_are_tried_before_the_folder_is_made(reference, tmp_path):
+    other_side = str(reference / "generation-1" / "second.npz")
+    for start, message in {
+        ("second", "random", "random"): "second=random: it is given twice",
+        ("first", other_side): "first=.*second.npz: .* is a policy of other agents",
+        ("second", "runs/none"): "second=runs/none: .*No such file",
+        ("first", "random"): "first=random: there is no checkpoint at random",
+        ("second", "a,b"): "second=a,b: a,b has a comma",
+    }.items():
+        side, *agents = start
+        with pytest.raises(ConfigError, match=message) as caught:
+            run_duel(config_of(), tmp_path / "duel", SETTINGS, {side: agents})
+        assert caught.value.field_name == "start"
+    with pytest.raises(ConfigError, match="has a comma"):
+        run_duel(config_of(), tmp_path / "a,b", SETTINGS)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_folder_may_be_spelled_in_another_way(reference, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a=1").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(Learner, "learn_once", killed_at(10, Learner.learn_once))
+        with pytest.raises(Killed):
+            run_duel(config_of(), Path("a=1/duel"), SETTINGS)
+    run_duel(config_of(), tmp_path / "a=1" / ".." / "a=1" / "duel", SETTINGS)
+    assert weights(Path("a=1/duel")) == weights(reference)
+
+
+def test_sides_have_folders_of_their_own(reference, tmp_path):
+    assert [duel.label(side) for side in ("a/b", "..", "x.y")] == ["a-b", "-", "x-y"]
+    rules = "first=a b,*=a/b"
+    with pytest.raises(ConfigError, match="a b and a/b would have the same folders"):
+        run_duel(config_of(), tmp_path / "duel", SETTINGS.changed(sides=rules))

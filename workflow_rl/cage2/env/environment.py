@@ -60,6 +60,11 @@ class Cage2:
         """The red agents that `red_agent` names."""
         return REDS.read(self.red_agent)
 
+    @property
+    def foreign(self) -> list[str]:
+        """The names of the user's own red agents: see `Guest.foreign`."""
+        return [attacker.name for attacker in self.reds.foreign]
+
     def batches(self) -> dict[str, AttackerBatch]:
         """Return what plays the user's own red agents in compiled code.
 
@@ -168,7 +173,7 @@ class Cage2:
             envs = compiled.make_envs(1)
             envs.reset([0], [EpisodeSpec(0, compiled.red_agent, 0, 0)])
             envs.step([0], np.zeros(1, np.int64))
-        if not self.reds.foreign:
+        if not self.foreign:
             return None
         self._require_trust()
         from workflow_rl.cage2.env.try_reds import found_by_trying
@@ -176,9 +181,9 @@ class Cage2:
         return found_by_trying(self)
 
     def _require_trust(self) -> None:
-        if self.named_by_file and self.reds.foreign:
+        if self.named_by_file and self.foreign:
             raise InvalidEnvironmentError(
-                "red_agent", f"{self.reds.foreign[0].name} is named by a file: it is not made"
+                "red_agent", f"{self.foreign[0]} is named by a file: it is not made"
             )
 
     def bare_actor(self, actor: Actor) -> Actor:

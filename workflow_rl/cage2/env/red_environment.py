@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
-import functools
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from workflow_rl.cage.against_blue import AgainstBlue
 from workflow_rl.cage2.env.environment import LONGEST_LABEL, Cage2
 from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES, RED_ENV_ID, RED_OBS_SIZE
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -22,27 +21,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Cage2Red:
-    """CAGE Challenge 2 from Red's side, against a Blue that does not learn.
-
-    See `Cage2` for what this class leaves to others. `arguments.Cage2RedArguments` describes the
-    arguments. A pickled copy holds Blue itself: workers find no agents.
-    """
-
-    blue_agent: str = "champion"
-    max_steps: int = 100
+class Cage2Red(AgainstBlue):
+    """CAGE Challenge 2 from Red's side. `arguments.Cage2RedArguments` describes the arguments."""
 
     env_id: ClassVar[str] = RED_ENV_ID
     settings: ClassVar[Mapping[str, Any]] = Cage2.settings
-    variants: ClassVar[tuple[str, ...]] = ()
-    steps_together: ClassVar[bool] = True
-    plays_together: ClassVar[bool] = True
     preload: ClassVar[str] = "workflow_rl.cage2.compiled.preload"
-
-    @property
-    def args(self) -> Mapping[str, Any]:
-        """All arguments."""
-        return dataclasses.asdict(self)
 
     @property
     def label(self) -> str:
@@ -63,28 +47,22 @@ class Cage2Red:
         actions = Categorical(len(RED_ACTION_NAMES))
         return Spaces(RED_OBS_SIZE, actions, bits=True, masked=True)
 
-    @functools.cached_property
-    def blue(self) -> Actor:
-        """Blue, which acts on records: see `scoring.evaluation_env`.
+    def _brought(self) -> Collection[str]:
+        from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 
-        Raises InvalidEnvironmentError if there is no agent of this name or path.
-        """
+        return {*SCRIPTED_AGENTS, "champion"}
+
+    def _made(self) -> Actor:
+        """Return Blue, which acts on records: see `scoring.evaluation_env`."""
         from workflow_rl.agents.policies.mixed_actor import MixedActor
         from workflow_rl.cage2.scoring.players import load_on_records
-        from workflow_rl.environments.one_side import weights_of
         from workflow_rl.runs.checkpoint import CheckpointError
 
-        weights = {self.blue_agent: 1.0}
-        if not os.path.exists(self.blue_agent):
-            weights = weights_of(self.blue_agent, "blue_agent")
         try:
-            blues = [load_on_records(blue) for blue in weights]
+            blues = [load_on_records(blue) for blue in self.weights]
         except CheckpointError as error:
             raise InvalidEnvironmentError("blue_agent", str(error)) from None
-        return blues[0] if len(blues) == 1 else MixedActor(blues, [*weights.values()])
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "blue": self.blue}
+        return blues[0] if len(blues) == 1 else MixedActor(blues, [*self.weights.values()])
 
     def check(self) -> None:
         """Raise InvalidEnvironmentError if there is no such Blue. Compile Red's side, so that the

@@ -386,9 +386,14 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
 
 
 def _one_for_each(red_agent: Any, num_envs: int) -> list[Any]:
-    names = [red_agent] * num_envs
-    if isinstance(red_agent, Sequence) and not isinstance(red_agent, str):
-        names = list(red_agent)
+    is_list = isinstance(red_agent, Sequence) and not isinstance(red_agent, str)
+    names = [
+        # Reading a mapping takes as long as a reset.
+        REDS.checked(name) if isinstance(name, Mapping) else name
+        for name in (red_agent if is_list else (red_agent,))
+    ]
+    if not is_list:
+        names *= num_envs
     if len(names) != num_envs:
         raise ValueError(f"red_agent names {len(names)} agents, but num_envs={num_envs}")
     return names

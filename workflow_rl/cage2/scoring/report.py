@@ -150,7 +150,7 @@ def _reds(run: Run) -> list[str]:
             return [*RED_AGENTS]
     except AttackerError:  # What attacked is not there any more.
         return [*RED_AGENTS]
-    return [*RED_AGENTS, *(attacker.name for attacker in environment.reds.foreign)]
+    return [*RED_AGENTS, *environment.foreign]
 
 
 def _played(paths: Sequence[Path], reds: Sequence[str], progress: Progress) -> list[Played]:

@@ -54,7 +54,7 @@ def score(actor: Actor, environment: Cage2, episodes: int, seed: int = 0) -> Mea
 
 def attackers(environment: Cage2) -> list[str]:
     """Return the red agents that an agent meets in the environment: of CAGE-2's, ATTACKERS."""
-    foreign = [attacker.name for attacker in environment.reds.foreign]
+    foreign = environment.foreign
     return [*(red_agent for red_agent in ATTACKERS if red_agent in environment.variants), *foreign]
 
 

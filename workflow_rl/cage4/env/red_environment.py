@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +13,7 @@ import numpy as np
 from workflow_rl.agents.policies.distributions import MultiCategorical
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
+from workflow_rl.cage.against_blue import AgainstBlue
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.red_side import red_layout
@@ -25,27 +24,15 @@ from workflow_rl.environments.episode import EpisodeSpec
 
 
 @dataclass(frozen=True)
-class Cage4Red:
-    """CAGE Challenge 4 for a team of six red agents, against a blue team that does not learn.
+class Cage4Red(AgainstBlue):
+    """CAGE Challenge 4 for a team of six red agents. `arguments.Cage4RedArguments` describes the
+    arguments."""
 
-    `arguments.Cage4RedArguments` describes the arguments. A pickled copy holds Blue itself: workers
-    find no agents.
-    """
-
-    blue_agent: str = "champion"
     max_steps: int = MAX_STEPS
 
     env_id: ClassVar[str] = RED_ENV_ID
     settings: ClassVar[Mapping[str, Any]] = Cage4.settings
-    variants: ClassVar[tuple[str, ...]] = ()
-    steps_together: ClassVar[bool] = True
-    plays_together: ClassVar[bool] = True
     preload: ClassVar[str] = "workflow_rl.cage4.compiled.preload"
-
-    @property
-    def args(self) -> Mapping[str, Any]:
-        """All arguments."""
-        return dataclasses.asdict(self)
 
     @property
     def label(self) -> str:
@@ -63,9 +50,10 @@ class Cage4Red:
         actions = MultiCategorical(layout.n_actions)
         return Spaces(layout.obs_dim, actions, masked=True, team=layout)
 
-    @functools.cached_property
-    def blue(self) -> ScriptedTeam:
-        """The blue team. Raises InvalidEnvironmentError if there is none of this name or path."""
+    def _brought(self) -> Collection[str]:
+        return TEAMS
+
+    def _made(self) -> ScriptedTeam:
         from workflow_rl.cage4.agent.trained_team import policy_team
         from workflow_rl.runs.checkpoint import CheckpointError
         from workflow_rl.runs.saved_agent import load_saved
@@ -79,9 +67,6 @@ class Cage4Red:
             return policy_team(saved.policy, saved.environment)
         except (CheckpointError, InvalidEnvironmentError) as error:
             raise InvalidEnvironmentError("blue_agent", str(error)) from None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "blue": self.blue}
 
     def check(self) -> None:
         """Raise InvalidEnvironmentError if there is no such Blue. Compile Red's side, so that the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import Any
 
 from workflow_rl.cage2.attackers import BLine  # isort: skip
@@ -39,6 +40,28 @@ class Careless(B_lineAgent):
     def get_action(self, observation: Any, action_space: Any) -> Any:
         self.steps += 1
         return Sleep() if self.steps == 1 else super().get_action(observation, action_space)
+
+
+class Tires(BLine):
+    """Raises an error after 35 steps of an episode, which is after those that try it."""
+
+    def begin(self, random: random.Random) -> None:
+        super().begin(random)
+        self.steps = 0
+
+    def act(self, seen: Any) -> str:
+        self.steps += 1
+        if self.steps > 35:
+            raise LookupError("I am tired")
+        return super().act(seen)
+
+
+class Hangs(BLine):
+    """Does not come to an end."""
+
+    def act(self, seen: Any) -> str:
+        while True:
+            time.sleep(0.1)
 
 
 class Restless(BLine):

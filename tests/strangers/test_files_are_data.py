@@ -33,7 +33,10 @@ from tests.strangers.folders import (
     poison,
 )
 from tests.strangers.watch import CANARY, watched
+from workflow_rl.agents.modules import imported
+from workflow_rl.collection import trial
 from workflow_rl.commands.main import main, places
+from workflow_rl.environments.facts import Tell
 
 pytestmark = pytest.mark.system
 
@@ -134,6 +137,14 @@ def test_the_watch_hears(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     del sys.modules[CANARY]
     with pytest.raises(AssertionError), watched():
         os.system(f"true {CANARY}")
+
+
+def test_the_watch_hears_workers(folder: Path) -> None:
+    def imports(tell: Tell) -> None:
+        tell(imported(CANARY).__name__)
+
+    with pytest.raises(AssertionError), watched():
+        assert list(trial.ask(imports, "env")) == [CANARY]
 
 
 @st.composite

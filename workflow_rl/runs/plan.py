@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workflow_rl.agents.algorithm import Algorithm
+from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.guests import guests
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import OF_WORKERS, ConfigError, Resume, TrainConfig
@@ -19,6 +21,7 @@ from workflow_rl.runs.trust import trusted_environment
 
 if TYPE_CHECKING:
     # What several policies need is imported for them alone.
+    from workflow_rl.environments.environment import Environment
     from workflow_rl.runs.exchange import ExchangeConfig
     from workflow_rl.runs.population_dir import PopulationRecord
 
@@ -188,11 +191,10 @@ def _resumed_config(
         is_named = asked.get("env") == saved["env"]
         is_named = is_named and _text(asked.get("env_args", {})) == _text(args)
         changes = changes_on_resume(saved, _by_name(saved["env"], args, asked))
-        environment = trusted_environment(
-            saved,
-            environment_of({**others, "env_args": args, "make_env": None, "named_by_file": True}),
-            *(trust, names_cluster, is_named),
-        )
+        by_file = {**others, "env_args": args, "make_env": None, "named_by_file": True}
+        environment = environment_of(by_file)
+        is_named = is_named or _names_all(asked, environment)
+        environment = trusted_environment(saved, environment, trust, names_cluster, is_named)
         return TrainConfig.from_dict({**saved, **changes}, Found(environment, plug_in))
     except ConfigError as error:
         if error.field_name in names:
@@ -200,6 +202,17 @@ def _resumed_config(
         raise RunDirError(f"{path}: its config cannot be used: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunDirError(f"{path}: its config cannot be read: {str(error)[:300]}") from None
+
+
+def _names_all(asked: Mapping[str, Any], environment: Environment) -> bool:
+    """Return whether the user names all that a guest's environment names and no package brings."""
+    guest = guests.get(environment.env_id)
+    if guest is None or not guest.foreign(environment):
+        return False
+    defaults = make_environment(guest.env_id, {}).args
+    typed = {name: value for name, value in defaults.items() if name in asked}
+    untyped: Any = dataclasses.replace(environment, **typed)  # type: ignore[type-var]
+    return not guest.foreign(untyped)
 
 
 def _text(env_args: Mapping[str, Any]) -> str:

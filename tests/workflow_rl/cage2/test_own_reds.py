@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import shutil
 import sys
@@ -17,6 +18,7 @@ from click.testing import CliRunner, Result
 from tests.strangers.folders import poison
 from tests.workflow_rl.runs.cyborg_runs import PPO, config_of, run, same_weights
 from workflow_rl import api
+from workflow_rl.cage.attackers import Roster
 from workflow_rl.cage2.cyborg.simulators import make_simulator
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
@@ -26,6 +28,7 @@ from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_AGENTS, RED_ENV_ID
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage4.scenario4 import RED_ENV_ID as CAGE4_RED_ENV_ID
+from workflow_rl.collection import trial
 from workflow_rl.commands.main import main
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -101,6 +104,40 @@ def test_a_vector_env_plays_those_of_compiled_code(red_run: Path) -> None:
     assert drawn == {"SleepAgent", COMPILED, str(red_run)}
     with pytest.raises(ValueError, match="Careless is not one that these envs were made with"):
         envs.reset(options={"red_agent": "tests.own_reds:Careless"})
+
+
+def test_episodes_of_the_challenges_red_agents_fork_beside_ones_own() -> None:
+    mixture = {"B_lineAgent": 1, COMPILED: 1}
+    env = Cage2Env(mixture, 12, "compiled")
+    seeds = [seed for seed in range(9) if REDS.read(mixture).drawn(seed).name == "B_lineAgent"]
+    env.reset(seed=seeds[0])
+    alone = Cage2Env("B_lineAgent", 12, "compiled")
+    alone.reset(seed=seeds[0])
+    many = CompiledVectorEnv(2, mixture, 12)
+    many.reset(seed=seeds[0], options={"red_agent": "B_lineAgent"})
+    for _ in range(3):
+        many.step([0, 0])
+        for single in (env, alone):
+            single.step(0)
+    forks, expected = env.fork(3, seed=5), alone.fork(3, seed=5)
+    of_many = many.fork(3, seed=5)
+    for _ in range(9):
+        rewards = expected.step(np.zeros(3, np.int64))[1]
+        assert np.array_equal(forks.step(np.zeros(3, np.int64))[1], rewards)
+        assert np.array_equal(of_many.step(np.zeros(6, np.int64))[1][:3], rewards)
+    env.reset(options={"red_agent": COMPILED}, seed=0)
+    many.reset(options={"red_agent": COMPILED}, seed=0)
+    for attacked in (env, many):
+        with pytest.raises(ValueError, match="of a red agent of your own cannot be forked"):
+            attacked.fork(2)
+
+
+def test_a_mapping_of_red_agents_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    envs = CompiledVectorEnv(4, {"SleepAgent": 1, COMPILED: 1}, 5)
+    monkeypatch.setattr(Roster, "member", None)
+    envs.reset(seed=0)
+    for _ in range(7):
+        envs.step([0] * 4)
 
 
 @pytest.mark.parametrize(
@@ -246,6 +283,22 @@ def test_commands_do_not_read_a_blue_agent_that_only_a_run_names(
         assert "only the file names runs/secret, a file or folder" in result.output
 
 
+def test_a_red_agent_that_is_typed_on_a_resume_is_not_asked_for(
+    stranger: str, tmp_path: Path
+) -> None:
+    run(tmp_path / "run", config_of(simulator="compiled"))
+    poison(tmp_path, lambda config: config.update(red_agent=stranger))
+    resumed = ["train-async", "--resume", str(tmp_path / "run"), "--total-episodes", "99"]
+    for typed, message in {
+        (): "only the file names the argument strange_red:Restless",
+        ("--red-agent", "B_lineAgent"): "but the run to resume has strange_red:Restless",
+        ("--red-agent", stranger): "red_agent: strange_red:Restless",
+    }.items():
+        result = CliRunner().invoke(main, [*resumed, *typed, "--dry-run"])
+        assert message in result.output
+        assert (result.exit_code == 0) == (stranger in typed), result.output
+
+
 def test_an_agent_is_scored_without_the_red_agent_that_it_learned_against(
     stranger: str, tmp_path: Path
 ) -> None:
@@ -281,6 +334,19 @@ def test_commands_take_each_kind(kind: str, red_run: Path, tmp_path: Path) -> No
     assert shown.exit_code == 0, shown.output
     assert f"champion against {red_agent}, 5 steps" in shown.output
     assert red_agent in page.read_text()
+
+
+def test_an_attacker_that_fails_late_or_hangs_is_blamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ["replay", "sleep", "--output", str(tmp_path / "page.html"), "--red-agent"]
+    result = CliRunner().invoke(main, [*asked, "tests.own_reds:Tires"])
+    assert result.exit_code == 2, result.output
+    assert "--red-agent: tests.own_reds:Tires cannot play: LookupError: I am" in result.output
+    monkeypatch.setattr(trial, "ask", functools.partial(trial.ask, timeout=2.0))
+    result = CliRunner().invoke(main, [*asked, "tests.own_reds:Hangs"])
+    assert result.exit_code == 2, result.output
+    assert "--red-agent: tests.own_reds:Hangs cannot be played: " in result.output
 
 
 def test_a_mistake_is_one_line_that_names_the_option(tmp_path: Path) -> None:

@@ -89,8 +89,11 @@ class RedSimulator(BatchedSimulator):
         self._attackers = copy.deepcopy(attackers, {id(states): self.states})
 
     def load_repeated(self, snapshot: Any, seeds: NDArray[np.int64]) -> None:
-        """Raise ValueError."""
-        raise ValueError("episodes with an attacker from outside cannot be forked")
+        """See `BatchedSimulator`. Raises ValueError if an attacker plays: it has a state, too."""
+        arrays, states, *_ = snapshot
+        if (states["red_agent"] >= OUTSIDE).any():
+            raise ValueError("episodes of a red agent of your own cannot be forked")
+        super().load_repeated(arrays, seeds)
 
     def reset(
         self, seeds: ArrayLike, red_agents: ArrayLike, chosen: ArrayLike | None = None

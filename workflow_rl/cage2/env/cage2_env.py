@@ -282,10 +282,12 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         """Return a vector env of n envs that go on from this state, each with other random events.
 
         Do not reset the vector env first. Env i draws its events with the seed + i. Without a seed,
-        another one is drawn every time. This env stays as it is.
+        another one is drawn every time. This env stays as it is. If the env also has red agents of
+        your own, later episodes of the vector env have the red agent of this episode.
 
         Raises:
-            ValueError: the simulator is not the compiled one, or an argument is out of range.
+            ValueError: the simulator is not the compiled one, a red agent of your own plays this
+                episode, or an argument is out of range.
             gymnasium.error.ResetNeeded: no episode is in progress.
         """
         if self.simulator != "compiled":
@@ -297,7 +299,15 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
         from workflow_rl.cage2.env.vector_env import CompiledVectorEnv, VectorSnapshot
 
-        here = CompiledVectorEnv(1, self.red_agent, self.max_steps, obs_dtype=str(self._dtype))
+        if self._red is not None:
+            raise ValueError(
+                f"red_agent: {self._red}: episodes of a red agent of your own cannot be forked; "
+                "this env can be copied with copy.deepcopy"
+            )
+        red_agent = self.red_agent
+        if REDS.checked(red_agent).foreign:  # Their simulators are others.
+            red_agent = RED_AGENTS[self._episode_red_agent]
+        here = CompiledVectorEnv(1, red_agent, self.max_steps, obs_dtype=str(self._dtype))
         here.load_state(
             VectorSnapshot(
                 self.max_steps,

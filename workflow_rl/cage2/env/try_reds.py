@@ -38,12 +38,13 @@ def found_by_trying(environment: Cage2) -> str | None:
             envs = CompiledEnvs(environment.max_steps, 1, {"": OneByOne(BLine)})
             envs.reset([0], [EpisodeSpec(0, "", 0, 0)])
             envs.step([0], np.zeros(1, np.int64))
-    except AttackerError as error:
+        tried = ", ".join(environment.foreign)
+        for answer in trial.ask(functools.partial(_tell_of, environment), tried):
+            if isinstance(answer, Refusal):
+                raise InvalidEnvironmentError(*answer)
+            return str(answer)
+    except (AttackerError, InvalidEnvironmentError) as error:
         raise InvalidEnvironmentError("red_agent", str(error)) from None
-    for answer in trial.ask(functools.partial(_tell_of, environment), environment.env_id):
-        if isinstance(answer, Refusal):
-            raise InvalidEnvironmentError(*answer)
-        return str(answer)
     return None
 
 

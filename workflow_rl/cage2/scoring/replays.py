@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
+from workflow_rl.agents.modules import in_one_line
 from workflow_rl.agents.settings import Settings
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.reds import REDS
@@ -15,6 +16,7 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.players import BluePlayer, load_blue
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.guest import Replay
 
 MOST_STEPS = 1000
@@ -47,9 +49,18 @@ class Cage2Replays:
         """Play the episode, and compare each step with CybORG if that is installed."""
         assert isinstance(settings, ReplaySettings)
         red_agent, max_steps = settings.red_agent, settings.max_steps
-        Cage2(red_agent).check()
-        recordings = [record_episode(blue, red_agent, max_steps, seed, episode) for blue in agents]
-        compared = [compare_with_cyborg(recording) for recording in recordings]
+        environment = Cage2(red_agent)
+        environment.check()
+        try:
+            recordings = [
+                record_episode(blue, red_agent, max_steps, seed, episode) for blue in agents
+            ]
+            compared = [compare_with_cyborg(recording) for recording in recordings]
+        except (Exception, SystemExit) as error:
+            if not environment.foreign:
+                raise
+            told = f"{red_agent} cannot play: {in_one_line(error)}"
+            raise InvalidEnvironmentError("red_agent", told) from error
         lines = [
             f"{recording.agent} against {recording.opponent}, {len(recording.steps)} steps: "
             f"return {recording.episode_return:.1f}"

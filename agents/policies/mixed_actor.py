@@ -15,6 +15,11 @@ _DRAWS = 2**32 - 6
 """Keeps the draws apart from the actors' own random numbers."""
 
 
+def drawn(seed: int, shares: NDArray[np.float64]) -> int:
+    """Return which of several plays the episode with a seed. shares: of each, 1 together."""
+    return int(np.random.default_rng([seed, _DRAWS]).choice(len(shares), p=shares))
+
+
 class MixedActor:
     """An Actor that plays an episode with one of several, drawn with their weights by its seed."""
 
@@ -27,8 +32,7 @@ class MixedActor:
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
         """Begin an episode: see Actor."""
-        draw = np.random.default_rng([seed, _DRAWS])
-        self._playing[env] = int(draw.choice(len(self._actors), p=self._shares))
+        self._playing[env] = drawn(seed, self._shares)
         self._actors[self._playing[env]].reset(seed, env, n_acted)
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:

@@ -98,11 +98,11 @@ class Attackers:
 @dataclass(frozen=True, eq=False)
 class Roster:
     """The attackers that a challenge knows by name. mixtures: names of several with weights.
-    takes_foreign: whether a user's own attackers can play."""
+    takes_classes: whether a user's own classes can play, beside trained attackers."""
 
     names: tuple[str, ...]
     mixtures: Mapping[str, str] = field(default_factory=dict)
-    takes_foreign: bool = True
+    takes_classes: bool = True
 
     def read(self, value: Any) -> Attackers:
         """Return the attackers that a text, a path, a class, an object, or a mapping of these to
@@ -151,11 +151,11 @@ class Roster:
     def shown(self) -> str:
         """What can be named, in words."""
         names = ", ".join((*self.names, *self.mixtures))
-        if not self.takes_foreign:
-            return f"{names}, or several with weights, such as {self.names[0]}=2,{self.names[1]}"
+        classes = "module:Class, " if self.takes_classes else ""
+        other = "my_red:MyRed" if self.takes_classes else self.names[1]
         return (
-            f"{names}, module:Class, the folder or policy file of a trained red agent, or several "
-            f"with weights, such as {self.names[0]}=2,my_red:MyRed"
+            f"{names}, {classes}the folder or policy file of a trained red agent, or several with "
+            f"weights, such as {self.names[0]}=2,{other}"
         )
 
     def member(self, value: Any, weight: Any = 1) -> Attacker:
@@ -169,12 +169,12 @@ class Roster:
             raise AttackerError(f"{value} has a comma, which separates red agents")
         if not isinstance(value, str):
             kind = value if isinstance(value, type) else type(value)
-            if self.takes_foreign and any(hasattr(kind, name) for name in ACTS):
+            if self.takes_classes and any(hasattr(kind, name) for name in ACTS):
                 return Attacker(f"{kind.__module__}:{kind.__qualname__}", weight, value)
-        elif value in self.names:
+        elif value in self.names or _is_path(value):
             return Attacker(value, weight)
-        elif self.takes_foreign:
-            if _CLASS.fullmatch(value) or _is_path(value):
+        elif self.takes_classes:
+            if _CLASS.fullmatch(value):
                 return Attacker(value, weight)
             if ":" in value:
                 try:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
 from workflow_rl.cage4.presets import CHAMPION, QUICK, ROBUST
-from workflow_rl.cage4.scenario4 import ENV_ID, RED_ENV_ID
+from workflow_rl.cage4.scenario4 import ENV_ID, RED_AGENTS, RED_ENV_ID, Scenario
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.guest import (
     ChampionBudget,
     ChampionRecipe,
@@ -18,6 +19,7 @@ from workflow_rl.environments.guest import (
     Guest,
     Replays,
     Scoring,
+    Side,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class Cage4Guest(Guest):
     measured: ClassVar = {"compiled": {"simulator": "compiled"}}
     fastest: ClassVar = {"simulator": "compiled"}
     champion: ClassVar = ChampionBudget(CHAMPION["total_episodes"], selection=1000, score=100)
+    released: ClassVar = {"champion": Path(__file__).parent / "agent" / "released" / "champion.npz"}
     has_verdicts: ClassVar = False  # A training episode has a reward more than the scores count.
 
     def arguments(self) -> type[Settings]:
@@ -51,6 +54,18 @@ class Cage4Guest(Guest):
         from workflow_rl.cage4.env.environment import Cage4
 
         return Cage4(**dict(args))
+
+    def sides(self, args: Mapping[str, Any]) -> Mapping[str, Side]:
+        if args["scenarios"]:
+            raise InvalidEnvironmentError(
+                "scenarios", "are several: both sides of a duel play in one, given by its values"
+            )
+        blue = {name: value for name, value in args.items() if name != "red_agent"}
+        red = {"max_steps": args["max_steps"], **dataclasses.asdict(Scenario.among(args))}
+        return {
+            "Blue": Side(ENV_ID, blue, "red_agent", ("champion", "rules"), greedy=True),
+            "Red": Side(RED_ENV_ID, red, "blue_agent", RED_AGENTS[:3]),
+        }
 
     def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:
         from workflow_rl.cage4.scoring.leaderboard import known_returns

@@ -203,9 +203,9 @@ class RedSideSimulator(Simulator, Protocol):
     def choose(self, choices: Sequence[int], sessions: Sequence[int]) -> None:
         """Set what the six red agents do in the coming steps: see `RedSimulator.choose`."""
 
-    def red_view(self) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+    def red_row(self) -> NDArray[np.uint8]:
         """Return what the red agents see after the last step or the reset, and which choices they
-        know to be possible: `[N_RED_OBS]` and `[N_RED_MASKS]`, see `red_side`."""
+        know to be possible: a row of `red_side.red_layout`."""
 
     def red_sessions(self) -> list[list[int]]:
         """Return for each red agent the ids of sessions that it learned of, in that order."""

@@ -19,17 +19,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage.processes import in_processes
-from workflow_rl.cage4.agent.red_scripted import RED_TEAMS
+from workflow_rl.cage4.agent.red_scripted import RED_TEAMS, RandomReds
 from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
-from workflow_rl.cage4.cyborg.simulators import make_red_side, make_simulator
+from workflow_rl.cage4.agent.trained_reds import PolicyReds, load_reds
+from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.interface import RedSideSimulator, SimulationError, Simulator, StepResult
-from workflow_rl.cage4.scenario4 import AGENTS, CHALLENGE, MAX_STEPS, N_MESSAGE_BITS, Scenario
+from workflow_rl.cage4.scenario4 import (
+    AGENTS,
+    CHALLENGE,
+    FROM_OUTSIDE,
+    MAX_STEPS,
+    N_MESSAGE_BITS,
+    RED_AGENTS,
+    Scenario,
+)
 from workflow_rl.output_files import appending
 
 
 class Pair(NamedTuple):
-    """One episode to compare. red_agent: a class of CybORG, or one of `RED_TEAMS`, which choose
-    from outside. steps: the episode's length, at most `max_steps` of the simulators."""
+    """One episode to compare. red_agent: a class of CybORG, or what chooses from outside: one of
+    `RED_TEAMS`, or a trained red team's path. steps: the episode's length, at most `max_steps` of
+    the simulators."""
 
     blue: str
     red_agent: str
@@ -99,7 +109,7 @@ def compare(
         others = second.reset(pair.seed)
     facts = [_facts_of_reset(first, observations), _facts_of_reset(second, others)]
     team.reset(first.masks, pair.seed)
-    reds = RED_TEAMS[pair.red_agent]() if pair.red_agent in RED_TEAMS else None
+    reds = _reds_outside(pair.red_agent)
     if reds is not None:
         reds.reset(pair.seed)
     error = ""
@@ -115,8 +125,7 @@ def compare(
             return step, difference, error, (clocks[0].seconds, clocks[1].seconds)
         actions, messages = team.act(observations, first.raw_arrays)
         if reds is not None:
-            obs, mask = first.red_view()
-            chosen = reds.act(obs, mask, first.red_sessions())
+            chosen = reds.act(first.red_row(), first.red_sessions())
             first.choose(*chosen)
             second.choose(*chosen)
         facts, results = [], []
@@ -130,6 +139,17 @@ def compare(
         else:
             error = results[0]
     raise AssertionError("an episode ends")
+
+
+@functools.cache
+def _trained(path: str) -> PolicyReds:
+    return PolicyReds(load_reds(path))
+
+
+def _reds_outside(red_agent: str) -> RandomReds | PolicyReds | None:
+    if red_agent in RED_AGENTS:
+        return None
+    return RED_TEAMS[red_agent]() if red_agent in RED_TEAMS else _trained(red_agent)
 
 
 class _Clock:
@@ -169,9 +189,7 @@ def _facts_of_reset(
 
 
 def _facts_of_reds(simulator: RedSideSimulator) -> dict[str, Any]:
-    seen, mask = simulator.red_view()
-    sessions = simulator.red_sessions()
-    return {"red observations": seen, "red masks": mask, "red sessions": repr(sessions)}
+    return {"red row": simulator.red_row(), "red sessions": repr(simulator.red_sessions())}
 
 
 def _facts_of_step(simulator: Simulator, result: StepResult | str) -> dict[str, Any]:
@@ -240,9 +258,8 @@ def difference_of(value: Any, other: Any, name: str) -> tuple[str, Any, Any] | N
 def _simulators(
     names: tuple[str, str], red_agent: str, max_steps: int, scenario: Scenario
 ) -> list[Simulator]:
-    if red_agent in RED_TEAMS:
-        return [make_red_side(name, max_steps, scenario) for name in names]
-    return [make_simulator(name, red_agent, max_steps, scenario) for name in names]
+    red_class = red_agent if red_agent in RED_AGENTS else FROM_OUTSIDE
+    return [make_simulator(name, red_class, max_steps, scenario) for name in names]
 
 
 def _compare_by_name(

@@ -89,9 +89,6 @@ def _choices(agent: int) -> list[tuple[int, int]]:
 
 _CHOICES = tuple(_choices(agent) for agent in range(network.N_RED))
 N_RED_CHOICES = tuple(map(len, _CHOICES))
-FIRST_RED_CHOICE = np.cumsum((0, *N_RED_CHOICES))[:-1]
-"""Where an agent's part begins in a row of masks `[N_RED_MASKS]`."""
-N_RED_MASKS = sum(N_RED_CHOICES)
 KIND_OF, TARGET_OF = (
     np.array([[*column, *[0] * (max(N_RED_CHOICES) - len(column))] for column in columns])
     for columns in zip(*(zip(*choices, strict=True) for choices in _CHOICES), strict=True)
@@ -130,7 +127,11 @@ open ports that this session found; the state that `FiniteStateRedAgent` gives t
 N_FACTS = KNOWN_ZONES + N_ZONES_OF
 RED_OBS_SIZES = tuple((N_FACTS + N_FEATURES * N_HOSTS_OF).tolist())
 FIRST_RED_OBS = np.cumsum((0, *RED_OBS_SIZES))[:-1]
-N_RED_OBS = sum(RED_OBS_SIZES)
+FIRST_STATUS = sum(RED_OBS_SIZES)
+FIRST_RED_CHOICE = FIRST_STATUS + np.cumsum((network.N_RED, *N_RED_CHOICES))[:-1]
+N_RED_ROW = FIRST_STATUS + network.N_RED + sum(N_RED_CHOICES)
+"""Where parts begin in a row of `red_layout`: each agent's observation, the status of all agents,
+each agent's mask."""
 
 
 def known_choices(

@@ -21,6 +21,8 @@ RED_AGENTS = ("FiniteStateRedAgent", "DiscoveryFSRed", "RandomSelectRedAgent", "
 """Names of CybORG's classes. Every red agent of an episode is of one class."""
 FROM_OUTSIDE = "from outside"
 """In the place of a class's name: the caller chooses what the red agents do. See `red_side`."""
+RED_CLASSES = (*RED_AGENTS, FROM_OUTSIDE)
+"""In the order of `compiled.red_tables`."""
 OBS_SIZES = (92, 92, 92, 92, 210)
 N_ACTIONS = (82, 82, 82, 82, 242)
 SLEEP_ACTIONS = (49, 49, 49, 49, 145)

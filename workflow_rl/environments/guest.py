@@ -237,7 +237,8 @@ class Guest:
     variable that holds the folder, and what the folder is. No file of a run names such a folder."""
 
     released: ClassVar[Mapping[str, Path]] = NOTHING
-    """Policy files that come with the package, by the agent's name."""
+    """Policy files that come with the package, by the agent's name. A name without an entry point
+    is known where the environment is named."""
 
     champion: ClassVar[ChampionBudget | None] = None
     """What `train-champion` spends, where there is a recipe."""

@@ -81,7 +81,8 @@ def seated(
 ) -> tuple[Actor, dict[str, Any]]:
     """Return an agent as it acts as an opponent, and the arguments of the environment in which it
     plays on this side. Raises CheckpointError."""
-    saved = load_saved(Path(agent), greedy=side.greedy, trust=trust)
+    released = guests[side.env].released if side.env in guests else {}
+    saved = load_saved(Path(released.get(agent, agent)), greedy=side.greedy, trust=trust)
     # A guest's agents may see and do other things than those that learn here.
     is_guests = side.env in guests and saved.environment.env_id == side.env
     args = saved.environment.args if is_guests else side.args

@@ -126,10 +126,11 @@ def test_a_config_keeps_no_object_and_no_local_class() -> None:
 
 
 def test_a_challenge_may_know_its_own_names_alone() -> None:
-    own = Roster(("One", "Two"), takes_foreign=False)
+    own = Roster(("One", "Two"), takes_classes=False)
     assert own.read("One=3,Two").variants == ("One", "One", "One", "Two")
-    for value in ("my_red:Mine", "runs/red", Mine):
-        with pytest.raises(AttackerError, match="is no red agent: choose One, Two, or several"):
+    assert own.read("One=3,runs/red").foreign == (Attacker("runs/red"),)
+    for value in ("my_red:Mine", Mine):
+        with pytest.raises(AttackerError, match="is no red agent: choose One, Two, the folder or"):
             own.read(value)
 
 

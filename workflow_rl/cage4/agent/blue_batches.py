@@ -1,18 +1,15 @@
-"""Blue teams that play in N envs at once, beside a red team that learns.
-
-`begin` begins episodes in M envs, with masks [M, 570] and seeds of the team's own draws; `act`
-returns actions [M, 5], and messages [M, 5, 8] or None; `see` looks at what a step showed.
-"""
+"""Blue teams that play in N envs at once, beside a red team that learns."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.agents.policies.mixed_actor import drawn
 from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.belief import N_AGENTS, Belief, Bits, Joint
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
@@ -20,18 +17,38 @@ from workflow_rl.cage4.agent.rules import RuleTeam
 from workflow_rl.cage4.agent.scripted import ScriptedTeam
 from workflow_rl.cage4.agent.views import SLEEP, Shown
 
-Messages: TypeAlias = Bits | None
+SILENCE = np.zeros((), np.bool_)
 
 
 class BlueSees(NamedTuple):
     """What Blue sees of M envs after a step or a reset: see `BatchedSimulator`.
 
-    obs: int8 [M, 578]. raw: `RAW` [M]. busy: the coming busy steps [M, 5].
+    obs: int8 [M, 578]. raw: `RAW` [M], or [0] if nobody reads it. busy: the coming busy steps
+    [M, 5].
     """
 
     obs: Shown
     raw: NDArray[Any]
     busy: Joint
+
+    def of(self, rows: NDArray[np.int64]) -> BlueSees:
+        """Return what Blue sees of some of the envs."""
+        return BlueSees(
+            self.obs[rows], self.raw[rows] if len(self.raw) else self.raw, self.busy[rows]
+        )
+
+
+class BlueBatch(Protocol):
+    """A team that plays in envs which are numbered from 0."""
+
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
+        """Begin episodes in M envs. seeds: of the team's own draws. masks: [M, 570]."""
+
+    def act(self, envs: Sequence[int]) -> tuple[Joint, Bits]:
+        """Return actions [M, 5], and messages [M, 5, 8] or SILENCE."""
+
+    def see(self, envs: Sequence[int], seen: BlueSees) -> None:
+        """Look at what a step showed."""
 
 
 class BatchedPolicies:
@@ -49,11 +66,11 @@ class BatchedPolicies:
             self._actor.reset(seed, env)
         self._rows[envs] = self._views.begin(envs, seen.obs, masks, seen.raw, seen.busy)
 
-    def act(self, envs: Sequence[int]) -> tuple[Joint, Messages]:
+    def act(self, envs: Sequence[int]) -> tuple[Joint, Bits]:
         decided, _ = self._actor.act(self._rows[envs], envs)
         taken = self._taken[envs] = self._views.play(envs, decided)
         sent = self._views.sent
-        return taken, None if sent is None else sent[envs]
+        return taken, SILENCE if sent is None else sent[envs]
 
     def see(self, envs: Sequence[int], seen: BlueSees) -> None:
         ended = np.zeros(len(envs), np.bool_)
@@ -71,11 +88,11 @@ class BatchedRules:
         self._belief.begin(envs, masks, seen.raw)
         self._is_free[envs] = True
 
-    def act(self, envs: Sequence[int]) -> tuple[Joint, Messages]:
+    def act(self, envs: Sequence[int]) -> tuple[Joint, Bits]:
         advice = self._team.advise(self._belief, envs)
         taken: Joint = np.where(self._is_free[envs], advice, SLEEP)
         self._belief.begin_actions(envs, taken)
-        return taken, None
+        return taken, SILENCE
 
     def see(self, envs: Sequence[int], seen: BlueSees) -> None:
         self._belief.update(envs, seen.raw)
@@ -94,12 +111,11 @@ class BatchedScripts:
             self._teams[env].reset(np.split(mask, scenario4.FIRST_ACTION[1:]), seed)
         self.see(envs, seen)
 
-    def act(self, envs: Sequence[int]) -> tuple[Joint, Messages]:
+    def act(self, envs: Sequence[int]) -> tuple[Joint, Bits]:
         actions, messages = zip(*map(self._of_env, envs), strict=True)
-        sent = None if messages[0] is None else np.stack(messages)
-        return np.array(actions), sent
+        return np.array(actions), SILENCE if messages[0] is None else np.stack(messages)
 
-    def _of_env(self, env: int) -> tuple[list[int], Messages]:
+    def _of_env(self, env: int) -> tuple[list[int], Bits | None]:
         obs, raw = self._seen[env]
         vectors = np.split(obs.astype(np.int64), scenario4.FIRST_OBS[1:])
         return self._teams[env].act(vectors, lambda: raw)
@@ -109,8 +125,45 @@ class BatchedScripts:
             self._seen[env] = seen.obs[i], seen.raw[i : i + 1]
 
 
-def in_batches(team: ScriptedTeam, n_envs: int) -> BatchedPolicies | BatchedRules | BatchedScripts:
-    """Return a team that plays as the given one does, in `n_envs` envs at once."""
+class MixedTeams:
+    """Several teams, of which each episode draws one by its seed."""
+
+    def __init__(self, teams: Sequence[BlueBatch], weights: Sequence[float], n_envs: int) -> None:
+        self._teams, self._shares = teams, np.array(weights) / sum(weights)
+        self._playing = np.zeros(n_envs, np.int64)
+
+    def _parts(self, envs: Sequence[int]) -> Iterator[tuple[BlueBatch, Any, list[int]]]:
+        """Yield teams that play, with their rows among the envs, and their envs."""
+        chosen = np.array(envs)
+        for number, team in enumerate(self._teams):
+            rows = np.flatnonzero(self._playing[chosen] == number)
+            if len(rows):
+                yield team, rows, chosen[rows].tolist()
+
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
+        self._playing[envs] = [drawn(seed, self._shares) for seed in seeds]
+        for team, rows, of in self._parts(envs):
+            team.begin(of, [seeds[row] for row in rows], masks[rows], seen.of(rows))
+
+    def act(self, envs: Sequence[int]) -> tuple[Joint, Bits]:
+        actions = np.zeros((len(envs), N_AGENTS), np.int64)
+        sent = np.zeros((*actions.shape, scenario4.MESSAGE_BITS), np.bool_)
+        for team, rows, of in self._parts(envs):
+            actions[rows], sent[rows] = team.act(of)
+        return actions, sent
+
+    def see(self, envs: Sequence[int], seen: BlueSees) -> None:
+        for team, rows, of in self._parts(envs):
+            team.see(of, seen.of(rows))
+
+
+def in_batches(teams: Sequence[ScriptedTeam], weights: Sequence[float], n_envs: int) -> BlueBatch:
+    """Return what plays as one of the teams does, in `n_envs` envs at once."""
+    batches = [_batch(team, n_envs) for team in teams]
+    return batches[0] if len(batches) == 1 else MixedTeams(batches, weights, n_envs)
+
+
+def _batch(team: ScriptedTeam, n_envs: int) -> BlueBatch:
     if isinstance(team, PolicyTeam):
         return BatchedPolicies(team, n_envs)
     if isinstance(team, RuleTeam):

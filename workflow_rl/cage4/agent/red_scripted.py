@@ -13,7 +13,13 @@ from workflow_rl.cage4 import red_side
 from workflow_rl.cage4.compiled import actions
 from workflow_rl.cage4.compiled.red_tables import CUMULATED, FINITE_STATE, N_OPTIONS, OPTIONS
 from workflow_rl.cage4.compiled.red_tables import STATES as HOST_STATES
-from workflow_rl.cage4.red_side import FIRST_KNOWN, FIRST_RED_CHOICE, FIRST_RED_OBS, HOST_KINDS
+from workflow_rl.cage4.red_side import (
+    FIRST_KNOWN,
+    FIRST_RED_CHOICE,
+    FIRST_RED_OBS,
+    FIRST_STATUS,
+    HOST_KINDS,
+)
 
 Chosen: TypeAlias = tuple[list[int], list[int]]
 UNKNOWN_SESSION = 30_000
@@ -27,22 +33,20 @@ class RandomReds:
         """Begin an episode. seed: of the team's own draws."""
         self._generator = np.random.default_rng([seed, 6])
 
-    def act(
-        self, obs: NDArray[np.int8], mask: NDArray[np.bool_], sessions: Sequence[Sequence[int]]
-    ) -> Chosen:
+    def act(self, row: NDArray[np.uint8], sessions: Sequence[Sequence[int]]) -> Chosen:
         """Return six choices and sessions, as `RedSideSimulator.choose` takes them.
 
-        obs, mask: see `RedSideSimulator.red_view`. sessions: the ids that each agent knows.
+        row: see `RedSideSimulator.red_row`. sessions: the ids that each agent knows.
         """
-        masks = np.split(mask, FIRST_RED_CHOICE[1:])
-        observations = np.split(obs, FIRST_RED_OBS[1:])
+        masks = np.split(row, FIRST_RED_CHOICE)[1:]
+        observations = np.split(row[:FIRST_STATUS], FIRST_RED_OBS[1:])
         choices = [
             self._choice(agent, *seen)
             for agent, seen in enumerate(zip(observations, masks, strict=True))
         ]
         return choices, [self._session(of_agent) for of_agent in sessions]
 
-    def _choice(self, agent: int, obs: NDArray[np.int8], mask: NDArray[np.bool_]) -> int:
+    def _choice(self, agent: int, obs: NDArray[np.uint8], mask: NDArray[np.uint8]) -> int:
         possible = np.flatnonzero(mask)
         kinds = red_side.KIND_OF[agent, possible]
         return self._one_of(possible[kinds == self._one_of(np.unique(kinds))])
@@ -58,7 +62,7 @@ class RandomReds:
 class CarelessReds(RandomReds):
     """Each agent draws any of its choices, possible or not, and sometimes an unknown session."""
 
-    def _choice(self, agent: int, obs: NDArray[np.int8], mask: NDArray[np.bool_]) -> int:
+    def _choice(self, agent: int, obs: NDArray[np.uint8], mask: NDArray[np.uint8]) -> int:
         if self._generator.random() < 0.5:
             return super()._choice(agent, obs, mask)
         return int(self._generator.integers(red_side.N_RED_CHOICES[agent]))
@@ -73,7 +77,7 @@ class ProgramReds(RandomReds):
     """They choose as `FiniteStateRedAgent` does, from the states that they see; one time in ten
     as `RandomReds`. They act with the first session that can scan."""
 
-    def _choice(self, agent: int, obs: NDArray[np.int8], mask: NDArray[np.bool_]) -> int:
+    def _choice(self, agent: int, obs: NDArray[np.uint8], mask: NDArray[np.uint8]) -> int:
         n_hosts, n_zones = red_side.N_HOSTS_OF[agent], red_side.N_ZONES_OF[agent]
         hosts = obs[red_side.N_FACTS[agent] :].reshape(red_side.N_FEATURES, n_hosts)
         states = hosts[red_side.STATE :]

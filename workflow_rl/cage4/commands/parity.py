@@ -9,12 +9,20 @@ from typing import Any
 import click
 from tqdm import tqdm
 
+from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage4 import parity as cage4
 from workflow_rl.cage4.agent.red_scripted import RED_TEAMS
 from workflow_rl.cage4.agent.scripted import TEAMS
+from workflow_rl.cage4.agent.trained_reds import load_reds
 from workflow_rl.cage4.cyborg.checkout import CheckoutError, checkout
 from workflow_rl.cage4.env.arguments import ScenarioSettings
-from workflow_rl.cage4.scenario4 import LEAST_STEPS, MAX_STEPS, RED_AGENTS, Scenario
+from workflow_rl.cage4.scenario4 import (
+    LEAST_STEPS,
+    MAX_STEPS,
+    RED_AGENTS,
+    RED_ENV_ID,
+    Scenario,
+)
 from workflow_rl.commands.options import PATH, plain_option, setting_options
 from workflow_rl.commands.parity import shared_options
 from workflow_rl.output_files import require_writable
@@ -22,6 +30,9 @@ from workflow_rl.runs.config import usable_cores
 
 _OPTIONS = [
     *shared_options((*RED_AGENTS, *RED_TEAMS), tuple(TEAMS), "all"),
+    plain_option("--red-checkpoint", type=PATH, show_default="none",
+                 help="Run folder or policy file of a red team, trained on "
+                      f"{RED_ENV_ID}, which also chooses from outside."),
     plain_option("--max-steps", type=click.IntRange(LEAST_STEPS, MAX_STEPS), default=MAX_STEPS,
                  help="Length of an episode in steps."),
     plain_option("--state-every", type=click.IntRange(1), default=10,
@@ -36,7 +47,11 @@ _OPTIONS = [
 
 @click.command(params=_OPTIONS)
 def parity(**options: Any) -> None:
-    """Compare two simulators of CAGE-4."""
+    """Compare two simulators of CAGE-4.
+
+    The red teams random-reds, careless-reds and program-reds choose from outside of both
+    simulators, as trained teams do. What red agents see is compared, too.
+    """
     try:
         checkout()
     except CheckoutError as error:
@@ -45,7 +60,14 @@ def parity(**options: Any) -> None:
     require_writable(options["record"], "--record")
     names = ("cyborg-stock", "cyborg") if options["stock_simulator"] else ("cyborg", "compiled")
     blues = options["blues"] or tuple(TEAMS)
-    reds = options["red_agents"] or (*RED_AGENTS, *RED_TEAMS)
+    reds = options["red_agents"]
+    if (trained := options["red_checkpoint"]) is not None:
+        try:
+            load_reds(str(trained))
+        except AttackerError as error:
+            raise click.UsageError(f"--red-checkpoint: {error}") from None
+        reds = *reds, str(trained)
+    reds = reds or (*RED_AGENTS, *RED_TEAMS)
     # The first episode of every pair comes before the second of any.
     rounds = itertools.product(range(options["episodes"]), itertools.product(blues, reds))
     seeds = itertools.count(options["seed"])

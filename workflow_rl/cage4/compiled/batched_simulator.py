@@ -113,8 +113,7 @@ class BatchedSimulator(NetworkBatch):
         shows_raw: bool = False,
         scenario: Scenario = CHALLENGE,
     ) -> None:
-        red_classes = *scenario4.RED_AGENTS, scenario4.FROM_OUTSIDE
-        if red_agent not in red_classes:
+        if red_agent not in scenario4.RED_CLASSES:
             raise ValueError(
                 f"red_agent: {red_agent!r} is not one of {', '.join(scenario4.RED_AGENTS)}"
             )
@@ -129,7 +128,7 @@ class BatchedSimulator(NetworkBatch):
         self.dones = np.zeros(n_envs, np.bool_)
         self.masks = np.zeros((n_envs, scenario4.N_MASKS), np.bool_)
         self.raw = np.zeros(n_envs if shows_raw else 0, RAW)
-        self._red_classes = np.full(n_envs, red_classes.index(red_agent))
+        self._red_classes = np.full(n_envs, scenario4.RED_CLASSES.index(red_agent))
         self._silence = np.zeros((n_envs, N_BLUE, scenario4.MESSAGE_BITS), np.int8)
 
     @property
@@ -144,9 +143,9 @@ class BatchedSimulator(NetworkBatch):
         self.states["scenario"][envs] = tuple(value or 0 for value in scenario.values)
 
     def set_red_agent(self, envs: Any, red_agent: str) -> None:
-        """Change the class of the red agents, one of `scenario4.RED_AGENTS`, in the coming episodes
-        of some envs, an index."""
-        self._red_classes[envs] = scenario4.RED_AGENTS.index(red_agent)
+        """Change the class of the red agents, one of `scenario4.RED_CLASSES`, in the coming
+        episodes of some envs, an index."""
+        self._red_classes[envs] = scenario4.RED_CLASSES.index(red_agent)
 
     def reset(
         self, seeds: Sequence[int | None] | None = None, chosen: ArrayLike | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF
 from workflow_rl.cage4 import red_side
 from workflow_rl.cage4.compiled import actions, network
 from workflow_rl.cage4.compiled.jit import compiled, int64
@@ -63,40 +64,42 @@ def remember_outcomes(s: Any) -> None:
 
 
 @compiled
-def show_red(s: Any, obs: Any, masks: Any) -> None:
-    """Write what all red agents see, obs int8 `[N_RED_OBS]`, masks bool `[N_RED_MASKS]`."""
-    obs[:] = 0
-    masks[:] = False
+def show_red(s: Any, row: Any) -> None:
+    """Write what all red agents see and can do, a row of `red_side.red_layout`."""
+    row[:] = 0
     for agent in range(network.N_RED):
-        show_facts(s, agent, obs)
-        show_hosts(s, agent, obs)
-        show_outcome(s, agent, obs)
-        show_sessions(s, agent, obs)
-        at = red_side.FIRST_RED_CHOICE[agent]
-        masks[at] = True
+        show_facts(s, agent, row)
+        show_hosts(s, agent, row)
+        show_outcome(s, agent, row)
+        show_sessions(s, agent, row)
+        status, at = red_side.FIRST_STATUS + agent, red_side.FIRST_RED_CHOICE[agent]
+        row[status] = CUT_OFF if s.done else BUSY
+        row[at] = 1
         if s.is_active[agent] and s.red_ticks[agent] == 0:
+            if not s.done:
+                row[status] = ACTS
             for choice in range(1, red_side.N_RED_CHOICES[agent]):
                 kind = red_side.KIND_OF[agent, choice]
-                masks[at + choice] = is_known(s, agent, kind, red_side.TARGET_OF[agent, choice])
+                row[at + choice] = is_known(s, agent, kind, red_side.TARGET_OF[agent, choice])
 
 
 @compiled
-def show_facts(s: Any, agent: int, obs: Any) -> None:
+def show_facts(s: Any, agent: int, row: Any) -> None:
     """Write the facts about an agent."""
     at = red_side.FIRST_RED_OBS[agent]
-    obs[at + s.phase] = 1
+    row[at + s.phase] = 1
     kind, success = int64(s.seen_kind[agent]), int64(s.seen_success[agent])
     if kind <= actions.WITHDRAW:
-        obs[at + red_side.KIND + kind] = 1
+        row[at + red_side.KIND + kind] = 1
     elif kind == actions.INVALID:
-        obs[at + red_side.KIND + actions.WITHDRAW + 1] = 1
+        row[at + red_side.KIND + actions.WITHDRAW + 1] = 1
     elif is_dropped(s, agent) and s.is_active[agent] and s.n_news[agent] == 0:
         success = actions.TRUE  # That of RedSessionCheck, which is the first observation then.
-    obs[at + red_side.SUCCESS + success - 1] = 1
-    obs[at + red_side.ACTIVE] = s.is_active[agent]
+    row[at + red_side.SUCCESS + success - 1] = 1
+    row[at + red_side.ACTIVE] = s.is_active[agent]
     first = network.FIRST_ZONE_OF_RED[agent]
     for i in range(red_side.N_ZONES_OF[agent]):
-        obs[at + red_side.KNOWN_ZONES + i] = s.known_zones[agent] >> (first + i) & 1
+        row[at + red_side.KNOWN_ZONES + i] = s.known_zones[agent] >> (first + i) & 1
 
 
 @compiled
@@ -113,37 +116,37 @@ def is_dropped(s: Any, agent: int) -> bool:
 
 
 @compiled
-def mark(obs: Any, agent: int, feature: int, host: int) -> None:
+def mark(row: Any, agent: int, feature: int, host: int) -> None:
     """Set a feature of one of an agent's hosts."""
     first = red_side.FIRST_RED_OBS[agent] + red_side.N_FACTS[agent]
-    obs[first + feature * red_side.N_HOSTS_OF[agent] + red_side.PLACE_OF[agent, host]] = 1
+    row[first + feature * red_side.N_HOSTS_OF[agent] + red_side.PLACE_OF[agent, host]] = 1
 
 
 @compiled
-def show_hosts(s: Any, agent: int, obs: Any) -> None:
+def show_hosts(s: Any, agent: int, row: Any) -> None:
     """Write what an agent knows of hosts."""
     for i in range(red_side.N_HOSTS_OF[agent]):
         host = red_side.HOST_AT[agent, i]
         if s.knows_address[agent, host]:
-            mark(obs, agent, red_side.ADDRESS, host)
+            mark(row, agent, red_side.ADDRESS, host)
             if network.PLACE[host] >= network.FIRST_SERVER:
-                mark(obs, agent, red_side.SERVER, host)
+                mark(row, agent, red_side.SERVER, host)
             if network.RED_OF_ZONE[network.ZONE[host]] == agent:
-                mark(obs, agent, red_side.OWN, host)
+                mark(row, agent, red_side.OWN, host)
         if s.knows_name[agent, host]:
-            mark(obs, agent, red_side.NAME, host)
+            mark(row, agent, red_side.NAME, host)
             if s.step_count == 0:
-                mark(obs, agent, red_side.SHOWN, host)
+                mark(row, agent, red_side.SHOWN, host)
         if s.host_state[agent, host] != UNSEEN:
-            mark(obs, agent, red_side.STATE + int64(s.host_state[agent, host]), host)
+            mark(row, agent, red_side.STATE + int64(s.host_state[agent, host]), host)
 
 
 @compiled
-def show_outcome(s: Any, agent: int, obs: Any) -> None:
+def show_outcome(s: Any, agent: int, row: Any) -> None:
     """Write the hosts of the last step's observation."""
     for i in range(int64(s.n_news[agent])):
-        mark(obs, agent, red_side.SHOWN, int64(s.news_host[agent, i]))
-        mark(obs, agent, red_side.GAINED, int64(s.news_host[agent, i]))
+        mark(row, agent, red_side.SHOWN, int64(s.news_host[agent, i]))
+        mark(row, agent, red_side.GAINED, int64(s.news_host[agent, i]))
     if not s.sees_target[agent]:
         return
     kind, target = s.seen_kind[agent], int64(s.seen_target[agent])
@@ -151,39 +154,39 @@ def show_outcome(s: Any, agent: int, obs: Any) -> None:
         first = target * network.PLACES
         for host in range(first + network.FIRST_USER, first + network.PLACES):
             if s.exists[host]:
-                mark(obs, agent, red_side.SHOWN, host)
+                mark(row, agent, red_side.SHOWN, host)
         return
-    mark(obs, agent, red_side.SHOWN, target)
+    mark(row, agent, red_side.SHOWN, target)
     if kind == actions.EXPLOIT and s.seen_success[agent] == actions.TRUE:
-        mark(obs, agent, red_side.GAINED, target)
-        mark(obs, agent, red_side.SHOWN, int64(s.seen_source[agent]))
+        mark(row, agent, red_side.GAINED, target)
+        mark(row, agent, red_side.SHOWN, int64(s.seen_source[agent]))
     if s.sees_links[agent]:
         for i in range(network.N_LINKED[network.ZONE[target]]):
-            mark(obs, agent, red_side.SHOWN, network.LINKED[network.ZONE[target], i])
+            mark(row, agent, red_side.SHOWN, network.LINKED[network.ZONE[target], i])
 
 
 @compiled
-def show_sessions(s: Any, agent: int, obs: Any) -> None:
+def show_sessions(s: Any, agent: int, row: Any) -> None:
     """Write an agent's sessions, and the ports that the first known one found."""
     for i in range(int64(s.n_sessions[agent])):
         session = s.sessions[agent, i]
         host = int64(session.host)
-        mark(obs, agent, red_side.SHOWN, host)
-        mark(obs, agent, red_side.SESSION, host)
+        mark(row, agent, red_side.SHOWN, host)
+        mark(row, agent, red_side.SESSION, host)
         if session.user == network.ROOT:
-            mark(obs, agent, red_side.ROOT, host)
+            mark(row, agent, red_side.ROOT, host)
         if session.type == network.ABSTRACT:
-            mark(obs, agent, red_side.ABSTRACT, host)
+            mark(row, agent, red_side.ABSTRACT, host)
     acting = index_of(s, agent, first_known(s, agent))
     if acting < 0:
         return
-    mark(obs, agent, red_side.ACTS_FROM, int64(s.sessions[agent, acting].host))
+    mark(row, agent, red_side.ACTS_FROM, int64(s.sessions[agent, acting].host))
     scan = int64(s.sessions[agent, acting].scans)
     while scan != 0:
         cell = int64(s.cells[scan].first)
         while cell != 0:
             for i in range(len(red_side.PORTS)):
                 if s.cells[cell].local_port == red_side.PORTS[i]:
-                    mark(obs, agent, red_side.PORT + i, int64(s.cells[scan].local_host))
+                    mark(row, agent, red_side.PORT + i, int64(s.cells[scan].local_host))
             cell = int64(s.cells[cell].next)
         scan = int64(s.cells[scan].next)

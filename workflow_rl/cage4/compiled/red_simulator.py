@@ -14,29 +14,30 @@ from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.compiled.jit import entry_point
 from workflow_rl.cage4.compiled.network import N_RED
 from workflow_rl.cage4.compiled.red_side import show_red
+from workflow_rl.cage4.compiled.red_tables import FROM_OUTSIDE
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.interface import checked_red_choices, checked_red_sessions
-from workflow_rl.cage4.red_side import FIRST_KNOWN, N_RED_MASKS, N_RED_OBS
-from workflow_rl.cage4.scenario4 import CHALLENGE, FROM_OUTSIDE, Scenario
+from workflow_rl.cage4.red_side import FIRST_KNOWN, N_RED_ROW
+from workflow_rl.cage4.scenario4 import CHALLENGE, Scenario
 
 
 @entry_point
-def show_reds(states: Any, chosen: Any, obs: Any, masks: Any) -> None:
-    """Write what the red agents of the chosen envs see.
+def show_reds(states: Any, chosen: Any, rows: Any) -> None:
+    """Write what the red agents of the chosen envs see, if they are told what to do.
 
-    chosen: bool `[N]`. obs: int8 `[N, N_RED_OBS]`. masks: bool `[N, N_RED_MASKS]`.
+    chosen: bool `[N]`. rows: uint8 `[N, N_RED_ROW]`.
     """
     for i in range(len(states)):
-        if chosen[i]:
-            show_red(states[i], obs[i], masks[i])
+        if chosen[i] and states[i].red_class == FROM_OUTSIDE:
+            show_red(states[i], rows[i])
 
 
 class RedSimulator(BatchedSimulator):
     """N networks, both of whose teams are played from outside: see `BatchedSimulator`.
 
-    red_obs: int8 `[N, N_RED_OBS]`, the observations of red agents 0 to 5 one after the other; see
-        `red_side`. red_masks: bool `[N, N_RED_MASKS]`, the actions that an agent can begin now, as
-        far as it knows. Both are overwritten by the next call.
+    rows: uint8 `[N, N_RED_ROW]`, what the red agents see, and which actions they can begin now, as
+        far as they know: see `red_side.red_layout`. The next call overwrites it. After
+        `set_red_agent` to another class, the rows of those envs are not written.
     """
 
     def __init__(
@@ -46,13 +47,12 @@ class RedSimulator(BatchedSimulator):
         shows_raw: bool = False,
         scenario: Scenario = CHALLENGE,
     ) -> None:
-        self.red_obs = np.zeros((n_envs, N_RED_OBS), np.int8)
-        self.red_masks = np.zeros((n_envs, N_RED_MASKS), np.bool_)
-        super().__init__(n_envs, max_steps, FROM_OUTSIDE, shows_raw, scenario)
+        self.rows = np.zeros((n_envs, N_RED_ROW), np.uint8)
+        super().__init__(n_envs, max_steps, scenario4.FROM_OUTSIDE, shows_raw, scenario)
 
     @property
     def _shown(self) -> tuple[NDArray[Any], ...]:
-        return *super()._shown, self.red_obs, self.red_masks
+        return *super()._shown, self.rows
 
     def choose(self, choices: ArrayLike, sessions: ArrayLike = FIRST_KNOWN) -> None:
         """Set what the red agents do in the coming steps.
@@ -72,14 +72,14 @@ class RedSimulator(BatchedSimulator):
     ) -> NDArray[np.int8]:
         """Start episodes as `BatchedSimulator.reset` does. All red agents choose to sleep."""
         super().reset(seeds, chosen)
-        show_reds(self.states, self._mask(chosen), self.red_obs, self.red_masks)
+        show_reds(self.states, self._mask(chosen), self.rows)
         return self.obs
 
     def play(
         self, actions: NDArray[np.int64], messages: NDArray[np.int8], chosen: NDArray[np.bool_]
     ) -> None:
         super().play(actions, messages, chosen)
-        show_reds(self.states, chosen, self.red_obs, self.red_masks)
+        show_reds(self.states, chosen, self.rows)
 
 
 class CompiledRedSide(CompiledSimulator):
@@ -93,8 +93,8 @@ class CompiledRedSide(CompiledSimulator):
     def choose(self, choices: Sequence[int], sessions: Sequence[int]) -> None:
         self._envs.choose([choices], [sessions])
 
-    def red_view(self) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
-        return self._envs.red_obs[0].copy(), self._envs.red_masks[0].copy()
+    def red_row(self) -> NDArray[np.uint8]:
+        return self._envs.rows[0].copy()
 
     def red_sessions(self) -> list[list[int]]:
         known = zip(self.state["ids"], self.state["n_ids"], strict=True)

@@ -9,7 +9,7 @@ import numpy as np
 from workflow_rl.cage4.compiled import actions
 
 FINITE_STATE, DISCOVERY, RANDOM_SELECT, SLEEPING, FROM_OUTSIDE = range(5)
-"""In the order of `scenario4.RED_AGENTS`; then agents whose choices come from outside."""
+"""In the order of `scenario4.RED_CLASSES`."""
 
 STATES = ("K", "KD", "S", "SD", "U", "UD", "R", "RD", "F")
 K, KD, S, SD, U, UD, R, RD, F = range(9)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF
 from workflow_rl.cage4 import red_side
 from workflow_rl.cage4.compiled import actions, network
 from workflow_rl.cage4.compiled.red_tables import STATES
@@ -32,6 +33,7 @@ class RedSide(CyborgSimulator):
             puppet = self._controller.agent_interfaces[name].agent
             puppet.told = functools.partial(self._told, agent)
         self._remember()
+        self._done = False
         return observations
 
     def choose(self, choices: Sequence[int], sessions: Sequence[int]) -> None:
@@ -44,6 +46,7 @@ class RedSide(CyborgSimulator):
             self._remember()
         except Exception as error:
             raise self._failure(error) from error
+        self._done = result.done
         return result
 
     def _told(self, agent: int) -> Any:
@@ -91,14 +94,12 @@ class RedSide(CyborgSimulator):
             if interface.active:
                 interface.agent.remember(dict(seen))
 
-    def red_view(self) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
-        seen = [self._seen_by(agent) for agent in range(network.N_RED)]
-        return (
-            np.concatenate([obs for obs, _ in seen]),
-            np.concatenate([mask for _, mask in seen]),
-        )
+    def red_row(self) -> NDArray[np.uint8]:
+        observations, status, masks = zip(*map(self._seen_by, range(network.N_RED)), strict=True)
+        return np.concatenate([*observations, status, *masks], dtype=np.uint8, casting="unsafe")
 
-    def _seen_by(self, agent: int) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+    def _seen_by(self, agent: int) -> tuple[NDArray[np.int8], int, NDArray[np.bool_]]:
+        """Return an agent's observation, status and mask."""
         name, seen, state = RED_TEAM[agent], self._seen[agent], self._controller.state
         interface = self._controller.agent_interfaces[name]
         space = interface.action_space
@@ -145,7 +146,9 @@ class RedSide(CyborgSimulator):
         addresses, names = hosts[[red_side.ADDRESS, red_side.NAME]].astype(np.bool_)
         mask = red_side.known_choices(agent, addresses, names, np.array(zones))
         mask[1:] &= bool(is_free)
-        return np.concatenate([facts, zones, hosts.ravel()], dtype=np.int8, casting="unsafe"), mask
+        status = CUT_OFF if self._done else ACTS if is_free else BUSY
+        obs = np.concatenate([facts, zones, hosts.ravel()], dtype=np.int8, casting="unsafe")
+        return obs, status, mask
 
 
 class SpedUpRedSide(RedSide, SpedUpSimulator):

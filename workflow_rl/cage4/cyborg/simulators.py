@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import cast
 
+from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage.checks import checked_least
+from workflow_rl.cage4.agent.trained_reds import WithReds
 from workflow_rl.cage4.interface import SIMULATORS, RedSideSimulator, Simulator
 from workflow_rl.cage4.scenario4 import (
     CHALLENGE,
@@ -13,6 +15,7 @@ from workflow_rl.cage4.scenario4 import (
     LEAST_STEPS,
     MAX_STEPS,
     RED_AGENTS,
+    RED_CLASSES,
     Scenario,
 )
 
@@ -30,7 +33,7 @@ _RED_SIDES = {
 
 def make_simulator(
     name: str,
-    red_agent: str = RED_AGENTS[0],
+    red_agent: str | TeamPolicy = RED_AGENTS[0],
     max_steps: int = MAX_STEPS,
     scenario: Scenario = CHALLENGE,
 ) -> Simulator:
@@ -40,7 +43,7 @@ def make_simulator(
         name: "compiled" is this package's own; "cyborg" is the official CybORG 4, sped up without
             changing a bit; "cyborg-stock" is the official one as published. The latter two need
             the user's checkout, see `checkout`.
-        red_agent: one of RED_AGENTS, or FROM_OUTSIDE.
+        red_agent: one of RED_CLASSES, or a trained red team.
         max_steps: length of an episode in steps.
         scenario: what differs from the challenge.
 
@@ -50,7 +53,9 @@ def make_simulator(
     """
     if name not in SIMULATORS:
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
-    if red_agent not in (*RED_AGENTS, FROM_OUTSIDE):
+    if not isinstance(red_agent, str):
+        return cast(Simulator, WithReds(make_red_side(name, max_steps, scenario), red_agent))
+    if red_agent not in RED_CLASSES:
         raise ValueError(f"red_agent={red_agent!r}: choose one of {', '.join(RED_AGENTS)}")
     module, simulator_class = (_RED_SIDES if red_agent == FROM_OUTSIDE else _CLASSES)[name]
     simulator: Simulator = getattr(importlib.import_module(module), simulator_class)(

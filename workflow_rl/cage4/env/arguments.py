@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -22,6 +22,16 @@ from workflow_rl.cage4.scenario4 import (
 
 MOST_STEPS = 10_000
 """The compiled simulator has no room for longer episodes."""
+
+
+def _one(value: Any) -> str:
+    if (name := REDS.single(REDS.text(value))) is None:
+        raise ValueError(f"{value} is several: a stream of episodes is played against one")
+    return name
+
+
+OneRed = Annotated[str, BeforeValidator(_one)]
+"""One red agent of the challenge, or one trained red team."""
 
 
 class ScenarioSettings(Settings):
@@ -89,9 +99,10 @@ class Cage4Arguments(EpisodeSettings):
 
     red_agent: Annotated[str, BeforeValidator(REDS.text)] = Field(
         Cage4.red_agent,
-        description="The class of all red agents: FiniteStateRedAgent, which is the challenge's, "
-        "DiscoveryFSRed, RandomSelectRedAgent or SleepAgent. Of several with weights, such as "
-        "FiniteStateRedAgent=3,DiscoveryFSRed=1, each episode draws one.",
+        description="The red agents: FiniteStateRedAgent, which is the challenge's, "
+        "DiscoveryFSRed, RandomSelectRedAgent or SleepAgent, or the folder or policy file of a "
+        "trained red team. Of several with weights, such as FiniteStateRedAgent=3,runs/red=1, each "
+        "episode draws one.",
     )
     max_steps: Annotated[int, Field(ge=LEAST_STEPS, le=MOST_STEPS)] = Field(
         Cage4.max_steps, description="Length of an episode. The challenge has 500 steps."
@@ -136,13 +147,14 @@ class Cage4Arguments(EpisodeSettings):
         return self
 
 
-class Cage4RedArguments(Settings):
+class Cage4RedArguments(ScenarioSettings):
     """The arguments of `Cage4Red`, checked. Making one raises ConfigError."""
 
     blue_agent: str = Field(
         Cage4Red.blue_agent,
         description="The blue team that Red is trained against, which does not learn: a run "
-        "folder, checkpoint or policy file, or the name of a scripted team.",
+        "folder, checkpoint or policy file, or the name of a team. Or several with weights, such "
+        "as champion=2,rules=1, of which the seed of each episode draws one.",
     )
     max_steps: Annotated[int, Field(ge=LEAST_STEPS, le=MOST_STEPS)] = Field(
         Cage4Red.max_steps, description="Length of an episode. The challenge has 500 steps."

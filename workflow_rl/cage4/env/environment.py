@@ -7,13 +7,15 @@ import functools
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from workflow_rl.agents.policies.distributions import MultiCategorical
 from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.spaces import Spaces
-from workflow_rl.cage.attackers import Attackers
+from workflow_rl.cage.attackers import AttackerError, Attackers
+from workflow_rl.cage4.agent.trained_reds import load_reds
 from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, ViewRows, views_layout
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
@@ -28,7 +30,7 @@ from workflow_rl.environments.episode import episode_spec
 
 @dataclass(frozen=True)
 class Cage4(Scenario):
-    """CAGE Challenge 4 for a team of five.
+    """CAGE Challenge 4 for a team of five. named_by_file: see `Guest.foreign`.
 
     `arguments.Cage4Arguments` describes the arguments, and checks them for `make_environment`. This
     class checks those of `Scenario` alone, so that workers, which get it, import no pydantic.
@@ -42,6 +44,7 @@ class Cage4(Scenario):
     own_rewards: bool = False
     messages: str = "none"
     scenarios: tuple[str, ...] = ()
+    named_by_file: bool = field(default=False, compare=False, repr=False)
 
     env_id: ClassVar[str] = ENV_ID
     settings: ClassVar[Mapping[str, Any]] = {
@@ -53,16 +56,37 @@ class Cage4(Scenario):
     @property
     def args(self) -> Mapping[str, Any]:
         """All arguments."""
-        return dataclasses.asdict(self)
+        args = dataclasses.asdict(self)
+        del args["named_by_file"]
+        return args
 
     @functools.cached_property
     def reds(self) -> Attackers:
-        """The classes of red agents that `red_agent` names."""
+        """The red agents that `red_agent` names."""
         return REDS.read(self.red_agent)
 
     @property
+    def foreign(self) -> list[str]:
+        """The paths of trained red teams: see `Guest.foreign`."""
+        return [attacker.name for attacker in self.reds.foreign]
+
+    @functools.cached_property
+    def red_teams(self) -> Mapping[str, TeamPolicy]:
+        """The trained red teams by name, which workers cannot read.
+
+        Raises InvalidEnvironmentError if one is not there, or if only a file names it.
+        """
+        if self.named_by_file and self.foreign:
+            told = f"{self.foreign[0]} is named by a file: it is not read"
+            raise InvalidEnvironmentError("red_agent", told)
+        try:
+            return {name: load_reds(name) for name in self.foreign}
+        except AttackerError as error:
+            raise InvalidEnvironmentError("red_agent", str(error)) from None
+
+    @property
     def played(self) -> Mapping[str, tuple[str, Scenario]]:
-        """The class of the red agents, and what differs from the challenge, by variant."""
+        """The red agents, and what differs from the challenge, by variant."""
         chosen, reds = scenarios_of(vars(self)), dict.fromkeys(self.reds.variants)
         return {
             _variant(name, red_agent, len(reds) > 1): (red_agent, scenario)
@@ -154,11 +178,12 @@ class Cage4(Scenario):
     def networks(self, n_envs: int, shows_raw: bool) -> Networks:
         """Return `n_envs` networks. A worker imports one simulator alone."""
         if self.steps_together:
-            return CompiledNetworks(n_envs, self.max_steps, self.played, shows_raw)
+            return CompiledNetworks(n_envs, self.max_steps, self.played, shows_raw, self.red_teams)
 
         def make(variant: str) -> Simulator:
             red_agent, scenario = self.played[variant]
-            return make_simulator(self.simulator, red_agent, self.max_steps, scenario)
+            reds = self.red_teams.get(red_agent, red_agent)
+            return make_simulator(self.simulator, reds, self.max_steps, scenario)
 
         return SerialNetworks(n_envs, make, shows_raw)
 
@@ -169,6 +194,8 @@ class Cage4(Scenario):
 
     def __getstate__(self) -> dict[str, Any]:
         # The process that workers are forked from may have begun before the checkout was named.
+        if not self.named_by_file:
+            self.red_teams  # noqa: B018 (Workers cannot read them.)
         return {"args": vars(self), "checkout": os.environ.get(VARIABLE)}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:

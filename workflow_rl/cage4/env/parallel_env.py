@@ -9,8 +9,10 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from numpy.typing import NDArray
 
+from workflow_rl.cage.attackers import Attacker
 from workflow_rl.cage.parallel_env import PlainParallelEnv
 from workflow_rl.cage4 import scenario4
+from workflow_rl.cage4.agent.trained_reds import load_reds
 from workflow_rl.cage4.agent.views import SLEEP, BeliefView
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.raw_space import RawSpace
@@ -43,6 +45,8 @@ class Cage4ParallelEnv(PlainParallelEnv):
     A copy (shallow or deep) or a pickle of an env of the compiled simulator goes on exactly as the
     env would, and shares no network with it. Envs of CybORG raise TypeError instead.
 
+    `red_agent` names the red agents of this episode.
+
     Per agent, `infos` holds
     - `action_mask`: int8 `[82]` or `[242]`, 1 for actions on hosts that exist in this episode.
       Other actions do nothing,
@@ -54,10 +58,11 @@ class Cage4ParallelEnv(PlainParallelEnv):
             without changing a bit; "cyborg-stock" is the official one as published. The latter two
             need the user's checkout, see `cyborg.checkout`. All play the same episodes.
         max_steps: length of an episode.
-        red_agent: one of `scenario4.RED_AGENTS`, or several with weights, such as
-            "FiniteStateRedAgent=3,DiscoveryFSRed=1": the seed of an episode draws one of them, and
-            without a seed, the env draws one. `reset(options={"red_agent": ...})` chooses another
-            for the episodes that follow; other options are left unread.
+        red_agent: one of `scenario4.RED_AGENTS`, the folder or policy file of a trained red team,
+            or several with weights, such as "FiniteStateRedAgent=3,runs/red=1": the seed of an
+            episode draws one of them, and without a seed, the env draws one.
+            `reset(options={"red_agent": ...})` chooses another for the episodes that follow; other
+            options are left unread.
         render_mode: None: there are no pictures.
         observation: "flat", "raw" or "belief".
         scenario: fields of `scenario4.Scenario`, such as `phishing_rate=0.75`.
@@ -86,10 +91,9 @@ class Cage4ParallelEnv(PlainParallelEnv):
         self.simulator = simulator
         self.scenario = scenario4.Scenario(**scenario)
         self._reds = REDS.checked(red_agent)
-        first = self._reds.members[0].name
-        self._simulator = make_simulator(simulator, first, max_steps, self.scenario)
+        self.max_steps = max_steps
+        self._play_against(self._reds.members[0])
         self._seeds = np.random.default_rng()
-        self.max_steps = self._simulator.max_steps
         self.possible_agents = list(scenario4.AGENTS)
         self.agents: list[str] = []
         self.observation = observation
@@ -100,10 +104,10 @@ class Cage4ParallelEnv(PlainParallelEnv):
             for agent, n in zip(scenario4.AGENTS, scenario4.N_ACTIONS, strict=True)
         }
 
-    @property
-    def red_agent(self) -> str:
-        """The name of the red agents' class in this episode."""
-        return self._simulator.red_agent
+    def _play_against(self, red: Attacker) -> None:
+        self.red_agent = red.name
+        reds = load_reds(red.name) if red.is_path else red.name
+        self._simulator = make_simulator(self.simulator, reds, self.max_steps, self.scenario)
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -119,10 +123,9 @@ class Cage4ParallelEnv(PlainParallelEnv):
             self._seeds = np.random.default_rng(seed)
         elif len(self._reds.members) > 1:
             seed = int(self._seeds.integers(2**63))
-        red_agent = self._reds.drawn(seed or 0).name
-        if red_agent != self.red_agent:
-            made = self.simulator, red_agent, self.max_steps, self.scenario
-            self._simulator = make_simulator(*made)
+        red = self._reds.drawn(seed or 0)
+        if red.name != self.red_agent:
+            self._play_against(red)
         vectors = self._simulator.reset(seed)
         self.agents = list(scenario4.AGENTS)
         self._masks = [mask.astype(np.int8) for mask in self._simulator.masks]

@@ -17,14 +17,14 @@ from workflow_rl.cage.against_blue import AgainstBlue
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.red_side import red_layout
-from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_ENV_ID
+from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_ENV_ID, Scenario
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 
 
 @dataclass(frozen=True)
-class Cage4Red(AgainstBlue):
+class Cage4Red(AgainstBlue, Scenario):
     """CAGE Challenge 4 for a team of six red agents. `arguments.Cage4RedArguments` describes the
     arguments."""
 
@@ -53,20 +53,8 @@ class Cage4Red(AgainstBlue):
     def _brought(self) -> Collection[str]:
         return TEAMS
 
-    def _made(self) -> ScriptedTeam:
-        from workflow_rl.cage4.agent.trained_team import policy_team
-        from workflow_rl.runs.checkpoint import CheckpointError
-        from workflow_rl.runs.saved_agent import load_saved
-
-        if self.blue_agent in TEAMS:
-            return make_scripted_team(self.blue_agent)
-        try:
-            saved = load_saved(Path(self.blue_agent))
-            if not isinstance(saved.environment, Cage4):
-                raise InvalidEnvironmentError("env", "the agent is no blue team for CAGE-4")
-            return policy_team(saved.policy, saved.environment)
-        except (CheckpointError, InvalidEnvironmentError) as error:
-            raise InvalidEnvironmentError("blue_agent", str(error)) from None
+    def _made(self) -> list[ScriptedTeam]:
+        return [*map(_team, self.weights)]
 
     def check(self) -> None:
         """Raise InvalidEnvironmentError if there is no such Blue. Compile Red's side, so that the
@@ -83,4 +71,21 @@ class Cage4Red(AgainstBlue):
         """Return `n_envs` envs as the policies of the red team see them."""
         from workflow_rl.cage4.env.red_envs import RedTeamEnvs
 
-        return RedTeamEnvs(n_envs, self.max_steps, self.blue)
+        blues = self.blue, [*self.weights.values()]
+        return RedTeamEnvs(n_envs, self.max_steps, *blues, Scenario.among(vars(self)))
+
+
+def _team(blue_agent: str) -> ScriptedTeam:
+    from workflow_rl.cage4.agent.trained_team import policy_team
+    from workflow_rl.runs.checkpoint import CheckpointError
+    from workflow_rl.runs.saved_agent import load_saved
+
+    if blue_agent in TEAMS:
+        return make_scripted_team(blue_agent)
+    try:
+        saved = load_saved(Path(blue_agent))
+        if not isinstance(saved.environment, Cage4):
+            raise InvalidEnvironmentError("env", "the agent is no blue team for CAGE-4")
+        return policy_team(saved.policy, saved.environment)
+    except (CheckpointError, InvalidEnvironmentError) as error:
+        raise InvalidEnvironmentError("blue_agent", str(error)) from None

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF
 from workflow_rl.cage.network_batch import mask_of
 from workflow_rl.cage4.agent.blue_batches import BlueSees, in_batches
 from workflow_rl.cage4.agent.scripted import ScriptedTeam
@@ -16,7 +14,7 @@ from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.compiled.red_simulator import RedSimulator
 from workflow_rl.cage4.interface import SimulationError
 from workflow_rl.cage4.red_side import RED_TEAM
-from workflow_rl.cage4.scenario4 import AGENTS, MESSAGE_BITS
+from workflow_rl.cage4.scenario4 import AGENTS, CHALLENGE, MESSAGE_BITS, Scenario
 from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -24,13 +22,22 @@ from workflow_rl.environments.episode import EpisodeSpec
 class RedTeamEnvs:
     """Networks in rows of `red_side.red_layout`. An EnvBatch.
 
-    A red agent that has no session yet, or not any more, is busy. blue: the team that defends.
+    A red agent that has no session yet, or not any more, is busy. blues: the teams that defend, of
+    which each episode draws one with their weights.
     """
 
-    def __init__(self, n_envs: int, max_steps: int, blue: ScriptedTeam) -> None:
+    def __init__(
+        self,
+        n_envs: int,
+        max_steps: int,
+        blues: Sequence[ScriptedTeam],
+        weights: Sequence[float],
+        scenario: Scenario = CHALLENGE,
+    ) -> None:
         self.n_envs = n_envs
-        self._simulator = RedSimulator(n_envs, max_steps, shows_raw=blue.reads_raw)
-        self._blue = in_batches(blue, n_envs)
+        reads_raw = any(blue.reads_raw for blue in blues)
+        self._simulator = RedSimulator(n_envs, max_steps, reads_raw, scenario)
+        self._blue = in_batches(blues, weights, n_envs)
         self._specs: dict[int, EpisodeSpec] = {}
         self._blues = np.tile(SLEEP, (n_envs, 1))
         self._messages = np.zeros((n_envs, len(AGENTS), MESSAGE_BITS), np.int8)
@@ -45,14 +52,12 @@ class RedTeamEnvs:
         simulator.reset(seeds, mask_of(of, self.n_envs))
         blue_seeds = [spec.env_seed for spec in specs]
         self._blue.begin(of, blue_seeds, simulator.masks[of], self._seen(of))
-        return self._rows(of)
+        return simulator.rows[of]
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         """Step each of M envs once. actions: [M, 6], indices of `red_side.RED_CHOICES`."""
         simulator, of = self._simulator, list(envs)
-        self._blues[of], sent = self._blue.act(of)
-        if sent is not None:
-            self._messages[of] = sent
+        self._blues[of], self._messages[of] = self._blue.act(of)
         self._reds[of] = actions
         simulator.choose(self._reds)
         try:
@@ -61,26 +66,16 @@ class RedTeamEnvs:
             failed = np.flatnonzero(simulator.states["error"])[-1]
             raise EpisodeError(self._specs[int(failed)]) from error
         self._blue.see(of, self._seen(of))
-        ended = simulator.dones[of]
         # 0.0 - x is never -0.0.
         rewards = 0.0 - simulator.rewards[of].sum(axis=1)
-        return StepAnswers(self._rows(of, ended), rewards, np.zeros(len(of), np.bool_), ended)
+        ended = simulator.dones[of]
+        return StepAnswers(simulator.rows[of], rewards, np.zeros_like(ended), ended)
 
     def _seen(self, envs: list[int]) -> BlueSees:
         simulator = self._simulator
         busy = simulator.states["blue_ticks"][envs].astype(np.int64)
         raw = simulator.raw[envs] if len(simulator.raw) else simulator.raw
         return BlueSees(simulator.obs[envs], raw, busy)
-
-    def _rows(self, envs: list[int], ended: NDArray[np.bool_] | None = None) -> Obs:
-        simulator = self._simulator
-        states = simulator.states
-        acts = (states["is_active"][envs] != 0) & (states["red_ticks"][envs] == 0)
-        status = np.where(acts, ACTS, BUSY)
-        if ended is not None:
-            status[ended] = CUT_OFF
-        parts = [simulator.red_obs[envs], status, simulator.red_masks[envs]]
-        return np.concatenate(parts, axis=1, dtype=np.uint8, casting="unsafe")
 
     def close(self) -> None:
         """Do nothing: there is nothing to free."""

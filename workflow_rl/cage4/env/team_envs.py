@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -10,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
+from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage.network_batch import mask_of
 from workflow_rl.cage4.agent.belief import Bits, Joint
 from workflow_rl.cage4.agent.raw_record import RAW
 from workflow_rl.cage4.agent.views import SLEEP, Shown, ViewRows, on_hosts
 from workflow_rl.cage4.interface import SimulationError, Simulator
-from workflow_rl.cage4.scenario4 import AGENTS, N_MASKS, N_OBS, Scenario
+from workflow_rl.cage4.red_side import RED_TEAM
+from workflow_rl.cage4.scenario4 import AGENTS, FROM_OUTSIDE, N_MASKS, N_OBS, RED_AGENTS, Scenario
 from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -38,7 +41,7 @@ class Networks(Protocol):
     def reset(self, seeds: Sequence[int], variants: Sequence[str], chosen: Bits) -> None:
         """Begin episodes in the chosen ones, bool [N]. seeds, variants: [N]."""
 
-    def step(self, actions: Joint, messages: Bits | None, chosen: Bits) -> Any:
+    def step(self, actions: Joint, messages: Bits | None, chosen: Bits) -> None:
         """Step the chosen ones once. Raises SimulationError.
 
         actions: [N, 5]. messages: bool [N, 5, 8], or None.
@@ -60,8 +63,8 @@ class Networks(Protocol):
 
 
 class CompiledNetworks:
-    """Networks of the compiled simulator, which one call steps. played: the class of the red agents
-    and the scenario, by variant."""
+    """Networks of the compiled simulator, which one call steps. played: the red agents, a class or
+    one of `red_teams`, and the scenario, by variant. red_teams: trained ones, by name."""
 
     def __init__(
         self,
@@ -69,22 +72,44 @@ class CompiledNetworks:
         max_steps: int,
         played: Mapping[str, tuple[str, Scenario]],
         shows_raw: bool,
+        red_teams: Mapping[str, TeamPolicy],
     ) -> None:
         from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 
-        self._simulator = simulator = BatchedSimulator(n_envs, max_steps, shows_raw=shows_raw)
-        self._played = played
+        if red_teams:
+            from workflow_rl.cage4.compiled.red_simulator import RedSimulator
+
+            self._told = RedSimulator(n_envs, max_steps, shows_raw)
+        simulator = (
+            self._told if red_teams else BatchedSimulator(n_envs, max_steps, shows_raw=shows_raw)
+        )
+        self._simulator = simulator
+        self._played, self._red_teams = played, copy.deepcopy(dict(red_teams))
+        self._reds = [""] * n_envs
+        self._choices = np.zeros((n_envs, len(RED_TEAM)), np.int64)
         self.raw = simulator.raw
         self.obs, self.masks = simulator.obs, simulator.masks
         self.rewards, self.dones = simulator.rewards, simulator.dones
-        self.step, self._states = simulator.step, simulator.states
+        self._states = simulator.states
 
     def reset(self, seeds: Sequence[int], variants: Sequence[str], chosen: Bits) -> None:
         for env in np.flatnonzero(chosen).tolist():
             red_agent, scenario = self._played[variants[env]]
-            self._simulator.set_red_agent(env, red_agent)
+            if red_agent in self._red_teams:
+                self._red_teams[red_agent].reset(seeds[env], env)
+            self._reds[env] = red_agent
+            is_class = red_agent in RED_AGENTS
+            self._simulator.set_red_agent(env, red_agent if is_class else FROM_OUTSIDE)
             self._simulator.set_scenario(env, scenario)
         self._simulator.reset(seeds, chosen)
+
+    def step(self, actions: Joint, messages: Bits | None, chosen: Bits) -> None:
+        for red_agent, team in self._red_teams.items():
+            of = [env for env in np.flatnonzero(chosen).tolist() if self._reds[env] == red_agent]
+            if of:
+                self._choices[of], _ = team.act(self._told.rows[of], of)
+                self._told.choose(self._choices)
+        self._simulator.step(actions, messages, chosen)
 
     @property
     def busy_steps(self) -> Joint:

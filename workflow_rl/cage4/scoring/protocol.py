@@ -20,6 +20,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage.scoring import ReturnStatistics
 from workflow_rl.cage4.agent.scripted import ScriptedTeam
 from workflow_rl.cage4.cyborg.checkout import COMMIT
@@ -141,6 +142,7 @@ def play_protocol(
     steps: int = MAX_STEPS,
     quiet: bool = True,
     scenario: Scenario = CHALLENGE,
+    reds: TeamPolicy | None = None,
 ) -> TeamScores:
     """Evaluate a team as the challenge does.
 
@@ -152,14 +154,14 @@ def play_protocol(
         folder: where the files are written; it is made if it is missing. None writes none.
         red_agent, steps, scenario: the challenge's, unless something else is to be measured.
         quiet: show no progress bar.
+        reds: the trained team that `red_agent` names.
     """
     start = datetime.now()
     totals = []
     with ExitStack() as stack:
         logs = stack.enter_context(_Logs(folder)) if folder else None
-        played = evaluated_episodes(
-            team, make_simulator(simulator, red_agent, steps, scenario), episodes, seed
-        )
+        made = make_simulator(simulator, reds or red_agent, steps, scenario)
+        played = evaluated_episodes(team, made, episodes, seed)
         progress = stack.enter_context(Progress(quiet, episodes, "ep"))
         for episode in played:
             progress.update()

@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage4.agent.scripted import ScriptedTeam
 from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.actions import IMPACT, RED_SLEEP, TARGET_OF, WITHDRAW
 from workflow_rl.cage4.compiled.green_actions import WORK
 from workflow_rl.cage4.compiled.hosts import CONNECTION_BITS, PROCESS_BITS
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
+from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.scenario4 import (
     ACTIONS,
     CHALLENGE,
@@ -140,7 +142,7 @@ class Recording:
 
 def record_episodes(
     teams: Sequence[ScriptedTeam],
-    red_agent: str,
+    red_agent: str | TeamPolicy,
     max_steps: int,
     seed: int,
     episode: int,
@@ -151,7 +153,7 @@ def record_episodes(
     All episodes of an evaluation are of one stream of random numbers, so that the first team plays
     the episodes before. Raises SimulationError.
     """
-    simulator = CompiledSimulator(red_agent, max_steps, scenario)
+    simulator: Any = make_simulator("compiled", red_agent, max_steps, scenario)
     before = evaluated_episodes(teams[0], simulator, episode, seed)
     deque(tqdm(before, "before", episode, unit="ep", leave=False, disable=None), maxlen=0)
     return [_record(copy.deepcopy(simulator), team, episode) for team in teams]

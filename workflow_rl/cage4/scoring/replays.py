@@ -9,10 +9,10 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from workflow_rl.agents.settings import OneOf, Settings
+from workflow_rl.agents.settings import Settings
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.agent.trained_team import policy_team
-from workflow_rl.cage4.env.arguments import ScenarioSettings
+from workflow_rl.cage4.env.arguments import OneRed, ScenarioSettings
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
 from workflow_rl.cage4.scoring.scoring import LEAST_EVALUATED, learned_elsewhere
@@ -26,8 +26,10 @@ MOST_STEPS = 1000
 class ReplaySettings(ScenarioSettings):
     """What can be chosen of an episode. Making one raises ConfigError."""
 
-    red_agent: Annotated[str, OneOf(RED_AGENTS)] = Field(
-        RED_AGENTS[0], description="The class of all red agents."
+    red_agent: OneRed = Field(
+        RED_AGENTS[0],
+        description="The class of all red agents, or the folder or policy file of a trained red "
+        "team.",
     )
     max_steps: Annotated[int, Field(ge=LEAST_EVALUATED, le=MOST_STEPS)] = Field(
         MAX_STEPS, description="Length of the episode in steps."
@@ -78,7 +80,8 @@ class Cage4Replays:
         scenario = Scenario.among(dict(settings))
         opponent = red_agent + (f" ({scenario.changes})" if scenario.changes else "")
         teams = [agent.made() for agent in agents]
-        recordings = record_episodes(teams, red_agent, max_steps, seed, episode, scenario)
+        reds = Cage4(red_agent=red_agent).red_teams.get(red_agent, red_agent)
+        recordings = record_episodes(teams, reds, max_steps, seed, episode, scenario)
         lines = [
             f"{agent.told} against {opponent}, {len(recording.steps)} counted steps: "
             f"total {recording.total}"

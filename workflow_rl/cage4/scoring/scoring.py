@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
 from prettytable import PrettyTable, TableStyle
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.settings import ConfigError, OneOf, Settings
-from workflow_rl.cage.scoring import ResultSettings
+from workflow_rl.cage.scoring import ResultSettings, as_tuple
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.agent.trained_team import policy_team
-from workflow_rl.cage4.env.arguments import MOST_STEPS, EpisodeSettings
+from workflow_rl.cage4.env.arguments import MOST_STEPS, EpisodeSettings, OneRed
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.reds import REDS
 from workflow_rl.cage4.scenario4 import CHALLENGE, MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
 from workflow_rl.cage4.scoring.leaderboard import KNOWN
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
@@ -34,8 +33,10 @@ class ProtocolSettings(EpisodeSettings, ResultSettings):
     agent: Annotated[str, OneOf(TEAMS)] | None = Field(
         default=None, description="Score this scripted team instead of RUN_OR_CHECKPOINT."
     )
-    red_agent: tuple[Annotated[str, OneOf(RED_AGENTS)], ...] = Field(
-        default=(RED_AGENTS[0],), description="Class of the red agents; by default the challenge's."
+    red_agent: Annotated[tuple[OneRed, ...], BeforeValidator(as_tuple)] = Field(
+        default=(RED_AGENTS[0],),
+        description="The red agents: one of the challenge's classes, or the folder or policy file "
+        "of a trained red team. By default the challenge's.",
     )
     max_steps: tuple[Steps, ...] = Field(
         default=(MAX_STEPS,), description="Length of the episodes; by default the challenge's, 500."
@@ -146,10 +147,11 @@ class Cage4Scoring:
 
     def settings_for(self, args: Mapping[str, Any]) -> ProtocolSettings:
         """Return the settings that score a team on the simulator that it was trained on."""
+        red_agent = args["red_agent"]
         return ProtocolSettings(
             simulator=args["simulator"],
-            # A stream of episodes is played against one class.
-            red_agent=(REDS.single(args["red_agent"]) or RED_AGENTS[0],),
+            # A stream of episodes is played against one class. What a file names is not read.
+            red_agent=(red_agent if red_agent in RED_AGENTS else RED_AGENTS[0],),
             max_steps=(args["max_steps"],),
             **asdict(Scenario.among(args)),
             scenarios=args["scenarios"],
@@ -183,7 +185,8 @@ class Cage4Scoring:
         """
         assert isinstance(settings, ProtocolSettings)
         (red_agent,), (steps,) = settings.red_agent, settings.max_steps
-        Cage4(simulator=settings.played_on, red_agent=red_agent, max_steps=steps).check()
+        played = Cage4(simulator=settings.played_on, red_agent=red_agent, max_steps=steps)
+        played.check()
         if environment is None:
             assert settings.agent is not None
             team: ScriptedTeam = make_scripted_team(settings.agent)
@@ -191,9 +194,10 @@ class Cage4Scoring:
             team = policy_team(actor, environment)
         author = Author(settings.author, settings.team, name if environment is None else "PPO")
         scores, settled = {}, (red_agent, steps, quiet)
+        reds = played.red_teams.get(red_agent)
         for key, scenario in scenarios_of(dict(settings)).items():
             folder = settings.output_dir and settings.output_dir / key
-            played = team, author, settings.played_on, episodes, seed, folder
-            scores[key] = play_protocol(*played, *settled, scenario)
+            given = team, author, settings.played_on, episodes, seed, folder
+            scores[key] = play_protocol(*given, *settled, scenario, reds)
         learned = None if environment is None else scenarios_of(environment.args)
         return Cage4Scores(settings.agent or Path(name).parent.name or name, scores, learned)

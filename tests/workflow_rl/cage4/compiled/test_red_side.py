@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from workflow_rl.cage4 import red_side
 from workflow_rl.cage4.agent.red_scripted import RED_TEAMS, ProgramReds
@@ -33,12 +34,16 @@ def test_red_agents_see_and_do_what_they_do_in_cyborg(
 
 def facts(simulator: RedSimulator, agent: int) -> tuple[list[int], list[int]]:
     """The success and the kind in an agent's observation, as numbers."""
-    obs = simulator.red_obs[0, red_side.FIRST_RED_OBS[agent] :]
+    obs = simulator.rows[0, red_side.FIRST_RED_OBS[agent] :]
     success = obs[red_side.SUCCESS : red_side.KIND]
     return (
         (np.flatnonzero(success) + 1).tolist(),
         np.flatnonzero(obs[red_side.KIND : red_side.ACTIVE]).tolist(),
     )
+
+
+def masks(simulator: RedSimulator) -> NDArray[np.uint8]:
+    return simulator.rows[0, FIRST_RED_CHOICE[0] :]
 
 
 def play(simulator: RedSimulator, choices: dict[int, int], sessions: int = FIRST_KNOWN) -> None:
@@ -59,18 +64,18 @@ def discovery() -> int:
 
 def test_what_an_agent_discovers_it_may_scan_next() -> None:
     simulator = begun()
-    before = simulator.red_masks.sum()
+    before = masks(simulator).sum()
     play(simulator, {0: discovery()})
     assert facts(simulator, 0) == ([actions.TRUE], [actions.DISCOVER])
     n_hosts = simulator.states["exists"][0, 4 * 17 + 1 : 5 * 17].sum()
     # Four kinds of actions need an address, and the start host was known before.
-    assert simulator.red_masks.sum() - before == 4 * (n_hosts - 1)
+    assert masks(simulator).sum() - before == 4 * (n_hosts - 1)
 
 
 def test_what_an_agent_does_not_know_is_an_invalid_action() -> None:
     simulator = begun()
     unknown = RED_CHOICES[0].index(RedAction("Impact", "restricted_zone_a_subnet_server_host_0"))
-    assert not simulator.red_masks[0, FIRST_RED_CHOICE[0] + unknown]
+    assert not simulator.rows[0, FIRST_RED_CHOICE[0] + unknown]
     play(simulator, {0: unknown})
     assert facts(simulator, 0) == ([actions.FALSE], [actions.WITHDRAW + 1])
     play(simulator, {0: discovery()}, sessions=3)
@@ -81,7 +86,7 @@ def test_agents_without_a_session_do_nothing() -> None:
     simulator = begun()
     play(simulator, dict.fromkeys(range(1, 6), 1))
     assert facts(simulator, 3) == ([actions.UNKNOWN], [])
-    assert simulator.red_masks[0, FIRST_RED_CHOICE[1] :].sum() == 5
+    assert simulator.rows[0, FIRST_RED_CHOICE[1] :].sum() == 5
 
 
 def test_a_busy_agent_goes_on() -> None:
@@ -91,7 +96,7 @@ def test_a_busy_agent_goes_on() -> None:
     scans = [
         i for i, action in enumerate(RED_CHOICES[0]) if action.kind == "StealthServiceDiscovery"
     ]
-    scan = next(i for i in scans if simulator.red_masks[0, start + i])
+    scan = next(i for i in scans if simulator.rows[0, start + i])
     play(simulator, {0: scan})
     play(simulator, {0: discovery()})
     assert facts(simulator, 0) == ([actions.IN_PROGRESS], [])
@@ -104,7 +109,7 @@ def test_a_copy_goes_on_as_the_original() -> None:
     reds.reset(1)
 
     def choose() -> list[list[int]]:
-        return [reds.act(simulator.red_obs[0], simulator.red_masks[0], [[]] * 6)[0]]
+        return [reds.act(simulator.rows[0], [[]] * 6)[0]]
 
     for _ in range(20):
         simulator.choose(choose())
@@ -112,12 +117,12 @@ def test_a_copy_goes_on_as_the_original() -> None:
     other, saved = copy.copy(simulator), simulator.save()
     play(simulator, {0: 1})
     play(other, {0: 1})
-    assert np.array_equal(simulator.red_obs, other.red_obs)
+    assert np.array_equal(simulator.rows, other.rows)
     assert np.array_equal(simulator.states, other.states)
     play(other, {})
     other.load(saved)
     play(other, {0: 1})
-    assert np.array_equal(simulator.red_obs, other.red_obs)
+    assert np.array_equal(simulator.rows, other.rows)
 
 
 @pytest.mark.parametrize("wrong", [[0, 0, 0, 0, 0, 396], [-1, 0, 0, 0, 0, 0], [0.5] * 6, [0] * 5])

@@ -15,7 +15,7 @@ from workflow_rl.cage4.agent.released_team import CHAMPION
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.cyborg.simulators import make_red_side
 from workflow_rl.cage4.env.red_environment import Cage4Red
-from workflow_rl.cage4.red_side import FIRST_RED_CHOICE, N_RED_MASKS, red_layout
+from workflow_rl.cage4.red_side import FIRST_RED_CHOICE, red_layout
 from workflow_rl.cage4.scenario4 import RED_ENV_ID
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -28,7 +28,7 @@ def drawn(rows: NDArray[Any], random: np.random.Generator) -> NDArray[np.int64]:
     """One of each agent's possible actions, but no Sleep if there is another."""
     chosen = np.zeros((len(rows), LAYOUT.n_agents), np.int64)
     for i, row in enumerate(rows):
-        for agent, mask in enumerate(np.split(row[-N_RED_MASKS:], FIRST_RED_CHOICE[1:])):
+        for agent, mask in enumerate(np.split(row, FIRST_RED_CHOICE)[1:]):
             options = np.flatnonzero(mask)
             chosen[i, agent] = random.choice(options[min(1, len(options) - 1) :])
     return chosen
@@ -57,9 +57,7 @@ def test_blue_plays_in_batches_as_it_plays_alone(blue: str) -> None:
             result = alone[env].step(*teams[env].act(seen[env], alone[env].raw_arrays))
             seen[env], rows[env] = result.observations, answers.obs[0]
             assert answers.reward[0] == -result.reward
-            obs, mask = alone[env].red_view()
-            assert np.array_equal(rows[env][: len(obs)], obs)
-            assert np.array_equal(rows[env][-N_RED_MASKS:], mask)
+            assert np.array_equal(rows[env], alone[env].red_row())
     assert answers.truncated.all()
     assert LAYOUT.status(answers.obs).tolist() == [[CUT_OFF] * 6]
 
@@ -75,13 +73,12 @@ def test_a_trained_blue_is_a_file(tmp_path: Path) -> None:
     made = [
         pickle.loads(pickle.dumps(environment)).make_envs(1) for environment in (by_name, by_file)
     ]
-    for envs in made:
-        envs.reset([0], specs(4))
+    rows, _ = (envs.reset([0], specs(4)) for envs in made)
     random = np.random.default_rng(1)
     for _ in range(30):
-        choices = drawn(made[0]._rows([0]), random)
+        choices = drawn(rows, random)
         first, second = (envs.step([0], choices) for envs in made)
-        assert np.array_equal(first.obs, second.obs)
+        assert np.array_equal(rows := first.obs, second.obs)
 
 
 def test_an_unknown_blue_is_named() -> None:

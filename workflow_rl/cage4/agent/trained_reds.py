@@ -1,0 +1,76 @@
+"""Trained red teams as opponents of Blue. They draw their actions, as in their training."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.agents.policies.team_policy import TeamPolicy
+from workflow_rl.cage.attackers import AttackerError
+from workflow_rl.cage4.agent.red_scripted import Chosen
+from workflow_rl.cage4.interface import RedSideSimulator, StepResult
+from workflow_rl.cage4.red_side import FIRST_KNOWN, RED_TEAM, red_layout
+
+
+def load_reds(name: str) -> TeamPolicy:
+    """Return a trained red team, by its run folder or policy file. Raises AttackerError."""
+    from workflow_rl.runs.checkpoint import CheckpointError
+    from workflow_rl.runs.saved_agent import load_saved
+
+    if not Path(name).exists():
+        raise AttackerError(f"{name}: there is no such folder or policy file of a trained red team")
+    try:
+        policy, environment = load_saved(Path(name), greedy=False)
+    except CheckpointError as error:
+        raise AttackerError(str(error)) from error
+    if not isinstance(policy, TeamPolicy) or policy.parameters.layout != red_layout():
+        raise AttackerError(f"{name} was trained on {environment.env_id}: it is no red team")
+    return policy
+
+
+class PolicyReds:
+    """A trained red team in one episode at a time, in the form of `red_scripted.RandomReds`."""
+
+    def __init__(self, policy: TeamPolicy) -> None:
+        self._policy = copy.deepcopy(policy)
+
+    def reset(self, seed: int) -> None:
+        self._policy.reset(seed)
+
+    def act(self, row: NDArray[np.uint8], sessions: Sequence[Sequence[int]] = ()) -> Chosen:
+        choices, _ = self._policy.act(row[None])
+        return choices[0].tolist(), [FIRST_KNOWN] * len(RED_TEAM)
+
+
+class WithReds:
+    """A simulator whose red agents a trained team plays: all else is as in the simulator.
+
+    In an episode without a seed of its own, the team's seed is one more than in the episode before.
+    """
+
+    def __init__(self, simulator: RedSideSimulator, policy: TeamPolicy) -> None:
+        self._simulator, self._reds, self._seed = simulator, PolicyReds(policy), 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # A copy has no simulator yet.
+            raise AttributeError(name)
+        return getattr(self._simulator, name)
+
+    def start_stream(self, seed: int) -> None:
+        self._simulator.start_stream(seed)
+        self._seed = seed
+
+    def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
+        observations = self._simulator.reset(seed)
+        self._seed = self._seed + 1 if seed is None else seed
+        self._reds.reset(self._seed)
+        return observations
+
+    def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
+        self._simulator.choose(*self._reds.act(self._simulator.red_row()))
+        return self._simulator.step(actions, messages)

@@ -73,3 +73,13 @@ class Restless(BLine):
 
     def act(self, seen: Any) -> str:
         return "Sleep" if seen.success and self.random.random() < 0.3 else super().act(seen)
+
+
+class Reckless:
+    """Draws one of all actions, also of those that are not possible."""
+
+    def begin(self, random: random.Random) -> None:
+        self.random = random
+
+    def act(self, seen: Any) -> int:
+        return self.random.randrange(44)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,8 +24,9 @@ from tests.browser.conftest import (
 from tests.workflow_rl.cage2.scoring.test_recording import save_run
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from workflow_rl.cage2.cyborg.network import cyborg_network
+from workflow_rl.cage2.cyborg.red_side import ShownRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, RED_OBS_SIZE
 from workflow_rl.cage2.scoring.players import load_actor
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.commands.main import main
@@ -40,9 +42,10 @@ SHOWN = """() => {
     .map((row) => [row.dataset.host, texts(row, "td")]));
   const cards = Object.fromEntries([...document.querySelectorAll(".host")]
     .map((card) => [card.dataset.host, [...texts(card, ".red, .saw"), ...texts(card, ".decoys")]]));
-  const options = [...document.querySelectorAll(".options li")].map((one) =>
+  const options = [...document.querySelectorAll(".options:not(.reds) li")].map((one) =>
     [...one.querySelectorAll("span:not(.bar)")].map((span) => span.textContent));
-  return {...fields, hosts, cards, options, now: document.getElementById("now").textContent};
+  const reds = document.querySelector(".reds").textContent;
+  return {...fields, hosts, cards, options, reds, now: document.getElementById("now").textContent};
 }"""
 SUCCESS = {"TRUE": "succeeded", "FALSE": "failed", "UNKNOWN": ""}
 DOES = {
@@ -80,11 +83,15 @@ def number(value: float) -> str:
     return f"{value:.1f}".replace("-", "−")  # noqa: RUF001 (the page's minus)
 
 
-def expected_hosts(env: Cage2Env, obs: Any) -> Iterator[tuple[str, list[Any], list[str]]]:
-    """Of every host, what is true in CybORG and what Blue saw, in the words of the page."""
+def expected_hosts(
+    env: Cage2Env, obs: Any, row: list[int]
+) -> Iterator[tuple[str, list[Any], list[str]]]:
+    """Of every host, what is true in CybORG, what Red knows and what Blue saw, in the words of the
+    page. row: see `ShownRed.after`."""
     network = cyborg_network(env)
     stopped = 1043 not in [process[0] for process in network["Op_Server0: processes"]]
-    for host, bits in zip(HOSTS, obs.reshape(13, 4).tolist(), strict=True):
+    of_red = np.reshape(row[3 : 3 + 5 * 13], (13, 5))[:, 3:].sum(1).tolist()
+    for host, bits, thought in zip(HOSTS, obs.reshape(13, 4).tolist(), of_red, strict=True):
         rights = [privileged for _, privileged in network[f"{host}: red sessions"]]
         session = "privileged" if any(rights) else "user" if rights else ""
         more = ", OT service stopped" if stopped and host == "Op_Server0" else ""
@@ -93,6 +100,10 @@ def expected_hosts(env: Cage2Env, obs: Any) -> Iterator[tuple[str, list[Any], li
         known = "its address" if host in network["addresses Red knows"] else "nothing"
         if ports is not None:
             known = f"ports {', '.join(map(str, ports))}"
+        thinks = ("", "user", "privileged")[thought]
+        if thinks or session:
+            known += f"; session: {thinks}" if thinks else "; no session"
+        known = "≠\u00a0" * (thinks != session) + known
         belief = {0: "clean", 1: "unknown", 2: "user", 3: "privileged"}[bits[2] + 2 * bits[3]]
         seen = belief + {0: "", 1: ", scan", 3: ", exploit"}[bits[0] + 2 * bits[1]]
         differs = belief != {"": "clean"}.get(session, session)
@@ -133,7 +144,8 @@ def test_the_page_equals_the_environment_step_for_step(
         scripted.reset(spec.action_seed)
     else:
         actor.reset(spec.action_seed)
-    total, truncated, step = 0.0, False, 0
+    total, truncated, step, shown_red = 0.0, False, 0, ShownRed(env)
+    of_red = shown_red.after("Sleep")
     assert tab.evaluate(SHOWN)["now"] == "Step 0 of 100"
     while not truncated:
         action = int(actor.act(obs[None])[0][0]) if actor else scripted.act(obs, info)
@@ -152,7 +164,11 @@ def test_the_page_equals_the_environment_step_for_step(
         caught = ", ".join(told["suspicious_hosts"])
         assert shown["caught"] == (f"a process on {caught}" if caught else "no process")
         assert (shown["reward"], shown["return"]) == (number(reward), number(total))
-        for host, row, card in expected_hosts(env, obs):
+        mask = of_red["red_row"][RED_OBS_SIZE:]
+        assert shown["n-possible"] == f"{sum(mask)} of 44 actions were possible"
+        assert json.loads(shown["shown-to-red"]) == of_red["red_observation"]
+        of_red = shown_red.after(shown["reds"].removesuffix(" (chosen)"))
+        for host, row, card in expected_hosts(env, obs, of_red["red_row"]):
             *facts, decoys = shown["hosts"][host]
             names = [] if decoys == "none" else decoys.split(", ")
             # Some can be set up twice; CybORG lists their service once.

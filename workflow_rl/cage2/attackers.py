@@ -16,7 +16,7 @@ class, `PolicyAttacker` of a trained policy.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -162,16 +162,16 @@ class PolicyAttacker:
     """
 
     def __init__(self, actor: Actor) -> None:
-        self._actor = actor
+        self.actor = actor
 
     def begin(
         self, envs: Sequence[int], seeds: Sequence[int], generators: Sequence[random.Random]
     ) -> None:
         for env, seed in zip(envs, seeds, strict=True):
-            self._actor.reset(seed, env)
+            self.actor.reset(seed, env)
 
     def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
-        actions, _ = self._actor.act(seen.rows, envs)
+        actions, _ = self.actor.act(seen.rows, envs)
         return actions.astype(np.int64)
 
 
@@ -278,3 +278,21 @@ class Meander:
         elif kind in ("PrivilegeEscalate", "Impact") and success is False:
             self._escalated.discard(host)
             self._exploited -= {host} & self._entered
+
+
+class Asleep:
+    """`SleepAgent`."""
+
+    def begin(self, random: random.Random) -> None:
+        pass
+
+    def act(self, seen: Seen) -> str:
+        return "Sleep"
+
+
+RESTATED: Mapping[str, type[Attacker]] = {
+    "B_lineAgent": BLine,
+    "RedMeanderAgent": Meander,
+    "SleepAgent": Asleep,
+}
+"""CybORG's attackers, by their names."""

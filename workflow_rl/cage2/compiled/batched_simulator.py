@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -79,12 +80,13 @@ class BatchedSimulator(NetworkBatch):
     """
 
     red_agents: tuple[str, ...] = RED_AGENTS
+    _compiled: tuple[Callable[..., Any], ...] = (reset_envs, step_envs)
 
     def __init__(self, n_envs: int, max_steps: int = SIZES[0], any_ports: bool = False) -> None:
         super().__init__(n_envs, state_for(max_steps, any_ports))
         room = next((size for size in SIZES if max_steps <= size), SIZES[-1])
         what = f"the simulator for episodes of up to {room:,} steps"
-        announce_compiling(what, "20 seconds", (reset_envs, step_envs), self.states.dtype)
+        announce_compiling(what, "20 seconds", self._compiled, self.states.dtype)
         self.rewards = np.zeros(n_envs)
         self.facts = np.zeros((n_envs, len(FACTS)), np.int8)
         self._words = np.zeros((n_envs, tables.N_HOSTS), np.uint32)

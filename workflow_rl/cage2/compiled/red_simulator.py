@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workflow_rl.cage2.attackers import AttackerBatch, SeenBatch
-from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
+from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, reset_envs
 from workflow_rl.cage2.compiled.episode_random import EpisodeRandom
 from workflow_rl.cage2.compiled.red_observation import addresses_of, observation_of
 from workflow_rl.cage2.compiled.red_side import (
@@ -47,6 +47,9 @@ class RedSimulator(BatchedSimulator):
         rows: uint8 `[N, ROW_SIZE]`, what Red sees in envs where it acts from outside: the
             observation of `Cage2RedEnv`, and the mask of its actions. The next call overwrites it.
     """
+
+    # Of `step_envs`, only episodes of the simulator's own red agents have need.
+    _compiled = reset_envs, begin_reds, step_blues, step_reds
 
     def __init__(
         self,

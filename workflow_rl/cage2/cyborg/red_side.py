@@ -18,6 +18,58 @@ from workflow_rl.cage2.scenario2 import HOSTS, RED_ACTION_NAMES, SUBNETS
 NO_SESSION, USER, ROOT = range(3)
 
 
+class ShownRed:
+    """What Red has been shown in an env of CybORG's, action after action."""
+
+    def __init__(self, env: Cage2Env) -> None:
+        self._env = env
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin an episode, in which Red has a session of SYSTEM's on User0."""
+        self._session = np.full(len(HOSTS), NO_SESSION)
+        self._session[HOSTS.index("User0")] = ROOT
+
+    def after(self, action: str) -> dict[str, Any]:
+        """Return what Red is shown now, and what `Cage2RedEnv` makes of it.
+
+        Call it once after each step: it follows Red's sessions. action: Red's, by its name in
+        `RED_ACTION_NAMES`.
+        """
+        observation = in_plain_values(network_parts(self._env)[2])
+        succeeded = None if action == "Sleep" else observation["success"]
+        self._conclude(action, succeeded)
+        state, known, _ = network_parts(self._env)
+        scanned = state.sessions["Red"][0].ports
+        facts = {f"{subnet} subnet": state.subnet_name_to_cidr[subnet] for subnet in SUBNETS}
+        is_known = {name: known["subnet"].get(cidr, False) for name, cidr in facts.items()}
+        for name, session in zip(HOSTS, self._session.tolist(), strict=True):
+            address = address_in(state, name)
+            is_known |= {
+                f"{name} address": known["ip_address"].get(address, False),
+                f"{name} name": known["hostname"].get(name, False),
+                f"{name} ports": address in scanned,
+                f"{name} user": session >= USER,
+                f"{name} root": session == ROOT,
+            }
+        numbers = [*is_known.values(), succeeded is True, succeeded is False]
+        needed = {"DiscoverRemoteSystems": "subnet", "DiscoverNetworkServices": "address"}
+        needed["ExploitRemoteService"] = "ports"
+        for name in RED_ACTION_NAMES:
+            kind, _, target = name.partition(" ")
+            numbers.append(not target or is_known[f"{target} {needed.get(kind, 'name')}"])
+        return {"red_observation": observation, "red_row": [int(number) for number in numbers]}
+
+    def _conclude(self, action: str, succeeded: bool | None) -> None:
+        """Update what Red thinks of its sessions, from the outcome of an action on a host."""
+        kind, _, target = action.partition(" ")
+        if kind == "ExploitRemoteService" and succeeded:
+            host = HOSTS.index(target)
+            self._session[host] = max(self._session[host], USER)
+        elif kind in ("PrivilegeEscalate", "Impact"):
+            self._session[HOSTS.index(target)] = ROOT if succeeded else NO_SESSION
+
+
 class ToldRed:
     """A red agent of an env of CybORG's, which does what it is told.
 
@@ -30,11 +82,11 @@ class ToldRed:
     def __init__(self, env: Cage2Env) -> None:
         simulator: Any = env._simulator
         self._env = env
+        self._seen = ShownRed(env)
         is_sped_up = isinstance(simulator, SpedUpSimulator)
         module = "shared.actions"
         published = importlib.import_module(f"csle_cyborg.{module}")
         self._actions = CYBORG[module] if is_sped_up else published
-        self._session = np.zeros(len(HOSTS), np.int64)
         # The env plays against this agent alone.
         name = REDS.member(ToldRed).name
         simulator._red_agents[name] = self
@@ -45,8 +97,7 @@ class ToldRed:
     def end_episode(self) -> None:
         """Forget the episode."""
         self.told = 0
-        self._session[:] = NO_SESSION
-        self._session[HOSTS.index("User0")] = ROOT
+        self._seen.forget()
 
     def train(self, results: Any) -> None:
         """Learn nothing."""
@@ -65,42 +116,8 @@ class ToldRed:
         return make(**facts, ip_address=address_in(state, target))
 
     def shown(self) -> dict[str, Any]:
-        """Return what Red is shown now, and what `Cage2RedEnv` makes of it.
-
-        Call it once after each step: it follows Red's sessions.
-        """
-        observation = in_plain_values(network_parts(self._env)[2])
-        succeeded = None if self.told == 0 else observation["success"]
-        self._conclude(succeeded)
-        state, known, _ = network_parts(self._env)
-        scanned = state.sessions["Red"][0].ports
-        facts = {f"{subnet} subnet": state.subnet_name_to_cidr[subnet] for subnet in SUBNETS}
-        is_known = {name: known["subnet"].get(cidr, False) for name, cidr in facts.items()}
-        for name, session in zip(HOSTS, self._session.tolist(), strict=True):
-            address = address_in(state, name)
-            is_known |= {
-                f"{name} address": known["ip_address"].get(address, False),
-                f"{name} name": known["hostname"].get(name, False),
-                f"{name} ports": address in scanned,
-                f"{name} user": session >= USER,
-                f"{name} root": session == ROOT,
-            }
-        numbers = [*is_known.values(), succeeded is True, succeeded is False]
-        needed = {"DiscoverRemoteSystems": "subnet", "DiscoverNetworkServices": "address"}
-        needed["ExploitRemoteService"] = "ports"
-        for action in RED_ACTION_NAMES:
-            kind, _, target = action.partition(" ")
-            numbers.append(not target or is_known[f"{target} {needed.get(kind, 'name')}"])
-        return {"red_observation": observation, "red_row": [int(number) for number in numbers]}
-
-    def _conclude(self, succeeded: bool | None) -> None:
-        """Update what Red thinks of its sessions, from the outcome of an action on a host."""
-        kind, _, target = RED_ACTION_NAMES[self.told].partition(" ")
-        if kind == "ExploitRemoteService" and succeeded:
-            host = HOSTS.index(target)
-            self._session[host] = max(self._session[host], USER)
-        elif kind in ("PrivilegeEscalate", "Impact"):
-            self._session[HOSTS.index(target)] = ROOT if succeeded else NO_SESSION
+        """Return what Red is shown: see `ShownRed.after`."""
+        return self._seen.after(RED_ACTION_NAMES[self.told])
 
 
 def in_plain_values(value: Any) -> Any:

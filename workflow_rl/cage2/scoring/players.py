@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.distributions import Choice
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, OBS_SIZE
+from workflow_rl.cage2.scoring.decisions import Decision, WatchedPolicy, likeliest, probabilities
 from workflow_rl.cage2.scoring.evaluation_env import PolicyBlue, ScriptedBlue
-from workflow_rl.cage2.scoring.recording import MOST_PROBABILITIES, Decision
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.reporting.replay_frame import shown_name
 
@@ -155,7 +154,7 @@ class TrainedPlayer:
     ) -> None:
         self.name = name
         self.choice = "greedy" if policy.greedy else "sampled"
-        self._policy = _WatchedPolicy(policy)
+        self._policy = WatchedPolicy(policy)
         self._actor = on_the_bits(self._policy, environment, path or name)
         self._actions = make_action_set(
             environment.actions if isinstance(environment, Cage2) else "all"
@@ -174,33 +173,11 @@ class TrainedPlayer:
         self._actions.after([0], np.array([action]))
         seen, outputs = self._policy.obs, self._policy.outputs
         if seen is None or outputs is None:  # The opening goes on, and the policy was not asked.
-            return int(action), Decision(((ACTION_NAMES[action], 1.0),), None, is_opening=True)
+            return int(action), Decision(((ACTION_NAMES[action], 1.0),), is_opening=True)
         probability = np.zeros(len(ACTION_NAMES))
-        logits = outputs[0].astype(np.float64)
-        weights = np.exp(logits - logits.max())
-        np.add.at(probability, choices, weights / weights.sum())
-        likeliest = np.argsort(-probability, kind="stable")[:MOST_PROBABILITIES].tolist()
-        if action not in likeliest:
-            likeliest.append(int(action))
+        np.add.at(probability, choices, probabilities(outputs))
         value = None if self._critic is None else float(self._critic(seen)[0])
-        shown = ((ACTION_NAMES[i], float(probability[i])) for i in likeliest if probability[i] > 0)
-        return int(action), Decision(tuple(shown), value)
-
-
-class _WatchedPolicy:
-    """An Actor that remembers the policy's last observation, [1, D], and its outputs for it."""
-
-    def __init__(self, policy: NumpyPolicy) -> None:
-        self.policy = policy
-        self.policy_version = policy.policy_version
-        self.reset = policy.reset
-        self.obs: NDArray[Any] | None = None
-        self.outputs: NDArray[Any] | None = None
-
-    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
-        self.obs = np.atleast_2d(obs)
-        self.outputs = self.policy.outputs(self.obs, envs)
-        return self.policy.act(obs, envs)
+        return int(action), Decision(likeliest(probability, int(action), ACTION_NAMES), value)
 
 
 def load_blue(agent: Path, which: str | None = None, greedy: bool = True) -> BluePlayer:

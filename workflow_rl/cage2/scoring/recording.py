@@ -7,7 +7,7 @@ an evaluation's cell. The compiled simulator plays them, or CybORG if it alone p
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,17 +16,18 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scoring.decisions import Decision
 from workflow_rl.cage2.scoring.protocol import cell_spec
+from workflow_rl.cage2.scoring.red_view import CompiledRed, CybORGRed, RedChoice, watched
 from workflow_rl.reporting.replay_frame import Moment, moments_of
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.env.cage2_env import Cage2Env
-    from workflow_rl.cage2.interface import Simulator
     from workflow_rl.cage2.scoring.players import BluePlayer
 
 ACTIVITIES = {(0, 0): "nothing", (1, 0): "scan", (1, 1): "exploit"}
 BELIEFS = {(0, 0): "clean", (1, 0): "unknown", (0, 1): "user", (1, 1): "privileged"}
-MOST_PROBABILITIES = 5
+THOUGHTS = ("none", "user", "privileged")
 OT_SERVICE_STOPPED = "OT service stopped"
 
 
@@ -34,13 +35,15 @@ OT_SERVICE_STOPPED = "OT service stopped"
 class HostState:
     """A host after a step.
 
-    red: Red's best session on the host: none, user or privileged. known: what Red knows of the
-    host: nothing, address, or ports (the open ones that an exploit attacks, in `ports`). activity:
+    red: Red's best session on the host: none, user or privileged. thought: the one that Red thinks
+    to have, who is not told when Blue removes it. known: what Red knows of the host: nothing,
+    address, or ports (the open ones that an exploit attacks, in `ports`). activity:
     what Blue saw on the host in the step: nothing, scan or exploit. belief: the compromise that the
     observation shows: clean, unknown, user or privileged.
     """
 
     red: str
+    thought: str
     known: str
     ports: tuple[int, ...]
     red_files: bool
@@ -60,26 +63,12 @@ class NetworkState:
 
 
 @dataclass(frozen=True)
-class Decision:
-    """How a policy decided.
-
-    probabilities: those of the likeliest actions, at most MOST_PROBABILITIES, and of the chosen
-    one. value: the return that the critic expects, see `critic_of`; None if there is no critic.
-    is_opening: the action belongs to a fixed opening.
-    """
-
-    probabilities: tuple[tuple[str, float], ...]
-    value: float | None
-    is_opening: bool = False
-
-
-@dataclass(frozen=True)
 class Step:
     """One step, in CybORG's words, and the network after it.
 
     red_target: a host or a subnet; red_text has the address. caught: hosts on which monitoring
     caught a process. costs: by cause; the reward is the negative sum. total: the return so far.
-    decision: None for a scripted agent.
+    decision: Blue's, None for a scripted agent.
     """
 
     blue_action: str
@@ -93,6 +82,7 @@ class Step:
     costs: Mapping[str, float]
     total: float
     decision: Decision | None
+    red_choice: RedChoice
     after: NetworkState
 
 
@@ -137,16 +127,21 @@ def record_episode(
     Raises RuntimeError where CybORG itself would fail.
     """
     spec = cell_spec(seed, max_steps, red_agent, episode)
-    simulator, network_now = _simulator(spec.variant, max_steps)
-    obs = simulator.reset(spec.env_seed, spec.variant)
+    red = watched(spec.variant, max_steps)
+    simulator = red.simulator
+    obs = simulator.reset(spec.env_seed, red.name)
     caught = np.zeros(len(scenario2.HOSTS), np.bool_)
     blue.reset(spec.action_seed)
-    beginning, steps, total = network_now(obs), list[Step](), 0.0
+    seen = red.shown()
+    beginning, steps, total = _network(red, obs, seen.row), list[Step](), 0.0
     for _ in range(max_steps):
         action, decision = blue.decide(obs.copy(), caught)
         obs, reward = simulator.step(action)
         total += reward
-        after = network_now(obs)
+        red_name, red_decision = red.chosen()
+        red_choice = RedChoice(red_name, seen.possible, seen.observation, red_decision)
+        seen = red.shown(red_name)
+        after = _network(red, obs, seen.row)
         blue_action, red_text = scenario2.ACTION_NAMES[action], simulator.texts[1]
         blue_success, red_action, target, red_success, caught = simulator.facts
         steps.append(
@@ -164,6 +159,7 @@ def record_episode(
                 costs=_costs(after, blue_action),
                 total=total,
                 decision=decision,
+                red_choice=red_choice,
                 after=after,
             )
         )
@@ -193,21 +189,16 @@ class _HostFacts(NamedTuple):
     decoys: list[str]
 
 
-def _simulator(
-    red_agent: str, max_steps: int
-) -> tuple[Simulator, Callable[[NDArray[np.uint8]], NetworkState]]:
-    """Return a simulator that plays this red agent, and what describes its network after a step."""
-    from workflow_rl.cage2.compiled.simulator import CompiledSimulator
-    from workflow_rl.cage2.env.cage2_env import Cage2Env
-
-    env = Cage2Env(red_agent, max_steps, "compiled")
-    simulator = env._simulator
-    if isinstance(simulator, CompiledSimulator):
-        return simulator, lambda obs: _compiled_network(simulator.state, obs)
-    return simulator, lambda obs: _cyborg_network(env, obs)
+def _network(
+    red: CompiledRed | CybORGRed, obs: NDArray[np.uint8], row: NDArray[np.uint8]
+) -> NetworkState:
+    """Return the network now. row: see `red_view.ShownToRed`."""
+    if isinstance(red, CybORGRed):
+        return _cyborg_network(red.env, obs, row)
+    return _compiled_network(red.simulator.state, obs, row)
 
 
-def _compiled_network(state: Any, obs: NDArray[np.uint8]) -> NetworkState:
+def _compiled_network(state: Any, obs: NDArray[np.uint8], row: NDArray[np.uint8]) -> NetworkState:
     from workflow_rl.cage2.compiled.network import decoys_on, known_ports, red_sessions
     from workflow_rl.cage2.compiled.tables import RED_HOST, SUBNETS
 
@@ -223,14 +214,14 @@ def _compiled_network(state: Any, obs: NDArray[np.uint8]) -> NetworkState:
         known = bool(addresses >> host & 1)
         hosts.append(_HostFacts(rights, ports, known, bool(files >> host & 1), decoys))
     return NetworkState(
-        _host_states(hosts, obs),
+        _host_states(hosts, obs, row),
         tuple(name for i, name in enumerate(SUBNETS) if state["known_subnets"] >> i & 1),
         bool(state["ot_running"]),
         bool(state["knows_ot_service"]),
     )
 
 
-def _cyborg_network(env: Cage2Env, obs: NDArray[np.uint8]) -> NetworkState:
+def _cyborg_network(env: Cage2Env, obs: NDArray[np.uint8], row: NDArray[np.uint8]) -> NetworkState:
     from workflow_rl.cage2.compiled.tables import OT_HOST, OT_PID
     from workflow_rl.cage2.cyborg.network import cyborg_network
 
@@ -247,18 +238,24 @@ def _cyborg_network(env: Cage2Env, obs: NDArray[np.uint8]) -> NetworkState:
     ]
     processes = told[f"{scenario2.HOSTS[OT_HOST]}: processes"]
     return NetworkState(
-        _host_states(hosts, obs),
+        _host_states(hosts, obs, row),
         tuple(told["subnets Red knows"]),
         any(pid == OT_PID for pid, *_ in processes),
         told["Red knows the OT service"],
     )
 
 
-def _host_states(hosts: Sequence[_HostFacts], obs: NDArray[np.uint8]) -> tuple[HostState, ...]:
-    bits = obs.reshape(len(scenario2.HOSTS), 4).tolist()
+def _host_states(
+    hosts: Sequence[_HostFacts], obs: NDArray[np.uint8], row: NDArray[np.uint8]
+) -> tuple[HostState, ...]:
+    n_hosts, n_facts = len(scenario2.HOSTS), len(scenario2.FACTS_OF_A_HOST)
+    bits = obs.reshape(n_hosts, 4).tolist()
+    first = len(scenario2.SUBNETS)
+    thought = row[first : first + n_hosts * n_facts].reshape(n_hosts, n_facts)[:, -2:].tolist()
     return tuple(
         _host_state(
             "privileged" if any(facts.rights) else "user" if facts.rights else "none",
+            THOUGHTS[user + root],
             _known(facts.ports, facts.address),
             tuple(facts.ports or ()),
             facts.files,
@@ -266,7 +263,7 @@ def _host_states(hosts: Sequence[_HostFacts], obs: NDArray[np.uint8]) -> tuple[H
             ACTIVITIES[of_host[0], of_host[1]],
             BELIEFS[of_host[2], of_host[3]],
         )
-        for facts, of_host in zip(hosts, bits, strict=True)
+        for facts, of_host, (user, root) in zip(hosts, bits, thought, strict=True)
     )
 
 

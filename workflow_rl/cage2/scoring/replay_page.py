@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.recording import Recording
 from workflow_rl.reporting.replay_frame import framed
@@ -26,11 +26,11 @@ class ReplayCheck(NamedTuple):
     text: str
 
 
-class _Recorded:
-    """A ScriptedAgent that repeats the Blue actions of a recording."""
+class _Repeated:
+    """A ScriptedAgent that repeats actions."""
 
-    def __init__(self, recording: Recording) -> None:
-        self._actions = [ACTION_NAMES.index(step.blue_action) for step in recording.steps]
+    def __init__(self, actions: Sequence[int]) -> None:
+        self._actions = actions
 
     def reset(self, seed: int) -> None:
         self._left = iter(self._actions)
@@ -42,13 +42,16 @@ class _Recorded:
 def compare_with_cyborg(recording: Recording, networks: bool = True) -> ReplayCheck:
     """Play the episode in CybORG too, if it is installed, and compare every step.
 
-    Each step's observation, reward, actions and successes are compared. networks: compare the
-    networks as well, which takes most of the time.
+    Each step's observation, reward, actions and successes are compared, and what Red is shown, if
+    it is a trained red agent. networks: compare the networks as well, which takes most of the time.
     """
     from workflow_rl.cage2.cyborg.simulators import simulator_version
 
     version = simulator_version("cyborg")
-    if recording.drawn not in RED_AGENTS:
+    steps, red = recording.steps, None
+    if all(step.red_choice.decision is not None for step in steps):
+        red = _Repeated([RED_ACTION_NAMES.index(step.red_choice.action) for step in steps])
+    elif recording.drawn not in RED_AGENTS:
         return ReplayCheck(None, f"A red agent of the user's own: not held against {version}.")
     try:
         lock_step = _lock_step(recording.max_steps)
@@ -57,7 +60,8 @@ def compare_with_cyborg(recording: Recording, networks: bool = True) -> ReplayCh
     lock_step.networks = networks
     cell = recording.seed, recording.max_steps, recording.red_agent, recording.episode
     seed = cell_spec(*cell).env_seed
-    difference = lock_step.play(_Recorded(recording), recording.drawn, seed, recording.agent)
+    blue = _Repeated([ACTION_NAMES.index(step.blue_action) for step in steps])
+    difference = lock_step.play(blue, recording.drawn, seed, recording.agent, red)
     if difference is not None:
         return ReplayCheck(False, f"Differs from {version} in step {difference.step}.")
     what = "the networks included" if networks else "in observation, reward, actions and successes"
@@ -106,6 +110,7 @@ def _scenario() -> dict[str, Any]:
     by_name = {name: [HOSTS[host] for host in hosts[:n]] for name, hosts, n in members}
     return {
         "hosts": HOSTS,
+        "red_actions": RED_ACTION_NAMES,
         # From where Red begins to what it is after.
         "subnets": {name: by_name[name] for name in ("User", "Enterprise", "Operational")},
         "leads": [

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+from tests import own_reds
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.cage2 import parity
+from workflow_rl.cage2.attackers import Seen
 from workflow_rl.cage2.cyborg.network import cyborg_network
+from workflow_rl.cage2.cyborg.red_side import ShownRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
+from workflow_rl.cage2.env.red_env import Cage2RedEnv
+from workflow_rl.cage2.scenario2 import (
+    ACTION_NAMES,
+    HOSTS,
+    RED_ACTION_NAMES,
+    RED_AGENTS,
+    RED_ENV_ID,
+    RED_OBS_SIZE,
+)
 from workflow_rl.cage2.scoring import replay_page
 from workflow_rl.cage2.scoring.evaluation_env import step_actions
 from workflow_rl.cage2.scoring.players import ScriptedPlayer, TrainedPlayer, load_actor, load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
 from workflow_rl.cage2.scoring.recording import Recording, record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg
+from workflow_rl.environments.by_name import make_environment
 from workflow_rl.reporting.replay_frame import moments_of
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
@@ -30,6 +43,7 @@ from workflow_rl.runs.checkpoint import (
     save_checkpoint,
 )
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.export import write_policy
 
 ATTACKERS = RED_AGENTS[:2]
 STEPS = 30
@@ -56,7 +70,7 @@ def assert_as_in_cyborg(one: Recording) -> None:
     env = Cage2Env(one.drawn, one.max_steps, obs_dtype="uint8")
     spec = cell_spec(one.seed, one.max_steps, one.red_agent, one.episode)
     obs, _ = env.reset(seed=spec.env_seed)
-    total = 0.0
+    total, shown, of_red = 0.0, ShownRed(env), {}
     for after, step in zip(
         (one.beginning, *(step.after for step in one.steps)), (None, *one.steps), strict=True
     ):
@@ -69,6 +83,17 @@ def assert_as_in_cyborg(one: Recording) -> None:
             assert (step.red_text, step.red_success) == (told["red_action"], told["red_success"])
             assert step.caught == told["suspicious_hosts"]
             assert round(sum(step.costs.values()), 1) == -reward
+            assert step.red_choice.observation == of_red["red_observation"]
+            mask = of_red["red_row"][RED_OBS_SIZE:]
+            assert [i for i, is_possible in enumerate(mask) if is_possible] == [
+                *step.red_choice.possible
+            ]
+            assert step.red_choice.action == f"{step.red_action} {step.red_target or ''}".rstrip()
+        of_red = shown.after(step.red_choice.action if step else "Sleep")
+        sessions_of_red = np.reshape(of_red["red_row"][3 : 3 + 5 * 13], (13, 5))[:, 3:].sum(1)
+        assert [host.thought for host in after.hosts] == [
+            ("none", "user", "privileged")[n] for n in sessions_of_red
+        ]
         network = cyborg_network(env)
         assert list(after.subnets) == network["subnets Red knows"]
         assert after.red_knows_ot_service == network["Red knows the OT service"]
@@ -109,6 +134,58 @@ def test_an_own_red_agents_episode_is_as_in_cyborg_and_in_the_evaluation(red_age
         assert one.opponent == (OWN if red_agent == OWN else f"{one.drawn}, drawn from {red_agent}")
     drawn = {trajectory.variant for trajectory in cell.trajectories}
     assert len(drawn) == len(red_agent.split(","))
+
+
+@pytest.mark.parametrize("attacker", [own_reds.Restless, own_reds.Reckless])
+def test_an_attacker_in_python_is_shown_as_it_plays_in_an_env(attacker: type[Any]) -> None:
+    name = f"tests.own_reds:{attacker.__name__}"
+    one = record_episode(ScriptedPlayer("react-restore"), name, STEPS, seed=4)
+    seen = []
+
+    class Watched(attacker):  # type: ignore[misc]
+        def act(self, shown: Seen) -> Any:
+            seen.append((shown.observation, np.flatnonzero(shown.mask).tolist()))
+            return super().act(shown)
+
+    env = Cage2Env(Watched, STEPS, simulator="compiled")
+    env.reset(seed=cell_spec(4, STEPS, name, 0).env_seed)
+    is_possible = []
+    for step in one.steps:
+        _, reward, *_ = env.step(ACTION_NAMES.index(step.blue_action))
+        choice = step.red_choice
+        assert (reward, choice.decision) == (step.reward, None)
+        assert seen.pop() == (choice.observation, [*choice.possible])
+        is_possible.append(RED_ACTION_NAMES.index(choice.action) in choice.possible)
+        assert is_possible[-1] or step.red_success == "FALSE"
+    assert all(is_possible) == (attacker is own_reds.Restless)
+
+
+def test_a_trained_red_agent_is_shown_as_its_policy_plays(tmp_path: Path) -> None:
+    """Beside the environment of Red's side, and CybORG."""
+    n, draws = len(RED_ACTION_NAMES), np.random.default_rng(3)
+    weights = draws.normal(0, 1, (RED_OBS_SIZE, n)).astype(np.float32)
+    bias = np.zeros(n, np.float32)
+    parameters = PolicyParameters((weights,), (bias,), "tanh", masked=True)
+    write_policy(parameters, make_environment(RED_ENV_ID, {}), tmp_path / "red.npz")
+    blue = ScriptedPlayer("react-restore")
+    one = record_episode(blue, str(tmp_path / "red.npz"), STEPS, seed=4)
+    assert compare_with_cyborg(one).is_same is True
+    env = Cage2RedEnv(replay_page._Repeated([ACTION_NAMES.index(s.blue_action) for s in one.steps]))
+    obs, info = env.reset(seed=cell_spec(4, STEPS, one.red_agent, 0).env_seed)
+    for step in one.steps:
+        choice, mask = step.red_choice, info["action_mask"]
+        assert choice.observation == env.red_observation()
+        assert [*choice.possible] == np.flatnonzero(mask).tolist()
+        powers = np.where(mask, np.exp((obs @ weights).astype(np.float64)), 0)
+        assert choice.decision is not None
+        for name, shown in choice.decision.probabilities:
+            expected = powers[RED_ACTION_NAMES.index(name)] / powers.sum()
+            assert shown == pytest.approx(expected, rel=1e-4)
+        assert choice.action in dict(choice.decision.probabilities)
+        obs, reward, *_, info = env.step(RED_ACTION_NAMES.index(choice.action))
+        assert reward == -step.reward
+    likeliest = [step.red_choice.decision.probabilities[0][0] for step in one.steps]  # type: ignore[union-attr]
+    assert likeliest != [step.red_choice.action for step in one.steps]  # It draws.
 
 
 def test_decoys_are_shown_while_they_are_there() -> None:
@@ -177,8 +254,6 @@ def test_probabilities_and_values_are_the_networks_own(tmp_path: Path) -> None:
 
 def test_a_sampled_action_is_shown_even_if_unlikely() -> None:
     policy = np.random.default_rng(3)
-    from workflow_rl.agents.policies.numpy_policy import PolicyParameters
-
     flat = PolicyParameters(
         (policy.normal(0, 0.1, (52, 145)).astype(np.float32),), (np.zeros(145, np.float32),), "tanh"
     )

@@ -1,6 +1,6 @@
 // How one agent's episode of CAGE-2 is shown, in the frame of reporting/pages/replay.js.
 "use strict";
-const {hosts, subnets, leads} = DATA;
+const {hosts, subnets, leads, red_actions} = DATA;
 const SAME = {none: "clean", user: "user", privileged: "privileged"};
 const SUCCESS = {TRUE: "succeeded", FALSE: "failed", UNKNOWN: ""};
 const DOES = {DiscoverRemoteSystems: "sweeps", DiscoverNetworkServices: "scans",
@@ -83,30 +83,56 @@ function makeSide(recording, index) {
       cell.classList.toggle("none", isNone);
     };
     fill(red, (state.red === "none" ? "nothing" : state.red) + (state.red_files ? ", files" : "") + stopped, state.red === "none");
-    fill(known, {nothing: "nothing", address: "its address", ports: `ports ${state.ports.join(", ")}`}[state.known], state.known === "nothing");
+    const knows = {nothing: "nothing", address: "its address", ports: `ports ${state.ports.join(", ")}`}[state.known];
+    const isWrong = state.thought !== state.red;
+    const thinks = state.thought !== "none" ? `; session: ${state.thought}` : isWrong ? "; no session" : "";
+    fill(known, (isWrong ? "≠\u00a0" : "") + knows + thinks, state.known === "nothing" && !thinks);
+    known.classList.toggle("differs", isWrong);
     const differs = SAME[state.red] !== state.belief;
     fill(saw, (differs ? "≠\u00a0" : "") + seen, seen === "clean" && !differs);
     saw.classList.toggle("differs", differs);
     fill(decoys, state.decoys.join(", ") || "none", n === 0);
   }
 
-  function showDecision(now) {
-    const list = one(".options"), decision = now ? recording.steps[now - 1].decision : null;
+  function listOptions(list, options, isChosen) {
     list.replaceChildren();
-    let text = now ? "A scripted agent: it follows a rule." : "Blue chooses its first action in step 1.";
+    for (const [action, probability] of options) {
+      const chosen = isChosen(action), item = add(list, "li", chosen ? {class: "chosen"} : {});
+      if (probability !== null) add(item, "span", {class: "bar", style: `width: ${100 * probability}%`});
+      add(item, "span", {}, action + (chosen ? " (chosen)" : ""));
+      if (probability !== null) add(item, "span", {}, `${(100 * probability).toFixed(1)}%`);
+    }
+  }
+
+  function showDecision(step) {
+    const decision = step?.decision;
+    listOptions(one(".options"), decision?.probabilities ?? [], (action) => action === step.blue_action);
+    let text = step ? "A scripted agent: it follows a rule." : "Blue chooses its first action in step 1.";
     if (decision) {
-      for (const [action, probability] of decision.probabilities) {
-        const chosen = action === recording.steps[now - 1].blue_action;
-        const item = add(list, "li", chosen ? {class: "chosen"} : {});
-        add(item, "span", {class: "bar", style: `width: ${100 * probability}%`});
-        add(item, "span", {}, action + (chosen ? " (chosen)" : ""));
-        add(item, "span", {}, `${(100 * probability).toFixed(1)}%`);
-      }
       text = "No value: there is no critic in a policy file.";
       if (decision.value !== null) text = `Value before the step: ${number(decision.value)}, the discounted return that the critic expects.`;
       if (decision.is_opening) text = "A fixed opening: the policy is not asked.";
     }
     field("value").textContent = text;
+  }
+
+  // What Red chose in a step, on what it had observed before.
+  function showRedChoice(step) {
+    const choice = step?.red_choice, possible = choice?.possible.map((index) => red_actions[index]) ?? [];
+    listOptions(one(".reds"), choice ? choice.decision?.probabilities ?? [[choice.action, null]] : [], (action) => action === choice.action);
+    let text = choice ? "It draws from the policy's probabilities." : "Red chooses its first action in step 1.";
+    if (choice && !choice.decision) text = "This red agent follows rules, which tell no probabilities.";
+    if (choice && !possible.includes(choice.action)) text += " The action was not possible: it fails, and changes nothing.";
+    field("red-choice").textContent = text;
+    field("n-possible").textContent = `${possible.length} of ${red_actions.length} actions were possible`;
+    const list = one(".possible"), kinds = {};
+    for (const [kind, target] of possible.map((action) => action.split(" "))) (kinds[kind] ??= []).push(target ?? "");
+    list.replaceChildren();
+    for (const [kind, targets] of Object.entries(kinds)) {
+      add(list, "dt", {}, DOES[kind]);
+      add(list, "dd", {}, targets.join(", "));
+    }
+    field("shown-to-red").textContent = choice ? JSON.stringify(choice.observation, null, 1) : "";
   }
 
   function wire() {
@@ -160,7 +186,8 @@ function makeSide(recording, index) {
       titles[subnet].textContent = network.subnets.includes(subnet) ? "known to Red" : "unknown to Red";
     }
     hosts.forEach((host, i) => showHost(host, network.hosts[i], network, step));
-    showDecision(now);
+    showDecision(step);
+    showRedChoice(step);
     log.forEach((row, i) => row.toggleAttribute("aria-current", i + 1 === now));
     if (step) log[now - 1].setAttribute("aria-current", "step");
     wire();

@@ -22,7 +22,7 @@ from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, own_config
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.config import TrainConfig as TrainConfig
-from workflow_rl.runs.duel_dir import is_duel, read_duel
+from workflow_rl.runs.duel_dir import is_duel
 from workflow_rl.runs.evaluation import Evaluation, evaluate_policy
 from workflow_rl.runs.execute import execute, ready, run_folder
 from workflow_rl.runs.folder import distinct_names, is_population, read_config, read_metrics
@@ -170,9 +170,9 @@ def learning_curves(*runs: PathLike) -> Figure:
 
     paths = [Path(run) for run in runs]
     if len(paths) == 1 and is_duel(paths[0]):
-        from workflow_rl.reporting.duel_figure import duel_figure
+        from workflow_rl.reporting.duel_figure import figure_of_duel
 
-        return duel_figure(read_duel(paths[0]))
+        return figure_of_duel(paths[0])
     if len(paths) == 1 and is_population(paths[0]):
         return figure_of_folder(paths[0])
     folders = [folder for path in paths for folder in run_folders(path)]

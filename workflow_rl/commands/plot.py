@@ -21,7 +21,8 @@ from workflow_rl.reporting.timeline import read_trace, timeline_figure
 @click.option("--to", "end", type=NOT_NEGATIVE, metavar="S", help="Where they end.")
 @click.option("--output", type=OutputFile(".png", ".pdf", ".svg"), metavar="FILE",
               help="PNG, PDF or SVG.  [default: learning_curve.png in the run folder, or beside "
-                   "the first of several, in a population's folder policies.png; "
+                   "the first of several, in a population's folder policies.png; duel.png in a "
+                   "duel's folder; "
                    "timeline.png beside the first trace]")  # fmt: skip
 def plot(
     runs: tuple[Path, ...],
@@ -54,11 +55,13 @@ def plot(
     if output is None and timeline:
         output = runs[0].parent / "timeline.png"
     elif output is None:
+        from workflow_rl.runs.duel_dir import is_duel
         from workflow_rl.runs.folder import is_population
 
         # A population's own picture stays as it is.
         name = "policies.png" if is_population(runs[0].parent) else "learning_curve.png"
-        output = runs[0] / "learning_curve.png" if len(runs) == 1 else runs[0].parent / name
+        alone = "duel.png" if is_duel(runs[0]) else "learning_curve.png"
+        output = runs[0] / alone if len(runs) == 1 else runs[0].parent / name
     if timeline:
         figure = timeline_figure([read_trace(path) for path in runs], start, end)
     else:

@@ -26,17 +26,18 @@ from workflow_rl.output_files import require_writable, write_text
 def report(
     runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path, trust: bool
 ) -> None:
-    """Write one HTML page about one or more RUNS, the folders of training runs.
+    """Write one HTML page about one or more RUNS, the folders of training runs or of duels.
 
     The page shows curves, scores, settings that differ, how time was spent, and faults. Runs that
     differ in their seed alone become a band. On CAGE-2 the page also shows what the agent does
-    against each red agent, and replays of its best, median and worst episodes.
+    against each red agent, and replays of its best, median and worst episodes. Of a duel, the page
+    shows the payoff table and who was trained against whom.
 
     Example: report runs/mixed-0 runs/mixed-1 runs/mixed-2 --output mixed.html
     """
     # Plotly and matplotlib take a while to import: --help should not wait for them.
     from workflow_rl.reporting.pages import uncollected
-    from workflow_rl.reporting.report import read_runs, report_page, sections_of
+    from workflow_rl.reporting.report import page_of
     from workflow_rl.reporting.timeline import read_trace
     from workflow_rl.runs.checkpoint import checkpoint_path
     from workflow_rl.runs.population_dir import run_folders
@@ -51,9 +52,7 @@ def report(
             if checkpoint_path(folder).exists():
                 load_saved(folder, trust=True)
     with uncollected():
-        read = read_runs(runs)
-        traces = [read_trace(path) for path in trace_paths]
-        page = report_page(read, sections_of(read, traces, further))
+        page = page_of(runs, [read_trace(path) for path in trace_paths], further)
     write_text(output, page)
     click.echo(f"report: {output}")
     if f'href="{quote(os.fsencode(further.name))}/' in page:

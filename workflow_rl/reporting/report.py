@@ -8,6 +8,7 @@ from pathlib import Path
 
 from workflow_rl.environments.guests import guests
 from workflow_rl.reporting import report_sections
+from workflow_rl.reporting.duel_section import duel_section
 from workflow_rl.reporting.pages import escaped, filled, source
 from workflow_rl.reporting.report_run import Run, read_run
 from workflow_rl.reporting.report_sections import Section
@@ -60,14 +61,21 @@ def sections_of(runs: Sequence[Run], traces: Sequence[RunTrace], further: Path) 
     ]
 
 
-def report_page(runs: Sequence[Run], sections: Sequence[Section]) -> str:
-    """Return the page about runs as HTML."""
-    names = ", ".join(run.name for run in runs)
-    return page(
-        runs[0].name if len(runs) == 1 else f"{len(runs)} runs",
-        names if len(runs) > 1 else str(runs[0].config["env"]),
-        sections,
-    )
+def page_of(paths: Sequence[Path], traces: Sequence[RunTrace], further: Path) -> str:
+    """Return the page about runs and duels as HTML. further: a folder for linked pages.
+
+    Raises RunDirError.
+    """
+    from workflow_rl.runs.duel_dir import is_duel
+
+    duels = [path for path in dict.fromkeys(paths) if is_duel(path)]
+    runs = read_runs([path for path in paths if path not in duels])
+    sections = [duel_section(path) for path in duels]
+    sections += sections_of(runs, traces, further) if runs else []
+    names = [*(path.absolute().name for path in duels), *(run.name for run in runs)]
+    if len(names) > 1:
+        return page(f"{len(names)} runs", ", ".join(names), sections)
+    return page(names[0], str(runs[0].config["env"]) if runs else "a duel", sections)
 
 
 def page(title: str, about: str, sections: Sequence[Section]) -> str:

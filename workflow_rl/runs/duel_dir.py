@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,51 @@ def read_exploit(path: Path) -> dict[str, Any]:
         return {**found, "agent": str(found["agent"]), "side": str(found["side"])}
     except NOT_OURS as error:
         raise RunDirError(f"{path / EXPLOIT_FILE} cannot be read: {str(error)[:300]}") from None
+
+
+Measured = dict[str, dict[int, tuple[float, float]]]
+"""Mean and half its 95% interval, by side and generation."""
+
+
+def read_measured(path: Path, record: DuelRecord) -> tuple[Measured, Measured]:
+    """Return what `evaluate` and `exploit` have left of a duel's agents: their scores, and what the
+    worst attacker of each gets.
+
+    They are the files `*/evaluation.json`, in a folder named after the side, and `*/exploit.json`
+    in `generation-N`, or in `start` of an agent at the start. Raises RunDirError.
+    """
+    scores: Measured = {side: {} for side in record.agents}
+    attacks: Measured = {side: {} for side in record.agents}
+    for generation in range(len(record.mixtures)):
+        folder = path / (f"generation-{generation}" if generation else "start")
+        for side, score in scores.items():
+            if (file := folder / label(side) / "evaluation.json").is_file():
+                score[generation] = _score_in(file)
+        for file in sorted(folder.glob(f"*/{EXPLOIT_FILE}")):
+            found = read_exploit(file.parent)
+            if found["side"] in attacks:
+                worst = found["attackers"][found["worst"]]
+                attacks[found["side"]][generation] = worst["mean"], worst["interval_95"] or 0.0
+    return scores, attacks
+
+
+def _score_in(file: Path) -> tuple[float, float]:
+    """Return a score, of the official protocol if it is one, with half its 95% interval."""
+    try:
+        found = json.loads(read_text(file, MOST_OF_DUEL))
+        names = "mean", "interval_95"
+        if found.get("official_protocol"):
+            names = "total", "total_interval_95"
+        mean, interval = found[names[0]], found[names[1]] or 0.0
+        require_numbers(mean, interval)
+        return mean, interval
+    except NOT_OURS as error:
+        raise RunDirError(f"{file} cannot be read: {str(error)[:300]}") from None
+
+
+def label(side: str) -> str:
+    """Return a side's name as files have it."""
+    return re.sub(r"[^\w.-]+", "-", side)
 
 
 def _require_whole(record: DuelRecord) -> None:

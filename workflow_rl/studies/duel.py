@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ from workflow_rl.output_files import make_folder
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.duel_dir import DUEL_FILE, DuelRecord, Shares, is_duel, read_duel
+from workflow_rl.runs.duel_dir import DUEL_FILE, DuelRecord, Shares, is_duel, label, read_duel
 from workflow_rl.runs.evaluation import play_with_progress
 from workflow_rl.runs.execute import AtOnce, Outcome, execute
 from workflow_rl.runs.export import write_policy
@@ -351,8 +350,3 @@ class _Duel:
             told += f"{payoffs[-1, :-1] @ y - before:.3f}, and {second}'s "
             told += f"{before - x @ payoffs[:-1, -1]:.3f}"
         self.say(told)
-
-
-def label(side: str) -> str:
-    """Return a side's name as files have it."""
-    return re.sub(r"[^\w-]+", "-", side)

@@ -1,0 +1,100 @@
+"""What is drawn and told of a duel: whom each agent met, and what has been measured since."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tests.html_pages import assert_valid
+from workflow_rl.commands.main import main
+from workflow_rl.reporting.duel_figure import duel_figure, figure_of_duel
+from workflow_rl.runs.duel_dir import DuelRecord, read_measured
+from workflow_rl.runs.folder import RunDirError
+
+RECORD = DuelRecord(
+    {},
+    {},
+    {"Blue": ["champion", "generation-1/Blue.npz"], "the_$Reds": ["a", "b", "generation-1/R.npz"]},
+    [[-1.0, -2.0, -9.0], [-3.0, -2.5, -4.0]],
+    [[0.1] * 3] * 2,
+    [{"Blue": [1.0], "the_$Reds": [0.0, 1.0]}, {"Blue": [0.25, 0.75], "the_$Reds": [0.5, 0, 0.5]}],
+    [{"Blue": [1.0], "the_$Reds": [0.25, 0.75]}],
+)
+
+
+@pytest.fixture
+def duel(tmp_path: Path) -> Path:
+    path = tmp_path / "duel"
+    path.mkdir()
+    RECORD.write(path)
+    return path
+
+
+def leave(file: Path, found: dict[str, Any]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(found))
+
+
+def measure(path: Path) -> None:
+    """What `evaluate` and `exploit` leave."""
+    score = {"mean": 1, "interval_95": 1, "official_protocol": True}
+    leave(path / "start/Blue/evaluation.json", score | {"total": -54, "total_interval_95": 0.5})
+    leave(path / "generation-1/Blue/evaluation.json", {"mean": -60, "interval_95": None})
+    scores = [{"mean": 700, "interval_95": 5}, {"mean": 900, "interval_95": 6}]
+    found = {"agent": "champion", "side": "Blue", "attackers": scores, "worst": 1, "fixed": {}}
+    leave(path / "start/attackers/exploit.json", found)
+
+
+def run(*arguments: Any) -> str:
+    result = CliRunner().invoke(main, [*map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_lineage_has_a_line_to_everybody_that_was_met() -> None:
+    axes = {axes.get_title(): axes for axes in duel_figure(RECORD).axes}
+    (lineage,) = [axes[title] for title in axes if title.startswith("Whom")]
+    lines = [line for line in lineage.lines if line.get_linestyle() == "-"]
+    drawn = sorted((line.get_linewidth() / 4, *line.get_xdata()) for line in lines)
+    np.testing.assert_allclose(drawn, [(0.25, 1, 0), (0.75, 1, 0), (1, 1, 0)])
+    # Each line ends where the agent stands that was met.
+    heights = {text.get_text(): text.xy[1] for text in lineage.texts}
+    (thin,) = [line for line in lines if line.get_linewidth() == 1]
+    assert list(thin.get_ydata()) == [1, heights["0: a"]]
+
+
+def test_what_was_measured_is_read_and_drawn(duel: Path) -> None:
+    assert read_measured(duel, RECORD) == ({"Blue": {}, "the_$Reds": {}},) * 2
+    n_axes = len(figure_of_duel(duel).axes)
+    measure(duel)
+    scores, attacks = read_measured(duel, RECORD)
+    assert scores["Blue"] == {0: (-54, 0.5), 1: (-60, 0)}
+    assert attacks["Blue"] == {0: (900, 6)}
+    assert len(figure_of_duel(duel).axes) == n_axes + 2
+    assert run("plot", duel).split()[-1] == str(duel / "duel.png")
+    assert (duel / "duel.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("damage", [{"mean": "x", "interval_95": 1}, {"mean": 1}, [1]])
+def test_a_damaged_score_is_named(duel: Path, damage: Any) -> None:
+    leave(duel / "generation-1/Blue/evaluation.json", damage)
+    with pytest.raises(RunDirError, match=r"Blue.evaluation\.json cannot be read"):
+        figure_of_duel(duel)
+
+
+def test_the_report_has_the_picture_and_both_tables(duel: Path) -> None:
+    measure(duel)
+    run("report", duel, "--output", duel / "report.html")
+    text = (duel / "report.html").read_text()
+    assert_valid(text)
+    assert "data:image/png;base64," in text
+    assert "−9.00 ± 0.10" in text  # noqa: RUF001
+    assert "a 25%, b 75%" in text
+    assert "champion 25%, generation-1/Blue.npz 75%" in text
+    assert "−54.0 ± 0.5" in text  # noqa: RUF001
+    assert "900.0 ± 6.0" in text

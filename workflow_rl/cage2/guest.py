@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from workflow_rl.cage2.presets import QUICK
+from workflow_rl.cage2.presets import QUICK, ROBUST
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
 from workflow_rl.environments.guest import (
     ChampionBudget,
@@ -35,7 +35,7 @@ class Cage2Guest(Guest):
     title = "CAGE-2"
     most_used = ("red_agent", "simulator")
     flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
-    presets: ClassVar = {"cage2-quick": QUICK}
+    presets: ClassVar = {"cage2-quick": QUICK, "cage2-robust": ROBUST}
     # The table of 52 bits shows neither Blue's decoys nor what Red has found out.
     off_policy: ClassVar = {"observation": "belief", "actions": "by-host"}
     measured: ClassVar = {

@@ -37,3 +37,16 @@ QUICK: dict[str, Any] = {
         "entropy_coef_final": 0.0,
     },
 }
+
+# One generation of Blue in a duel, which goes on from the one before: see docs/how-to/duel.md.
+ROBUST: dict[str, Any] = {
+    **QUICK,
+    # An attacker that learns does what no hypothesis of the belief explains.
+    "env_args": {**QUICK["env_args"], "observation": "evidence"},
+    "total_episodes": 5000,
+    "settings": {
+        **QUICK["settings"],
+        "hidden_sizes": (128, 128),
+        "learning_rate": 1e-3,
+    },
+}

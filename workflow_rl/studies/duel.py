@@ -166,6 +166,11 @@ def run_duel(
         raise ConfigError("sides", f"{' and '.join(sides)} would have the same folders")
     if unknown := start.keys() - sides:
         raise ConfigError("start", f"{min(unknown)} is no side: there is {' and '.join(sides)}")
+    for side, agents in start.items():
+        if sum(settings.kept.get(agent, 0.0) for agent in agents) > 1:
+            raise ConfigError("keep", f"the shares of {side} are more than 1 in all")
+    if unknown := settings.kept.keys() - {agent for of in start.values() for agent in of}:
+        raise ConfigError("keep", f"{min(unknown)} is no agent of --start")
     asked = {**settings.to_dict(), "start": {side: list(start.get(side, ())) for side in sides}}
     record = DuelRecord(config.to_dict(), asked, {side: [] for side in sides})
     if is_duel(path):
@@ -247,6 +252,14 @@ class _Duel:
 
     def opponents(self) -> Shares:
         """Return how often the next generation meets each agent of each side."""
+        shares = self._chosen()
+        kept = self.settings.kept
+        for side, agents in self.record.agents.items():
+            fixed = np.array([kept.get(agent, 0.0) for agent in agents])
+            shares[side] = (fixed + (1 - fixed.sum()) * np.array(shares[side])).tolist()
+        return shares
+
+    def _chosen(self) -> Shares:
         payoffs = np.array(self.record.payoffs)
         if self.settings.opponents == "prioritised":
             return self._by_side(priorities(-payoffs.T), priorities(payoffs))
@@ -286,7 +299,8 @@ class _Duel:
         (other,) = self.sides.keys() - {side}
         config = self._config_of(side, self.record.weights(self.path, other, opponents))
         before = self.path / f"generation-{number - 1}" / label(side) / LATEST
-        begins = load_checkpoint(before) if self.settings.warm_start and before.exists() else None
+        is_warm = self.settings.warm_start and self.settings.warm_start_side in ("", side)
+        begins = load_checkpoint(before) if is_warm and before.exists() else None
         if folder.exists() and not (folder / LATEST).exists():
             shutil.rmtree(folder)  # The run was killed before its first checkpoint.
         trained(config, folder, self.trust, init_from=begins, quiet=self.quiet)

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from workflow_rl.agents.settings import Count, Settings
+from workflow_rl.environments.one_side import weights_of
 from workflow_rl.runs.config import Episodes
 
 
@@ -29,8 +30,23 @@ class DuelConfig(Settings):
     warm_start: bool = Field(
         False, description="Begin each policy with what the side's policy before it has learned."
     )
+    warm_start_side: str = Field(
+        "",
+        description="The side to which --warm-start applies. By default it applies to both.",
+    )
+    keep: str = Field(
+        "",
+        description="Agents of --start that new policies of the other side meet in a fixed share "
+        "of their episodes, such as B_lineAgent=0.3,RedMeanderAgent=0.2. --opponents chooses in "
+        "the others.",
+    )
     sides: str = Field(
         "",
         description="For an environment with more than two agents: which side each is on, such as "
         "'adversary_*=chasers,*=runner'.",
     )
+
+    @property
+    def kept(self) -> dict[str, float]:
+        """The shares of `keep`, by agent."""
+        return weights_of(self.keep, "keep") if self.keep else {}

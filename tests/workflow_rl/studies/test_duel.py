@@ -146,6 +146,32 @@ def test_whom_a_generation_meets_is_chosen(opponents, first, second, tmp_path):
     np.testing.assert_allclose(shares["second"], second)
 
 
+def test_agents_that_are_kept_are_met_in_a_fixed_share(tmp_path):
+    start = {"first": ["a"], "second": ["d", "e"]}
+    record = DuelRecord(
+        {}, {"start": start}, {"first": ["a", "b"], "second": ["d", "e", "f"]},
+        [[0, 1, 2], [2, 1, 0]], [[0] * 3] * 2,
+    )  # fmt: skip
+    settings = SETTINGS.changed(opponents="uniform", keep="d=0.3,e=0.1")
+    sides = {"first": None, "second": None}
+    of = duel._Duel(tmp_path, config_of(), settings, sides, record, print, True, False)  # type: ignore[arg-type]
+    np.testing.assert_allclose(of.opponents()["second"], [0.5, 0.3, 0.2])
+    np.testing.assert_allclose(of.opponents()["first"], [0.5, 0.5])
+    for keep, what in (("x=0.5", "x is no agent of --start"), ("d=0.8,e=0.4", "second are more")):
+        with pytest.raises(ConfigError, match=what):
+            run_duel(config_of(), tmp_path / "duel", settings.changed(keep=keep), start)
+
+
+def test_one_side_alone_begins_with_what_it_learned(tmp_path):
+    run_duel(config_of(), tmp_path / "duel", SETTINGS.changed(warm_start_side="second"))
+    begins = {
+        side: json.loads((tmp_path / "duel" / "generation-2" / side / "machine.json").read_text())
+        for side in ("first", "second")
+    }
+    assert not begins["first"]["init_from"]
+    assert begins["second"]["init_from"]
+
+
 def test_attackers_find_what_an_agent_gives_away(reference, tmp_path):
     """Attackers of one who always chooses rock learn paper, and win 1 an episode."""
     from examples.small_games import Matrix

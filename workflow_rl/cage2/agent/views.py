@@ -72,6 +72,27 @@ class BeliefView(View):
         return np.empty((len(obs), _blue_belief().N_SHOWN), np.uint8)
 
 
+class EvidenceView(BeliefView):
+    """The belief, whether Red has refuted it, and what holds whoever attacks: see `evidence`."""
+
+    def __init__(self) -> None:
+        from workflow_rl.cage2.agent.evidence import Evidence
+
+        super().__init__()
+        self._evidence = Evidence()
+
+    def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
+        return self._with(envs, super().begin(envs, obs), self._evidence.begin(envs))
+
+    def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
+        shown = super().after(envs, actions, obs)
+        return self._with(envs, shown, self._evidence.after(envs, actions, obs))
+
+    def _with(self, envs: Sequence[int], shown: Bits, evidence: Bits) -> Bits:
+        refuted = self.beliefs["is_refuted"][envs, None].astype(np.uint8)
+        return np.concatenate([shown, refuted, evidence], axis=1)
+
+
 def _blue_belief() -> Any:
     # Imported only where it is needed: importing numba takes half a second.
     from workflow_rl.cage2.compiled import blue_belief
@@ -87,7 +108,7 @@ def plain(obs: Bits) -> Bits:
 def make_view(observation: str) -> View:
     """Return the view of this name, which is not the true state: Blue does not see that."""
     assert observation != "true-state"
-    return BeliefView() if observation == "belief" else View()
+    return {"table": View, "belief": BeliefView, "evidence": EvidenceView}[observation]()
 
 
 class ViewingActor:

@@ -28,6 +28,8 @@ N_CANDIDATES = N_HYPOTHESES * tables.N_HOSTS * red_hypothesis.N_OUTCOMES
 BELIEF = np.dtype(
     [
         ("n_hypotheses", np.uint8),
+        # Whether Red has done what no hypothesis explains.
+        ("is_refuted", np.bool_),
         # By host: the mask of the decoys in place.
         ("decoys", np.uint8, tables.N_HOSTS),
         ("probability", np.float64, N_HYPOTHESES),
@@ -100,6 +102,8 @@ def conclude(
                     n_candidates += 1
     if n_candidates > 0:
         keep_likeliest(b, hypotheses, candidates, weights, n_candidates)
+    else:
+        b.is_refuted = True
     # Otherwise Red is neither attacker, or the true hypothesis was too unlikely to be kept: the
     # belief stays as it was.
 
@@ -230,6 +234,7 @@ def begin_beliefs(beliefs: Any, chosen: Any, hypotheses: Any, obs: Any, shown: A
         b, possible = beliefs[chosen[i]], hypotheses[chosen[i]]
         # Either of the two attackers.
         b.n_hypotheses = 2
+        b.is_refuted = False
         b.decoys[:] = 0
         red_hypothesis.begin_hypothesis(possible[0], B_LINE)
         red_hypothesis.begin_hypothesis(possible[1], MEANDER)

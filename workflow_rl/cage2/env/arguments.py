@@ -13,7 +13,7 @@ from workflow_rl.cage2.interface import MOST, SIMULATORS
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
-OBSERVATIONS = ("table", "belief", "true-state")
+OBSERVATIONS = ("table", "belief", "evidence", "true-state")
 ACTION_SETS = ("all", "possible", "useful", "by-host", "by-host-timed")
 
 
@@ -43,8 +43,10 @@ class Cage2Arguments(Settings):
     observation: Annotated[str, OneOf(OBSERVATIONS)] = Field(
         Cage2.observation,
         description="What the policy sees. table: the 52 bits of the last step. belief: also what "
-        "Blue concludes from all steps before. true-state: the whole simulated network, which "
-        "measures what hidden information costs; agents that see it cannot be scored.",
+        "Blue concludes from all steps before. evidence: the belief, and what Blue saw and did on "
+        "each host, for attackers that the belief does not know. true-state: the whole simulated "
+        "network, which measures what hidden information costs; agents that see it cannot be "
+        "scored.",
     )
     actions: Annotated[str, OneOf(ACTION_SETS)] = Field(
         Cage2.actions,

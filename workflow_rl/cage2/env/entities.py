@@ -22,7 +22,7 @@ def hosts_as_entities(observation: str, actions: str) -> EntityLayout | None:
     if observation == "true-state":
         return None
     bits = np.arange(4 * len(HOSTS)).reshape(len(HOSTS), 4)
-    if observation == "belief":
+    if observation != "table":
         bits = np.concatenate([bits, _belief_of_hosts()], axis=1)
     tables = {"features": bits, "actions": _verbs(actions), "traits": np.eye(len(HOSTS))}
     return EntityLayout(view_size(observation), tables)

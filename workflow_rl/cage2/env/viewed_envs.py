@@ -45,6 +45,10 @@ def view_size(observation: str) -> int:
         return TABLE_SIZE
     from workflow_rl.cage2.compiled import blue_belief, true_state
 
+    if observation == "evidence":
+        from workflow_rl.cage2.agent import evidence
+
+        return blue_belief.N_SHOWN + 1 + evidence.N_SHOWN
     return int((true_state if observation == "true-state" else blue_belief).N_SHOWN)
 
 

@@ -85,7 +85,7 @@ def on_the_bits(policy: Actor, environment: Environment, path: str | os.PathLike
         actor = environment.bare_actor(policy)
     except InvalidEnvironmentError as error:
         raise CheckpointError(f"{path}: {error}, which no evaluation shows") from None
-    if isinstance(environment, Cage2) and environment.observation == "belief":
+    if isinstance(environment, Cage2) and environment.observation != "table":
         _compile_beliefs(actor)
     return actor
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pickle
 from pathlib import Path
@@ -59,7 +60,7 @@ def test_both_simulators_show_the_same() -> None:
     specs = [episode_spec(3, number, BELIEF.variants) for number in range(6)]
     played = []
     for simulator in ("compiled", "cyborg"):
-        environment = Cage2("attackers", 20, simulator, "belief", "useful")
+        environment = Cage2("attackers", 20, simulator, "evidence", "useful")
         envs = environment.make_envs(3)
         episodes = play_episodes(envs, policy_for(environment), specs)
         played.append(sorted((t for block in episodes for t in block), key=lambda t: t.episode))
@@ -70,14 +71,16 @@ def test_both_simulators_show_the_same() -> None:
         assert (ours.reward == its.reward).all()
 
 
-def test_an_actor_plays_outside_as_it_does_inside() -> None:
+@pytest.mark.parametrize("observation", ["belief", "evidence"])
+def test_an_actor_plays_outside_as_it_does_inside(observation: str) -> None:
     """On bare envs, some of which begin while others are in the middle of an episode."""
+    seeing = dataclasses.replace(BELIEF, observation=observation)
     specs = [episode_spec(3, number, BELIEF.variants) for number in range(7)]
     bare = Cage2("attackers", 20, "compiled")
     played = []
     for environment, actor in (
-        (BELIEF, policy_for(BELIEF)),
-        (bare, pickle.loads(pickle.dumps(BELIEF.bare_actor(policy_for(BELIEF))))),
+        (seeing, policy_for(seeing)),
+        (bare, pickle.loads(pickle.dumps(seeing.bare_actor(policy_for(seeing))))),
     ):
         # More episodes than envs: each begins where another ends.
         episodes = play_episodes(environment.make_envs(3), actor, specs)
@@ -203,7 +206,7 @@ def test_an_opening_is_kept_with_the_run(tmp_path: Path) -> None:
     assert [ACTION_NAMES[action] for action in played] == ["Sleep", "Restore User1"]
 
 
-@pytest.mark.parametrize("observation", ["belief", "true-state"])
+@pytest.mark.parametrize("observation", ["belief", "evidence", "true-state"])
 def test_what_an_env_played_before_is_not_seen(observation: str) -> None:
     environment = Cage2("mixed", 12, "compiled", observation, "by-host", ("Sleep",))
     specs = [episode_spec(8, number, environment.variants) for number in range(30)]

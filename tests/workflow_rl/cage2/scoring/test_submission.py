@@ -29,7 +29,7 @@ VIEWS = {
     "table": Cage2("B_lineAgent"),
     "belief": Cage2("attackers", 100, "compiled", "belief", "by-host", OPENING),
     "useful": Cage2("attackers", 100, "compiled", "belief", "useful"),
-    "timed": Cage2("attackers", 100, "compiled", "belief", "by-host-timed"),
+    "timed": Cage2("attackers", 100, "compiled", "evidence", "by-host-timed"),
 }
 ORDER = "users,op_hosts,op_server,enterprise"
 ORDERED = OrderedCage2("attackers", 100, "compiled", order=ORDER)

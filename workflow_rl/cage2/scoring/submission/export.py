@@ -19,6 +19,7 @@ ACTING = (
     "workflow_rl.cage2.agent.action_sets",
     "workflow_rl.cage2.scenario2",
     "workflow_rl.cage2.agent.views",
+    "workflow_rl.cage2.agent.evidence",
     "workflow_rl.cage2.compiled.blue_belief",
     "workflow_rl.cage2.compiled.red_hypothesis",
     "workflow_rl.cage2.compiled.observe",

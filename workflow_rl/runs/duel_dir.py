@@ -129,7 +129,7 @@ def _score_in(file: Path) -> tuple[float, float]:
 
 def label(side: str) -> str:
     """Return a side's name as files have it."""
-    return re.sub(r"[^\w.-]+", "-", side)
+    return re.sub(r"[^\w-]+", "-", side)
 
 
 def _require_whole(record: DuelRecord) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,9 +65,16 @@ def batch_of(red: Any) -> AttackerBatch:
     return OneByOne(red if isinstance(red, type) else functools.partial(copy.deepcopy, red))
 
 
-def batches_of(attackers: Sequence[Attacker]) -> dict[str, AttackerBatch]:
+def batches_of(attackers: Iterable[Attacker]) -> dict[str, AttackerBatch]:
     """Return by name what plays in compiled code. Raises AttackerError."""
-    return {attacker.name: batch_of(found(attacker)) for attacker in attackers}
+    reds = {attacker.name: found(attacker) for attacker in attackers}
+    for name, red in reds.items():
+        if acts_in_cyborg(red):
+            raise AttackerError(
+                f"{name} acts as csle-cyborg's agents do, which compiled code does not play: in "
+                'Python, gymnasium.make_vec(..., vectorization_mode="sync") does'
+            )
+    return {name: batch_of(red) for name, red in reds.items()}
 
 
 def _trained(name: str) -> PolicyAttacker:

@@ -49,9 +49,10 @@ def train_duel(**options: Any) -> None:
     Policy-space response oracles (Lanctot et al. 2017). In each generation, each side trains a new
     policy, in a run of --total-episodes, against a mixture of all policies of the other side. Then
     all pairs play each other, and the equilibrium of the payoff table is the next mixture. The
-    environment is a team of two sides, such as PettingZoo's ParallelEnv. The same seed gives the
-    same weights, whatever the number of workers. If the command is stopped, give it again: it goes
-    on in --run-dir, to the same weights.
+    table holds what the first side gets, and takes this for what the second loses: in a game that
+    is not zero-sum, the mixtures are no equilibrium. The environment is a team of two sides, such
+    as PettingZoo's ParallelEnv. The same seed gives the same weights, whatever the number of
+    workers. If the command is stopped, give it again: it goes on in --run-dir, to the same weights.
 
     \b
     Examples:

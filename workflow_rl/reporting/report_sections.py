@@ -196,7 +196,8 @@ def exploits(runs: Sequence[Run]) -> list[Section]:
     for found in (read_exploit(f) for f in folders if (f / EXPLOIT_FILE).is_file()):
         met = {f"attacker {n}": score for n, score in enumerate(found["attackers"])}
         worst = f"attacker {found['worst']}"
-        for name, score in {**met, **found["fixed"]}.items():
+        fixed = {f"{n} (minus the agent's return)": score for n, score in found["fixed"].items()}
+        for name, score in {**met, **fixed}.items():
             whose = f"{name} (the worst, chosen on other episodes)" if name == worst else name
             interval = f"± {number(score['interval_95'], 2)}"
             scored = escaped(found["agent"]), escaped(found["side"]), escaped(whose)

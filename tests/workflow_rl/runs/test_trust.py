@@ -273,6 +273,14 @@ def test_a_module_that_is_not_here_is_named_with_its_remedy(
     assert f"no module {ENV} is found from here" in result.output
 
 
+def test_the_question_names_the_module_that_the_packages_own_environment_would_import() -> None:
+    args = {"env": f"{ENV}:make", "side": "first"}
+    one_side = "workflow_rl.environments.one_side:OneSide"
+    asked = rf"{ENV}:make, which would run .*{ENV}\.py: "
+    with pytest.raises(InvalidEnvironmentError, match=asked):
+        trusted(GymnasiumEnvironment(one_side, args, named_by_file=True))
+
+
 def test_a_function_of_a_script_is_asked_for() -> None:
     trained()
     content = torch.load("mine/checkpoint.pt", weights_only=True)

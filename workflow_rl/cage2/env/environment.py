@@ -73,17 +73,10 @@ class Cage2:
         from workflow_rl.cage2.own_reds import batches_of
 
         self._require_trust()
-        if names := self._in_cyborg():
-            raise InvalidEnvironmentError(
-                "red_agent", f"{names[0]} acts as csle-cyborg's agents do, which CybORG alone plays"
-            )
-        return batches_of(self.reds.foreign)
-
-    def _in_cyborg(self) -> list[str]:
-        """Return the names of the red agents that only CybORG plays."""
-        from workflow_rl.cage2.own_reds import in_cyborg
-
-        return [attacker.name for attacker in in_cyborg(self.reds)]
+        try:
+            return batches_of(self.reds.foreign)
+        except AttackerError as error:
+            raise InvalidEnvironmentError("red_agent", str(error)) from error
 
     @functools.cached_property
     def ready_reds(self) -> Attackers:
@@ -215,10 +208,12 @@ class Cage2:
 
         Raise InvalidEnvironmentError for red agents that only a file names.
         """
+        from workflow_rl.cage2.own_reds import in_cyborg
+
         self._require_trust()
         envs: EnvBatch
         # A worker imports one simulator alone. One call steps all compiled envs.
-        if self.simulator == "compiled" and not self._in_cyborg():
+        if self.simulator == "compiled" and not in_cyborg(self.reds):
             from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 
             envs = CompiledEnvs(self.max_steps, n_envs, self.batches())

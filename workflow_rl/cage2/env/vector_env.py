@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -13,14 +13,13 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from workflow_rl.cage.attackers import Attacker, AttackerError
+from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
-from workflow_rl.cage2.attackers import AttackerBatch
 from workflow_rl.cage2.compiled.batched_simulator import FACTS
 from workflow_rl.cage2.compiled.simulator import CAUGHT, batch_with, red_action_of
 from workflow_rl.cage2.compiled.simulator import Snapshot as Networks
 from workflow_rl.cage2.env import checks
-from workflow_rl.cage2.own_reds import acts_in_cyborg, batch_of, found
+from workflow_rl.cage2.own_reds import batches_of
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
 
@@ -108,7 +107,11 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
         self.red_agents = _one_for_each(red_agent, num_envs)
         foreign = dict.fromkeys(a for name in self.red_agents for a in REDS.checked(name).foreign)
         self._dtype = self.single_observation_space.dtype
-        self._simulator = batch_with(num_envs, self.max_steps, _batches(foreign))
+        try:
+            batches = batches_of(foreign)
+        except AttackerError as error:
+            raise ValueError(f"red_agent: {error}") from error
+        self._simulator = batch_with(num_envs, self.max_steps, batches)
         self._envs = np.arange(num_envs)
         self._episode_red_agents = np.zeros(num_envs, np.int64)
         self._steps_left = np.zeros(num_envs, np.int64)
@@ -397,17 +400,3 @@ def _one_for_each(red_agent: Any, num_envs: int) -> list[Any]:
     if len(names) != num_envs:
         raise ValueError(f"red_agent names {len(names)} agents, but num_envs={num_envs}")
     return names
-
-
-def _batches(attackers: Iterable[Attacker]) -> dict[str, AttackerBatch]:
-    try:
-        reds = {attacker.name: found(attacker) for attacker in attackers}
-        for name, red in reds.items():
-            if acts_in_cyborg(red):
-                raise AttackerError(
-                    f"{name} acts as csle-cyborg's agents do, which compiled code does not play: "
-                    'call gymnasium.make_vec(..., vectorization_mode="sync")'
-                )
-        return {name: batch_of(red) for name, red in reds.items()}
-    except AttackerError as error:
-        raise ValueError(f"red_agent: {error}") from error

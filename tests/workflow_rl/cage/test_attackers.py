@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflow_rl.cage.attackers import MOST_WEIGHT, AttackerError, Roster
+from workflow_rl.cage.attackers import MOST_WEIGHT, Attacker, AttackerError, Roster
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 

@@ -78,7 +78,8 @@ def test_a_trained_blue_is_a_file(tmp_path: Path) -> None:
     for _ in range(30):
         choices = drawn(rows, random)
         first, second = (envs.step([0], choices) for envs in made)
-        assert np.array_equal(rows := first.obs, second.obs)
+        rows = first.obs
+        assert np.array_equal(rows, second.obs)
 
 
 def test_an_unknown_blue_is_named() -> None:

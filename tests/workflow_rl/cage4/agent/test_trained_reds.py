@@ -1,0 +1,142 @@
+"""Trained red teams as opponents: the same episodes in every place where Blue meets them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tests.workflow_rl.cage4.red_files import write_red_team
+from workflow_rl.cage4 import parallel_env
+from workflow_rl.cage4.agent.released_team import CHAMPION
+from workflow_rl.cage4.agent.trained_reds import load_reds
+from workflow_rl.cage4.agent.views import SLEEP
+from workflow_rl.cage4.cyborg.simulators import make_simulator
+from workflow_rl.cage4.env.environment import Cage4
+from workflow_rl.cage4.interface import StepResult
+from workflow_rl.cage4.parity import Pair, compare
+from workflow_rl.cage4.scenario4 import AGENTS, ENV_ID
+from workflow_rl.commands.main import main
+from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.episode import EpisodeSpec, episode_spec
+from workflow_rl.runs.trust import require_trusted, trusted
+
+STEPS = 60
+
+
+@pytest.fixture(scope="module")
+def red(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_red_team(tmp_path_factory.mktemp("reds") / "red.npz")
+
+
+def rewards(environment: Cage4, specs: list[EpisodeSpec]) -> list[list[float]]:
+    """Blue's rewards in episodes that are played at the same time. Blue sleeps."""
+    envs = pickle.loads(pickle.dumps(environment)).make_envs(len(specs))
+    numbers = range(len(specs))
+    envs.reset(numbers, specs)
+    sleep = np.tile(SLEEP, (len(specs), 1))
+    return np.array([envs.step(numbers, sleep).reward for _ in range(STEPS - 1)]).T.tolist()
+
+
+def alone(name: str, red: str, seed: int) -> list[float]:
+    simulator = make_simulator(name, load_reds(red), STEPS)
+    simulator.reset(seed)
+    return [simulator.step(SLEEP.tolist()).reward for _ in range(STEPS - 1)]
+
+
+def test_an_episode_meets_the_red_team_that_it_draws(red: str) -> None:
+    environment = Cage4(red_agent=f"{red}=1,SleepAgent=1", max_steps=STEPS)
+    specs = [episode_spec(0, number, environment.variants) for number in range(6)]
+    assert {spec.variant for spec in specs} == {red, "SleepAgent"}
+    for spec, played in zip(specs, rewards(environment, specs), strict=True):
+        if spec.variant == red:
+            assert played == alone("compiled", red, spec.env_seed)
+        else:
+            only = Cage4(red_agent="SleepAgent", max_steps=STEPS)
+            assert [played] == rewards(only, [spec])
+
+
+def test_cyborg_plays_the_same_episodes(checkout: Path, red: str) -> None:
+    specs = [EpisodeSpec(3, red, 3, 3)]
+    made = [
+        Cage4(simulator=simulator, red_agent=red, max_steps=STEPS)
+        for simulator in ("compiled", "cyborg")
+    ]
+    first, second = (rewards(environment, specs) for environment in made)
+    assert first == second == [alone("cyborg", red, 3)]
+    pair = Pair("restores", red, 2, 20)
+    simulators = [make_simulator(name, "from outside", STEPS) for name in ("cyborg", "compiled")]
+    assert compare(*simulators, pair)[:3] == (20, None, "")
+
+
+def test_a_copy_goes_on_as_the_original(red: str) -> None:
+    simulator = make_simulator("compiled", load_reds(red), STEPS)
+    simulator.start_stream(4)
+    simulator.reset()
+    simulator.step(SLEEP.tolist())
+    other = copy.deepcopy(simulator)
+
+    def on(of: object) -> list[StepResult]:
+        return [of.step(SLEEP.tolist()) for _ in range(20)]  # type: ignore[attr-defined]
+
+    assert repr(on(simulator)) == repr(on(other))
+    assert simulator.true_state() == other.true_state()
+
+
+def test_the_parallel_env_meets_trained_and_other_reds(red: str) -> None:
+    env = parallel_env(red_agent=f"{red}=1,SleepAgent=1", max_steps=STEPS)
+    met = set()
+    for seed in range(6):
+        env.reset(seed=seed)
+        met.add(env.red_agent)
+        paid = [env.step({})[1][AGENTS[0]] for _ in range(STEPS - 1)]
+        if env.red_agent == red:
+            assert paid == alone("compiled", red, seed)
+    assert met == {red, "SleepAgent"}
+
+
+def test_commands_play_against_a_trained_red_team(red: str, tmp_path: Path) -> None:
+    asked = "--env", ENV_ID, "--red-agent", red, "--max-steps", str(STEPS)
+    page = tmp_path / "page.html"
+    for words in (
+        ["evaluate", "rules", *asked, "--episodes", "2"],
+        ["replay", "champion", *asked, "--output", str(page)],
+    ):
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == 0, result.output
+        assert f"against {red}" in result.output
+    assert page.exists()
+
+
+@pytest.mark.parametrize(
+    ("reds", "told"),
+    [
+        (str(CHAMPION), "it is no red team"),
+        ("runs/nobody", "there is no such folder or policy file"),
+        ("my_red:Mine", "is no red agent"),
+        ("FiniteStateRedAgent=1,SleepAgent=1", "is several"),
+    ],
+)
+def test_what_is_no_red_team_is_told(reds: str, told: str) -> None:
+    asked = ["--env", ENV_ID, "--red-agent", reds]
+    commands = [["evaluate", "rules", *asked], ["replay", "rules", *asked]]
+    if told != "is several":
+        commands.append(["train-async", *asked, "--total-episodes", "1"])
+    for words in commands:
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == 2
+        assert "--red-agent" in result.output
+        assert told in " ".join(result.output.split())
+
+
+def test_a_red_team_that_only_a_file_names_is_not_read(red: str) -> None:
+    environment = trusted(make_environment(ENV_ID, {"red_agent": red}, named_by_file=True))
+    with pytest.raises(InvalidEnvironmentError, match="is named by a file"):
+        environment.make_envs(1)
+    with pytest.raises(InvalidEnvironmentError, match="only the file names"):
+        require_trusted(environment)

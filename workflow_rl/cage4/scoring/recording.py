@@ -22,7 +22,9 @@ from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.actions import IMPACT, RED_SLEEP, TARGET_OF, WITHDRAW
 from workflow_rl.cage4.compiled.green_actions import WORK
 from workflow_rl.cage4.compiled.hosts import CONNECTION_BITS, PROCESS_BITS
+from workflow_rl.cage4.compiled.red_tables import STATES
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
+from workflow_rl.cage4.compiled.state import UNSEEN
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.scenario4 import (
     ACTIONS,
@@ -51,6 +53,16 @@ ZONE_TITLES = (
     "Internet",
 )
 """In the order of `scenario4.ZONES`."""
+_KNOWN = {
+    "K": "its address",
+    "S": "its services",
+    "U": "a user's session",
+    "R": "root's session",
+    "F": "another red agent's",
+}
+RED_KNOWS = ("nothing", "its address", *(_KNOWN[state[0]] for state in STATES))
+"""What red agents know of a host, by the states of `FiniteStateRedAgent`'s memory. They are not
+told when Blue removes a session."""
 LONGEST_PAUSE = 10
 """Steps without a cost within one moment. Greens work in one step of three."""
 DROPPED = 5
@@ -63,7 +75,8 @@ class HostState(NamedTuple):
     user, root: red sessions with these rights. decoys, stopped: bits of the services that are
     decoys, and of those that do not run; a bit's number is the process's in `network`. failing:
     percentage of green's work on the host that fails. seen: what blue saw in the step, 1 for an
-    event of a connection, 2 for one of a process, 3 for both.
+    event of a connection, 2 for one of a process, 3 for both. known: the most that a red agent
+    knows of the host, an index into RED_KNOWS.
     """
 
     user: int
@@ -72,6 +85,7 @@ class HostState(NamedTuple):
     stopped: int
     failing: int
     seen: int
+    known: int
 
 
 class Deed(NamedTuple):
@@ -266,9 +280,9 @@ _IS_SEEN = (network.BLUE_OF_ZONE[network.ZONE] != network.NOBODY) & (
 
 
 def host_states(state: Any) -> NDArray[np.int64]:
-    """Return the `HostState` of each host, int64 `[137, 6]`."""
+    """Return the `HostState` of each host, int64 `[137, 7]`."""
     found = np.zeros((network.N_HOSTS, len(HostState._fields)), np.int64)
-    user, root, decoys, stopped, failing, seen = found.T
+    user, root, decoys, stopped, failing, seen, known = found.T
     for agent, n in enumerate(state["n_sessions"].tolist()):
         sessions = state["sessions"][agent, :n]
         is_root = sessions["user"] == network.ROOT
@@ -285,4 +299,6 @@ def host_states(state: Any) -> NDArray[np.int64]:
     failing[:] = np.where(is_there.any(axis=1), np.rint(100 - worked), 0)
     events = np.where(_IS_SEEN, state["has_events"], 0)
     seen[:] = (events & CONNECTION_BITS > 0) + 2 * (events & PROCESS_BITS > 0)
+    remembered = np.where(state["host_state"] == UNSEEN, 0, state["host_state"].astype(int) + 2)
+    known[:] = np.maximum(remembered.max(axis=0), state["knows_address"].max(axis=0))
     return found

@@ -10,7 +10,7 @@ from workflow_rl.cage4.compiled.actions import BLUE_ACTIONS, RED_ACTIONS
 from workflow_rl.cage4.compiled.network import BLUE_OF_ZONE, LINKS, NOBODY, RED_OF_ZONE, ZONE
 from workflow_rl.cage4.compiled.true_state import HOST_NAMES, SERVICE_NAMES
 from workflow_rl.cage4.scenario4 import AGENTS, MISSION_PHASES
-from workflow_rl.cage4.scoring.recording import CAUSES, ZONE_TITLES, Recording
+from workflow_rl.cage4.scoring.recording import CAUSES, RED_KNOWS, ZONE_TITLES, Recording
 from workflow_rl.reporting.replay_frame import framed
 
 PAGES = "workflow_rl.cage4.scoring.pages"
@@ -80,6 +80,7 @@ def _scenario() -> dict[str, Any]:
         "red_actions": RED_ACTIONS,
         "services": SERVICE_NAMES,
         "causes": CAUSES,
+        "red_knows": RED_KNOWS,
         "stranger": STRANGER,
         "seen": {"decoy": DECEIVED, "taken": TAKEN, "ssh": APPROACHED},
     }

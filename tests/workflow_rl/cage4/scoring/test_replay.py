@@ -18,6 +18,7 @@ from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scenario4 import AGENT_HOSTS, AGENT_ZONES, RED_AGENTS
 from workflow_rl.cage4.scoring.protocol import evaluated_episodes
 from workflow_rl.cage4.scoring.recording import (
+    RED_KNOWS,
     Cost,
     HostState,
     Recording,
@@ -86,7 +87,8 @@ def shown(state: Any) -> dict[str, tuple[int, int, set[str], set[str]]]:
 
 @pytest.mark.parametrize("team", ["bursts", "sleep", "rules"])
 def test_states_and_costs_are_the_simulators(team: str) -> None:
-    from workflow_rl.cage4.compiled.true_state import SERVICE_NAMES
+    from workflow_rl.cage4.compiled.red_tables import STATES
+    from workflow_rl.cage4.compiled.true_state import HOST_NAMES, SERVICE_NAMES
 
     (recording,) = record_episodes([make_scripted_team(team)], RED_AGENTS[0], STEPS, 6, 0)
     simulator, player = CompiledSimulator(RED_AGENTS[0], STEPS), make_scripted_team(team)
@@ -111,6 +113,17 @@ def test_states_and_costs_are_the_simulators(team: str) -> None:
                 for bits in (own.decoys, own.stopped)
             ]
             assert (own.user, own.root, *named) == (user, root, decoys, stopped)
+            host = HOST_NAMES.index(name)
+            memories = simulator.state["host_state"][:, host].tolist()
+            reds = simulator.state["knows_address"][:, host].any()
+            last = max((memory for memory in memories if memory < len(STATES)), default=-1)
+            in_words = {
+                **{"K": "its address", "S": "its services", "U": "a user's session"},
+                **{"R": "root's session", "F": "another red agent's"},
+            }
+            assert bool(own.known) == reds
+            if last >= 0:
+                assert RED_KNOWS[own.known] == in_words[STATES[last][0]]
         for agent, hosts in enumerate(AGENT_HOSTS):
             zones = observations[agent][1:-32].reshape(len(AGENT_ZONES[agent]), 59)
             process, connection = zones[:, 27:43].ravel(), zones[:, 43:].ravel()

@@ -151,12 +151,13 @@ function makeSide(recording, index) {
   }
 
   function showHost(host, state, known, marked) {
-    const [user, root, decoys, stopped, failing, seen] = state, mark = marks[host];
+    const [user, root, decoys, stopped, failing, seen, reds] = state, mark = marks[host];
     const [, cmd, escalate, shell, source, attacks] = known;
     mark.className = ["host", ...(marked[host] ?? [])].join(" ");
+    mark.dataset.known = reds;
     mark.dataset.red = root ? "root" : user ? "user" : "none";
     const [sessions, health, shown, saw] = describe(host, state), knows = knownText(known) || "nothing";
-    mark.title = `${hosts[host]}. True: red sessions: ${sessions}. Blue knows: ${knows}. `
+    mark.title = `${hosts[host]}. True: red sessions: ${sessions}. Red knows: ${DATA.red_knows[reds]}. Blue knows: ${knows}. `
       + `Services: ${health}. Decoys: ${shown}. Blue saw in this step: ${saw}.`;
     mark.textContent = LABELS[host];
     if (decoys) add(mark, "i", {class: "decoy"});
@@ -165,12 +166,12 @@ function makeSide(recording, index) {
     const rights = escalate ? "root" : shell ? "user" : "none";
     if (rights !== "none") add(mark, "i", {class: `known ${rights}`});
     const wasTaken = attacks.some(([, , how]) => how & DATA.seen.taken);
-    const isAsBefore = state.every((value, i) => value === recording.states[exists[host]][i] && (i > 1 || !value));
+    const isAsBefore = state.every((value, i) => i === 6 || value === recording.states[exists[host]][i] && (i > 1 || !value));
     if (isAsBefore && !(cmd || escalate || shell || source || wasTaken)) return;
     const row = add(one(".truth tbody"), "tr", {"data-red": mark.dataset.red});
     add(row, "th", {scope: "row"}, hostText(host));
     const differs = DATA.blue_of[DATA.zone_of[host]] !== null && rights !== mark.dataset.red;
-    for (const text of [sessions, (differs ? "≠\u00a0" : "") + knows, health, shown, saw]) add(row, "td", {}, text);
+    for (const text of [sessions, DATA.red_knows[reds], (differs ? "≠\u00a0" : "") + knows, health, shown, saw]) add(row, "td", {}, text);
   }
 
   // Classes of hosts that something happens to in a step.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,25 @@ _DRAWS = 2**32 - 6
 """Keeps the draws apart from the actors' own random numbers."""
 
 
-def drawn(seed: int, shares: NDArray[np.float64]) -> int:
-    """Return which of several plays the episode with a seed. shares: of each, 1 together."""
-    return int(np.random.default_rng([seed, _DRAWS]).choice(len(shares), p=shares))
+class Draws:
+    """Which of several plays in each env, drawn with their weights by the seed of the episode."""
+
+    def __init__(self, weights: Sequence[float]) -> None:
+        self._shares = np.array(weights) / sum(weights)
+        self._playing: dict[int, int] = {}
+
+    def begin(self, seed: int, env: int) -> int:
+        """Return the number of the one that plays an episode."""
+        draw = np.random.default_rng([seed, _DRAWS])
+        self._playing[env] = int(draw.choice(len(self._shares), p=self._shares))
+        return self._playing[env]
+
+    def parts(self, envs: Sequence[int]) -> Iterator[tuple[int, NDArray[np.int64], list[int]]]:
+        """Yield the number of each that plays in some of the envs, their places, and these envs."""
+        playing = np.array([self._playing[env] for env in envs])
+        for number in np.unique(playing).tolist():
+            places = np.flatnonzero(playing == number)
+            yield number, places, [envs[place] for place in places.tolist()]
 
 
 class MixedActor:
@@ -26,22 +42,15 @@ class MixedActor:
     policy_version = 0
 
     def __init__(self, actors: Sequence[Actor], weights: Sequence[float]) -> None:
-        self._actors = actors
-        self._shares = np.array(weights) / sum(weights)
-        self._playing: dict[int, int] = {}
+        self._actors, self._draws = actors, Draws(weights)
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
         """Begin an episode: see Actor."""
-        self._playing[env] = drawn(seed, self._shares)
-        self._actors[self._playing[env]].reset(seed, env, n_acted)
+        self._actors[self._draws.begin(seed, env)].reset(seed, env, n_acted)
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Return actions [M] and log-probabilities [M]: see Actor."""
-        playing = np.array([self._playing[env] for env in envs])
         actions, log_probs = np.zeros(len(envs), np.int64), np.zeros(len(envs), np.float32)
-        for number, actor in enumerate(self._actors):
-            rows = np.flatnonzero(playing == number)
-            if len(rows):
-                seen, where = obs[rows], [envs[row] for row in rows.tolist()]
-                actions[rows], log_probs[rows] = actor.act(seen, where)
+        for number, places, of in self._draws.parts(envs):
+            actions[places], log_probs[places] = self._actors[number].act(obs[places], of)
         return actions, log_probs

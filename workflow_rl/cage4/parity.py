@@ -109,7 +109,7 @@ def compare(
         others = second.reset(pair.seed)
     facts = [_facts_of_reset(first, observations), _facts_of_reset(second, others)]
     team.reset(first.masks, pair.seed)
-    reds = _reds_outside(pair.red_agent)
+    reds = None if pair.red_agent in RED_AGENTS else _reds_outside(pair.red_agent)
     if reds is not None:
         reds.reset(pair.seed)
     error = ""
@@ -142,14 +142,8 @@ def compare(
 
 
 @functools.cache
-def _trained(path: str) -> PolicyReds:
-    return PolicyReds(load_reds(path))
-
-
-def _reds_outside(red_agent: str) -> RandomReds | PolicyReds | None:
-    if red_agent in RED_AGENTS:
-        return None
-    return RED_TEAMS[red_agent]() if red_agent in RED_TEAMS else _trained(red_agent)
+def _reds_outside(name: str) -> RandomReds | PolicyReds:
+    return RED_TEAMS[name]() if name in RED_TEAMS else PolicyReds(load_reds(name))
 
 
 class _Clock:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.mixed_actor import drawn
+from workflow_rl.agents.policies.mixed_actor import Draws
 from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.belief import N_AGENTS, Belief, Bits, Joint
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
@@ -32,7 +32,7 @@ class BlueSees(NamedTuple):
     busy: Joint
 
     def of(self, rows: NDArray[np.int64]) -> BlueSees:
-        """Return what Blue sees of some of the envs."""
+        """Return what Blue sees of some of these envs."""
         return BlueSees(
             self.obs[rows], self.raw[rows] if len(self.raw) else self.raw, self.busy[rows]
         )
@@ -128,39 +128,32 @@ class BatchedScripts:
 class MixedTeams:
     """Several teams, of which each episode draws one by its seed."""
 
-    def __init__(self, teams: Sequence[BlueBatch], weights: Sequence[float], n_envs: int) -> None:
-        self._teams, self._shares = teams, np.array(weights) / sum(weights)
-        self._playing = np.zeros(n_envs, np.int64)
-
-    def _parts(self, envs: Sequence[int]) -> Iterator[tuple[BlueBatch, Any, list[int]]]:
-        """Yield teams that play, with their rows among the envs, and their envs."""
-        chosen = np.array(envs)
-        for number, team in enumerate(self._teams):
-            rows = np.flatnonzero(self._playing[chosen] == number)
-            if len(rows):
-                yield team, rows, chosen[rows].tolist()
+    def __init__(self, teams: Sequence[BlueBatch], weights: Sequence[float]) -> None:
+        self._teams, self._draws = teams, Draws(weights)
 
     def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
-        self._playing[envs] = [drawn(seed, self._shares) for seed in seeds]
-        for team, rows, of in self._parts(envs):
-            team.begin(of, [seeds[row] for row in rows], masks[rows], seen.of(rows))
+        for env, seed in zip(envs, seeds, strict=True):
+            self._draws.begin(seed, env)
+        for number, places, of in self._draws.parts(envs):
+            drawn = [seeds[place] for place in places.tolist()]
+            self._teams[number].begin(of, drawn, masks[places], seen.of(places))
 
     def act(self, envs: Sequence[int]) -> tuple[Joint, Bits]:
         actions = np.zeros((len(envs), N_AGENTS), np.int64)
         sent = np.zeros((*actions.shape, scenario4.MESSAGE_BITS), np.bool_)
-        for team, rows, of in self._parts(envs):
-            actions[rows], sent[rows] = team.act(of)
+        for number, places, of in self._draws.parts(envs):
+            actions[places], sent[places] = self._teams[number].act(of)
         return actions, sent
 
     def see(self, envs: Sequence[int], seen: BlueSees) -> None:
-        for team, rows, of in self._parts(envs):
-            team.see(of, seen.of(rows))
+        for number, places, of in self._draws.parts(envs):
+            self._teams[number].see(of, seen.of(places))
 
 
 def in_batches(teams: Sequence[ScriptedTeam], weights: Sequence[float], n_envs: int) -> BlueBatch:
     """Return what plays as one of the teams does, in `n_envs` envs at once."""
     batches = [_batch(team, n_envs) for team in teams]
-    return batches[0] if len(batches) == 1 else MixedTeams(batches, weights, n_envs)
+    return batches[0] if len(batches) == 1 else MixedTeams(batches, weights)
 
 
 def _batch(team: ScriptedTeam, n_envs: int) -> BlueBatch:

@@ -296,3 +296,33 @@ RESTATED: Mapping[str, type[Attacker]] = {
     "SleepAgent": Asleep,
 }
 """CybORG's attackers, by their names."""
+class Stubborn:
+    """Repeats the actions that it likes, and draws anew now and then which these are.
+
+    It has no plan. Blue learns against it what to do against attackers that behave like nobody.
+    """
+
+    CURIOSITY, FICKLENESS, TASTE = 0.3, 0.1, 3.0
+
+    def begin(self, random: random.Random) -> None:
+        self._random = random
+        self._untried = set(range(1, len(RED_ACTION_NAMES)))
+        self._choose_likings()
+
+    def act(self, seen: Seen) -> int:
+        possible = np.flatnonzero(seen.mask)[1:].tolist()
+        untried = [action for action in possible if action in self._untried]
+        if untried and self._random.random() < self.CURIOSITY:
+            action = self._random.choice(untried)
+        else:
+            if self._random.random() < self.FICKLENESS:
+                self._choose_likings()
+            weights = [self._likings[action] for action in possible]
+            action = self._random.choices(possible, weights)[0]
+        self._untried.discard(action)
+        return action
+
+    def _choose_likings(self) -> None:
+        self._likings = [
+            self._random.lognormvariate(0, self.TASTE) for _ in range(len(RED_ACTION_NAMES))
+        ]

@@ -290,12 +290,6 @@ class Asleep:
         return "Sleep"
 
 
-RESTATED: Mapping[str, type[Attacker]] = {
-    "B_lineAgent": BLine,
-    "RedMeanderAgent": Meander,
-    "SleepAgent": Asleep,
-}
-"""CybORG's attackers, by their names."""
 class Stubborn:
     """Repeats the actions that it likes, and draws anew now and then which these are.
 
@@ -326,3 +320,11 @@ class Stubborn:
         self._likings = [
             self._random.lognormvariate(0, self.TASTE) for _ in range(len(RED_ACTION_NAMES))
         ]
+
+
+RESTATED: Mapping[str, type[Attacker]] = {
+    "B_lineAgent": BLine,
+    "RedMeanderAgent": Meander,
+    "SleepAgent": Asleep,
+}
+"""CybORG's attackers, by their names."""

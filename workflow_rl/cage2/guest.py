@@ -45,7 +45,10 @@ class Cage2Guest(Guest):
     fastest: ClassVar = {"simulator": "compiled"}
     target_return = -60.0
     champion: ClassVar[ChampionBudget | None] = ChampionBudget(80_000, 8000, 300)
-    released: ClassVar = {"champion": Path(__file__).parent / "agent" / "released" / "champion.npz"}
+    released: ClassVar = {
+        name: Path(__file__).parent / "agent" / "released" / f"{name}.npz"
+        for name in ("champion", "robust")
+    }
 
     def arguments(self) -> type[Settings]:
         from workflow_rl.cage2.env.arguments import Cage2Arguments

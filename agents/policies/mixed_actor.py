@@ -15,7 +15,7 @@ _DRAWS = 2**32 - 6
 """Keeps the draws apart from the actors' own random numbers."""
 
 
-class Draws:
+class Lineup:
     """Which of several plays in each env, drawn with their weights by the seed of the episode."""
 
     def __init__(self, weights: Sequence[float]) -> None:
@@ -42,7 +42,7 @@ class MixedActor:
     policy_version = 0
 
     def __init__(self, actors: Sequence[Actor], weights: Sequence[float]) -> None:
-        self._actors, self._draws = actors, Draws(weights)
+        self._actors, self._draws = actors, Lineup(weights)
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
         """Begin an episode: see Actor."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.mixed_actor import Draws
+from workflow_rl.agents.policies.mixed_actor import Lineup
 from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.belief import N_AGENTS, Belief, Bits, Joint
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
@@ -129,7 +129,7 @@ class MixedTeams:
     """Several teams, of which each episode draws one by its seed."""
 
     def __init__(self, teams: Sequence[BlueBatch], weights: Sequence[float]) -> None:
-        self._teams, self._draws = teams, Draws(weights)
+        self._teams, self._draws = teams, Lineup(weights)
 
     def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
         for env, seed in zip(envs, seeds, strict=True):

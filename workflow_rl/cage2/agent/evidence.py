@@ -77,7 +77,7 @@ class Evidence:
         for event in (restored, clean):
             quiet[rows[event], hosts[event]] = 0
         after_actions(self._decoys, np.asarray(envs), actions)
-        no_activity: NDArray[np.bool_] = ~is_active.any(axis=1)
+        no_activity = np.logical_not(np.any(is_active, axis=1))
         quiet += no_activity[:, None] & (ages[:, EXPLOITED] < NEVER)
         ages[:, SCANNED][is_active & ~is_exploited] = 0
         ages[:, EXPLOITED][is_exploited] = 0

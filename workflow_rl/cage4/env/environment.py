@@ -97,7 +97,7 @@ class Cage4(Scenario):
     @property
     def label(self) -> str:
         """The challenge and the red agent."""
-        return re.sub(r"[^\w.-]+", "-", f"cage4-{self.red_agent}")
+        return re.sub(r"[^\w.-]+", "-", f"cage4-{self.red_agent}")[:80]
 
     @property
     def variants(self) -> tuple[str, ...]:

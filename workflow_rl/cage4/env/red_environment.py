@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,8 @@ class Cage4Red(AgainstBlue, Scenario):
     @property
     def label(self) -> str:
         """The challenge and Blue's name, that of a run's folder if it is one."""
-        return f"cage4-red-{os.path.basename(os.path.normpath(self.blue_agent))}"
+        name = os.path.basename(os.path.normpath(self.blue_agent))
+        return re.sub(r"[^\w.-]+", "-", f"cage4-red-{name}")[:80]
 
     @property
     def episode_steps(self) -> int:

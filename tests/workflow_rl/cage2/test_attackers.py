@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from workflow_rl.cage2.attackers import (
     OneByOne,
     PolicyAttacker,
     Seen,
+    Stubborn,
     action_index,
 )
 from workflow_rl.cage2.compiled import generator
@@ -257,3 +259,17 @@ def test_what_red_may_do_is_told_by_name() -> None:
     assert sorted(seen[0].addresses) == sorted(HOSTS)
     # In this episode another host has the address that a process of the first host names.
     assert seen[0].addresses != HOSTS
+
+
+def test_a_stubborn_attacker_tries_all_and_repeats_what_it_likes() -> None:
+    row = np.ones(RED_OBS_SIZE + len(RED_ACTION_NAMES), np.uint8)
+    row[-1] = 0  # The last action is not possible.
+    played = []
+    for seed in (1, 1, 2):
+        attacker = Stubborn()
+        attacker.begin(random.Random(seed))
+        played.append([attacker.act(Seen(row, None)) for _ in range(600)])  # type: ignore[arg-type]
+    assert played[0] == played[1] != played[2]
+    assert set(played[0]) == set(range(1, len(RED_ACTION_NAMES) - 1))
+    later = played[0][300:]
+    assert sum(a == b for a, b in itertools.pairwise(later)) > 60  # By chance: 7.

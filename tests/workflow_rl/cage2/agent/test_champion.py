@@ -194,15 +194,17 @@ def test_better_agents_go_on_to_more_episodes(monkeypatch: pytest.MonkeyPatch) -
     assert actions == {"by-host-timed"}
 
 
-def test_the_released_agent_is_the_one_of_its_card() -> None:
-    path = saved_path(Path("champion"))
+@pytest.mark.parametrize("name", ["champion", "robust"])
+def test_a_released_agent_is_the_one_of_its_card(name: str) -> None:
+    path = saved_path(Path(name))
     card = read_card(path.with_suffix(".json"))
     assert hashlib.sha256(path.read_bytes()).hexdigest() == card["agent_sha256"]
     assert card["config"]["opening"] == list(champion.ENV_ARGS["opening"])
-    policy, environment = load_saved(Path("champion"))
+    policy, environment = load_saved(Path(name))
     assert isinstance(environment, Cage2)
-    for name in ("observation", "red_agent"):
-        assert card["config"][name] == getattr(environment, name)
+    assert card["config"]["observation"] == environment.observation
+    assert environment.red_agent == "attackers"
+    assert name != "champion" or card["config"]["red_agent"] == "attackers"
     assert card["plays_with"] == environment.actions
     total = card["evaluation"]["total"]
     assert score(policy, environment, 300).mean == pytest.approx(total, abs=1.5)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).resolve().parents[2]
 LIGHT = {"torch", "click", "pydantic"}
 NOT_LOADED = {
@@ -37,8 +39,6 @@ NOT_LOADED = {
 PROGRAM = """
 import importlib, os, sys
 import workflow_rl
-
-pytestmark = pytest.mark.system
 for module in sys.argv[1:]:
     if os.fork():
         os.wait()

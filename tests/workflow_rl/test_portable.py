@@ -11,6 +11,8 @@ import pytest
 
 from workflow_rl.portable import NATIVE, PINS
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).resolve().parents[2]
 DEPARTURES = """
 from workflow_rl import portable
@@ -29,8 +31,6 @@ ENTRY_POINTS = {
 WORKER = """
 import multiprocessing
 from workflow_rl.collection.local_pool import ensure_fork_server
-
-pytestmark = pytest.mark.system
 
 ensure_fork_server("workflow_rl.collection.worker_preload")
 worker = multiprocessing.get_context("forkserver").Process(target=exec, args=({report!r},))

@@ -24,6 +24,8 @@ from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
 from workflow_rl.commands.export import export
 from workflow_rl.workflows.environment import OrderedCage2
 
+pytestmark = pytest.mark.system
+
 OPENING = ("DecoyFemitter User2", "DecoyTomcat User2")
 VIEWS = {
     "table": Cage2("B_lineAgent"),
@@ -55,8 +57,6 @@ OFFICIAL = """
 import json, random, sys
 sys.path.insert(0, ".")
 import evaluation
-
-pytestmark = pytest.mark.system
 simulator, agent, totals = evaluation.find_simulator(), evaluation.BlueAgent(), []
 random.seed(153)
 for num_steps in (30, 50, 100):

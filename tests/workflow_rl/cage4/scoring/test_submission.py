@@ -22,6 +22,8 @@ from workflow_rl.cage4.scoring.submission.export import write_submission
 from workflow_rl.commands.main import main
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
+pytestmark = pytest.mark.system
+
 OFFICIAL = """
 import runpy, sys
 from pathlib import Path
@@ -56,8 +58,6 @@ TWO_ENVS = """
 import sys
 sys.path[:0] = [{root!r}, {checkout!r}, {folder!r}]
 from workflow_rl.cage4.cyborg.private_cyborg import stand_ins
-
-pytestmark = pytest.mark.system
 
 with stand_ins():
     from CybORG import CybORG

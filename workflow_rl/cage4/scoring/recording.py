@@ -53,16 +53,18 @@ ZONE_TITLES = (
     "Internet",
 )
 """In the order of `scenario4.ZONES`."""
-_KNOWN = {
-    "K": "its address",
-    "S": "its services",
-    "U": "a user's session",
-    "R": "root's session",
-    "F": "another red agent's",
-}
-RED_KNOWS = ("nothing", "its address", *(_KNOWN[state[0]] for state in STATES))
-"""What red agents know of a host, by the states of `FiniteStateRedAgent`'s memory. They are not
+RED_KNOWS = (
+    "nothing",
+    "its address",
+    "its services",
+    "another red agent's",
+    "a user's session",
+    "root's session",
+)
+"""What red agents know of a host, by `FiniteStateRedAgent`'s memory, the least first. They are not
 told when Blue removes a session."""
+_KNOWN = np.zeros(UNSEEN + 1, np.int64)
+_KNOWN[: len(STATES)] = ["_KSFUR".index(state[0]) for state in STATES]
 LONGEST_PAUSE = 10
 """Steps without a cost within one moment. Greens work in one step of three."""
 DROPPED = 5
@@ -299,6 +301,6 @@ def host_states(state: Any) -> NDArray[np.int64]:
     failing[:] = np.where(is_there.any(axis=1), np.rint(100 - worked), 0)
     events = np.where(_IS_SEEN, state["has_events"], 0)
     seen[:] = (events & CONNECTION_BITS > 0) + 2 * (events & PROCESS_BITS > 0)
-    remembered = np.where(state["host_state"] == UNSEEN, 0, state["host_state"].astype(int) + 2)
-    known[:] = np.maximum(remembered.max(axis=0), state["knows_address"].max(axis=0))
+    remembered = _KNOWN[state["host_state"]].max(axis=0)
+    known[:] = np.maximum(remembered, state["knows_address"].max(axis=0))
     return found

@@ -85,14 +85,13 @@ def shown(state: Any) -> dict[str, tuple[int, int, set[str], set[str]]]:
     }
 
 
-@pytest.mark.parametrize("team", ["bursts", "sleep", "rules"])
-def test_states_and_costs_are_the_simulators(team: str) -> None:
-    from workflow_rl.cage4.compiled.red_tables import STATES
+@pytest.mark.parametrize(("team", "seed"), [("bursts", 6), ("sleep", 5), ("rules", 6)])
+def test_states_and_costs_are_the_simulators(team: str, seed: int) -> None:
     from workflow_rl.cage4.compiled.true_state import HOST_NAMES, SERVICE_NAMES
 
-    (recording,) = record_episodes([make_scripted_team(team)], RED_AGENTS[0], STEPS, 6, 0)
+    (recording,) = record_episodes([make_scripted_team(team)], RED_AGENTS[0], STEPS, seed, 0)
     simulator, player = CompiledSimulator(RED_AGENTS[0], STEPS), make_scripted_team(team)
-    simulator.start_stream(6)
+    simulator.start_stream(seed)
     observations = simulator.reset()
     player.reset(simulator.masks, 0)
     causes = set()
@@ -114,16 +113,14 @@ def test_states_and_costs_are_the_simulators(team: str) -> None:
             ]
             assert (own.user, own.root, *named) == (user, root, decoys, stopped)
             host = HOST_NAMES.index(name)
-            memories = simulator.state["host_state"][:, host].tolist()
             reds = simulator.state["knows_address"][:, host].any()
-            last = max((memory for memory in memories if memory < len(STATES)), default=-1)
-            in_words = {
-                **{"K": "its address", "S": "its services", "U": "a user's session"},
-                **{"R": "root's session", "F": "another red agent's"},
-            }
+            knows = RED_KNOWS[own.known]
             assert bool(own.known) == reds
-            if last >= 0:
-                assert RED_KNOWS[own.known] == in_words[STATES[last][0]]
+            if root:
+                assert knows in ("a user's session", "root's session")
+            if team == "sleep":  # Blue removes no session, so that Red has what it remembers.
+                assert knows != "a user's session" or user or root
+                assert knows != "root's session" or root
         for agent, hosts in enumerate(AGENT_HOSTS):
             zones = observations[agent][1:-32].reshape(len(AGENT_ZONES[agent]), 59)
             process, connection = zones[:, 27:43].ravel(), zones[:, 43:].ravel()

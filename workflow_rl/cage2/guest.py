@@ -64,8 +64,9 @@ class Cage2Guest(Guest):
         blue = {name: value for name, value in args.items() if name != "red_agent"}
         red = {"max_steps": args["max_steps"]}
         attackers = ("B_lineAgent", "RedMeanderAgent")
+        brought = ("simulator", "observation", "actions", "opening")
         return {
-            "Blue": Side(ENV_ID, blue, "red_agent", ("champion",), greedy=True),
+            "Blue": Side(ENV_ID, blue, "red_agent", ("champion",), greedy=True, brought=brought),
             "Red": Side(RED_ENV_ID, red, "blue_agent", attackers),
         }
 

@@ -62,8 +62,11 @@ class Cage4Guest(Guest):
             )
         blue = {name: value for name, value in args.items() if name != "red_agent"}
         red = {"max_steps": args["max_steps"], **dataclasses.asdict(Scenario.among(args))}
+        fixed = ("champion", "rules")
+        # Own rewards need the compiled simulator.
+        brought = ("simulator", "observation", "actions", "own_rewards", "messages")
         return {
-            "Blue": Side(ENV_ID, blue, "red_agent", ("champion", "rules"), greedy=True),
+            "Blue": Side(ENV_ID, blue, "red_agent", fixed, greedy=True, brought=brought),
             "Red": Side(RED_ENV_ID, red, "blue_agent", RED_AGENTS[:3]),
         }
 

@@ -84,8 +84,8 @@ def seated(
     saved = load_saved(Path(released.get(agent, agent)), greedy=side.greedy, trust=trust)
     # A guest's agents may see and do other things than those that learn here.
     is_guests = side.env in guests and saved.environment.env_id == side.env
-    args = saved.environment.args if is_guests else side.args
-    return saved.policy, {**args, side.opponents: text_of_weights(opponents)}
+    brought = {name: saved.environment.args[name] for name in side.brought if is_guests}
+    return saved.policy, {**side.args, **brought, side.opponents: text_of_weights(opponents)}
 
 
 def trained(config: TrainConfig, folder: Path, trust: bool, **options: Any) -> Outcome | None:

@@ -42,6 +42,11 @@ def test_both_sides_play_in_the_scenario_that_is_asked_for() -> None:
         GUEST.sides(args(scenarios=("challenge", "more-phishing")))
 
 
+def test_a_run_against_several_blues_has_a_name() -> None:
+    assert Cage4Red(blue_agent="champion=2,rules=1").label == "cage4-red-champion-2-rules-1"
+    assert len(Cage4Red(blue_agent="rules=1," * 20).label) == 80
+
+
 def test_an_episode_of_red_meets_one_of_several_blues() -> None:
     """Red does nothing: it gets what Blue pays for greens and for its own actions."""
     numbers, blues = range(8), ("random", "rules", "champion")
@@ -63,10 +68,11 @@ def test_an_episode_of_red_meets_one_of_several_blues() -> None:
 
 
 def test_agents_of_both_sides_play_each_other(tmp_path: Path) -> None:
-    red, sides = write_red_team(tmp_path / "red.npz"), GUEST.sides(args(max_steps=60))
+    red, sides = write_red_team(tmp_path / "red.npz"), GUEST.sides(args(max_steps=60, users=3))
 
     def episode_return(agent: str, side: str, opponent: str) -> float:
         actor, given = seated(agent, sides[side], {opponent: 1.0}, trust=False)
+        assert (given["max_steps"], given["users"]) == (60, 3)
         envs = make_environment(sides[side].env, given).make_envs(1)
         return play_episode(envs, actor, EpisodeSpec(3, opponent, 3, 3)).episode_return
 

@@ -9,14 +9,14 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from numpy.typing import NDArray
 
-from workflow_rl.cage.attackers import Attacker
+from workflow_rl.cage.attackers import Attacker, Attackers
 from workflow_rl.cage.parallel_env import PlainParallelEnv
 from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.trained_reds import load_reds
 from workflow_rl.cage4.agent.views import SLEEP, BeliefView
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.raw_space import RawSpace
-from workflow_rl.cage4.interface import checked_action, seed_or_none
+from workflow_rl.cage4.interface import Simulator, checked_action, seed_or_none
 from workflow_rl.cage4.reds import REDS
 
 OBSERVATIONS = ("flat", "raw", "belief")
@@ -92,7 +92,8 @@ class Cage4ParallelEnv(PlainParallelEnv):
         self.scenario = scenario4.Scenario(**scenario)
         self._reds = REDS.checked(red_agent)
         self.max_steps = max_steps
-        self._play_against(self._reds.members[0])
+        self._made: dict[str, Simulator] = {}
+        self._play_against(self._reds.members[0], self._reds)
         self._seeds = np.random.default_rng()
         self.possible_agents = list(scenario4.AGENTS)
         self.agents: list[str] = []
@@ -104,10 +105,15 @@ class Cage4ParallelEnv(PlainParallelEnv):
             for agent, n in zip(scenario4.AGENTS, scenario4.N_ACTIONS, strict=True)
         }
 
-    def _play_against(self, red: Attacker) -> None:
-        self.red_agent = red.name
-        reds = load_reds(red.name) if red.is_path else red.name
-        self._simulator = make_simulator(self.simulator, reds, self.max_steps, self.scenario)
+    def _play_against(self, red: Attacker, reds: Attackers) -> None:
+        """Play against one of several. If it cannot be made, the env stays as it was."""
+        made = self._made if reds == self._reds else {self.red_agent: self._simulator}
+        if red.name not in made:
+            team = load_reds(red.name) if red.is_path else red.name
+            simulator = make_simulator(self.simulator, team, self.max_steps, self.scenario)
+            made = {**made, red.name: simulator}
+        self._reds, self._made = reds, made
+        self.red_agent, self._simulator = red.name, made[red.name]
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -116,16 +122,15 @@ class Cage4ParallelEnv(PlainParallelEnv):
 
         Raises ValueError if the seed is no whole number from 0 up, or the red agent is unknown.
         """
+        reds = self._reds
         if options and "red_agent" in options:
-            self._reds = REDS.checked(options["red_agent"])
+            reds = REDS.checked(options["red_agent"])
         seed = seed_or_none(seed)
         if seed is not None:
             self._seeds = np.random.default_rng(seed)
-        elif len(self._reds.members) > 1:
+        elif len(reds.members) > 1:
             seed = int(self._seeds.integers(2**63))
-        red = self._reds.drawn(seed or 0)
-        if red.name != self.red_agent:
-            self._play_against(red)
+        self._play_against(reds.drawn(seed or 0), reds)
         vectors = self._simulator.reset(seed)
         self.agents = list(scenario4.AGENTS)
         self._masks = [mask.astype(np.int8) for mask in self._simulator.masks]

@@ -112,6 +112,23 @@ def test_an_option_chooses_the_red_agent(made: Any) -> None:
     assert [simulator.seeds for simulator in made] == [[], [1, 2]]
 
 
+def test_a_reset_that_fails_changes_nothing(made: Any) -> None:
+    env = parallel_env()
+    with pytest.raises(ValueError, match="there is no such folder"):
+        env.reset(seed=1, options={"red_agent": "runs/nobody"})
+    assert env.red_agent == "FiniteStateRedAgent"
+    env.reset(seed=2)
+    assert [simulator.seeds for simulator in made] == [[2]]
+
+
+def test_each_of_several_red_agents_is_made_once(made: Any) -> None:
+    env = parallel_env(red_agent="FiniteStateRedAgent,DiscoveryFSRed")
+    for seed in range(8):
+        env.reset(seed=seed)
+    assert sorted(seed for simulator in made for seed in simulator.seeds) == [*range(8)]
+    assert len(made) == 2
+
+
 def test_the_seed_draws_one_of_several_red_agents() -> None:
     mixture = "FiniteStateRedAgent,DiscoveryFSRed=2"
     env, again, alone = (parallel_env(max_steps=6, red_agent=mixture) for _ in range(3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -33,6 +34,11 @@ class AgainstBlue:
         args = dataclasses.asdict(self)
         del args["named_by_file"]
         return args
+
+    @property
+    def blue_name(self) -> str:
+        """Blue's name, that of a run's folder if it is one."""
+        return os.path.basename(os.path.normpath(self.blue_agent))
 
     @functools.cached_property
     def weights(self) -> Mapping[str, float]:

@@ -20,9 +20,15 @@ from workflow_rl.suggestions import question, word_meant
 
 MOST_WEIGHT = 10_000
 """The largest sum of the weights of a mixture."""
+LONGEST_LABEL = 80
 ACTS = ("act", "get_action")
 """What the classes of attackers define, one or the other."""
 _CLASS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+
+
+def label_of(text: str) -> str:
+    """Return a text as the label of a run, without characters that file names must not have."""
+    return re.sub(r"[^\w.-]+", "-", text)[:LONGEST_LABEL]
 
 
 class AttackerError(ValueError):

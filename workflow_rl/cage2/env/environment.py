@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from workflow_rl.cage.attackers import AttackerError, Attackers
+from workflow_rl.cage.attackers import AttackerError, Attackers, label_of
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import ENV_ID
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from workflow_rl.agents.spaces import Spaces
     from workflow_rl.cage2.attackers import AttackerBatch
     from workflow_rl.environments.env_batch import EnvBatch
-
-LONGEST_LABEL = 80
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class Cage2:
     @property
     def label(self) -> str:
         """The red agent, without characters that file names must not have."""
-        return re.sub(r"[^\w.-]+", "-", self.red_agent)[:LONGEST_LABEL]
+        return label_of(self.red_agent)
 
     @functools.cached_property
     def reds(self) -> Attackers:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import os
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage.against_blue import AgainstBlue
-from workflow_rl.cage2.env.environment import LONGEST_LABEL, Cage2
+from workflow_rl.cage.attackers import label_of
+from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES, RED_ENV_ID, RED_OBS_SIZE
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
@@ -31,8 +30,7 @@ class Cage2Red(AgainstBlue):
     @property
     def label(self) -> str:
         """Blue's name, that of a run's folder if it is one."""
-        name = os.path.basename(os.path.normpath(self.blue_agent))
-        return re.sub(r"[^\w.-]+", "-", name)[:LONGEST_LABEL]
+        return label_of(self.blue_name)
 
     @property
     def episode_steps(self) -> int:

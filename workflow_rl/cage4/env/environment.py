@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -14,7 +13,7 @@ from workflow_rl.agents.policies.distributions import MultiCategorical
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.spaces import Spaces
-from workflow_rl.cage.attackers import AttackerError, Attackers
+from workflow_rl.cage.attackers import AttackerError, Attackers, label_of
 from workflow_rl.cage4.agent.trained_reds import load_reds
 from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, ViewRows, views_layout
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, checkout
@@ -97,7 +96,7 @@ class Cage4(Scenario):
     @property
     def label(self) -> str:
         """The challenge and the red agent."""
-        return re.sub(r"[^\w.-]+", "-", f"cage4-{self.red_agent}")[:80]
+        return label_of(f"cage4-{self.red_agent}")
 
     @property
     def variants(self) -> tuple[str, ...]:

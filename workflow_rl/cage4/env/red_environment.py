@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ from workflow_rl.agents.policies.distributions import MultiCategorical
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.cage.against_blue import AgainstBlue
+from workflow_rl.cage.attackers import label_of
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.red_side import red_layout
@@ -38,8 +37,7 @@ class Cage4Red(AgainstBlue, Scenario):
     @property
     def label(self) -> str:
         """The challenge and Blue's name, that of a run's folder if it is one."""
-        name = os.path.basename(os.path.normpath(self.blue_agent))
-        return re.sub(r"[^\w.-]+", "-", f"cage4-red-{name}")[:80]
+        return label_of(f"cage4-red-{self.blue_name}")
 
     @property
     def episode_steps(self) -> int:

@@ -50,11 +50,12 @@ class PolicyReds:
 class WithReds:
     """A simulator whose red agents a trained team plays: all else is as in the simulator.
 
-    In an episode without a seed of its own, the team's seed is one more than in the episode before.
+    In an episode without a seed of its own, the team's seed is drawn.
     """
 
     def __init__(self, simulator: RedSideSimulator, policy: TeamPolicy) -> None:
-        self._simulator, self._reds, self._seed = simulator, PolicyReds(policy), 0
+        self._simulator, self._reds = simulator, PolicyReds(policy)
+        self._seeds = np.random.default_rng()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # A copy has no simulator yet.
@@ -63,14 +64,20 @@ class WithReds:
 
     def start_stream(self, seed: int) -> None:
         self._simulator.start_stream(seed)
-        self._seed = seed
+        self._seeds = _seeds_of(seed)
 
     def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
         observations = self._simulator.reset(seed)
-        self._seed = self._seed + 1 if seed is None else seed
-        self._reds.reset(self._seed)
+        if seed is not None:
+            self._seeds = _seeds_of(seed)
+        self._reds.reset(int(self._seeds.integers(2**63)) if seed is None else seed)
         return observations
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
         self._simulator.choose(*self._reds.act(self._simulator.red_row()))
         return self._simulator.step(actions, messages)
+
+
+def _seeds_of(seed: int) -> np.random.Generator:
+    """Return what draws the team's seeds after a seed, apart from the simulator's own numbers."""
+    return np.random.default_rng([seed, 7])

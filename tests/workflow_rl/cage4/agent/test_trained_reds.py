@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tests.workflow_rl.cage4.red_files import write_red_team
 from workflow_rl.cage4 import parallel_env
 from workflow_rl.cage4.agent.released_team import CHAMPION
-from workflow_rl.cage4.agent.trained_reds import load_reds
+from workflow_rl.cage4.agent.trained_reds import PolicyReds, load_reds
 from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.environment import Cage4
@@ -70,7 +70,7 @@ def test_cyborg_plays_the_same_episodes(checkout: Path, red: str) -> None:
     first, second = (rewards(environment, specs) for environment in made)
     assert first == second == [alone("cyborg", red, 3)]
     pair = Pair("restores", red, 2, 20)
-    simulators = [make_simulator(name, "from outside", STEPS) for name in ("cyborg", "compiled")]
+    simulators = [make_simulator(name, "from outside", 21) for name in ("cyborg", "compiled")]
     assert compare(*simulators, pair)[:3] == (20, None, "")
 
 
@@ -86,6 +86,19 @@ def test_a_copy_goes_on_as_the_original(red: str) -> None:
 
     assert repr(on(simulator)) == repr(on(other))
     assert simulator.true_state() == other.true_state()
+
+
+def test_streams_of_episodes_draw_seeds_of_their_own(
+    red: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulator, seeds = make_simulator("compiled", load_reds(red), STEPS), list[int]()
+    monkeypatch.setattr(PolicyReds, "reset", lambda _, seed: seeds.append(seed))
+    for stream in (1, 2, 1):
+        simulator.start_stream(stream)
+        for _ in range(3):
+            simulator.reset()
+    assert seeds[:3] == seeds[6:]
+    assert len({*seeds}) == 6
 
 
 def test_the_parallel_env_meets_trained_and_other_reds(red: str) -> None:

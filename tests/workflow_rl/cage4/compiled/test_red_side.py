@@ -28,7 +28,7 @@ def test_red_agents_see_and_do_what_they_do_in_cyborg(
 ) -> None:
     n_steps = 60 if simulator == "cyborg" else 12
     pair = Pair("restores", red, seed, n_steps)
-    official, own = make_red_side(simulator, 80), make_red_side("compiled", 80)
+    official, own = (make_red_side(name, n_steps + 1) for name in (simulator, "compiled"))
     assert compare(official, own, pair)[:3] == (n_steps, None, "")
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.scenario4 import Scenario
+from workflow_rl.cage4.scenario4 import RED_AGENTS, Scenario
 from workflow_rl.cage4.scoring.protocol import Author, play_protocol
 from workflow_rl.cage4.scoring.scoring import Cage4Scoring
 from workflow_rl.commands.main import main
@@ -137,6 +137,8 @@ def test_its_scores_are_not_the_agents_own() -> None:
     assert settings.longest_red_action == 1
     assert not scoring.is_whole(settings)
     assert scoring.is_whole(settings.changed(longest_red_action=4))
+    for reds, scored in (("DiscoveryFSRed=1", "DiscoveryFSRed"), ("runs/red", RED_AGENTS[0])):
+        assert scoring.settings_for(Cage4(red_agent=reds).args).red_agent == (scored,)
 
 
 @pytest.mark.parametrize(

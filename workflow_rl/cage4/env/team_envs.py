@@ -74,15 +74,15 @@ class CompiledNetworks:
         shows_raw: bool,
         red_teams: Mapping[str, TeamPolicy],
     ) -> None:
-        from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
-
+        simulator: Any
         if red_teams:
             from workflow_rl.cage4.compiled.red_simulator import RedSimulator
 
-            self._told = RedSimulator(n_envs, max_steps, shows_raw)
-        simulator = (
-            self._told if red_teams else BatchedSimulator(n_envs, max_steps, shows_raw=shows_raw)
-        )
+            simulator = RedSimulator(n_envs, max_steps, shows_raw)
+        else:
+            from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
+
+            simulator = BatchedSimulator(n_envs, max_steps, shows_raw=shows_raw)
         self._simulator = simulator
         self._played, self._red_teams = played, copy.deepcopy(dict(red_teams))
         self._reds = [""] * n_envs
@@ -107,8 +107,9 @@ class CompiledNetworks:
         for red_agent, team in self._red_teams.items():
             of = [env for env in np.flatnonzero(chosen).tolist() if self._reds[env] == red_agent]
             if of:
-                self._choices[of], _ = team.act(self._told.rows[of], of)
-                self._told.choose(self._choices)
+                self._choices[of], _ = team.act(self._simulator.rows[of], of)
+        if self._red_teams:
+            self._simulator.choose(self._choices)
         self._simulator.step(actions, messages, chosen)
 
     @property

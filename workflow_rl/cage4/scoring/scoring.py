@@ -17,6 +17,7 @@ from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_
 from workflow_rl.cage4.agent.trained_team import policy_team
 from workflow_rl.cage4.env.arguments import MOST_STEPS, EpisodeSettings, OneRed
 from workflow_rl.cage4.env.environment import Cage4
+from workflow_rl.cage4.reds import REDS
 from workflow_rl.cage4.scenario4 import CHALLENGE, MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
 from workflow_rl.cage4.scoring.leaderboard import KNOWN
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
@@ -147,11 +148,11 @@ class Cage4Scoring:
 
     def settings_for(self, args: Mapping[str, Any]) -> ProtocolSettings:
         """Return the settings that score a team on the simulator that it was trained on."""
-        red_agent = args["red_agent"]
+        single = REDS.single(args["red_agent"])
         return ProtocolSettings(
             simulator=args["simulator"],
             # A stream of episodes is played against one class. What a file names is not read.
-            red_agent=(red_agent if red_agent in RED_AGENTS else RED_AGENTS[0],),
+            red_agent=(single if single in RED_AGENTS else RED_AGENTS[0],),
             max_steps=(args["max_steps"],),
             **asdict(Scenario.among(args)),
             scenarios=args["scenarios"],

@@ -32,22 +32,24 @@ def weights_of(text: str, argument: str = OPPONENTS) -> dict[str, float]:
     """Return the agents of "agent=weight,agent=weight", whose weights are 1 by default. The path of
     a file or folder is one agent, whatever its name.
 
-    Raises InvalidEnvironmentError, with the argument to blame, for weights that are not positive
-    numbers.
+    Raises InvalidEnvironmentError, with the argument to blame, for a weight that is no positive
+    number, and for an agent without a name or named twice.
     """
     if os.path.exists(text):
         return {text: 1.0}
     found: dict[str, float] = {}
     for part in text.split(","):
-        agent, equals, weight = part.rpartition("=")
+        agent, _, weight = part.rpartition("=") if "=" in part else (part, "", "1")
         try:
-            found[agent if equals else part] = share = float(weight) if equals else 1.0
-            if not 0 < share < np.inf:
-                raise ValueError
+            share = float(weight)
         except ValueError:
-            raise InvalidEnvironmentError(
-                argument, f"{part!r:.200} is not agent=weight, with a positive number"
-            ) from None
+            share = 0.0
+        if not (0 < share < np.inf and agent and agent == agent.strip()):
+            told = f"{part!r:.200} is not agent=weight, with a positive number and no spaces"
+            raise InvalidEnvironmentError(argument, told)
+        if agent in found:
+            raise InvalidEnvironmentError(argument, f"{agent!r:.200} is named twice")
+        found[agent] = share
     return found
 
 

@@ -109,7 +109,7 @@ def _draw_lineage(axes: Axes, record: DuelRecord) -> None:
         for number, share in enumerate(shares):
             if share:
                 axes.plot(
-                    *zip(learner, places[other, number], strict=True), alpha=share,
+                    *zip(learner, places[other, number], strict=True), alpha=min(share, 1),
                     color="C0" if side == first else "C3", linewidth=4 * share, zorder=0,
                 )  # fmt: skip
     x, y = zip(*places.values(), strict=True)

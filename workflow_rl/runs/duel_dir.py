@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ def read_exploit(path: Path) -> dict[str, Any]:
         found = dict(json.loads(read_text(path / EXPLOIT_FILE, MOST_OF_DUEL)))
         found["attackers"][found["worst"]]
         for score in [*found["attackers"], *found["fixed"].values()]:
-            require_numbers(score["mean"], *filter(None, [score["interval_95"]]))
+            _mean_in(score)
         return {**found, "agent": str(found["agent"]), "side": str(found["side"])}
     except NOT_OURS as error:
         raise RunDirError(f"{path / EXPLOIT_FILE} cannot be read: {str(error)[:300]}") from None
@@ -96,8 +97,11 @@ def read_measured(path: Path, record: DuelRecord) -> tuple[Measured, Measured]:
     worst attacker of each gets.
 
     They are the files `*/evaluation.json`, in a folder named after the side, and `*/exploit.json`
-    in `generation-N`, or in `start` of an agent at the start. Raises RunDirError.
+    in `generation-N`, or in `start` of an agent at the start. Raises RunDirError, also if no pair
+    has played yet.
     """
+    if not record.mixtures:
+        raise RunDirError(f"{path} has no payoffs yet: give the command of the duel again")
     scores: Measured = {side: {} for side in record.agents}
     attacks: Measured = {side: {} for side in record.agents}
     for generation in range(len(record.mixtures)):
@@ -108,23 +112,27 @@ def read_measured(path: Path, record: DuelRecord) -> tuple[Measured, Measured]:
         for file in sorted(folder.glob(f"*/{EXPLOIT_FILE}")):
             found = read_exploit(file.parent)
             if found["side"] in attacks:
-                worst = found["attackers"][found["worst"]]
-                attacks[found["side"]][generation] = worst["mean"], worst["interval_95"] or 0.0
+                gained, attack = attacks[found["side"]], found["attackers"][found["worst"]]
+                gained[generation] = max(_mean_in(attack), gained.get(generation, (-np.inf, 0.0)))
     return scores, attacks
 
 
 def _score_in(file: Path) -> tuple[float, float]:
-    """Return a score, of the official protocol if it is one, with half its 95% interval."""
+    """Return a score, the sum of a protocol's cells if there are any, and half its interval."""
     try:
         found = json.loads(read_text(file, MOST_OF_DUEL))
-        names = "mean", "interval_95"
-        if found.get("official_protocol"):
-            names = "total", "total_interval_95"
-        mean, interval = found[names[0]], found[names[1]] or 0.0
-        require_numbers(mean, interval)
-        return mean, interval
+        return _mean_in(found, "total_" if "total_interval_95" in found else "")
     except NOT_OURS as error:
         raise RunDirError(f"{file} cannot be read: {str(error)[:300]}") from None
+
+
+def _mean_in(score: Mapping[str, Any], kind: str = "") -> tuple[float, float]:
+    """Return a mean and half its 95% interval. Raise one of NOT_OURS."""
+    mean, interval = score[kind.strip("_") or "mean"], score[f"{kind}interval_95"] or 0.0
+    require_numbers(mean, interval)
+    if not 0 <= interval < np.inf:
+        raise ValueError(f"its interval is {interval}")
+    return mean, interval
 
 
 def label(side: str) -> str:
@@ -149,7 +157,7 @@ def _require_whole(record: DuelRecord) -> None:
         for n, shares in enumerate(kind):
             of = [np.array(shares[side], np.float64) for side in (first, second)]
             if tuple(len(part) + n_met - n for part in of) != size or not all(
-                np.isfinite(part).all() and (part >= 0).all() and part.any() for part in of
+                (part >= 0).all() and abs(part.sum() - 1) < 1e-6 for part in of
             ):
                 raise ValueError("its mixtures do not fit its agents")
     if len(record.mixtures) != (n_met + 1) * bool(record.mixtures):

@@ -60,9 +60,11 @@ def test_weights_are_read_as_they_are_written(tmp_path):
     assert weights_of(str(folder)) == {str(folder): 1.0}
     with pytest.raises(InvalidEnvironmentError, match="a,b has a comma"):
         text_of_weights({"a,b": 1.0})
-    for wrong in ("a=x", "a=0", "a=-1", "a=nan"):
+    for wrong in ("a=x", "a=0", "a=-1", "a=nan", "", "a,", "=2", "a, b", "a =2"):
         with pytest.raises(InvalidEnvironmentError, match="positive"):
             weights_of(wrong)
+    with pytest.raises(InvalidEnvironmentError, match="'a' is named twice"):
+        weights_of("a,a=3")
 
 
 def test_an_episode_draws_its_opponents_by_its_seed_or_takes_those_it_is_told(tmp_path):

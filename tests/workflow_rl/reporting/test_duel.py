@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from tests.html_pages import assert_valid
+from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
+from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores, to_dict
 from workflow_rl.commands.main import main
 from workflow_rl.reporting.duel_figure import duel_figure, figure_of_duel
 from workflow_rl.runs.duel_dir import DuelRecord, read_measured
@@ -40,14 +43,21 @@ def leave(file: Path, found: dict[str, Any]) -> None:
     file.write_text(json.dumps(found))
 
 
+def scores_of(returns: list[float]) -> ProtocolScores:
+    """A score of CAGE-2, which is not of the whole protocol."""
+    trajectories = [SimpleNamespace(episode_return=value) for value in returns]
+    cell = CellScore(30, "B_lineAgent", trajectories)  # type: ignore[arg-type]
+    return ProtocolScores("champion", SimulatorVersion("a", "b", "c"), 0, 1.0, [cell])
+
+
 def measure(path: Path) -> None:
     """What `evaluate` and `exploit` leave."""
-    score = {"mean": 1, "interval_95": 1, "official_protocol": True}
-    leave(path / "start/Blue/evaluation.json", score | {"total": -54, "total_interval_95": 0.5})
+    leave(path / "start/Blue/evaluation.json", to_dict(scores_of([-54.5, -53.5])))
     leave(path / "generation-1/Blue/evaluation.json", {"mean": -60, "interval_95": None})
     scores = [{"mean": 700, "interval_95": 5}, {"mean": 900, "interval_95": 6}]
     found = {"agent": "champion", "side": "Blue", "attackers": scores, "worst": 1, "fixed": {}}
     leave(path / "start/attackers/exploit.json", found)
+    leave(path / "start/later/exploit.json", found | {"worst": 0})
 
 
 def run(*arguments: Any) -> str:
@@ -73,18 +83,30 @@ def test_what_was_measured_is_read_and_drawn(duel: Path) -> None:
     n_axes = len(figure_of_duel(duel).axes)
     measure(duel)
     scores, attacks = read_measured(duel, RECORD)
-    assert scores["Blue"] == {0: (-54, 0.5), 1: (-60, 0)}
+    assert scores["Blue"] == {0: (-54, pytest.approx(6.353, abs=1e-3)), 1: (-60, 0)}
     assert attacks["Blue"] == {0: (900, 6)}
     assert len(figure_of_duel(duel).axes) == n_axes + 2
     assert run("plot", duel).split()[-1] == str(duel / "duel.png")
     assert (duel / "duel.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("damage", [{"mean": "x", "interval_95": 1}, {"mean": 1}, [1]])
+@pytest.mark.parametrize(
+    "damage",
+    [{"mean": "x", "interval_95": 1}, {"mean": 1, "interval_95": -1}, {"mean": 1}, [1]],
+)
 def test_a_damaged_score_is_named(duel: Path, damage: Any) -> None:
     leave(duel / "generation-1/Blue/evaluation.json", damage)
     with pytest.raises(RunDirError, match=r"Blue.evaluation\.json cannot be read"):
         figure_of_duel(duel)
+
+
+def test_a_duel_in_which_nobody_has_played_yet_is_one_line(duel: Path) -> None:
+    agents = {side: [] for side in RECORD.agents}
+    DuelRecord({}, {}, agents).write(duel)
+    for command in ("plot", "report"):
+        result = CliRunner().invoke(main, [command, str(duel)])
+        assert result.exit_code == 2, result.output
+        assert "has no payoffs yet" in result.output
 
 
 def test_the_report_has_the_picture_and_both_tables(duel: Path) -> None:
@@ -96,5 +118,5 @@ def test_the_report_has_the_picture_and_both_tables(duel: Path) -> None:
     assert "−9.00 ± 0.10" in text  # noqa: RUF001
     assert "a 25%, b 75%" in text
     assert "champion 25%, generation-1/Blue.npz 75%" in text
-    assert "−54.0 ± 0.5" in text  # noqa: RUF001
+    assert "−54.0 ± 6.4" in text  # noqa: RUF001
     assert "900.0 ± 6.0" in text

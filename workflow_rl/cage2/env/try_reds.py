@@ -12,6 +12,7 @@ from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2.attackers import BLine, OneByOne
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.own_reds import in_cyborg
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import trial
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
@@ -36,8 +37,9 @@ def found_by_trying(environment: Cage2) -> str | None:
         if len(in_cyborg(reds)) < len(reds.foreign):
             # Compile, so that the workers find it on disk: a trial is soon given up.
             envs = CompiledEnvs(environment.max_steps, 1, {"": OneByOne(BLine)})
-            envs.reset([0], [EpisodeSpec(0, "", 0, 0)])
-            envs.step([0], np.zeros(1, np.int64))
+            for red_agent in ("", RED_AGENTS[0]):
+                envs.reset([0], [EpisodeSpec(0, red_agent, 0, 0)])
+                envs.step([0], np.zeros(1, np.int64))
         tried = ", ".join(environment.foreign)
         for answer in trial.ask(functools.partial(_tell_of, environment), tried):
             if isinstance(answer, Refusal):

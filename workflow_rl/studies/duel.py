@@ -117,6 +117,8 @@ def played(
     Raises TooManyFailuresError, UnplayableError for an episode that cannot be played, and
     StopRequested.
     """
+    if environment.env_id in guests:
+        environment.check()  # It compiles, so that the workers find all on disk.
     together = EPISODES_TOGETHER if environment.plays_together else 1
     pool = LocalPool(
         environment.make_envs, config.n_workers, together, config.worker_timeout,
@@ -166,8 +168,14 @@ def run_duel(
         raise ConfigError("sides", f"{' and '.join(sides)} would have the same folders")
     if unknown := start.keys() - sides:
         raise ConfigError("start", f"{min(unknown)} is no side: there is {' and '.join(sides)}")
+    if side := settings.warm_start_side:
+        if not settings.warm_start:
+            raise ConfigError("warm_start_side", f"{side}: it goes with --warm-start")
+        if side not in sides:
+            told = f"{side} is no side: there is {' and '.join(sides)}"
+            raise ConfigError("warm_start_side", told)
     for side, agents in start.items():
-        if sum(settings.kept.get(agent, 0.0) for agent in agents) > 1:
+        if sum(settings.kept.get(agent, 0.0) for agent in agents) > 1 + 1e-9:
             raise ConfigError("keep", f"the shares of {side} are more than 1 in all")
     if unknown := settings.kept.keys() - {agent for of in start.values() for agent in of}:
         raise ConfigError("keep", f"{min(unknown)} is no agent of --start")
@@ -203,7 +211,9 @@ def _try_start(
 def _going_on(path: Path, asked: DuelRecord, trust: bool) -> DuelRecord:
     """Return the record with which the duel in a folder goes on. Raise RunDirError for another."""
     before, free = read_duel(path), {*free_on_resume(asked.config), "generations"}
-    was, now = {**before.config, **before.duel}, {**asked.config, **asked.duel}
+    # Older records lack settings that are newer than they are.
+    was = {**before.config, **DuelConfig().to_dict(), **before.duel}
+    now = {**asked.config, **asked.duel}
     for name in sorted({*was, *now} - free):
         if was.get(name) != now.get(name):
             raise RunDirError(
@@ -256,7 +266,8 @@ class _Duel:
         kept = self.settings.kept
         for side, agents in self.record.agents.items():
             fixed = np.array([kept.get(agent, 0.0) for agent in agents])
-            shares[side] = (fixed + (1 - fixed.sum()) * np.array(shares[side])).tolist()
+            rest = max(0.0, 1 - fixed.sum())
+            shares[side] = (fixed + rest * np.array(shares[side])).tolist()
         return shares
 
     def _chosen(self) -> Shares:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -118,6 +119,9 @@ def test_a_duel_goes_on_past_its_end_and_is_no_other_duel(reference, tmp_path):
         with pytest.raises(RunDirError, match="go on with the same"):
             run_duel(config, path, settings)
     before = read_duel(path)
+    # As a version wrote it that had fewer settings.
+    older = {name: value for name, value in before.duel.items() if name != "keep"}
+    dataclasses.replace(before, duel=older).write(path)
     record = run_duel(config_of(), path, SETTINGS.changed(generations=3))
     assert len(record.opponents) == 3
     assert np.array_equal(np.array(record.payoffs)[:3, :3], before.payoffs)
@@ -157,6 +161,13 @@ def test_agents_that_are_kept_are_met_in_a_fixed_share(tmp_path):
     of = duel._Duel(tmp_path, config_of(), settings, sides, record, print, True, False)  # type: ignore[arg-type]
     np.testing.assert_allclose(of.opponents()["second"], [0.5, 0.3, 0.2])
     np.testing.assert_allclose(of.opponents()["first"], [0.5, 0.5])
+    # The sum of these shares is 1.0000000000000002.
+    agents = {"first": ["a", "b"], "second": ["d", "e", "f", "g", "h"]}
+    whole = dataclasses.replace(record, agents=agents, payoffs=[[0.0] * 5] * 2)
+    settings = settings.changed(keep="d=0.65,e=0.05,f=0.2,g=0.1")
+    shares = dataclasses.replace(of, settings=settings, record=whole).opponents()["second"]
+    assert min(shares) >= 0
+    np.testing.assert_allclose(shares, [0.65, 0.05, 0.2, 0.1, 0])
     for keep, what in (("x=0.5", "x is no agent of --start"), ("d=0.8,e=0.4", "second are more")):
         with pytest.raises(ConfigError, match=what):
             run_duel(config_of(), tmp_path / "duel", settings.changed(keep=keep), start)
@@ -209,6 +220,7 @@ def test_attackers_find_what_an_agent_gives_away(reference, tmp_path):
         {"duel": None},
         {"config": 1},
         {"mixtures": [{"first": [0.0], "second": [1.0]}] * 3},
+        {"opponents": [{"first": [2.0], "second": [1.0]}] * 2},
     ],
 )
 def test_a_damaged_record_is_one_line(damage, reference, tmp_path):

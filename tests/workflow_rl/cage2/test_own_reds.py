@@ -342,7 +342,8 @@ def test_an_attacker_that_fails_late_or_hangs_is_blamed(
     asked = ["replay", "sleep", "--output", str(tmp_path / "page.html"), "--red-agent"]
     result = CliRunner().invoke(main, [*asked, "tests.own_reds:Tires"])
     assert result.exit_code == 2, result.output
-    assert "--red-agent: tests.own_reds:Tires cannot play: LookupError: I am" in result.output
+    told = "--red-agent: the episode against tests.own_reds:Tires failed: LookupError: I am"
+    assert told in result.output
     monkeypatch.setattr(trial, "ask", functools.partial(trial.ask, timeout=2.0))
     result = CliRunner().invoke(main, [*asked, "tests.own_reds:Hangs"])
     assert result.exit_code == 2, result.output

@@ -19,7 +19,7 @@ from workflow_rl.cage2.scenario2 import HOSTS
 AGES = (1, 2, 4, 10)
 """An event is shown by whether it was at most so many steps ago, and whether it ever was."""
 NEVER = 1000
-SCANNED, EXPLOITED, RESTORED, REMOVED, FOUND_CLEAN = range(5)
+SCANNED, EXPLOITED, RESTORED, REMOVED, FOUND_NO_ROOT = range(5)
 N_EVENTS = 5
 COUNTED = (EXPLOITED, RESTORED)
 COUNTS = (1, 3, 10)
@@ -69,12 +69,12 @@ class Evidence:
         ages = np.minimum(ages + 1, NEVER)
         kinds, hosts = tables.ACTION_KIND[actions], tables.ACTION_HOST[actions]
         restored, removed = kinds == _RESTORED, kinds == _REMOVED
-        clean = (kinds == _ANALYSED) & ~table[rows, hosts, 2:].all(axis=1)
-        for event, happened in ((RESTORED, restored), (REMOVED, removed), (FOUND_CLEAN, clean)):
+        no_root = (kinds == _ANALYSED) & ~table[rows, hosts, 2:].all(axis=1)
+        for event, happened in ((RESTORED, restored), (REMOVED, removed), (FOUND_NO_ROOT, no_root)):
             ages[rows[happened], event, hosts[happened]] = 0
         ages[rows[restored], EXPLOITED, hosts[restored]] = NEVER
         counts[rows[restored], 1, hosts[restored]] += 1
-        for event in (restored, clean):
+        for event in (restored, no_root):
             quiet[rows[event], hosts[event]] = 0
         after_actions(self._decoys, np.asarray(envs), actions)
         no_activity = np.logical_not(np.any(is_active, axis=1))

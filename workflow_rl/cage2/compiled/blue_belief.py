@@ -103,9 +103,9 @@ def conclude(
     if n_candidates > 0:
         keep_likeliest(b, hypotheses, candidates, weights, n_candidates)
     else:
+        # Red is neither attacker, or the true hypothesis was too unlikely to be kept: the belief
+        # stays as it was.
         b.is_refuted = True
-    # Otherwise Red is neither attacker, or the true hypothesis was too unlikely to be kept: the
-    # belief stays as it was.
 
 
 @compiled

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage.against_blue import AgainstBlue
@@ -48,7 +49,7 @@ class Cage2Red(AgainstBlue):
     def _brought(self) -> Collection[str]:
         from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 
-        return {*SCRIPTED_AGENTS, "champion"}
+        return {*SCRIPTED_AGENTS, *_released()}
 
     def _made(self) -> Actor:
         """Return Blue, which acts on records: see `scoring.evaluation_env`."""
@@ -57,7 +58,7 @@ class Cage2Red(AgainstBlue):
         from workflow_rl.runs.checkpoint import CheckpointError
 
         try:
-            blues = [load_on_records(blue) for blue in self.weights]
+            blues = [load_on_records(str(_released().get(blue, blue))) for blue in self.weights]
         except CheckpointError as error:
             raise InvalidEnvironmentError("blue_agent", str(error)) from None
         return blues[0] if len(blues) == 1 else MixedActor(blues, [*self.weights.values()])
@@ -84,3 +85,9 @@ class Cage2Red(AgainstBlue):
         from workflow_rl.cage2.env.red_envs import RedEnvs
 
         return RedEnvs(self.max_steps, n_envs, copy.deepcopy(self.blue))
+
+
+def _released() -> Mapping[str, Path]:
+    from workflow_rl.environments.guests import guests
+
+    return guests[Cage2.env_id].released

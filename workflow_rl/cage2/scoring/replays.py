@@ -59,7 +59,7 @@ class Cage2Replays:
         except (Exception, SystemExit) as error:
             if not environment.foreign:
                 raise
-            told = f"{red_agent} cannot play: {in_one_line(error)}"
+            told = f"the episode against {red_agent} failed: {in_one_line(error)}"
             raise InvalidEnvironmentError("red_agent", told) from error
         lines = [
             f"{recording.agent} against {recording.opponent}, {len(recording.steps)} steps: "

@@ -13,6 +13,8 @@ from click.testing import CliRunner
 
 from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.cage2 import Cage2RedEnv
+from workflow_rl.cage2.env.red_environment import Cage2Red
+from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.cage2.scenario2 import RED_ENV_ID, RED_OBS_SIZE
 from workflow_rl.commands.main import main
 from workflow_rl.environments.by_name import make_environment
@@ -43,6 +45,17 @@ def test_they_play_what_as_many_single_envs_play(blue_agent: str, is_scripted: b
         assert answers.truncated.tolist() == [step == steps - 1] * n
         assert not answers.terminated.any()
         rows, shown = answers.obs, [(obs, info) for obs, *_, info in stepped]
+
+
+@pytest.mark.parametrize("name", Cage2Guest.released)
+def test_a_released_name_means_the_released_file(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    environment = Cage2Red(name, named_by_file=True)
+    assert environment.foreign == []
+    assert environment.blue
 
 
 def test_an_attacker_is_trained_evaluated_and_loaded(tmp_path: Path) -> None:

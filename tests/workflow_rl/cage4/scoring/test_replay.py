@@ -166,7 +166,7 @@ def test_a_trained_team_plays_as_evaluate_plays_it(tmp_path: Path) -> None:
         (["nobody"], "there is no checkpoint at nobody"),
         (["rules", "--against", "nobody"], "for --against: there is no checkpoint at nobody"),
         (["rules", "--against", "CHAMPION"], "was trained on workflow_rl/CAGE2-v0, not on CAGE-4"),
-        (["rules", "--red-agent", "B_lineAgent"], "for '--red-agent': "),
+        (["rules", "--red-agent", "B_lineAgent"], "for --red-agent: 'B_lineAgent' is no"),
         (["rules", "--max-steps", "2"], "for '--max-steps': "),
         (["rules", "--phishing-rate", "75"], "for '--phishing-rate': 75.0 is not in the range"),
         (["CHAMPION", "--red-agent", "DiscoveryFSRed"], "for --red-agent: "),

@@ -74,6 +74,8 @@ class Cage4ParallelEnv(PlainParallelEnv):
 
     metadata = {"name": "CAGE4-v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
     shared_reward = True
+    red_agent: str
+    _simulator: Simulator
 
     def __init__(
         self,

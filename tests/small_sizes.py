@@ -23,7 +23,6 @@ LACKING = {
     "async_train_workflow_rl.py": {"--total-episodes": "24"},
     "train-population": {"--period": "24"},
     "train-workflow": {"--total-episodes": "24"},
-    "train-duel": {"--total-episodes": "24"},
     "exploit": {"--episodes": "10", "--selection-episodes": "4"},
     "train-champion": {"--total-episodes": "400", "--selection-episodes": "32", "--episodes": "2"},
     "tune": {"--total-episodes": "24"},

@@ -16,20 +16,20 @@ _DRAWS = 2**32 - 6
 
 
 class Lineup:
-    """Which of several plays in each env, drawn with their weights by the seed of the episode."""
+    """Which of several players acts in each env: the seed of an episode draws one by weights."""
 
     def __init__(self, weights: Sequence[float]) -> None:
         self._shares = np.array(weights) / sum(weights)
         self._playing: dict[int, int] = {}
 
     def begin(self, seed: int, env: int) -> int:
-        """Return the number of the one that plays an episode."""
+        """Draw the player of an episode, and return its number."""
         draw = np.random.default_rng([seed, _DRAWS])
         self._playing[env] = int(draw.choice(len(self._shares), p=self._shares))
         return self._playing[env]
 
     def parts(self, envs: Sequence[int]) -> Iterator[tuple[int, NDArray[np.int64], list[int]]]:
-        """Yield the number of each that plays in some of the envs, their places, and these envs."""
+        """Yield each player's number, the places of its envs among `envs`, and these envs."""
         playing = np.array([self._playing[env] for env in envs])
         for number in np.unique(playing).tolist():
             places = np.flatnonzero(playing == number)

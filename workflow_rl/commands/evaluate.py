@@ -260,10 +260,15 @@ def _write(path: Path, scores: Scores, scoring: Scoring, player: Scored) -> str:
 
     content = {**scores.to_dict(), "actions": player.actions, AGENT_DIGEST: player.digest}
     try:
-        before = scoring.n_episodes(json.loads(read_text(path, MOST_OF_SCORES)))
+        before = _episodes(scoring, json.loads(read_text(path, MOST_OF_SCORES)))
     except NOT_OURS:
         before = 0
     write_text(path, json.dumps(content, indent=2) + "\n")
-    is_less = before > scoring.n_episodes(content)
+    is_less = before > _episodes(scoring, content)
     instead = f" (in the place of those of {before} {scoring.unit})" if is_less else ""
     return f"scores: {path}{instead}"
+
+
+def _episodes(scoring: Scoring, content: Mapping[str, Any]) -> int:
+    """Return the number of episodes, in the scoring's unit."""
+    return max(map(len, scoring.returns(content).values()))

@@ -58,10 +58,11 @@ class Scoring(Protocol):
     def is_whole(self, settings: Settings) -> bool:
         """Return whether these scores are the agent's own, which a run's folder keeps."""
 
-    def n_episodes(self, scores: Mapping[str, Any]) -> int:
-        """Return the number of episodes, in `unit`, of scores as `Scores.to_dict` gives them.
+    def returns(self, scores: Mapping[str, Any]) -> Mapping[str, Sequence[float]]:
+        """Return the episodes' returns by task, from scores as `Scores.to_dict` gives them.
 
-        Raise LookupError, TypeError or ValueError if they are no such scores.
+        The name of an only task is "". An agent's score is the mean return, of several tasks the
+        sum of these. Raise LookupError, TypeError or ValueError if they are no such scores.
         """
 
     def score(

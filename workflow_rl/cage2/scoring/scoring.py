@@ -148,9 +148,12 @@ class Cage2Scoring:
         cells = set(settings.red_agent), set(settings.max_steps)
         return cells == (set(RED_AGENTS), set(HORIZONS))
 
-    def n_episodes(self, scores: Mapping[str, Any]) -> int:
-        """Return the largest number of episodes of a cell."""
-        return max(int(cell["episodes"]) for cell in scores["cells"])
+    def returns(self, scores: Mapping[str, Any]) -> dict[str, list[float]]:
+        """Return the returns of each cell."""
+        return {
+            f"{cell['red_agent']}, {cell['max_steps']} steps": list(map(float, cell["returns"]))
+            for cell in scores["cells"]
+        }
 
     def score(
         self,

@@ -164,9 +164,9 @@ class Cage4Scoring:
         played = settings.red_agent, settings.max_steps, scenarios_of(dict(settings))
         return played == ((RED_AGENTS[0],), (MAX_STEPS,), {"": CHALLENGE})
 
-    def n_episodes(self, scores: Mapping[str, Any]) -> int:
-        """Return the number of episodes."""
-        return len(scores["totals"])
+    def returns(self, scores: Mapping[str, Any]) -> dict[str, list[float]]:
+        """Return the episodes' total rewards."""
+        return {"": list(map(float, scores["totals"]))}
 
     def score(
         self,

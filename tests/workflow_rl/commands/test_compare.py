@@ -1,0 +1,85 @@
+"""The command `compare`: what it reads, shows and writes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from workflow_rl.commands.compare import compare
+from workflow_rl.environments.guests import guests
+from workflow_rl.runs.evaluation import Evaluation
+
+
+def scored(path: Path, returns: list[float], seed: int = 0) -> Path:
+    scores = Evaluation("CartPole-v1", seed, returns, [1] * len(returns), 1.0)
+    path.write_text(json.dumps(scores.to_dict()))
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(compare, list(map(str, arguments)))
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> list[Path]:
+    return [scored(tmp_path / f"{n}.json", [n, n + 2.0]) for n in range(3)]
+
+
+def test_folders_and_files_are_compared(tmp_path: Path, agents: list[Path]) -> None:
+    scored(tmp_path / "evaluation.json", [10, 10])
+    shown = run(tmp_path, *agents[:2], "--baseline", agents[2])
+    assert shown.exit_code == 0, shown.output
+    assert "4.33" in shown.output  # (10 + 1 + 2) / 3
+    assert "1.33" in shown.output
+    assert "Agents: 3, with 2 episodes each. The baseline has 1." in shown.output
+
+
+def test_the_table_as_text_of_three_kinds(tmp_path: Path, agents: list[Path]) -> None:
+    files = [tmp_path / f"table.{ending}" for ending in ("csv", "json", "tex")]
+    for file in files:
+        assert run(*agents, "--output", file).exit_code == 0
+    (row,) = csv.DictReader(files[0].open())
+    (same,) = json.loads(files[1].read_text())
+    assert float(row["mean"]) == same["mean"] == 2.0
+    assert float(row["iqm_low"]) == same["iqm_low"]
+    assert r"2.00 $\pm$" in files[2].read_text()
+    assert "\r" not in files[2].read_text()
+
+
+def test_cells_are_tasks(tmp_path: Path) -> None:
+    scoring = guests["workflow_rl/CAGE2-v0"].scoring()
+    assert scoring is not None
+    cells = [
+        {"red_agent": red, "max_steps": 30, "episodes": 2, "returns": [-1, -3]}
+        for red in ("B_lineAgent", "SleepAgent")
+    ]
+    file = tmp_path / "scores.json"
+    file.write_text(json.dumps({"seed": 0, "cells": cells}))
+    shown = run(file, file, "--output", tmp_path / "t.csv").output
+    assert "B_lineAgent, 30 steps" in shown
+    assert "-4.00" in shown.splitlines()[-4]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "run `evaluate"),
+        ("[1, 2]", "has no scores"),
+        ('{"seed": 0, "returns": []}', "has no scores"),
+        ('{"seed": 0, "returns": [1, 2, 3]}', "the same --episodes"),
+        ('{"seed": 7, "returns": [1, 2]}', "with --seed 7"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line(
+    content: str | None, told: str, tmp_path: Path, agents: list[Path]
+) -> None:
+    other = tmp_path / "other.json"
+    if content is not None:
+        other.write_text(content)
+    shown = run(*agents, "--baseline", other)
+    assert shown.exit_code == 2
+    assert told in shown.output

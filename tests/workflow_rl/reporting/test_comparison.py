@@ -1,0 +1,106 @@
+"""The figures of several agents together: by hand, against other libraries' and in simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from workflow_rl.reporting import comparison
+from workflow_rl.reporting.comparison import Compared, compare, comparison_table, plain_rows
+
+N_TRIALS = 400
+
+
+def test_figures_of_two_agents_in_one_task_by_hand() -> None:
+    (row,) = compare([{"": [1, 3]}, {"": [5, 7]}], [{"": [0, 1]}])
+    assert row.mean.mean == row.iqm.value == 4
+    assert row.difference is not None
+    assert row.difference.mean == 3.5
+    # Agents: sd of (2, 6) / sqrt(2) = 2. Episodes: sd of (3 - 0, 5 - 1) / sqrt(2) = 0.5.
+    t = stats.t.ppf(0.975, 1)
+    assert row.difference.interval_95 == pytest.approx(t * math.hypot(2, 0.5))
+    assert row.better is None
+
+
+def test_the_interquartile_mean_leaves_the_outer_quarters_out() -> None:
+    (row,) = compare([{"": [score]} for score in (-1000, 1, 2, 3, 4, 5, 6, 9000)])
+    assert row.iqm.value == np.mean([2, 3, 4, 5])
+    assert row.iqm.low < row.iqm.value < row.iqm.high
+
+
+def test_the_difference_of_two_agents_is_that_of_a_paired_test() -> None:
+    rng = np.random.default_rng(0)
+    ours, theirs = rng.normal(size=(2, 30))
+    (row,) = compare([{"": ours}], [{"": theirs}])
+    low, high = stats.ttest_rel(ours, theirs).confidence_interval()
+    assert row.difference is not None
+    assert row.difference.mean == pytest.approx((low + high) / 2)
+    assert row.difference.interval_95 == pytest.approx((high - low) / 2)
+
+
+def test_the_probability_of_improvement_counts_pairs_and_half_of_draws() -> None:
+    ours, theirs = [1.0, 2.0, 3.0], [2.0, 0.0]
+    (row,) = compare([{"": [x]} for x in ours], [{"": [x]} for x in theirs])
+    assert row.better is not None
+    assert row.better.value == stats.mannwhitneyu(ours, theirs).statistic / 6
+
+
+def test_several_tasks_have_a_row_of_their_sum() -> None:
+    agents = [{"a": [1, 2], "b": [10, 20]}, {"a": [3, 4], "b": [30, 40]}]
+    base = [{"a": [0, 9], "b": [0, 90]}, {"a": [0, 0], "b": [0, 0]}]
+    *tasks, total = compare(agents, base)
+    assert [row.task for row in (*tasks, total)] == ["a", "b", "sum"]
+    assert total.mean.mean == sum(row.mean.mean for row in tasks)
+    assert total.difference is not None
+    assert total.difference.mean == pytest.approx(27.5 - 24.75)
+    better = [row.better.value for row in tasks if row.better is not None]
+    assert total.better is not None
+    assert total.better.value == np.mean(better)
+    assert plain_rows([total])[0]["better"] == total.better.value
+
+
+def test_one_agent_has_no_interval_over_agents() -> None:
+    (row,) = compare([{"": [1.0, 2.0]}])
+    assert math.isnan(row.iqm.low)
+    assert plain_rows([row])[0]["iqm_low"] is None
+    assert "nan" not in str(comparison_table([row]))
+
+
+def test_other_episodes_are_refused() -> None:
+    with pytest.raises(ValueError, match="2, and 1"):
+        compare([{"": [1, 2]}], [{"": [1]}])
+    with pytest.raises(ValueError, match="1 of a, and 1 of b"):
+        compare([{"a": [1]}, {"b": [1]}])
+
+
+def _holds(row: Compared, figure: str, truth: float) -> bool:
+    found = getattr(row, figure)
+    if isinstance(found, comparison.Bounded):
+        return bool(found.low <= truth <= found.high)
+    return bool(abs(found.mean - truth) <= found.interval_95)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["normal", "skewed"])
+@pytest.mark.parametrize("n", [5, 10, 100])
+def test_how_many_intervals_hold_the_true_value(
+    shape: str, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shares that docs/explanations/scores.md tells."""
+    monkeypatch.setattr(comparison, "N_RESAMPLES", 1000)
+    rng = np.random.default_rng(n)
+    draw = rng.standard_normal if shape == "normal" else rng.standard_exponential
+    middle = stats.trim_mean(draw(1_000_000), 0.25)
+    truths = {"iqm": middle, "difference": 0.0, "better": 0.5}
+
+    def agents() -> list[dict[str, list[float]]]:
+        return [{"": list(effect + rng.normal(size=20))} for effect in draw(n)]
+
+    rows = [compare(agents(), agents())[0] for _ in range(N_TRIALS)]
+    shares = {name: np.mean([_holds(row, name, truths[name]) for row in rows]) for name in truths}
+    print(shape, n, {name: round(float(share), 3) for name, share in shares.items()})
+    assert shares["difference"] >= 0.93
+    assert min(shares["iqm"], shares["better"]) >= (0.8 if n == 5 else 0.85)

@@ -1,0 +1,128 @@
+"""The command `compare`: the scores of several agents together, and against a baseline."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.commands.evaluate import MOST_OF_SCORES
+from workflow_rl.commands.options import PATH, SEED, OutputFile
+from workflow_rl.environments.guests import guests
+from workflow_rl.output_files import NOT_OURS, read_text, require_writable, write_text
+
+if TYPE_CHECKING:
+    from workflow_rl.reporting.comparison import Compared, Returns
+
+
+@click.command(cls=ClearCommand)
+@click.argument("agents", nargs=-1, required=True, type=PATH)
+@click.option(
+    "--baseline",
+    multiple=True,
+    type=PATH,
+    metavar="RUN",
+    help="The agent to compare with. Several are taken together: repeat the option.",
+)
+@click.option(
+    "--output",
+    type=OutputFile(".csv", ".json", ".tex"),
+    metavar="FILE",
+    help="The table as CSV, JSON or LaTeX.",
+)
+@click.option("--seed", type=SEED, default=0, show_default=True, metavar="N",
+              help="Of the bootstrap.")  # fmt: skip
+def compare(
+    agents: tuple[Path, ...], baseline: tuple[Path, ...], output: Path | None, seed: int
+) -> None:
+    """Show what several AGENTS score together, such as runs that differ in their seed alone.
+
+    An agent is a run's folder that evaluate has scored, or a file that evaluate --json wrote. Give
+    evaluate the same --episodes and --seed for all of them.
+
+    The mean has the interval of Student's distribution over agents and episodes. IQM is the mean of
+    the agents' scores without the lowest and the highest quarter, with the interval of the
+    stratified bootstrap. Beside a baseline, the difference of the means is over the same episodes,
+    and P(better) is the probability that one of the agents has a higher score than one of the
+    baseline. All intervals are 95% intervals. If the interval of the difference is without 0, a
+    paired test at 5% finds a difference.
+
+    \b
+    Examples:
+      compare runs/new-0 runs/new-1 runs/new-2 --output table.tex
+      compare runs/new-* --baseline runs/old-0 --baseline runs/old-1
+    """
+    from workflow_rl.reporting.comparison import compare as compared
+    from workflow_rl.reporting.comparison import comparison_table
+
+    if output is not None:
+        require_writable(output, "--output")
+    seeds: dict[Any, Path] = {}
+    scores = [_returns(path, "AGENTS", seeds) for path in agents]
+    bases = [_returns(path, "--baseline", seeds) for path in baseline]
+    if len(seeds) > 1:
+        told = ", ".join(f"{path} with --seed {number}" for number, path in seeds.items())
+        raise click.UsageError(f"the episodes are not the same: evaluate scored {told}")
+    try:
+        rows = compared(scores, bases, seed)
+    except ValueError as error:
+        raise click.UsageError(f"{error}: score all agents with the same --episodes") from None
+    click.echo(comparison_table(rows))
+    of_baseline = f" The baseline has {len(bases)}." if bases else ""
+    click.echo(f"Agents: {len(scores)}, with {_episodes(scores[0])} episodes each.{of_baseline}")
+    if output is not None:
+        write_text(output, _text(rows, output.suffix.lower()))
+        click.echo(f"table: {output}")
+
+
+def _returns(path: Path, named: str, seeds: dict[Any, Path]) -> Returns:
+    """Return an agent's returns by task, and keep the seed of its episodes."""
+    from workflow_rl.runs.evaluation import ReturnScoring
+
+    file = path / "evaluation.json" if path.is_dir() else path
+    scorings = [scoring for guest in guests.values() if (scoring := guest.scoring()) is not None]
+    try:
+        content = json.loads(read_text(file, MOST_OF_SCORES))
+        seed = int(content["seed"])
+    except NOT_OURS:
+        content = None
+    for scoring in (*scorings, ReturnScoring()) if content is not None else ():
+        try:
+            returns = scoring.returns(content)
+        except NOT_OURS:
+            continue
+        if returns and all(returns.values()):
+            seeds.setdefault(seed, path)
+            return returns
+    raise click.BadParameter(
+        f"{path} has no scores of evaluate: run `evaluate {path}` first", param_hint=named
+    )
+
+
+def _episodes(returns: Returns) -> int:
+    return sum(map(len, returns.values()))
+
+
+def _text(rows: Sequence[Compared], ending: str) -> str:
+    """Return the text of a file with this ending."""
+    from workflow_rl.reporting.comparison import comparison_table, plain_rows
+
+    if ending == ".tex":
+        text = comparison_table(rows).get_latex_string()
+        for character, command in {"±": r"$\pm$", "_": r"\_", "%": r"\%"}.items():
+            text = text.replace(character, command)
+        return text.lstrip("\r\n").replace("\r\n", "\n") + "\n"
+    values = plain_rows(rows)
+    if ending == ".json":
+        return json.dumps(values, indent=2) + "\n"
+    table = io.StringIO()
+    writer = csv.DictWriter(table, list(values[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(values)
+    return table.getvalue()

@@ -1,0 +1,187 @@
+"""The scores of several agents together, over tasks and episodes, and against a baseline.
+
+The interquartile mean, its stratified bootstrap, and the probability of improvement are those of
+Agarwal et al. (2021), "Deep Reinforcement Learning at the Edge of the Statistical Precipice", arXiv
+2108.13264, section 4: an agent's mean return in a task is what they call the score of a run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from prettytable import PrettyTable
+
+from workflow_rl.reporting.text_table import text_table
+from workflow_rl.runs.intervals import CONFIDENCE, FloatArray, Mean, mean_of, over_agents
+
+N_RESAMPLES = 10_000
+SUM = "sum"
+
+Returns: TypeAlias = "Mapping[str, Sequence[float]]"
+"""The returns of an agent's episodes, by task; "" for the only task."""
+
+
+class Bounded(NamedTuple):
+    """A value, and the ends of its 95% interval: NaN of too few agents."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        ends = "" if math.isnan(self.low) else f" [{self.low:.2f}, {self.high:.2f}]"
+        return f"{self.value:.2f}{ends}"
+
+
+class Compared(NamedTuple):
+    """What agents score in a task, and how far they are from a baseline, if there is one.
+
+    mean: over agents and episodes, both of which are drawn by chance. iqm: the mean of the agents'
+    scores without the lowest and the highest quarter. difference: of the means, over the same
+    episodes. better: the probability that an agent has a higher score than one of the baseline, if
+    there are several of both.
+    """
+
+    task: str
+    mean: Mean
+    iqm: Bounded
+    difference: Mean | None = None
+    better: Bounded | None = None
+
+
+def compare(
+    agents: Sequence[Returns], baseline: Sequence[Returns] = (), seed: int = 0
+) -> list[Compared]:
+    """Compare agents that have played the same episodes.
+
+    Args:
+        agents: what each agent returned, such as those of runs that differ in their seed alone.
+        baseline: what each agent of the baseline returned; empty: there is none.
+        seed: of the bootstrap.
+
+    Returns:
+        A row for each task and, of several tasks, one for the agents' sums over the tasks. Its
+        probability of improvement is the mean of those in the tasks.
+
+    Raises:
+        ValueError: the agents differ in their tasks, or in the number of episodes.
+    """
+    played = [
+        {task: len(values) for task, values in agent.items()} for agent in (*agents, *baseline)
+    ]
+    for other in played:
+        if other != played[0]:
+            raise ValueError(
+                f"the episodes are not the same: {_told(played[0])}, and {_told(other)}"
+            )
+    tasks, bases = _by_task(agents), _by_task(baseline)
+    rows = [
+        _row(task, [totals], [bases[task]] if bases else [], seed) for task, totals in tasks.items()
+    ]
+    if len(rows) > 1:
+        rows.append(_row(SUM, list(tasks.values()), list(bases.values()), seed))
+    return rows
+
+
+def comparison_table(rows: Sequence[Compared]) -> PrettyTable:
+    """Return a line for each row; the columns of the baseline, if there is one."""
+    figures = [[figure for figure in row[1:] if figure is not None] for row in rows]
+    headings = ["", "mean", "IQM", "difference", "P(better)"][: 1 + len(figures[0])]
+    cells = [[row.task, *map(str, of_row)] for row, of_row in zip(rows, figures, strict=True)]
+    return text_table(headings, cells, groups=[row.task == SUM for row in rows])
+
+
+def plain_rows(rows: Sequence[Compared]) -> list[dict[str, Any]]:
+    """Return each row as plain values, as JSON and CSV can hold them: None for NaN."""
+    return [{"task": row.task, **_figures(row)} for row in rows]
+
+
+def _figures(row: Compared) -> dict[str, float | None]:
+    """Return each figure by its name, and the ends of its interval."""
+    return {
+        name if number == 0 else f"{name}_{part}": None if math.isnan(value) else float(value)
+        for name, figure in row._asdict().items()
+        if isinstance(figure, Mean | Bounded)
+        for number, (part, value) in enumerate(figure._asdict().items())
+    }
+
+
+def _told(played: Mapping[str, int]) -> str:
+    return ", ".join(f"{n} of {task}" if task else str(n) for task, n in played.items())
+
+
+def _by_task(agents: Sequence[Returns]) -> dict[str, FloatArray]:
+    """Return the returns [agent, episode] by task."""
+    return {
+        task: np.array([agent[task] for agent in agents], np.float64)
+        for task in (agents[0] if agents else ())
+    }
+
+
+def _row(
+    task: str, totals: Sequence[FloatArray], bases: Sequence[FloatArray], seed: int
+) -> Compared:
+    """Return the row of one task, or of the sum of several. totals, bases: [agent, episode]."""
+    ours: FloatArray = sum(totals[1:], start=totals[0])
+    row = Compared(task, over_agents(ours), _bootstrapped(_iqm, [ours.mean(axis=1)], seed))
+    if not bases:
+        return row
+    difference = _difference(ours, sum(bases[1:], start=bases[0]))
+    if 1 in (len(ours), len(bases[0])):
+        return row._replace(difference=difference)
+    better = _bootstrapped(
+        _probability_of_improvement, [sample.mean(axis=1) for sample in (*totals, *bases)], seed
+    )
+    return row._replace(difference=difference, better=better)
+
+
+def _difference(ours: FloatArray, theirs: FloatArray) -> Mean:
+    """Return the difference of the means of [agent, episode] and [other agent, episode].
+
+    The episodes are the same, so their part of the interval is that of the differences. The part of
+    the agents is each group's own.
+    """
+    of_episodes = mean_of([ours.mean(axis=0) - theirs.mean(axis=0)])
+    parts = [of_episodes, *(mean_of([group.mean(axis=1)]) for group in (ours, theirs))]
+    halves = [part.interval_95 for part in parts if not math.isnan(part.interval_95)]
+    return Mean(of_episodes.mean, math.hypot(*halves) if halves else math.nan)
+
+
+def _bootstrapped(
+    statistic: Callable[..., NDArray[Any]], samples: Sequence[FloatArray], seed: int
+) -> Bounded:
+    """Return a statistic of samples of agents, and its interval by resampling each of them."""
+    value = float(statistic(*samples))
+    if min(map(len, samples)) < 2:
+        return Bounded(value, math.nan, math.nan)
+    rng = np.random.default_rng(seed)
+    # In a hundred parts, because each resample has a number for each pair of agents.
+    values = [
+        statistic(*(rng.choice(sample, (N_RESAMPLES // 100, len(sample))) for sample in samples))
+        for _ in range(100)
+    ]
+    outside = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(values, [outside, 1 - outside])
+    return Bounded(value, float(low), float(high))
+
+
+def _iqm(scores: FloatArray) -> NDArray[Any]:
+    """Return the interquartile means of [..., agent]."""
+    n_cut = scores.shape[-1] // 4
+    kept = np.sort(scores, axis=-1)[..., n_cut : scores.shape[-1] - n_cut]
+    return np.asarray(kept.mean(axis=-1))
+
+
+def _probability_of_improvement(*samples: FloatArray) -> NDArray[Any]:
+    """Return the mean, over the tasks, of the share of pairs of agents in which ours is better. A
+    draw is half of one. samples: scores [..., agent] in each task, ours and then the others'."""
+    half = len(samples) // 2
+    shares = [
+        (np.sign(ours[..., :, None] - theirs[..., None, :]).mean(axis=(-2, -1)) + 1) / 2
+        for ours, theirs in zip(samples[:half], samples[half:], strict=True)
+    ]
+    return np.asarray(np.mean(shares, axis=0))

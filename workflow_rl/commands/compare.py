@@ -58,8 +58,7 @@ def compare(
       compare runs/new-0 runs/new-1 runs/new-2 --output table.tex
       compare runs/new-* --baseline runs/old-0 --baseline runs/old-1
     """
-    from workflow_rl.reporting.comparison import compare as compared
-    from workflow_rl.reporting.comparison import comparison_table
+    from workflow_rl.reporting.comparison import compare_agents, comparison_table
 
     if output is not None:
         require_writable(output, "--output")
@@ -70,7 +69,7 @@ def compare(
         told = ", ".join(f"{path} with --seed {number}" for number, path in seeds.items())
         raise click.UsageError(f"the episodes are not the same: evaluate scored {told}")
     try:
-        rows = compared(scores, bases, seed)
+        rows = compare_agents(scores, bases, seed)
     except ValueError as error:
         raise click.UsageError(f"{error}: score all agents with the same --episodes") from None
     click.echo(comparison_table(rows))

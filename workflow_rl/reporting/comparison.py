@@ -53,7 +53,7 @@ class Compared(NamedTuple):
     better: Bounded | None = None
 
 
-def compare(
+def compare_agents(
     agents: Sequence[Returns], baseline: Sequence[Returns] = (), seed: int = 0
 ) -> list[Compared]:
     """Compare agents that have played the same episodes.

@@ -9,13 +9,13 @@ import pytest
 from scipy import stats
 
 from workflow_rl.reporting import comparison
-from workflow_rl.reporting.comparison import Compared, compare, comparison_table, plain_rows
+from workflow_rl.reporting.comparison import Compared, compare_agents, comparison_table, plain_rows
 
 N_TRIALS = 400
 
 
 def test_figures_of_two_agents_in_one_task_by_hand() -> None:
-    (row,) = compare([{"": [1, 3]}, {"": [5, 7]}], [{"": [0, 1]}])
+    (row,) = compare_agents([{"": [1, 3]}, {"": [5, 7]}], [{"": [0, 1]}])
     assert row.mean.mean == row.iqm.value == 4
     assert row.difference is not None
     assert row.difference.mean == 3.5
@@ -26,7 +26,7 @@ def test_figures_of_two_agents_in_one_task_by_hand() -> None:
 
 
 def test_the_interquartile_mean_leaves_the_outer_quarters_out() -> None:
-    (row,) = compare([{"": [score]} for score in (-1000, 1, 2, 3, 4, 5, 6, 9000)])
+    (row,) = compare_agents([{"": [score]} for score in (-1000, 1, 2, 3, 4, 5, 6, 9000)])
     assert row.iqm.value == np.mean([2, 3, 4, 5])
     assert row.iqm.low < row.iqm.value < row.iqm.high
 
@@ -34,7 +34,7 @@ def test_the_interquartile_mean_leaves_the_outer_quarters_out() -> None:
 def test_the_difference_of_two_agents_is_that_of_a_paired_test() -> None:
     rng = np.random.default_rng(0)
     ours, theirs = rng.normal(size=(2, 30))
-    (row,) = compare([{"": ours}], [{"": theirs}])
+    (row,) = compare_agents([{"": ours}], [{"": theirs}])
     low, high = stats.ttest_rel(ours, theirs).confidence_interval()
     assert row.difference is not None
     assert row.difference.mean == pytest.approx((low + high) / 2)
@@ -43,7 +43,7 @@ def test_the_difference_of_two_agents_is_that_of_a_paired_test() -> None:
 
 def test_the_probability_of_improvement_counts_pairs_and_half_of_draws() -> None:
     ours, theirs = [1.0, 2.0, 3.0], [2.0, 0.0]
-    (row,) = compare([{"": [x]} for x in ours], [{"": [x]} for x in theirs])
+    (row,) = compare_agents([{"": [x]} for x in ours], [{"": [x]} for x in theirs])
     assert row.better is not None
     assert row.better.value == stats.mannwhitneyu(ours, theirs).statistic / 6
 
@@ -51,7 +51,7 @@ def test_the_probability_of_improvement_counts_pairs_and_half_of_draws() -> None
 def test_several_tasks_have_a_row_of_their_sum() -> None:
     agents = [{"a": [1, 2], "b": [10, 20]}, {"a": [3, 4], "b": [30, 40]}]
     base = [{"a": [0, 9], "b": [0, 90]}, {"a": [0, 0], "b": [0, 0]}]
-    *tasks, total = compare(agents, base)
+    *tasks, total = compare_agents(agents, base)
     assert [row.task for row in (*tasks, total)] == ["a", "b", "sum"]
     assert total.mean.mean == sum(row.mean.mean for row in tasks)
     assert total.difference is not None
@@ -63,7 +63,7 @@ def test_several_tasks_have_a_row_of_their_sum() -> None:
 
 
 def test_one_agent_has_no_interval_over_agents() -> None:
-    (row,) = compare([{"": [1.0, 2.0]}])
+    (row,) = compare_agents([{"": [1.0, 2.0]}])
     assert math.isnan(row.iqm.low)
     assert plain_rows([row])[0]["iqm_low"] is None
     assert "nan" not in str(comparison_table([row]))
@@ -71,9 +71,9 @@ def test_one_agent_has_no_interval_over_agents() -> None:
 
 def test_other_episodes_are_refused() -> None:
     with pytest.raises(ValueError, match="2, and 1"):
-        compare([{"": [1, 2]}], [{"": [1]}])
+        compare_agents([{"": [1, 2]}], [{"": [1]}])
     with pytest.raises(ValueError, match="1 of a, and 1 of b"):
-        compare([{"a": [1]}, {"b": [1]}])
+        compare_agents([{"a": [1]}, {"b": [1]}])
 
 
 def _holds(row: Compared, figure: str, truth: float) -> bool:
@@ -99,7 +99,7 @@ def test_how_many_intervals_hold_the_true_value(
     def agents() -> list[dict[str, list[float]]]:
         return [{"": list(effect + rng.normal(size=20))} for effect in draw(n)]
 
-    rows = [compare(agents(), agents())[0] for _ in range(N_TRIALS)]
+    rows = [compare_agents(agents(), agents())[0] for _ in range(N_TRIALS)]
     shares = {name: np.mean([_holds(row, name, truths[name]) for row in rows]) for name in truths}
     print(shape, n, {name: round(float(share), 3) for name, share in shares.items()})
     assert shares["difference"] >= 0.93

@@ -24,7 +24,11 @@ if not _complete.is_command():
 
     _register_envs()
 
-_CONFIGS = {"PPOConfig": "agents.ppo.config", "TrainConfig": "runs.config"}
+_CONFIGS = {
+    "PPOConfig": "agents.ppo.config",
+    "TrainConfig": "runs.config",
+    "Update": "runs.hooks",
+}
 _INTERFACE = (*_CONFIGS, "evaluate", "learning_curves", "load_agent", "train")
 
 

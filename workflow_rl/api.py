@@ -26,6 +26,7 @@ from workflow_rl.runs.duel_dir import is_duel
 from workflow_rl.runs.evaluation import Evaluation, evaluate_policy
 from workflow_rl.runs.execute import execute, ready, run_folder
 from workflow_rl.runs.folder import distinct_names, is_population, read_config, read_metrics
+from workflow_rl.runs.hooks import OnUpdate
 from workflow_rl.runs.plan import Plan, changes_on_resume, require_no_member
 from workflow_rl.runs.population_dir import run_folders
 from workflow_rl.runs.returns import known_to_all, warn_of_short_runs, with_returns
@@ -49,6 +50,7 @@ def train(
     env: MakeEnv | None = None,
     resume: bool = False,
     init_from: PathLike | None = None,
+    on_update: OnUpdate | None = None,
     quiet: bool = True,
     trust: bool = False,
 ) -> Path:
@@ -65,6 +67,8 @@ def train(
             only a name. The function is sent to the workers by cloudpickle.
         resume: go on with the run in run_dir, past its end if the config's end is later.
         init_from: a run or checkpoint whose agent the run begins with; not with resume.
+        on_update: called with an `Update` after every update. It changes no weights, and can log
+            numbers and stop the run.
         quiet: show no progress bar.
         trust: import and call the environment and the algorithm that only a file names, and join
             its cluster, if the config is from a file.
@@ -94,7 +98,9 @@ def train(
         accept_agent(Path(config.teacher), trust)
     plan, draw = ready(Plan([config], [resumed])), learning_curve.plot_learning_curve
     with run_folder(None if run_dir is None else Path(run_dir), config) as path:
-        return execute(plan, path, init_from=begin_with, quiet=quiet, draw=draw).path
+        return execute(
+            plan, path, init_from=begin_with, quiet=quiet, draw=draw, on_update=on_update
+        ).path
 
 
 def _named_after(env: MakeEnv, config: TrainConfig) -> dict[str, Any]:

@@ -82,7 +82,7 @@ class Comparison(NamedTuple):
     rare_paths: dict[str, int]
 
 
-def compare(
+def compare_episode(
     first: Any,
     second: Any,
     pair: Pair,
@@ -266,7 +266,7 @@ def _compare_by_name(
 
         counting = counted_rare_paths()
     with counting as counts, _garbage_collected_seldom():
-        steps, difference, error, seconds = compare(first, second, pair, state_every)
+        steps, difference, error, seconds = compare_episode(first, second, pair, state_every)
     text = "" if difference is None else str(difference)
     return Comparison(pair, steps, text, error, seconds, dict(counts))
 
@@ -298,7 +298,7 @@ def comparisons(
         names: two of `SIMULATORS`.
         record: a file of lines to which each result is added. Its episodes are not played again,
             if they were compared as this call asks, by the same code of this room.
-        max_steps, state_every: see `make_simulator` and `compare`.
+        max_steps, state_every: see `make_simulator` and `compare_episode`.
         n_workers: processes.
         scenario: of all episodes.
 

@@ -15,6 +15,7 @@ import click
 from pydantic.fields import FieldInfo
 
 from workflow_rl.agents import algorithm
+from workflow_rl.agents.modules import attribute_named
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import LARGEST_COUNT, ConfigError, OneOf, Settings
 from workflow_rl.environments.gymnasium_ids import register_envs
@@ -181,6 +182,24 @@ class NetworkName(click.ParamType):
             return load_network(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class HookName(click.ParamType):
+    """module:function, which is imported: the user has typed it."""
+
+    name = "module:function"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if callable(value):
+            return value
+        _prepare_for(value)
+        try:
+            found = attribute_named(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if not callable(found):
+            self.fail(f"{value} cannot be called: name a function of one argument", param, ctx)
+        return found
 
 
 def _prepare_for(value: str) -> None:

@@ -81,6 +81,7 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
                 trace=options["trace"],
                 draw=learning_curve.plot_learning_curve,
                 watch=stopped_by_signals,
+                on_update=options["on_update"],
             )
     from workflow_rl.commands.train_report import print_report
 

@@ -50,6 +50,8 @@ def _report_one(outcome: Outcome) -> None:
         f"{state.episodes} episodes, updates: {state.updates}; "
         f"{described_returns(config, state, RECENT_EPISODES)}"
     )
+    if (why := outcome.learners[0].stopped) is not None:
+        click.echo(f"stopped early:   {why}")
     _say_how_good(config, state)
     if state.workers_restarted:
         click.echo(f"workers restarted: {state.workers_restarted}")

@@ -28,6 +28,7 @@ from workflow_rl.commands.options import (
     POLICIES,
     TRUST,
     EnvArg,
+    HookName,
     Option,
     OutputFile,
     env_options,
@@ -87,6 +88,9 @@ def _run_options(option: Option) -> list[Any]:
         option("--n-policies", type=POLICIES, default=1,
                help="Number of policies that share the workers. Each policy learns as in a run of "
                     "its own: the first with --seed, the others with the seeds that follow."),
+        option("--on-update", type=HookName(), metavar="MODULE:FUNCTION",
+               help="Call this function with a workflow_rl.Update after every update. See "
+                    "docs/how-to/logging.md."),
         option("--trace", type=OutputFile(".json"), metavar="FILE",
                help="Record when every worker and the learner do what, in a file that Perfetto, "
                     "chrome://tracing and plot --timeline open. Recording ends "

@@ -66,7 +66,7 @@ class TrainingState:
     are that go on from unroll to unroll: the episode of each, and its actions so far.
     episode_length: mean of the last rollout in which episodes ended, in steps; 0 before.
     recent_returns: of the last episodes, oldest first; recent_variants: of the same. best_score: of
-    best.pt, as training saw it.
+    best.pt, as training saw it; best_update: the update after which it was the first time.
     skipped_episodes: the numbers of those that cannot be played. unfinished: of those that were
     begun before others that count already, where workers begin one after another without end.
     meetings: of a population, in which it took part, see `training.population`. diverged: whether
@@ -97,6 +97,7 @@ class TrainingState:
     diverged: bool = False
     unlogged: dict[str, float] | None = None
     best_score: float = float("-inf")
+    best_update: int = 0
     recent_returns: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
     recent_variants: deque[str] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
 

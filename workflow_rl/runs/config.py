@@ -48,6 +48,7 @@ Envs = Annotated[int, Field(ge=1, le=1_000_000)]
 Episodes = Annotated[int, Field(ge=1, le=1_000_000)]
 Workers = Annotated[int, Field(ge=1, le=4096)]
 Threads = Annotated[int, Field(ge=1, le=1024)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=1_000_000)]
 
 
@@ -194,6 +195,16 @@ class TrainConfig(Settings):
     )
     eval_episodes: Episodes = Field(
         20, description="Number of episodes of each evaluation in the run."
+    )
+    stop_at_return: Annotated[Finite | None, Resume.FREE] = Field(
+        None,
+        description="End the run once the mean return is so high: of the evaluation with "
+        "eval_every, or else of the last 100 training episodes.",
+    )
+    patience: Annotated[Count | None, Resume.FREE] = Field(
+        None,
+        description="End the run after this number of updates in which that mean return was not "
+        "higher than before.",
     )
     worker_timeout: Annotated[Seconds, Resume.FREE] = Field(
         60.0,

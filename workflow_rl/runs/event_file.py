@@ -71,10 +71,12 @@ class EventFile:
             path.unlink()
             raise
 
-    def add_scalars(self, values: Mapping[str, float], update: int) -> None:
-        """Write the values of one update."""
+    def add_scalars(
+        self, values: Mapping[str, float], update: int, group: str | None = None
+    ) -> None:
+        """Write the values of one update. group: where all of them are shown."""
         scalars = [
-            self._summary.Value(tag=f"{group_of(name)}/{name}", simple_value=value)
+            self._summary.Value(tag=f"{group or group_of(name)}/{name}", simple_value=value)
             for name, value in values.items()
         ]
         self._write(step=update, summary=self._summary(value=scalars))

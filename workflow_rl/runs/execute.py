@@ -17,6 +17,7 @@ from workflow_rl.runs.best_agent import choose_best
 from workflow_rl.runs.checkpoint import Checkpoint, has_skipped
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import make_run_folder
+from workflow_rl.runs.hooks import OnUpdate
 from workflow_rl.runs.learner import Draw, Learner
 from workflow_rl.runs.loop import Meetings, Watch, train_together
 from workflow_rl.runs.make_agent import require_device
@@ -103,6 +104,7 @@ def execute(
     watch: Watch = contextlib.nullcontext,
     meetings_of: MeetingsOf | None = None,
     draw: Draw | None = None,
+    on_update: OnUpdate | None = None,
 ) -> Outcome:
     """Train the policies of a plan, new or resumed, in a folder.
 
@@ -116,6 +118,7 @@ def execute(
         watch: see `loop.train_together`.
         meetings_of: makes the learners' meetings, if they have any.
         draw: draws each policy's learning curve.
+        on_update: called after every update of each policy.
 
     Raises:
         CheckpointError: a checkpoint does not fit.
@@ -123,7 +126,7 @@ def execute(
         Exception: what `loop.train_together` raises.
     """
     learners = [
-        Learner(config, folder, resumed, init_from, draw)
+        Learner(config, folder, resumed, init_from, draw, on_update)
         for config, folder, resumed in zip(
             plan.configs, plan.folders(path), plan.resumed, strict=True
         )

@@ -250,6 +250,11 @@ class RunDir:
         with self.writing("TensorBoard's events"):
             self._events.add_scalars(scalars, int(row["update"]))
 
+    def log_of_hook(self, name: str, value: float, update: int) -> None:
+        """Add a number of the user's own to the events."""
+        with self.writing("TensorBoard's events"):
+            self._events.add_scalars({name: float(value)}, update, "own")
+
     def write_config(self, config: TrainConfig) -> None:
         """What the run goes on with."""
         with self.writing("config.json") as path:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
@@ -29,6 +30,7 @@ from workflow_rl.runs.batches import make_schedule
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE, NotWrittenError, RunDir, kept_name, read_metrics
+from workflow_rl.runs.hooks import OnUpdate, Update
 from workflow_rl.runs.intervals import by_kind, mean_of
 from workflow_rl.runs.make_agent import LATEST, begin_with, load_memory, restored_agent
 from workflow_rl.runs.make_agent import make_agent as make_agent
@@ -38,6 +40,7 @@ from workflow_rl.runs.run_record import N_UPDATES, weights_digest
 from workflow_rl.runs.useful_envs import UsefulEnvs
 
 if TYPE_CHECKING:
+    from workflow_rl.runs.saved_agent import Agent, Team
     from workflow_rl.runs.teaching import MakePool
 
 BEST_WINDOW = 100
@@ -56,7 +59,7 @@ class Learner:
 
     path: the run's folder. resumed: the checkpoint to go on from, or None. init_from: a checkpoint
     of another run, whose weights and running statistics the run takes over, or None. draw: draws
-    the run's learning curve when it ends or stops.
+    the run's learning curve when it ends or stops. on_update: see `hooks`.
 
     Making a learner raises CheckpointError or ConfigError, and entering it RunDirError. After that,
     everything raises NotWrittenError, with the last checkpoint kept.
@@ -68,6 +71,8 @@ class Learner:
     """How well the agent copied a teacher: see `teaching.copy_teacher`."""
     is_learning = False
     """Whether an update has begun and not ended: then the agent cannot be saved."""
+    stopped: str | None = None
+    """Why the run ends before its config's end, if it does."""
 
     def __init__(
         self,
@@ -76,9 +81,10 @@ class Learner:
         resumed: Checkpoint | None = None,
         init_from: Checkpoint | None = None,
         draw: Draw | None = None,
+        on_update: OnUpdate | None = None,
     ) -> None:
         self.config, self.path, self._resumed = config, path, resumed
-        self._draw = draw
+        self._draw, self._on_update = draw, on_update
         self._has_others_weights = init_from is not None
         self.agent = make_agent(config)
         self.state = TrainingState()
@@ -150,10 +156,10 @@ class Learner:
         return self.state.env_steps if in_steps else self.state.episodes
 
     def is_finished(self, last_update: int | None) -> bool:
-        """Return whether the run is at its end, or has made the last update asked for."""
+        """Return whether the run is at its end, is stopped, or has made the last update."""
         if self.state.unlogged is not None:
             return False
-        return self.progress >= 1 or self.state.updates == last_update
+        return self.progress >= 1 or self.state.updates == last_update or self.stopped is not None
 
     def begin(self) -> None:
         """Have the next rollout collected, while other policies learn."""
@@ -179,13 +185,37 @@ class Learner:
         state.unlogged = None
         if state.updates <= N_UPDATES:
             self.run.record_weights(self._weights())
-        if _is_best(config, state, row["eval_return_mean"]):
+        score = _score(config, state, row["eval_return_mean"])
+        if score > state.best_score:
+            state.best_score, state.best_update = score, state.updates
             self.save("best.pt")
+        self.stopped = _enough(config, state, score)
         if state.updates % config.checkpoint_every == 0:
             self.save()
         if config.keep_every and state.updates % config.keep_every == 0:
             self.save(kept_name(state.updates))
+        if self._on_update is not None:
+            self._on_update(self._seen_by_hook(row))
         return row
+
+    def _seen_by_hook(self, row: Mapping[str, float]) -> Update:
+        number = self.state.updates
+
+        def log(name: str, value: float) -> None:
+            self.run.log_of_hook(name, value, number)
+
+        def stop(reason: str) -> None:
+            self.stopped = reason
+
+        def agent() -> Agent | Team:
+            from workflow_rl.runs.saved_agent import agent_of
+
+            parameters = self.agent.policy_parameters()
+            actor = parameters.actor(self.agent.policy_version, greedy=True)
+            return agent_of(actor, self.config.environment)
+
+        metrics = MappingProxyType(dict(row))
+        return Update(number, self.path, self.config, metrics, agent, log, stop)
 
     def _update(self, may_diverge: bool) -> dict[str, float]:
         """Collect and learn. Return the row of metrics, before any evaluation."""
@@ -308,7 +338,8 @@ class Learner:
             if not is_known or not (self.path / "best.pt").exists():
                 self.save("best.pt")
         self._plot()
-        return {**summarise(self.config, self.state, reason), "weights": self._weights()}
+        summary = summarise(self.config, self.state, reason, self.stopped)
+        return {**summary, "weights": self._weights()}
 
     def _plot(self) -> None:
         if self._draw is None:
@@ -348,19 +379,29 @@ def _plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_best(config: TrainConfig, state: TrainingState, eval_return: float) -> bool:
-    """Return whether the agent after this update scores best so far. If so, note its score.
+def _score(config: TrainConfig, state: TrainingState, eval_return: float) -> float:
+    """Return the score of the agent after this update; NaN without any.
 
     The score is the evaluation's, if the run evaluates. Otherwise it is the mean return of the last
     BEST_WINDOW training episodes, which the agents of the last updates have played: see
     `recent_mean`. Without a score is an agent whose episodes could not all be played.
     """
-    score = eval_return
+    if config.eval_every:
+        return eval_return
     enough = len(state.recent_returns) >= BEST_WINDOW and not state.has_skipped(BEST_WINDOW)
     recent = state.recent_mean(config.environment.variants, BEST_WINDOW)
-    if not config.eval_every and enough and recent is not None:
-        score = recent.mean
-    if not score > state.best_score:
-        return False
-    state.best_score = score
-    return True
+    return recent.mean if enough and recent is not None else math.nan
+
+
+def _enough(config: TrainConfig, state: TrainingState, score: float) -> str | None:
+    """Return why the run has learned enough after this update, if it has."""
+    if config.stop_at_return is not None and score >= config.stop_at_return:
+        return f"the mean return is {score:.2f}, and {config.stop_at_return:g} was asked for"
+    waited = state.updates - state.best_update
+    if (
+        config.patience is not None
+        and math.isfinite(state.best_score)
+        and waited >= config.patience
+    ):
+        return f"no better score than {state.best_score:.2f} in the last {waited} updates"
+    return None

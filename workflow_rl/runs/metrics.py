@@ -197,17 +197,22 @@ def _return_means(config: TrainConfig, rollout: Rollout) -> dict[str, float]:
 
 
 def summarise(
-    config: TrainConfig, state: TrainingState, reason: str | None = None
+    config: TrainConfig,
+    state: TrainingState,
+    reason: str | None = None,
+    stopped: str | None = None,
 ) -> dict[str, Any]:
     """Return a run's summary.
 
     Rates and utilisation are those of metrics.csv, over the whole run. There are none before the
-    first update. reason: why the run did not come to its end, or None.
+    first update. reason: why the run did not come to its end, or None. stopped: why the run was
+    to end before the episodes or steps of its config, or None.
     """
     recent = state.recent_mean(config.environment.variants)
     return {
         "finished": reason is None,
         **({} if reason is None else {"reason": reason}),
+        **({} if stopped is None else {"stopped": stopped}),
         "mode": config.mode,
         "env": config.env,
         **config.named_env_args,

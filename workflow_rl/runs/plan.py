@@ -61,6 +61,11 @@ def new_plan(
         require_shareable(config)
     if exchange is not None:
         require_variable(config)
+        for name in ("stop_at_return", "patience"):
+            if (value := getattr(config, name)) is not None:
+                raise ConfigError(
+                    name, f"{value} does not go with a population, whose policies end together"
+                )
 
     def policy(number: int) -> TrainConfig:
         changes: dict[str, Any] = {"seed": config.seed + number} if number else {}

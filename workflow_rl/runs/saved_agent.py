@@ -296,7 +296,11 @@ def load_agent(
     for guest in asked or (guests.importable() if source.exists() else ()):
         if (player := guest.player(source)) is not None:
             return cast(Team, player)
-    policy, environment = load_player(source, None, greedy, env if callable(env) else None, trust)
+    return agent_of(*load_player(source, None, greedy, env if callable(env) else None, trust))
+
+
+def agent_of(policy: Actor, environment: Environment) -> Agent | Team:
+    """Return what acts on the observations of an environment as its users see them."""
     if isinstance(policy, TeamPolicy):
         return team_of(policy, environment)
     if not isinstance(environment, GymnasiumEnvironment):

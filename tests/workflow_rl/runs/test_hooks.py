@@ -1,0 +1,110 @@
+"""A user's function after every update, and runs that end early."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from workflow_rl import TrainConfig, Update, train
+from workflow_rl.runs.config import ConfigError
+from workflow_rl.runs.exchange import ExchangeConfig
+from workflow_rl.runs.folder import read_metrics, read_summary
+from workflow_rl.runs.plan import new_plan
+from workflow_rl.runs.saved_agent import Agent
+
+
+def config(**fields: Any) -> TrainConfig:
+    fields = {"total_episodes": 80, "episodes_per_update": 8, **fields}
+    return TrainConfig("async", env="CartPole-v1", n_envs=4, n_workers=1, **fields)
+
+
+def weights(path: Path) -> dict[str, Any]:
+    agent: dict[str, Any] = torch.load(path / "checkpoint.pt", weights_only=True)["agent"]
+    return agent["network"]
+
+
+def test_a_hook_sees_every_update_and_changes_nothing(tmp_path: Path) -> None:
+    seen: list[Update] = []
+
+    def note(update: Update) -> None:
+        seen.append(update)
+        agent = update.agent()
+        assert isinstance(agent, Agent)
+        update.log("first action", float(agent.act([0.0, 0.0, 0.0, 0.0])))
+        with pytest.raises(TypeError):
+            update.metrics["return_mean"] = 0.0
+
+    train(config(), tmp_path / "plain")
+    train(config(), tmp_path / "watched", on_update=note)
+    for before, after in zip(
+        weights(tmp_path / "plain").values(), weights(tmp_path / "watched").values(), strict=True
+    ):
+        assert torch.equal(before, after)
+    rows = read_metrics(tmp_path / "watched")
+    assert [update.number for update in seen] == list(range(1, 11))
+    assert [update.metrics["return_mean"] for update in seen] == [
+        row["return_mean"] for row in rows
+    ]
+    events = EventAccumulator(str(tmp_path / "watched"))
+    events.Reload()
+    assert [event.step for event in events.Scalars("own/first action")] == list(range(1, 11))
+
+
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_a_stopped_run_counts_as_finished_and_goes_on_exactly(mode: str, tmp_path: Path) -> None:
+    def stop(update: Update) -> None:
+        if update.number == 3:
+            update.stop("three are enough")
+
+    whole = config().changed(mode=mode)
+    train(whole, tmp_path / "whole")
+    path = train(whole, tmp_path / "stopped", on_update=stop)
+    summary = read_summary(path)
+    assert (summary["updates"], summary["finished"]) == (3, True)
+    assert summary["stopped"] == "three are enough"
+    train(whole, path, resume=True)
+    assert "stopped" not in read_summary(path)
+    for before, after in zip(
+        weights(tmp_path / "whole").values(), weights(path).values(), strict=True
+    ):
+        assert torch.equal(before, after)
+
+
+def test_an_error_in_a_hook_ends_the_run_with_a_checkpoint(tmp_path: Path) -> None:
+    def fail(update: Update) -> None:
+        raise RuntimeError("no such server")
+
+    with pytest.raises(RuntimeError, match="no such server"):
+        train(config(), tmp_path / "run", on_update=fail)
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (summary["finished"], summary["updates"]) == (False, 1)
+    train(config(), tmp_path / "run", resume=True)
+    assert read_summary(tmp_path / "run")["updates"] == 10
+
+
+def test_a_run_ends_at_the_return_that_is_asked_for(tmp_path: Path) -> None:
+    fields = {"eval_every": 1, "eval_episodes": 2}
+    summary = read_summary(train(config(stop_at_return=5, **fields), tmp_path / "reached"))
+    assert summary["updates"] == 1
+    assert "5 was asked for" in summary["stopped"]
+    summary = read_summary(train(config(stop_at_return=600, **fields), tmp_path / "missed"))
+    assert summary["updates"] == 10
+
+
+def test_a_run_ends_when_it_no_longer_improves(tmp_path: Path) -> None:
+    still = config(eval_every=1, eval_episodes=2, patience=2, settings={"learning_rate": 1e-12})
+    path = train(still, tmp_path / "still")
+    assert read_summary(path)["updates"] == 3
+    assert "in the last 2 updates" in read_summary(path)["stopped"]
+    assert read_summary(train(still.changed(patience=4), path, resume=True))["updates"] == 5
+
+
+@pytest.mark.parametrize("field", [{"stop_at_return": 1.0}, {"patience": 3}])
+def test_policies_of_a_population_end_together(field: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="does not go with a population"):
+        new_plan(config(**field), 2, ExchangeConfig(ranges={}, period=8))

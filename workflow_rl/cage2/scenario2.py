@@ -31,19 +31,19 @@ SUCCESSES = ("FALSE", "TRUE", "UNKNOWN")
 # One row a host: its image; its confidentiality and availability value (None: not stated, which
 # CybORG reads as Low); and the host whose IP address Red finds by exploring this one, if any.
 _HOSTS: dict[str, tuple[str, str | None, str | None, str | None]] = {
-    "Defender": ("velociraptor_server", None, None, None),
-    "Enterprise0": ("gateway", "Medium", "Medium", None),
-    "Enterprise1": ("internal", "Medium", "Medium", None),
-    "Enterprise2": ("internal", "Medium", "Medium", "Op_Server0"),
-    "Op_Host0": ("gateway", None, None, None),
-    "Op_Host1": ("gateway", None, None, None),
-    "Op_Host2": ("gateway", None, None, None),
-    "Op_Server0": ("op_server", "Medium", "High", None),
-    "User0": ("windows_user_1", "None", "None", None),
-    "User1": ("windows_user_1", None, "None", "Enterprise1"),
-    "User2": ("windows_user_2", None, "None", "Enterprise1"),
-    "User3": ("linux_user_1", None, "None", "Enterprise0"),
-    "User4": ("linux_user_2", None, "None", "Enterprise0"),
+    "Defender": ("Velociraptor_Server", None, None, None),
+    "Enterprise0": ("Gateway", "Medium", "Medium", None),
+    "Enterprise1": ("Internal", "Medium", "Medium", None),
+    "Enterprise2": ("Internal", "Medium", "Medium", "Op_Server0"),
+    "Op_Host0": ("Gateway", None, None, None),
+    "Op_Host1": ("Gateway", None, None, None),
+    "Op_Host2": ("Gateway", None, None, None),
+    "Op_Server0": ("OP_Server", "Medium", "High", None),
+    "User0": ("windows_user_host1", "None", "None", None),
+    "User1": ("windows_user_host1", None, "None", "Enterprise1"),
+    "User2": ("windows_user_host2", None, "None", "Enterprise1"),
+    "User3": ("linux_user_host1", None, "None", "Enterprise0"),
+    "User4": ("linux_user_host2", None, "None", "Enterprise0"),
 }
 
 HOSTS = tuple(_HOSTS)
@@ -92,9 +92,10 @@ _BLUE_ACTIONS_ON_A_HOST = (
     "Restore",
 )
 _EXPLOITS = "BlueKeep", "EternalBlue", "FTPDirectoryTraversal", "HarakaRCE", "HTTPRFI", "HTTPSRFI"
-_RED_ACTIONS = (*RED_ACTIONS[:4], *_EXPLOITS, "SQLInjection", *RED_ACTIONS[4:], "SSHBruteForce")
-_GREEN_ACTIONS = ("Sleep", "GreenPingSweep", "GreenPortScan", "GreenConnection")
+RED_ACTION_KINDS = (*RED_ACTIONS[:4], *_EXPLOITS, "SQLInjection", *RED_ACTIONS[4:], "SSHBruteForce")
+GREEN_ACTIONS = ("Sleep", "GreenPingSweep", "GreenPortScan", "GreenConnection")
 
+BLUE_ACTION_KINDS = _BLUE_ACTIONS_WITHOUT_HOST + _BLUE_ACTIONS_ON_A_HOST
 ACTION_NAMES = _BLUE_ACTIONS_WITHOUT_HOST + tuple(
     f"{action} {host}" for action in _BLUE_ACTIONS_ON_A_HOST for host in HOSTS
 )
@@ -228,45 +229,46 @@ _DEFENDER_PROCESSES = [
     _process(634, 1, "systemd-networkd", "systemd+", "/lib/systemd", [_ADDRESS_LEASE]),
 ]
 
-_IMAGES: dict[str, dict[str, Any]] = {
-    "velociraptor_server": {
+IMAGES: dict[str, dict[str, Any]] = {
+    "Velociraptor_Server": {
         "Processes": _DEFENDER_PROCESSES,
         "System info": _LINUX,
         "User Info": [_ROOT, _UBUNTU],
     },
-    "gateway": {"Processes": [_SSHD], "System info": _LINUX, "User Info": _LINUX_USERS},
-    "internal": {
+    "Gateway": {"Processes": [_SSHD], "System info": _LINUX, "User Info": _LINUX_USERS},
+    "Internal": {
         "Processes": [_SSHD_EXE, _RPC, _rdp("SYSTEM"), _SMB, _TOMCAT],
         "System info": _WINDOWS,
         "User Info": _WINDOWS_USERS,
     },
-    "op_server": {
+    "OP_Server": {
         "Processes": [_SSHD, _OT_SERVICE],
         "System info": _LINUX,
         "Services": {"OTService": {"active": True, "PID": 1043}},
         "User Info": _LINUX_USERS,
     },
-    "windows_user_1": {
+    "windows_user_host1": {
         "Processes": [_SSHD_EXE, _FEMITTER],
         "System info": _WINDOWS,
         "User Info": _WINDOWS_USERS,
     },
-    "windows_user_2": {
+    "windows_user_host2": {
         "Processes": [_SMB | {"Process Type": "smb"}, _RPC, _rdp("NetworkService")],
         "System info": _WINDOWS,
         "User Info": _WINDOWS_USERS,
     },
-    "linux_user_1": {
+    "linux_user_host1": {
         "Processes": [_apache(80), _mysql(3389), _apache(443), _SMTP],
         "System info": _LINUX,
         "User Info": _LINUX_USERS,
     },
-    "linux_user_2": {
+    "linux_user_host2": {
         "Processes": [_SSHD, _apache(80), _mysql(3390) | {"Properties": None}, _apache(443), _SMTP],
         "System info": _LINUX,
         "User Info": _LINUX_USERS,
     },
 }
+"""What runs on a host, by the name of the image as the challenge's files have it."""
 
 
 def _host(name: str) -> dict[str, Any]:
@@ -274,7 +276,7 @@ def _host(name: str) -> dict[str, Any]:
     image, confidentiality, availability, leads_to = _HOSTS[name]
     host: dict[str, Any] = {"AWS_Info": []}
     if name != "Defender":  # Red never explores it.
-        services = _IMAGES[image].get("Services")
+        services = IMAGES[image].get("Services")
         explored = {
             name: {"Interfaces": "All"} | ({"Services": list(services)} if services else {})
         }
@@ -284,7 +286,7 @@ def _host(name: str) -> dict[str, Any]:
         host["info"] = dict(sorted(explored.items()))
     worth = {"ConfidentialityValue": confidentiality, "AvailabilityValue": availability}
     stated = {kind: value for kind, value in worth.items() if value is not None}
-    return host | stated | _IMAGES[image]
+    return host | stated | IMAGES[image]
 
 
 def _subnet(name: str) -> dict[str, Any]:
@@ -343,14 +345,14 @@ def _agents() -> dict[str, Any]:
     facts = ("Interfaces", "System info", "User info")
     return {
         "Blue": _agent(
-            _BLUE_ACTIONS_WITHOUT_HOST + _BLUE_ACTIONS_ON_A_HOST,
+            BLUE_ACTION_KINDS,
             dict.fromkeys(HOSTS, facts),
             "HybridAvailabilityConfidentiality",
             [*blue_sessions, server],
             adversary="Red",
         ),
-        "Green": _agent(_GREEN_ACTIONS, dict.fromkeys(HOSTS, facts), "None", green_sessions),
-        "Red": _agent(_RED_ACTIONS, {"User0": facts[:2]}, "HybridImpactPwn", [reds_session]),
+        "Green": _agent(GREEN_ACTIONS, dict.fromkeys(HOSTS, facts), "None", green_sessions),
+        "Red": _agent(RED_ACTION_KINDS, {"User0": facts[:2]}, "HybridImpactPwn", [reds_session]),
     }
 
 

@@ -25,6 +25,7 @@ from workflow_rl.cage2.cyborg.imports import no_stable_baselines3
 from workflow_rl.cage2.cyborg.private_cyborg import GLOBAL_GENERATOR, PACKAGE
 from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
 from workflow_rl.cage2.cyborg.stock import made_red
+from workflow_rl.cage2.scenario import Scenario
 
 ALL_OF_A_HOST = {
     "System info": "All",
@@ -45,8 +46,8 @@ class OwnRedSimulator(SpedUpSimulator):
     red: the agent's class, or an object, which is copied.
     """
 
-    def __init__(self, name: str, red: Any) -> None:
-        super().__init__()
+    def __init__(self, name: str, red: Any, scenario: Scenario | None = None) -> None:
+        super().__init__(scenario)
         with no_stable_baselines3():
             published = importlib.import_module("csle_cyborg.agents.simple_agents.base_agent")
         agent = made_red(name, red, published.BaseAgent, privately)

@@ -1,4 +1,4 @@
-"""The simulators of CAGE Challenge 2 (Scenario 2) by name. Each is imported when it is made.
+"""The simulators of CAGE Challenge 2 by name. Each is imported when it is made.
 
 Only this room imports CybORG, and it never imports torch, so that worker processes stay small.
 """
@@ -12,13 +12,26 @@ from typing import NamedTuple
 
 from workflow_rl.cage.attackers import Attacker, AttackerError
 from workflow_rl.cage2 import own_reds
-from workflow_rl.cage2.cyborg.stock import UPSTREAM_COMMIT, stock_simulator, upstream_simulator
+from workflow_rl.cage2.cyborg.stock import (
+    UPSTREAM_COMMIT,
+    ChallengeSimulator,
+    stock_simulator,
+    upstream_simulator,
+)
 from workflow_rl.cage2.interface import SIMULATORS, Simulator
+from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.runs.machine import package_version
 
 
-def make_simulator(name: str, max_steps: int, attacker: Attacker | None = None) -> Simulator:
+def make_simulator(
+    name: str,
+    max_steps: int,
+    attacker: Attacker | None = None,
+    scenario: Scenario | None = None,
+) -> Simulator:
     """Return one of SIMULATORS, for episodes of at most max_steps steps.
+
+    scenario: what it plays; None: Scenario 2.
 
     attacker: the red agent, if it is not one of RED_AGENTS. It is then the only one. One that
     `name` does not play is played by "cyborg" or "compiled", of which either goes for the other.
@@ -26,8 +39,11 @@ def make_simulator(name: str, max_steps: int, attacker: Attacker | None = None) 
     """
     if name not in SIMULATORS:
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
+    scenario = scenario or Scenario.scenario2()
+    if name == "compiled" and not scenario.is_scenario2:
+        raise ValueError("simulator='compiled': it plays scenario2 alone; choose cyborg")
     if attacker is not None:
-        return _simulator_against(attacker, name, max_steps)
+        return _simulator_against(attacker, name, max_steps, scenario)
     if name == "compiled":
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
@@ -35,11 +51,18 @@ def make_simulator(name: str, max_steps: int, attacker: Attacker | None = None) 
     if name == "cyborg":
         from workflow_rl.cage2.cyborg.speedups import SpedUpSimulator
 
-        return SpedUpSimulator()
-    return upstream_simulator() if name == "cyborg-upstream" else stock_simulator()
+        return SpedUpSimulator(scenario)
+    return _published(name, scenario)
 
 
-def _simulator_against(attacker: Attacker, name: str, max_steps: int) -> Simulator:
+def _published(name: str, scenario: Scenario) -> ChallengeSimulator:
+    make = upstream_simulator if name == "cyborg-upstream" else stock_simulator
+    return make(scenario)
+
+
+def _simulator_against(
+    attacker: Attacker, name: str, max_steps: int, scenario: Scenario
+) -> Simulator:
     red, is_either = own_reds.found(attacker), name in ("cyborg", "compiled")
     if not own_reds.acts_in_cyborg(red):
         if not is_either:
@@ -49,12 +72,13 @@ def _simulator_against(attacker: Attacker, name: str, max_steps: int) -> Simulat
             )
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
-        return CompiledSimulator(max_steps, {attacker.name: own_reds.batch_of(red)})
+        batches = {attacker.name: own_reds.batch_of(red)}
+        return CompiledSimulator(max_steps, batches)
     if is_either:
         from workflow_rl.cage2.cyborg.own_red import OwnRedSimulator
 
-        return OwnRedSimulator(attacker.name, red)
-    simulator = upstream_simulator() if name == "cyborg-upstream" else stock_simulator()
+        return OwnRedSimulator(attacker.name, red, scenario)
+    simulator = _published(name, scenario)
     simulator.play_against(attacker.name, red)
     return simulator
 

@@ -23,9 +23,9 @@ from workflow_rl.cage2.cyborg.private_cyborg import PrivateCyborg
 from workflow_rl.cage2.cyborg.stock import red_action_index, red_target_index
 from workflow_rl.cage2.cyborg.template import Template, clone
 from workflow_rl.cage2.interface import Facts
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES, scenario2
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import RED_AGENTS, SUCCESSES
 
-RED_KNOWS_AT_FIRST = {"User0": {"Interfaces": "All", "System info": "All", "Sessions": "Red"}}
 # The two bits of a host's activity and of its compromise, as `BlueTableWrapper` encodes them.
 NO, SCAN, EXPLOIT = (0, 0), (1, 0), (1, 1)
 UNKNOWN, USER, PRIVILEGED = (1, 0), (0, 1), (1, 1)
@@ -77,16 +77,23 @@ CYBORG = _sped_up_copy()
 
 
 class SpedUpSimulator:
-    """Scenario 2 on the private copy's network state, actions and red agents.
+    """A scenario on the private copy's network state, actions and red agents.
 
     It replaces CybORG's environment controller and wrappers. Green is left out, because its agent
     sleeps, which draws nothing and changes nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, played: Scenario | None = None) -> None:
+        played = played or Scenario.scenario2()
+        self._hosts, self._action_names = played.hosts, played.action_names
+        self._red_target_index = {name: index for index, name in enumerate(played.red_targets)}
         self.random_state = CYBORG.random.getstate()
         CYBORG.let_play(self)
-        scenario = CYBORG["shared.scenario"].Scenario(scenario2())
+        scenario = CYBORG["shared.scenario"].Scenario(played.description())
+        self._red_knows_at_first = {
+            host: {**facts, "Sessions": "Red"}
+            for host, facts in scenario.get_agent_info("Red").osint["Hosts"].items()
+        }
         self._state = CYBORG["simulator.state"].State(scenario)
         self._template = Template(self._state)
         agents, actions = CYBORG["agents"], CYBORG["shared.actions"]
@@ -95,8 +102,8 @@ class SpedUpSimulator:
             getattr(actions, name) for name in scenario.get_agent_info("Red").actions
         }
         self._invalid_action = actions.action.InvalidAction
-        self._blue_actions = [_blue_action(actions, name) for name in ACTION_NAMES]
-        self._compromise = np.zeros((len(HOSTS), 4), np.uint8)
+        self._blue_actions = [_blue_action(actions, name) for name in self._action_names]
+        self._compromise = np.zeros((len(self._hosts), 4), np.uint8)
 
     def reset(self, seed: int | None, red_agent: str) -> NDArray[np.uint8]:
         """Start an episode with the draws after `random.seed(seed)`; None: with the next draws."""
@@ -107,12 +114,12 @@ class SpedUpSimulator:
         self._red_knows = self._begin_red()
         self._red_agent = self._red_agents[red_agent]
         self._red_agent.end_episode()
-        self._show_red(self._state.get_true_state(RED_KNOWS_AT_FIRST))
+        self._show_red(self._state.get_true_state(self._red_knows_at_first))
         self._compromise[:] = 0
         return self._compromise.ravel().copy()
 
     def step(self, action: int) -> tuple[NDArray[np.uint8], float]:
-        """Play one step: observation (52 bits) and reward.
+        """Play one step: observation (4 bits a host) and reward.
 
         CybORG makes lists of possible actions for every step. They never change: they hold Blue's
         actions on the hosts of the scenario, which are always valid.
@@ -130,7 +137,7 @@ class SpedUpSimulator:
         self.facts: Facts = (
             SUCCESSES.index(blue_obs["success"].name),
             red_action_index(red),
-            red_target_index(red, state),
+            red_target_index(red, state, self._red_target_index),
             SUCCESSES.index(self._red_obs["success"].name),
             caught,
         )
@@ -140,7 +147,7 @@ class SpedUpSimulator:
     def texts(self) -> tuple[str, str]:
         # They are made when they are read, which is seldom.
         action, red = self._actions
-        return ACTION_NAMES[action], str(red)
+        return self._action_names[action], str(red)
 
     def save(self) -> bytes:
         CYBORG.let_play(self)
@@ -222,7 +229,7 @@ class SpedUpSimulator:
     def _observe(
         self, action: int, blue_obs: dict[str, Any]
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Return Blue's 52 bits, and the mask of the hosts on which a process was caught.
+        """Return Blue's bits, and the mask of the hosts on which a process was caught.
 
         These are `Monitor` and `BlueTableWrapper`, without making the table.
 
@@ -230,15 +237,16 @@ class SpedUpSimulator:
         connections since the last step. CybORG also compares anomalies with the first observation
         of the episode, which shows the processes of Blue's sessions by PID alone: none can occur.
         """
-        kind, _, target = ACTION_NAMES[action].partition(" ")
+        hosts = self._hosts
+        kind, _, target = self._action_names[action].partition(" ")
         target_obs = blue_obs.get(target, {})
         compromise = self._compromise
         if kind == "Restore":
-            compromise[HOSTS.index(target), 2:] = NO
-        elif kind == "Remove" and compromise[HOSTS.index(target), 2:].any():
-            compromise[HOSTS.index(target), 2:] = UNKNOWN
+            compromise[hosts.index(target), 2:] = NO
+        elif kind == "Remove" and compromise[hosts.index(target), 2:].any():
+            compromise[hosts.index(target), 2:] = UNKNOWN
         activities, suspicious = [], list[int]()
-        for index, hostname in enumerate(HOSTS):
+        for index, hostname in enumerate(hosts):
             events = self._state.hosts[hostname].events
             seen = events["NetworkConnections"]
             decoy = hostname == target and "Processes" in target_obs
@@ -254,8 +262,8 @@ class SpedUpSimulator:
                     self._state.sessions["Blue"][0].add_sus_pids(hostname, event["pid"])
             events["NetworkConnections"] = []
         if any(file["Density"] >= 0.9 for file in target_obs.get("Files", ())):
-            compromise[HOSTS.index(target), 2:] = PRIVILEGED
-        caught = np.zeros(len(HOSTS), np.bool_)
+            compromise[hosts.index(target), 2:] = PRIVILEGED
+        caught = np.zeros(len(hosts), np.bool_)
         caught[suspicious] = True
         obs = compromise.copy()
         for index, activity in activities:

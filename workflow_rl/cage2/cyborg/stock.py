@@ -5,22 +5,23 @@ from __future__ import annotations
 import copy
 import importlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage.attackers import AttackerError
-from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.cyborg.imports import no_stable_baselines3
 from workflow_rl.cage2.cyborg.pickles import dumps, loads
 from workflow_rl.cage2.interface import Facts
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import RED_ACTIONS, RED_AGENTS, SUCCESSES
 
 UPSTREAM_COMMIT = "26ce1c1"
-_RED_ACTION_INDEX = {name: index for index, name in enumerate(scenario2.RED_ACTIONS)}
-_RED_TARGET_INDEX = {name: index for index, name in enumerate(scenario2.RED_TARGETS)}
+_RED_ACTION_INDEX = {name: index for index, name in enumerate(RED_ACTIONS)}
 
 
 def red_action_index(action: Any) -> int:
@@ -28,15 +29,18 @@ def red_action_index(action: Any) -> int:
     return _RED_ACTION_INDEX.get(type(action).__name__, -1)
 
 
-def red_target_index(action: Any, state: Any) -> int:
-    """Return the index in RED_TARGETS of the host or subnet that a CybORG action names."""
+def red_target_index(action: Any, state: Any, indices: Mapping[str, int]) -> int:
+    """Return the index of the host or subnet that a CybORG action names; -1 for none.
+
+    indices: by name, see `Scenario.red_targets`.
+    """
     facts = vars(action)
     if "hostname" in facts:
-        return _RED_TARGET_INDEX[facts["hostname"]]
+        return indices[facts["hostname"]]
     if "ip_address" in facts:
-        return _RED_TARGET_INDEX[state.ip_addresses[facts["ip_address"]]]
+        return indices[state.ip_addresses[facts["ip_address"]]]
     if "subnet" in facts:
-        return _RED_TARGET_INDEX[state.subnets[facts["subnet"]].name]
+        return indices[state.subnets[facts["subnet"]].name]
     return -1
 
 
@@ -45,24 +49,34 @@ class ChallengeSimulator:
 
     Args:
         cyborg_class: CybORG's main class.
-        scenario: the scenario, as that class takes it.
+        scenario: what is played.
+        given: the scenario, as that class takes it.
         agents: the module of the red agents.
         challenge_wrapper: the class of the wrapper.
     """
 
-    def __init__(self, cyborg_class: Any, scenario: Any, agents: Any, challenge_wrapper: Any):
+    def __init__(
+        self,
+        cyborg_class: Any,
+        scenario: Scenario,
+        given: Any,
+        agents: Any,
+        challenge_wrapper: Any,
+    ) -> None:
+        self._hosts = scenario.hosts
+        self._red_target_index = {name: index for index, name in enumerate(scenario.red_targets)}
         self._random_state = _RandomState()
         with self._random_state:
-            cyborg = cyborg_class(scenario, "sim", agents={"Red": agents.SleepAgent})
+            cyborg = cyborg_class(given, "sim", agents={"Red": agents.SleepAgent})
             self._wrapper = challenge_wrapper(env=cyborg, agent_name="Blue")
         names = tuple(map(str, self._wrapper.possible_actions))
-        if names != scenario2.ACTION_NAMES:
+        if names != scenario.action_names:
             raise RuntimeError(
                 f"the simulator offers Blue {len(names)} actions instead of CAGE-2's "
-                f"{len(scenario2.ACTION_NAMES)}: install the challenge's commit {UPSTREAM_COMMIT}"
+                f"{len(scenario.action_names)}: install the challenge's commit {UPSTREAM_COMMIT}"
             )
         self._controller = cyborg.environment_controller
-        self._red_agents = {name: getattr(agents, name)() for name in scenario2.RED_AGENTS}
+        self._red_agents = {name: getattr(agents, name)() for name in RED_AGENTS}
         self._blue_table = self._wrapper.env.env.env
 
     def play_against(self, name: str, red: Any) -> None:
@@ -104,14 +118,14 @@ class ChallengeSimulator:
                 "PID" in process and "Connections" in process
                 for process in seen.get(host, {}).get("Processes", ())
             )
-            for host in scenario2.HOSTS
+            for host in self._hosts
         ]
         return (
             # The wrapper takes the success out of Blue's observation.
-            scenario2.SUCCESSES.index(str(self._blue_table.success)),
+            SUCCESSES.index(str(self._blue_table.success)),
             red_action_index(red),
-            red_target_index(red, controller.state),
-            scenario2.SUCCESSES.index(str(controller.observation["Red"].data["success"])),
+            red_target_index(red, controller.state, self._red_target_index),
+            SUCCESSES.index(str(controller.observation["Red"].data["success"])),
             np.array(caught),
         )
 
@@ -165,14 +179,15 @@ def made_red(name: str, red: Any, base: type, copied: Callable[[Any], Any]) -> A
     return agent() if isinstance(agent, type) else agent
 
 
-def stock_simulator() -> ChallengeSimulator:
+def stock_simulator(scenario: Scenario) -> ChallengeSimulator:
     agents = importlib.import_module("csle_cyborg.agents")
     main = importlib.import_module("csle_cyborg.main")
     wrapper = importlib.import_module("csle_cyborg.agents.wrappers.challenge_wrapper")
-    return ChallengeSimulator(main.Main, scenario2.scenario2(), agents, wrapper.ChallengeWrapper)
+    described = scenario.description()
+    return ChallengeSimulator(main.Main, scenario, described, agents, wrapper.ChallengeWrapper)
 
 
-def upstream_simulator() -> ChallengeSimulator:
+def upstream_simulator(scenario: Scenario) -> ChallengeSimulator:
     try:
         with no_stable_baselines3():
             package = importlib.import_module("CybORG")
@@ -188,5 +203,13 @@ def upstream_simulator() -> ChallengeSimulator:
             name="CybORG",
         ) from error
     assert package.__file__ is not None
-    scenario = Path(package.__file__).parent / "Shared" / "Scenarios" / "Scenario2.yaml"
-    return ChallengeSimulator(package.CybORG, str(scenario), agents, wrapper.ChallengeWrapper)
+    file = str(Path(package.__file__).parent / "Shared" / "Scenarios" / "Scenario2.yaml")
+    if scenario.is_scenario2:
+        return ChallengeSimulator(package.CybORG, scenario, file, agents, wrapper.ChallengeWrapper)
+    # It reads images from its own folder alone.
+    controller = importlib.import_module("CybORG.Simulator.SimulationController")
+    parsed = mock.patch.object(
+        controller.SimulationController, "_parse_scenario", return_value=scenario.description()
+    )
+    with parsed:
+        return ChallengeSimulator(package.CybORG, scenario, file, agents, wrapper.ChallengeWrapper)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
+from workflow_rl.cage2.scenario import prefix_bits
+
+NETWORK = IPv4Network("10.0.0.0/16")
 WORTH = {"None": 0.0, "Low": 0.1, "Medium": 1.0, "High": 10.0}
-SUBNETS = list(IPv4Network("10.0.0.0/16").subnets(new_prefix=28))
-"""All possible subnets of CybORG's private network. CybORG lists them anew for every episode."""
 SESSION_MEMORY = ("ports", "operating_system", "sus_pids", "sus_files")
+
+
+@functools.lru_cache(16)
+def _subnets_of(network: IPv4Network, prefix: int) -> list[IPv4Network]:
+    """Return the parts of a network, which CybORG lists anew for every episode."""
+    return list(network.subnets(new_prefix=prefix))
 
 
 def clone(entity: Any, *containers: str) -> Any:
@@ -59,9 +67,13 @@ class Template:
         scenario = self._scenario
         state.ip_addresses, state.subnet_name_to_cidr, state.subnets = {}, {}, {}
         location = {}
-        drawn = generator.sample(SUBNETS, len(scenario.subnets))
-        for name, cidr in zip(scenario.subnets, drawn, strict=True):
-            generator.choice((cidr,))  # CybORG's choice of a part of it that is large enough: all
+        prefixes = [32 - prefix_bits(scenario.get_subnet_size(name)) for name in scenario.subnets]
+        drawn = generator.sample(_subnets_of(NETWORK, min(prefixes)), len(prefixes))
+        for name, wide, prefix in zip(scenario.subnets, drawn, prefixes, strict=True):
+            # CybORG's choice of a part that is large enough.
+            cidr = generator.choice(
+                _subnets_of(wide, prefix) if wide.prefixlen < prefix else [wide]
+            )
             hosts = scenario.get_subnet_hosts(name)
             addresses = generator.sample(_addresses_in(cidr), len(hosts))
             for host, address in zip(hosts, addresses, strict=True):

@@ -1,0 +1,94 @@
+"""What Red can reach in a scenario, found by trying each exploit in csle-cyborg."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workflow_rl.cage2.cyborg.speedups import CYBORG
+from workflow_rl.cage2.scenario import Scenario
+
+EXPLOITS = (
+    "EternalBlue",
+    "BlueKeep",
+    "HTTPRFI",
+    "HTTPSRFI",
+    "SSHBruteForce",
+    "SQLInjection",
+    "HarakaRCE",
+    "FTPDirectoryTraversal",
+)
+ENTERPRISE = "Enterprise"
+"""Where Red has a session on a host with this in its name, CybORG opens subnets that are closed."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """A host as Red reaches it. found_from: where its address is found: a host or a subnet; None
+    where Red begins, or if Red never finds it. exploits: those that give a session. is_held:
+    whether Red can get a privileged session, in any number of steps."""
+
+    found_from: str | None
+    exploits: tuple[str, ...]
+    is_held: bool
+
+
+class _Player:
+    random_state = random.Random(0).getstate()
+
+
+def attack_graph(scenario: Scenario) -> Mapping[str, Reach]:
+    """Return by host how Red reaches it, if Blue does nothing."""
+    description, exploits = scenario.description(), _exploits(scenario)
+    subnet_of = {host: name for name, hosts in scenario.subnets.items() for host in hosts}
+    home = subnet_of[scenario.red_host]
+    found: dict[str, str | None] = {scenario.red_host: None}
+    held, subnets = [scenario.red_host], [home]
+
+    def is_open(subnet: str) -> bool:
+        access = description["Subnets"][subnet]["NACLs"]
+        rule = access.get(home, access.get("all"))
+        return rule is not None and (
+            rule["in"] == "all" or any(ENTERPRISE in host for host in held)
+        )
+
+    def explore(host: str) -> None:
+        for other, facts in description["Hosts"][host].get("info", {}).items():
+            if "Interfaces" in facts:
+                found.setdefault(other, host)
+            if facts.get("Interfaces") == "All" and subnet_of[other] not in subnets:
+                subnets.append(subnet_of[other])
+
+    explore(scenario.red_host)
+    n_known = -1
+    while n_known != (n_known := len(found) + len(held) + len(subnets)):
+        for subnet in filter(is_open, subnets):
+            for host in scenario.subnets[subnet]:
+                found.setdefault(host, subnet)
+        for host in list(found):
+            if host not in held and exploits[host] and is_open(subnet_of[host]):
+                held.append(host)
+                explore(host)
+    return {host: Reach(found.get(host), exploits[host], host in held) for host in scenario.hosts}
+
+
+def _exploits(scenario: Scenario) -> dict[str, tuple[str, ...]]:
+    """Return by host the exploits that give Red a session, wherever it begins."""
+    description, actions = scenario.description(), CYBORG["shared.actions"]
+    for subnet in description["Subnets"].values():
+        subnet["NACLs"] = {"all": {"in": "all", "out": "all"}}
+    CYBORG.let_play(_Player())
+    state = CYBORG["simulator.state"].State(CYBORG["shared.scenario"].Scenario(description))
+    address_of = {host: address for address, host in state.ip_addresses.items()}
+
+    def works(exploit: str, host: str) -> bool:
+        named = {"ip_address": address_of[host], "target_session": 0}
+        action: Any = getattr(actions, exploit)(session=0, agent="Red", **named)
+        return bool(action.sim_execute(state).data["success"] == True)  # noqa: E712 (an enum)
+
+    return {
+        host: tuple(exploit for exploit in EXPLOITS if works(exploit, host))
+        for host in scenario.hosts
+    }

@@ -1,0 +1,61 @@
+"""Which of the challenge's red agents can play in a scenario. Two of them name hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import RED_AGENTS
+
+GOAL = "Op_Server0"
+"""The host that both agents want to stop."""
+
+
+def refusals(scenario: Scenario) -> Mapping[str, str | None]:
+    """Return the challenge's red agents, each with what keeps it from playing, if anything."""
+    if scenario.is_scenario2:
+        return dict.fromkeys(RED_AGENTS)
+    problems = (_of_b_line(scenario.description()), _of_meander(scenario), None)
+    return dict(zip(RED_AGENTS, problems, strict=True))
+
+
+def _of_b_line(description: Mapping[str, Any]) -> str | None:
+    """B_lineAgent begins on User0, takes any other host of its subnet, from there a host that is
+    called Enterprise, then the third host of that one's subnet, and from there GOAL."""
+    hosts, subnets = description["Hosts"], description["Subnets"].values()
+    entry = description["Agents"]["Red"]["starting_sessions"][0]["hostname"]
+    if entry != "User0":
+        return f"its plan begins on User0, and Red begins on {entry}"
+    first = next(subnet["Hosts"] for subnet in subnets if entry in subnet["Hosts"])
+    if len(first) == 1:
+        return "its plan needs a second host in the subnet of User0"
+    for host in first:
+        if host == entry:
+            continue
+        # An observation names the explored host first.
+        found = [name for name in (host, *hosts) if name in hosts[host].get("info", {})]
+        target = next((name for name in (host, *found) if "Enterprise" in name), host)
+        if target == host or "Interfaces" not in hosts[host]["info"][target]:
+            return f"its plan needs a host that is called Enterprise in what {host} leads to"
+        if hosts[target].get("info", {}).get(target, {}).get("Interfaces") != "All":
+            return f"its plan needs the interfaces of {target} in what {target} leads to"
+        second = next(subnet["Hosts"] for subnet in subnets if target in subnet["Hosts"])
+        if len(second) < 3 or "Interfaces" not in hosts[second[2]].get("info", {}).get(GOAL, {}):
+            return f"its plan needs a third host, which leads to {GOAL}, in the subnet of {target}"
+    return None
+
+
+def _of_meander(scenario: Scenario) -> str | None:
+    """RedMeanderAgent raises an error where it holds all that it knows, and not GOAL. When it loses
+    hosts, it looks for the addresses of those with Op or Ent in their names, if it holds any."""
+    from workflow_rl.cage2.cyborg.attack_graph import attack_graph
+
+    if any(part in scenario.red_host for part in ("Op", "Ent")):
+        return f"it loses its way where Red begins on a host like {scenario.red_host}"
+    graph = attack_graph(scenario)
+    known = [reach for reach in graph.values() if reach.found_from is not None]
+    goal_is_held = GOAL in graph and graph[GOAL].is_held
+    if not goal_is_held and all(reach.is_held for reach in known):
+        return f"it ends where it holds all hosts that Red can find, and no {GOAL} is among them"
+    return None

@@ -1,0 +1,399 @@
+"""A scenario of CAGE-2's kind: a network, its agents, and what follows from them.
+
+A scenario is data: `from_file` and `from_text` check all that they read (see `scenario_checks`).
+Workers get scenarios that were checked, and import neither YAML nor pydantic.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workflow_rl.cage2 import scenario2 as challenge
+from workflow_rl.errors import UserError
+
+SCENARIO2 = "scenario2"
+"""The name of CAGE Challenge 2's own scenario."""
+OF_IMAGE = ("Processes", "System info", "Services", "User Info")
+_ON_A_SUBNET = ("DiscoverRemoteSystems",)
+_ON_A_HOST = ("DiscoverNetworkServices", "ExploitRemoteService", "PrivilegeEscalate")
+WITHOUT_HOST = ("Sleep", "Monitor")
+
+
+class ScenarioError(UserError):
+    """A scenario is wrong or contradicts itself. The message says where, and what is right."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A network and its agents, which never change. Making one checks nothing: see the functions.
+
+    name: what people call it. content: JSON of what CybORG reads, with Agents, Hosts and Subnets,
+    and with each image once, under Images. The order of all entries counts: CybORG draws its random
+    numbers in that order.
+    """
+
+    name: str
+    content: str
+
+    @classmethod
+    @functools.cache
+    def scenario2(cls) -> Scenario:
+        """Return CAGE Challenge 2's own scenario."""
+        return cls(SCENARIO2, one_text(_with_images(challenge.scenario2())))
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Scenario:
+        """Read a scenario file of CybORG's, with its images in the folder `images` beside it.
+
+        Raises ScenarioError.
+        """
+        from workflow_rl.cage2.scenario_file import read_scenario
+
+        return read_scenario(Path(path))
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any], name: str = "scenario") -> Scenario:
+        """Return the scenario of what CybORG reads, with the images inlined: see `description`.
+
+        Raises ScenarioError.
+        """
+        from workflow_rl.cage2.scenario_checks import check
+
+        try:
+            data = _with_images(description)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ScenarioError(f"this is no description of a scenario: {error!s:.100}") from None
+        check(data)
+        return cls(name, one_text(data))
+
+    @classmethod
+    def from_text(cls, text: str) -> Scenario:
+        """Return the scenario of `text`, which a stranger's file may hold. Raises ScenarioError."""
+        if text == SCENARIO2:
+            return cls.scenario2()
+        from workflow_rl.cage2.scenario_checks import check, loaded
+
+        heading, _, content = text.partition("\n")
+        check(data := loaded(content))
+        return cls(heading.rpartition(" ")[0], one_text(data))
+
+    @property
+    def text(self) -> str:
+        """The whole scenario as a config keeps it: a line with its name and digest, and the
+        content."""
+        return SCENARIO2 if self.is_scenario2 else f"{self}\n{self.content}"
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.digest}"
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """What tells contents apart: 12 hexadecimal digits."""
+        return hashlib.sha256(self.content.encode()).hexdigest()[:12]
+
+    @property
+    def is_scenario2(self) -> bool:
+        """Whether this is CAGE Challenge 2's own scenario, whatever it is called."""
+        return self.content == self.scenario2().content
+
+    def description(self) -> dict[str, Any]:
+        """Return what CybORG reads: a fresh dict with Agents, Hosts and Subnets."""
+        data = json.loads(self.content)
+        images = {name: json.dumps(image) for name, image in data.pop("Images").items()}
+        for host in data["Hosts"].values():
+            # Two hosts with one image share no object: CybORG writes into what it is given.
+            host |= json.loads(images[host.pop("image")])
+        return dict(data)
+
+    @functools.cached_property
+    def _data(self) -> dict[str, Any]:
+        return dict(json.loads(self.content))
+
+    # --- What follows from it ---------------------------------------------------------------------
+
+    @functools.cached_property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts, in the order of the observation and of every group of actions."""
+        return tuple(self._data["Hosts"])
+
+    @functools.cached_property
+    def subnets(self) -> Mapping[str, tuple[str, ...]]:
+        """The hosts of each subnet."""
+        return {name: tuple(subnet["Hosts"]) for name, subnet in self._data["Subnets"].items()}
+
+    @functools.cached_property
+    def action_names(self) -> tuple[str, ...]:
+        """Blue's actions by index, named as CybORG prints them."""
+        return tuple(
+            name
+            for action in self._data["Agents"]["Blue"]["actions"]
+            for name in (
+                (action,) if action in WITHOUT_HOST else (f"{action} {h}" for h in self.hosts)
+            )
+        )
+
+    @property
+    def obs_size(self) -> int:
+        """The number of bits of an observation: four a host."""
+        return 4 * len(self.hosts)
+
+    @functools.cached_property
+    def red_targets(self) -> tuple[str, ...]:
+        """What an action of Red's is made on: a host, be it named by its address, or a subnet."""
+        return (*self.hosts, *self.subnets)
+
+    @functools.cached_property
+    def red_action_names(self) -> tuple[str, ...]:
+        """What Red can choose from, by index, if it is told what to do."""
+        pairs = [(kind, self.subnets) for kind in _ON_A_SUBNET]
+        pairs += [(kind, self.hosts) for kind in _ON_A_HOST]
+        pairs.append(("Impact", self.ot_hosts))
+        return ("Sleep", *(f"{kind} {target}" for kind, targets in pairs for target in targets))
+
+    @property
+    def red_host(self) -> str:
+        """The host on which Red has a session from the beginning."""
+        return str(self._data["Agents"]["Red"]["starting_sessions"][0]["hostname"])
+
+    @functools.cached_property
+    def ot_hosts(self) -> tuple[str, ...]:
+        """The hosts with an OT service, which Red can stop."""
+        runs = {
+            name: any(process.get("Process Name") == "OTService" for process in image["Processes"])
+            for name, image in self._data["Images"].items()
+        }
+        return tuple(name for name, host in self._data["Hosts"].items() if runs[host["image"]])
+
+    @functools.cached_property
+    def red_agents(self) -> Mapping[str, str | None]:
+        """The challenge's red agents, each with what keeps it from playing here, if anything."""
+        from workflow_rl.cage2.red_plans import refusals
+
+        return refusals(self)
+
+    # --- Others like it ---------------------------------------------------------------------------
+
+    def renamed(self, name: str) -> Scenario:
+        """Return the same scenario under another name."""
+        return type(self)(name, self.content)
+
+    def add_host(
+        self,
+        name: str,
+        image: str,
+        subnet: str,
+        confidentiality: str | None = None,
+        availability: str | None = None,
+        leads_to: Iterable[str] = (),
+    ) -> Scenario:
+        """Return the scenario with one more host, the last one, which Blue watches.
+
+        Args:
+            name: the host's.
+            image: what runs on it: the name of an image of this scenario, or of Scenario 2.
+            subnet: its subnet, whose size grows if it has to.
+            confidentiality: what a privileged session of Red's costs: "None", "Low" (the default),
+                "Medium" or "High".
+            availability: what it costs that its OT service stands still.
+            leads_to: hosts whose address Red finds by exploring this one.
+
+        Raises ScenarioError.
+        """
+        data = json.loads(self.content)
+        if name in data["Hosts"]:
+            raise ScenarioError(f"there is a host {name} already")
+        data["Images"].setdefault(image, challenge.IMAGES.get(image))
+        if data["Images"][image] is None:
+            raise ScenarioError(f"there is no image {image}: choose one of {_images(data)}")
+        host: dict[str, Any] = {"AWS_Info": [], "image": image}
+        data["Hosts"][name] = host
+        host["info"] = _explored(data, name, leads_to)
+        host |= _values(confidentiality, availability)
+        _require(data["Subnets"], subnet, "subnet")["Hosts"].append(name)
+        _fit(data["Subnets"][subnet])
+        seen = dict.fromkeys(("Interfaces", "System info", "User info"), "All")
+        for agent in ("Blue", "Green"):
+            if agent in data["Agents"]:
+                data["Agents"][agent]["INT"]["Hosts"][name] = dict(seen)
+        sessions = data["Agents"]["Blue"]["starting_sessions"]
+        server = next(session["name"] for session in sessions if "parent" not in session)
+        is_windows = data["Images"][image]["System info"]["OSType"].lower() == "windows"
+        user = "SYSTEM" if is_windows else "ubuntu"
+        sessions.append(
+            {"hostname": name, "name": f"Velo{name}", "parent": server}
+            | {"type": "VelociraptorClient", "username": user}
+        )
+        return self._changed(data)
+
+    def remove_host(self, name: str) -> Scenario:
+        """Return the scenario without a host. Raises ScenarioError."""
+        data = json.loads(self.content)
+        _require(data["Hosts"], name, "host")
+        del data["Hosts"][name]
+        for host in data["Hosts"].values():
+            host.get("info", {}).pop(name, None)
+        for subnet in data["Subnets"].values():
+            subnet["Hosts"] = [host for host in subnet["Hosts"] if host != name]
+        for agent in data["Agents"].values():
+            agent["INT"]["Hosts"].pop(name, None)
+            sessions = agent["starting_sessions"]
+            agent["starting_sessions"] = [s for s in sessions if s["hostname"] != name]
+        return self._changed(data)
+
+    def change_host(
+        self,
+        name: str,
+        image: str | None = None,
+        confidentiality: str | None = None,
+        availability: str | None = None,
+        leads_to: Iterable[str] | None = None,
+    ) -> Scenario:
+        """Return the scenario with something else of a host: see `add_host`. None: as it is.
+
+        Raises ScenarioError.
+        """
+        data = json.loads(self.content)
+        host = _require(data["Hosts"], name, "host")
+        host |= _values(confidentiality, availability)
+        links = set(host.get("info", {})) - {name} if leads_to is None else set(leads_to)
+        if image is not None:
+            data["Images"].setdefault(image, challenge.IMAGES.get(image))
+            if data["Images"][image] is None:
+                raise ScenarioError(f"there is no image {image}: choose one of {_images(data)}")
+            host["image"] = image
+        if image is not None or leads_to is not None:
+            host["info"] = _explored(data, name, links)
+        return self._changed(data)
+
+    def add_subnet(self, name: str, only_from_enterprise: Iterable[str] = ()) -> Scenario:
+        """Return the scenario with one more subnet, which has no hosts yet.
+
+        only_from_enterprise: subnets from which Red reaches this one only while Red has a session
+        on a host that is called Enterprise. Raises ScenarioError.
+        """
+        data = json.loads(self.content)
+        if name in data["Subnets"]:
+            raise ScenarioError(f"there is a subnet {name} already")
+        access = {other: {"in": "None", "out": "all"} for other in only_from_enterprise}
+        data["Subnets"][name] = {
+            "Hosts": [],
+            "NACLs": access | {"all": {"in": "all", "out": "all"}},
+            "Size": 1,
+        }
+        for agent in data["Agents"].values():
+            agent["AllowedSubnets"].append(name)
+        return self._changed(data)
+
+    def enter_at(self, name: str) -> Scenario:
+        """Return the scenario in which Red begins on another host. Raises ScenarioError."""
+        data = json.loads(self.content)
+        image = data["Images"][_require(data["Hosts"], name, "host")["image"]]
+        red = data["Agents"]["Red"]
+        is_windows = image["System info"]["OSType"].lower() == "windows"
+        red["starting_sessions"][0] |= {
+            "hostname": name,
+            "username": "SYSTEM" if is_windows else "root",
+        }
+        red["INT"] = {"Hosts": {name: {"Interfaces": "All", "System info": "All"}}}
+        return self._changed(data)
+
+    def _changed(self, data: dict[str, Any]) -> Scenario:
+        from workflow_rl.cage2.scenario_checks import check
+
+        used = {host["image"] for host in data["Hosts"].values()}
+        data["Images"] = {name: image for name, image in data["Images"].items() if name in used}
+        check(data)
+        return type(self)(self.name, one_text(data))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the scenario as a file of CybORG's, and images that are not Scenario 2's into the
+        folder `images` beside it. Raises OSError."""
+        from workflow_rl.cage2.scenario_file import write_scenario
+
+        write_scenario(json.loads(self.content), Path(path))
+
+
+def scenario_of(value: Any) -> Scenario:
+    """Return what an argument `scenario` names: a Scenario, "scenario2", the path of a file, or the
+    text of a scenario. Raises ScenarioError."""
+    if isinstance(value, Scenario):
+        return value
+    if isinstance(value, str) and (value == SCENARIO2 or "\n" in value):
+        return Scenario.from_text(value)
+    if isinstance(value, str | os.PathLike):
+        return Scenario.from_file(value)
+    raise ScenarioError(f"{value!r:.100} is no scenario: give {SCENARIO2}, a file or a Scenario")
+
+
+def text_of(value: Any) -> str:
+    """Return the text of what an argument `scenario` names, as configs keep it."""
+    return scenario_of(value).text
+
+
+def capacity(size: int) -> int:
+    """Return the number of hosts that CybORG has addresses for in a subnet of this Size."""
+    return int(2 ** prefix_bits(size)) - 2
+
+
+def prefix_bits(size: int) -> int:
+    """Return the number of bits that a subnet of this Size leaves its hosts' addresses."""
+    return max(int(math.log2(size + 5)), 4)
+
+
+def _fit(subnet: dict[str, Any]) -> None:
+    while capacity(subnet["Size"]) < len(subnet["Hosts"]):
+        subnet["Size"] += 1
+
+
+def _explored(data: Mapping[str, Any], name: str, leads_to: Iterable[str]) -> dict[str, Any]:
+    image = data["Images"][data["Hosts"][name]["image"]]
+    services = {"Services": list(image["Services"])} if "Services" in image else {}
+    found = {name: {"Interfaces": "All"} | services}
+    found |= {host: {"Interfaces": "IP Address"} for host in leads_to}
+    # CybORG's own order is alphabetical here.
+    return dict(sorted(found.items()))
+
+
+def _values(confidentiality: str | None, availability: str | None) -> dict[str, str]:
+    worth = {"ConfidentialityValue": confidentiality, "AvailabilityValue": availability}
+    return {kind: value for kind, value in worth.items() if value is not None}
+
+
+def _images(data: Mapping[str, Any]) -> str:
+    names = {**data["Images"], **challenge.IMAGES}
+    return ", ".join(name for name in names if data["Images"].get(name, name) is not None)
+
+
+def _require(entries: Mapping[str, Any], name: str, what: str) -> Any:
+    if name not in entries:
+        raise ScenarioError(f"there is no {what} {name}: there is {', '.join(entries)}")
+    return entries[name]
+
+
+def _with_images(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a description with each image once, under Images."""
+    data = json.loads(json.dumps(dict(description)))
+    known = {json.dumps(image, sort_keys=True): name for name, image in challenge.IMAGES.items()}
+    data["Images"] = {}
+    for name, host in data["Hosts"].items():
+        image = {key: host.pop(key) for key in OF_IMAGE if key in host}
+        of_host = known.setdefault(json.dumps(image, sort_keys=True), name)
+        data["Images"][of_host] = image
+        host["image"] = of_host
+    return dict(data)
+
+
+def one_text(data: Mapping[str, Any]) -> str:
+    """Return the one text of a scenario: only the orders of hosts and of subnets count."""
+    ordered = {kind: dict.fromkeys(data[kind]) for kind in ("Hosts", "Subnets")}
+    data = json.loads(json.dumps(data, sort_keys=True))
+    data |= {kind: {name: data[kind][name] for name in names} for kind, names in ordered.items()}
+    return json.dumps(data, separators=(",", ":"))

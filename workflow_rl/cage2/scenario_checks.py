@@ -1,0 +1,442 @@
+"""What a scenario must hold, so that all simulators play it: shape by pydantic, then what agrees.
+
+The limits are CybORG's own, and those of what this package plays as CybORG does.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
+
+from workflow_rl.agents.settings import MOST_LISTED, config_error
+from workflow_rl.cage2 import scenario2 as challenge
+from workflow_rl.cage2.scenario import WITHOUT_HOST, ScenarioError, capacity
+from workflow_rl.suggestions import question, word_meant
+
+MOST_HOSTS, MOST_SUBNETS = 64, 8
+MOST_PROCESSES = 64
+BLUE_ACTIONS = (*challenge.BLUE_ACTION_KINDS, "Misinform")
+AGENTS = ("Blue", "Green", "Red")
+
+Place: TypeAlias = tuple[str | int, ...]
+"""Where something stands in a scenario: keys and numbers from the top."""
+Locate: TypeAlias = Callable[[Place], str]
+"""Returns what messages call a place."""
+
+
+def _name(name: str) -> str:
+    # The tables and CybORG's own observations use the other names.
+    if not re.fullmatch(r"[A-Za-z]\w{0,31}", name, re.ASCII) or name in ("success", "all", "None"):
+        raise ValueError(
+            f"{name!r:.50} is no name: use up to 32 letters, digits and _, a letter first"
+        )
+    return name
+
+
+def _address(text: str) -> str:
+    if text not in ("broadcast", "local"):
+        ipaddress.IPv4Address(text)
+    return text
+
+
+def _system(text: str) -> str:
+    if text.lower() not in ("linux", "windows"):
+        raise ValueError(f"{text!r:.50} is not LINUX or WINDOWS")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_name)]
+Text = Annotated[str, Field(max_length=200)]
+Worth = Literal["None", "Low", "Medium", "High"]
+Access = Literal["all", "None"]
+Pid = Annotated[int, Field(ge=0, lt=2**22)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _OfImage(BaseModel):
+    """Of an image, CybORG reads some facts, and passes over others."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+
+class _Connection(_OfImage):
+    local_address: Annotated[str, AfterValidator(_address)]
+    local_port: Annotated[int, Field(ge=0, lt=2**16)]
+
+
+class _Process(_OfImage):
+    pid: Pid = Field(alias="PID")
+    ppid: Pid | None = Field(None, alias="PPID")
+    name: Text = Field(alias="Process Name")
+    user: Text = Field(alias="Username")
+    path: Text | None = Field(None, alias="Path")
+    connections: list[_Connection] | None = Field(None, alias="Connections", max_length=32)
+    kind: Text | None = Field(None, alias="Process Type")
+    version: Text | None = Field(None, alias="Process Version")
+    properties: Text | list[Text] | None = Field(None, alias="Properties")
+
+
+class _System(_OfImage):
+    architecture: Text = Field(alias="Architecture")
+    distribution: Text = Field(alias="OSDistribution")
+    kind: Annotated[str, AfterValidator(_system)] = Field(alias="OSType")
+    version: Text = Field(alias="OSVersion")
+    kernel: Text = Field("", alias="OSKernelVersion")
+    patches: list[Text] = Field([], alias="Patches")
+
+
+class _Group(_OfImage):
+    gid: int | None = Field(None, alias="GID")
+    name: Text | None = Field(None, alias="Group Name")
+
+
+class _User(_OfImage):
+    name: Text = Field(alias="Username")
+    uid: int | Text | None = Field(None, alias="UID")
+    groups: list[_Group] | None = Field(None, alias="Groups")
+    password: Text | None = Field(None, alias="Password")
+    bruteforceable: bool = Field(False, alias="Bruteforceable")
+
+
+class _Service(_Part):
+    active: bool
+    pid: Pid = Field(alias="PID")
+
+
+class _Image(_OfImage):
+    processes: list[_Process] = Field(alias="Processes", max_length=MOST_PROCESSES)
+    system: _System = Field(alias="System info")
+    services: dict[Text, _Service] | None = Field(None, alias="Services")
+    users: list[_User] = Field(alias="User Info", max_length=64)
+
+
+class _Explored(_Part):
+    interfaces: Literal["All", "IP Address"] | None = Field(None, alias="Interfaces")
+    services: list[Text] | None = Field(None, alias="Services")
+
+
+class _Host(_Part):
+    aws: Any = Field(None, alias="AWS_Info")
+    image: Text
+    info: dict[Name, _Explored] = {}
+    confidentiality: Worth = Field("Low", alias="ConfidentialityValue")
+    availability: Worth = Field("Low", alias="AvailabilityValue")
+
+
+class _Nacl(_Part):
+    inbound: Access = Field(alias="in")
+    outbound: Access = Field("all", alias="out")
+
+
+class _Subnet(_Part):
+    hosts: list[Name] = Field(alias="Hosts")
+    nacls: dict[str, _Nacl] = Field(alias="NACLs")
+    size: Annotated[int, Field(ge=1, le=250)] = Field(alias="Size")
+
+
+class _Seen(_Part):
+    interfaces: Literal["All"] = Field(alias="Interfaces")
+    system: Literal["All"] = Field(alias="System info")
+    user: Literal["All"] | None = Field(None, alias="User info")
+
+
+class _Known(_Part):
+    hosts: dict[Name, _Seen] = Field(alias="Hosts")
+
+
+class _Session(_Part):
+    hostname: Name
+    name: Text
+    kind: Text = Field(alias="type")
+    username: Text
+    parent: Text | None = None
+    n_children: Annotated[int, Field(ge=0)] = Field(0, alias="num_children_sessions")
+    artifacts: list[Literal["NetworkConnections", "ProcessCreation"]] = []
+
+
+class _Agent(_Part):
+    subnets: list[Name] = Field(alias="AllowedSubnets")
+    known: _Known = Field(alias="INT")
+    actions: list[Text] = Field(max_length=64)
+    adversary: Text | None = None
+    kind: Literal["SleepAgent"] = Field(alias="agent_type")
+    reward: Text = Field(alias="reward_calculator_type")
+    sessions: list[_Session] = Field(alias="starting_sessions", max_length=2 * MOST_HOSTS + 1)
+    wrappers: Annotated[list[Any], Field(max_length=0)] | None = None
+
+
+class _Agents(_Part):
+    blue: _Agent = Field(alias="Blue")
+    green: _Agent | None = Field(None, alias="Green")
+    red: _Agent = Field(alias="Red")
+
+
+class _Scenario(_Part):
+    agents: _Agents = Field(alias="Agents")
+    hosts: dict[Name, _Host] = Field(alias="Hosts", min_length=2, max_length=MOST_HOSTS)
+    subnets: dict[Name, _Subnet] = Field(alias="Subnets", min_length=1, max_length=MOST_SUBNETS)
+    images: dict[Text, _Image] = Field(alias="Images")
+
+
+def loaded(content: str) -> dict[str, Any]:
+    """Return the JSON of a scenario. Raises ScenarioError."""
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ScenarioError(f"the text of the scenario is damaged: {error}") from None
+    if not isinstance(data, dict):
+        raise ScenarioError("the text of the scenario is damaged: it is no object")
+    return data
+
+
+def _keys(place: Place) -> str:
+    return ".".join(map(str, place)) or "the scenario"
+
+
+def check(data: Mapping[str, Any], locate: Locate = _keys) -> None:
+    """Raise ScenarioError for the first thing that is wrong with a scenario's data.
+
+    data: with Agents, Hosts, Subnets, and Images by name. locate: what messages call a place.
+    """
+    try:
+        _Scenario.model_validate(data)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        place = tuple(part for part in problem["loc"] if part != "[key]")
+        raise ScenarioError(f"{locate(place)}: {_shape(error)}") from None
+    for place, message in _contradictions(data):
+        raise ScenarioError(f"{locate(place)}: {message}")
+
+
+def _shape(error: ValidationError) -> str:
+    """Return what is wrong with the shape of a scenario, and what would be right."""
+    problem = error.errors(include_url=False)[0]
+    place = problem["loc"]
+    if problem["type"] == "missing":
+        return f"{place[-1]} is missing"
+    if problem["type"] == "extra_forbidden":
+        known = [field.alias or name for name, field in _model_at(place[:-1]).items()]
+        meant = question(word_meant(str(place[-1]), known))
+        return f"CybORG reads no {place[-1]!s:.50} here: it reads {', '.join(known)}.{meant}"
+    if problem["type"] == "too_long":
+        most, found = problem["ctx"]["max_length"], problem["ctx"]["actual_length"]
+        return f"{found or 'more'} are too many: at most {most} are played"
+    return config_error(error, {}).message
+
+
+def _model_at(place: Place) -> Mapping[str, Any]:
+    fields: Mapping[str, Any] = _Scenario.model_fields
+    for part in place:
+        named = [field for name, field in fields.items() if part in (field.alias, name)]
+        fields = _fields_in(named[0].annotation) if named else fields
+    return fields
+
+
+def _fields_in(annotation: Any) -> Mapping[str, Any]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation.model_fields
+    inner = getattr(annotation, "__args__", ())
+    return next((fields for part in inner if (fields := _fields_in(part))), {})
+
+
+Problems: TypeAlias = Iterator[tuple[Place, str]]
+
+
+def _contradictions(data: Mapping[str, Any]) -> Problems:
+    """Yield what does not agree, with its place."""
+    yield from _in_hosts(data)
+    yield from _in_subnets(data)
+    for agent, facts in data["Agents"].items():
+        yield from _in_agent(data, agent, facts)
+    yield from _in_blue(data)
+    yield from _in_red(data)
+
+
+def _missing(name: str, known: Collection[str], what: str) -> str:
+    meant = question(word_meant(name, known))
+    choice = f": choose one of {', '.join(known)}" if len(known) <= MOST_LISTED else ""
+    return f"there is no {what} {name!s:.50}{choice}.{meant}"
+
+
+def _in_hosts(data: Mapping[str, Any]) -> Problems:
+    hosts, images = data["Hosts"], data["Images"]
+    for name, host in hosts.items():
+        place = ("Hosts", name)
+        if name in data["Subnets"]:
+            yield place, f"{name} is also the name of a subnet: choose another one"
+        if host["image"] not in images:
+            yield (*place, "image"), _missing(host["image"], images, "image")
+        services = images[host["image"]].get("Services") or {}
+        for other, explored in host.get("info", {}).items():
+            at = (*place, "info", other)
+            if other not in hosts:
+                yield at, _missing(other, hosts, "host")
+            for service in explored.get("Services") or ():
+                if other == name and service not in services:
+                    yield at, f"the image {host['image']} has no service {service}"
+    for name, image in images.items():
+        pids = [process["PID"] for process in image["Processes"]]
+        for number, process in enumerate(image["Processes"]):
+            kind = process.get("Process Type") or process["Process Name"]
+            if kind.lower() == "smtp" and not process.get("Process Version"):
+                at = ("Images", name, "Processes", number)
+                yield at, "CybORG needs the Process Version of a mail server, like haraka 2.7.0"
+        for service, facts in (image.get("Services") or {}).items():
+            if facts["PID"] not in pids:
+                yield (
+                    ("Images", name, "Services", service),
+                    f"no process has its PID, {facts['PID']}: the image has {pids}",
+                )
+
+
+def _in_subnets(data: Mapping[str, Any]) -> Problems:
+    hosts, subnets = data["Hosts"], data["Subnets"]
+    subnet_of: dict[str, str] = {}
+    for name, subnet in subnets.items():
+        for number, host in enumerate(subnet["Hosts"]):
+            place = ("Subnets", name, "Hosts", number)
+            if host not in hosts:
+                yield place, _missing(host, hosts, "host")
+            if host in subnet_of:
+                yield place, f"{host} is in {subnet_of[host]} already: a host is in one subnet"
+            subnet_of[host] = name
+        n_hosts, size = len(subnet["Hosts"]), subnet["Size"]
+        if n_hosts > capacity(size):
+            enough = next(bigger for bigger in range(size, 251) if capacity(bigger) >= n_hosts)
+            yield (
+                ("Subnets", name, "Size"),
+                f"CybORG has {capacity(size)} addresses for Size {size}, too few for {n_hosts} "
+                f"hosts: give {enough} or more",
+            )
+        for other, access in subnet["NACLs"].items():
+            place = ("Subnets", name, "NACLs", other)
+            if other not in (*subnets, "all"):
+                yield place, _missing(other, (*subnets, "all"), "subnet")
+            if other == "all" and access["in"] == "None":
+                yield (
+                    place,
+                    "CybORG cannot close a subnet to all: name the subnets, or leave it out",
+                )
+    for host in hosts:
+        if host not in subnet_of:
+            yield ("Hosts", host), f"{host} is in no subnet: list it under Subnets, Hosts"
+
+
+def _in_agent(data: Mapping[str, Any], agent: str, facts: Mapping[str, Any]) -> Problems:
+    place = ("Agents", agent)
+    kinds = {
+        "Blue": BLUE_ACTIONS,
+        "Green": challenge.GREEN_ACTIONS,
+        "Red": challenge.RED_ACTION_KINDS,
+    }
+    for number, action in enumerate(facts["actions"]):
+        at = (*place, "actions", number)
+        if action not in kinds[agent]:
+            yield at, _missing(action, kinds[agent], f"action of {agent}'s that is played")
+        if action in facts["actions"][:number]:
+            yield at, f"{action} is listed twice"
+    if lacking := [name for name in data["Subnets"] if name not in facts["AllowedSubnets"]]:
+        yield (*place, "AllowedSubnets"), f"{lacking[0]} is missing: list all subnets"
+    for number, name in enumerate(facts["AllowedSubnets"]):
+        if name not in data["Subnets"] or name in facts["AllowedSubnets"][:number]:
+            found = "is listed twice" if name in data["Subnets"] else "is no subnet"
+            yield (*place, "AllowedSubnets", number), f"{name} {found}: list each subnet once"
+    for host in facts["INT"]["Hosts"]:
+        if host not in data["Hosts"]:
+            yield (*place, "INT", "Hosts", host), _missing(host, data["Hosts"], "host")
+    for number, session in enumerate(facts["starting_sessions"]):
+        if session["hostname"] not in data["Hosts"]:
+            yield (
+                (*place, "starting_sessions", number),
+                _missing(session["hostname"], data["Hosts"], "host"),
+            )
+
+
+def _in_blue(data: Mapping[str, Any]) -> Problems:
+    blue, place = data["Agents"]["Blue"], ("Agents", "Blue")
+    rewarded = "HybridAvailabilityConfidentiality"
+    if blue["reward_calculator_type"] != rewarded:
+        found = blue["reward_calculator_type"]
+        yield (*place, "reward_calculator_type"), f"{found!s:.50} is not played: give {rewarded}"
+    if blue.get("adversary") != "Red":
+        yield (*place, "adversary") if "adversary" in blue else place, "adversary has to be Red"
+    if any(kind not in blue["actions"] for kind in WITHOUT_HOST):
+        yield (*place, "actions"), "Blue needs the actions Sleep and Monitor"
+    for host in data["Hosts"]:
+        if host not in blue["INT"]["Hosts"]:
+            yield (*place, "INT", "Hosts"), f"{host} is missing: Blue's table shows every host"
+    sessions, at = blue["starting_sessions"], (*place, "starting_sessions")
+    servers = [session for session in sessions if session.get("parent") is None]
+    if [session["type"] for session in servers] != ["VelociraptorServer"]:
+        yield (
+            at,
+            f"there are {len(servers)} sessions without a parent: Blue needs one, of the type "
+            "VelociraptorServer",
+        )
+    if "NetworkConnections" not in servers[0].get("artifacts", ()):
+        number = sessions.index(servers[0])
+        yield (*at, number), "its artifacts have to hold NetworkConnections, or Blue sees nothing"
+    watched: list[str] = []
+    for number, session in enumerate(sessions):
+        if session is servers[0]:
+            continue
+        if (session["type"], session["parent"]) != ("VelociraptorClient", servers[0]["name"]):
+            yield (
+                (*at, number),
+                f"{session['name']} has to be a VelociraptorClient with the parent "
+                f"{servers[0]['name']}",
+            )
+        if session["hostname"] in watched:
+            yield (*at, number), f"{session['hostname']} has a VelociraptorClient already"
+        watched.append(session["hostname"])
+    for host in data["Hosts"]:
+        if host not in watched:
+            yield at, f"{host} has no VelociraptorClient: Blue needs one on every host"
+
+
+def _in_red(data: Mapping[str, Any]) -> Problems:
+    red, place = data["Agents"]["Red"], ("Agents", "Red")
+    if lacking := [kind for kind in challenge.RED_ACTIONS if kind not in red["actions"]]:
+        yield (*place, "actions"), f"{lacking[0]} is missing: the red agents need it"
+    at, sessions = (*place, "starting_sessions"), red["starting_sessions"]
+    if len(sessions) != 1:
+        yield at, f"Red has {len(sessions)} sessions: it needs one, a RedAbstractSession"
+    host, session = sessions[0]["hostname"], sessions[0]
+    if session["type"] != "RedAbstractSession" or session.get("parent") is not None:
+        yield (*at, 0), "it has to be a RedAbstractSession without a parent"
+    image = data["Images"][data["Hosts"][host]["image"]]
+    user = "SYSTEM" if image["System info"]["OSType"].lower() == "windows" else "root"
+    if session["username"] != user:
+        yield (
+            (*at, 0),
+            f"its username has to be {user}: {host} runs {image['System info']['OSType']}",
+        )
+    if list(red["INT"]["Hosts"]) != [host]:
+        known = ", ".join(red["INT"]["Hosts"]) or "none"
+        yield (
+            (*place, "INT", "Hosts"),
+            f"Red has to know {host}, where it begins, alone: not {known}",
+        )
+    if "Green" in data["Agents"]:
+        yield from _in_green(data["Agents"]["Green"])
+
+
+def _in_green(green: Mapping[str, Any]) -> Problems:
+    at = ("Agents", "Green", "starting_sessions")
+    for number, session in enumerate(green["starting_sessions"]):
+        if session["type"] != "green_session" or session.get("parent") is not None:
+            yield (*at, number), "a session of Green's has to be a green_session without a parent"

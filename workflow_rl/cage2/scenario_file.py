@@ -1,0 +1,185 @@
+"""CybORG's scenario files: YAML, read as data with the line of every entry, and written.
+
+Only plain YAML is read: mappings, lists and plain values. Nothing that a file names is imported or
+called, and no file outside of the scenario's folder is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from workflow_rl.cage2 import scenario2 as challenge
+from workflow_rl.cage2.scenario import Scenario, ScenarioError, one_text
+from workflow_rl.cage2.scenario_checks import Place, check
+from workflow_rl.output_files import write_text
+from workflow_rl.printable import printable
+
+MOST_BYTES = 1_000_000
+MOST_ENTRIES = 50_000
+"""The largest number of entries of a file. An alias counts as often as it is used."""
+MOST_LEVELS = 20
+_PLAIN = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null")}
+
+
+class PlacedFile:
+    """A YAML file, and where each of its entries stands. Raises ScenarioError.
+
+    data: plain values. lines: the line of each place.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.lines: dict[Place, int] = {}
+        self._n_entries = 0
+        try:
+            root = yaml.compose(_text_of(path), Loader=yaml.SafeLoader)
+        except RecursionError:
+            raise ScenarioError(f"{path}: it is nested too deep") from None
+        except yaml.YAMLError as error:
+            raise ScenarioError(_what_is_wrong(path, error)) from None
+        if not isinstance(root, yaml.MappingNode):
+            raise ScenarioError(f"{path}: it is no mapping of names to values, as YAML has it")
+        self.data = self._value(root, ())
+
+    def located(self, place: Place) -> str:
+        """Return the file, the line, and the keys of a place, or of the nearest place above it."""
+        known = place
+        while known and known not in self.lines:
+            known = known[:-1]
+        keys = ".".join(map(str, place)) or "the scenario"
+        return f"{self._path}:{self.lines.get(known, 1)}: {keys}"
+
+    def _value(self, node: yaml.Node, place: Place) -> Any:
+        self.lines.setdefault(place, node.start_mark.line + 1)
+        self._n_entries += 1
+        if self._n_entries > MOST_ENTRIES:
+            raise self._error(place, f"the file has more than {MOST_ENTRIES:,} entries")
+        if len(place) > MOST_LEVELS:  # An alias may stand for what it is in.
+            raise self._error(place, f"it is nested deeper than {MOST_LEVELS} levels")
+        if isinstance(node, yaml.SequenceNode) and node.tag.endswith(":seq"):
+            return [self._value(entry, (*place, i)) for i, entry in enumerate(node.value)]
+        if isinstance(node, yaml.MappingNode) and node.tag.endswith(":map"):
+            return self._mapping(node, place)
+        if node.tag not in _PLAIN:
+            raise self._error(place, f"{node.tag!s:.50} is no plain value of YAML")
+        try:
+            return yaml.SafeLoader("").construct_object(node)
+        except (yaml.YAMLError, ValueError) as error:
+            raise self._error(place, f"{node.value!r:.50} is no value: {error!s:.100}") from None
+
+    def _mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, Any]:
+        entries: dict[str, Any] = {}
+        for key, value in node.value:
+            if key.tag != "tag:yaml.org,2002:str":
+                raise self._error(place, f"a key is no text: {key.value!s:.50}")
+            here = (*place, key.value)
+            self.lines[here] = key.start_mark.line + 1
+            if key.value in entries:
+                raise self._error(here, f"{key.value:.50} is given twice")
+            entries[key.value] = self._value(value, here)
+        return entries
+
+    def _error(self, place: Place, message: str) -> ScenarioError:
+        return ScenarioError(printable(f"{self.located(place)}: {message}"))
+
+
+def read_scenario(path: Path) -> Scenario:
+    """Read a scenario file, see `Scenario.from_file`. Raises ScenarioError."""
+    file = PlacedFile(path)
+    images: dict[str, PlacedFile] = {}
+    data = file.data
+    hosts = data.get("Hosts")
+    if "Images" in data:
+        raise ScenarioError(f"{file.located(('Images',))}: images are in the folder images")
+    named = (
+        [host.get("image") for host in hosts.values() if isinstance(host, dict)]
+        if (isinstance(hosts, dict))
+        else []
+    )
+    data["Images"] = {}
+    index = _index_of(path)
+    for name in dict.fromkeys(name for name in named if isinstance(name, str)):
+        if name in index:
+            images[name] = PlacedFile(index[name])
+            data["Images"][name] = images[name].data.get("Test_Host")
+        elif name in challenge.IMAGES:
+            data["Images"][name] = challenge.IMAGES[name]
+
+    def located(place: Place) -> str:
+        if place[:1] == ("Images",) and len(place) > 1 and place[1] in images:
+            return images[str(place[1])].located(("Test_Host", *place[2:]))
+        return file.located(place)
+
+    try:
+        check(data, located)
+    except ScenarioError as error:
+        raise ScenarioError(printable(error)) from None
+    return Scenario(path.stem, one_text(data))
+
+
+def _index_of(path: Path) -> Mapping[str, Path]:
+    """Return the file of each image that the folder `images` beside a scenario has."""
+    folder = path.parent / "images"
+    if not (folder / "images.yaml").exists():
+        return {}
+    index, found = PlacedFile(folder / "images.yaml"), {}
+    for name, entry in index.data.items():
+        file = entry.get("path") if isinstance(entry, dict) else None
+        place = (name, "path") if isinstance(entry, dict) else (name,)
+        if not isinstance(file, str):
+            raise ScenarioError(f"{index.located(place)}: give path, the name of its file")
+        found[name] = folder / f"{file}.yaml"
+        is_inside = found[name].resolve().parent == folder.resolve()
+        if Path(file).name != file or not is_inside:
+            raise ScenarioError(
+                printable(f"{index.located(place)}: {file!r:.100} is outside of the folder images")
+            )
+    return found
+
+
+def _text_of(path: Path) -> str:
+    try:
+        if not path.is_file():
+            what = "it is no file" if path.exists() else "there is no such file"
+            raise ScenarioError(printable(f"{path!s:.500}: {what}"))
+        if (size := path.stat().st_size) > MOST_BYTES:
+            raise ScenarioError(f"{path}: it has {size:,} bytes: at most {MOST_BYTES:,} are read")
+        return path.read_bytes().decode()
+    except (OSError, ValueError) as error:
+        if isinstance(error, ScenarioError):
+            raise
+        reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        raise ScenarioError(printable(f"{path!s:.500}: {reason}")) from None
+
+
+def _what_is_wrong(path: Path, error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    line = f":{mark.line + 1}" if mark else ""
+    problem = getattr(error, "problem", None) or str(error)
+    return printable(f"{path}{line}: it is no YAML: {' '.join(problem.split()):.200}")
+
+
+def write_scenario(data: Mapping[str, Any], path: Path) -> None:
+    """Write the data of a scenario, see `Scenario.save`."""
+    own = {
+        name: image for name, image in data["Images"].items() if image != challenge.IMAGES.get(name)
+    }
+    if own:
+        folder = path.parent / "images"
+        folder.mkdir(parents=True, exist_ok=True)
+        index = folder / "images.yaml"
+        entries = {name: {"path": f"{name}_image"} for name in own}
+        if index.exists():
+            entries = PlacedFile(index).data | entries
+        for name, image in own.items():
+            write_text(folder / f"{name}_image.yaml", _yaml({"Test_Host": image}))
+        write_text(index, _yaml(entries))
+    write_text(path, _yaml({kind: data[kind] for kind in ("Agents", "Hosts", "Subnets")}))
+
+
+def _yaml(data: Mapping[str, Any]) -> str:
+    return str(yaml.safe_dump(data, sort_keys=False, width=100))

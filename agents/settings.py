@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -45,6 +45,22 @@ class OneOf:
         close = get_close_matches(value, self.names)
         meant = f". Did you mean {' or '.join(close)}?" if close else ""
         raise ValueError(f"{value!r} is not one of {len(self.names)} known names{meant}")
+
+
+@dataclass(frozen=True, eq=False)
+class ContentOf:
+    """Restrict a text field to what `read` makes of it: of a name, or of the path of a file, whose
+    content is kept. `read` leaves its own results as they are, and raises ValueError.
+
+    Of a content of several lines, the first tells what it is.
+    """
+
+    read: Callable[[str], str]
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.read, handler(source))
 
 
 class ForTeams:

@@ -14,6 +14,11 @@ def shortened(text: str, most: int = MOST) -> str:
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 
 
+def in_short(value: Any) -> str:
+    """Return a setting as text: of a text of several lines, the first tells what it is."""
+    return str(value).partition("\n")[0]
+
+
 def printable(value: Any, kept: str = "", most: int = MOST) -> str:
     """Return a value as text, without characters that command a terminal, and not overlong.
 

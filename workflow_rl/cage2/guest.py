@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage2.presets import QUICK, ROBUST
+from workflow_rl.cage2.scenario import SCENARIO2
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
 from workflow_rl.environments.guest import (
     ChampionBudget,
@@ -81,7 +82,7 @@ class Cage2Guest(Guest):
     def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:
         from workflow_rl.cage2.scoring.leaderboard import known_returns
 
-        return known_returns(args)
+        return known_returns(args) if args["scenario"] == SCENARIO2 else {}
 
     def choose_best(self, run_path: Path, quiet: bool) -> str | None:
         from workflow_rl.cage2.scoring.selection import choose_best_candidate

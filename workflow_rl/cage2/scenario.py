@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from workflow_rl.cage.attackers import label_of
 from workflow_rl.cage2 import scenario2 as challenge
 from workflow_rl.errors import UserError
 
@@ -83,7 +84,13 @@ class Scenario:
 
         heading, _, content = text.partition("\n")
         check(data := loaded(content))
-        return cls(heading.rpartition(" ")[0], one_text(data))
+        return cls(_name_in(heading), one_text(data))
+
+    @classmethod
+    def from_checked(cls, text: str) -> Scenario:
+        """Return the scenario of a `text` that was checked before, as workers get it."""
+        heading, _, content = text.partition("\n")
+        return cls(_name_in(heading), content) if content else cls.scenario2()
 
     @property
     def text(self) -> str:
@@ -99,7 +106,7 @@ class Scenario:
         """What tells contents apart: 12 hexadecimal digits."""
         return hashlib.sha256(self.content.encode()).hexdigest()[:12]
 
-    @property
+    @functools.cached_property
     def is_scenario2(self) -> bool:
         """Whether this is CAGE Challenge 2's own scenario, whatever it is called."""
         return self.content == self.scenario2().content
@@ -178,6 +185,14 @@ class Scenario:
         from workflow_rl.cage2.red_plans import refusals
 
         return refusals(self)
+
+    def require_red_agent(self, name: str) -> None:
+        """Raise ScenarioError if one of the challenge's red agents cannot play here."""
+        if (reason := self.red_agents[name]) is not None:
+            able = [agent for agent, problem in self.red_agents.items() if problem is None]
+            raise ScenarioError(
+                f"red_agent: {name} cannot play in {self}: {reason}; choose {' or '.join(able)}"
+            )
 
     # --- Others like it ---------------------------------------------------------------------------
 
@@ -319,6 +334,10 @@ class Scenario:
         from workflow_rl.cage2.scenario_file import write_scenario
 
         write_scenario(json.loads(self.content), Path(path))
+
+
+def _name_in(heading: str) -> str:
+    return label_of(heading.rpartition(" ")[0]) or "scenario"
 
 
 def scenario_of(value: Any) -> Scenario:

@@ -12,14 +12,15 @@ from typing import Any
 
 import yaml
 
+from workflow_rl.cage.attackers import label_of
 from workflow_rl.cage2 import scenario2 as challenge
 from workflow_rl.cage2.scenario import Scenario, ScenarioError, one_text
 from workflow_rl.cage2.scenario_checks import Place, check
 from workflow_rl.output_files import write_text
 from workflow_rl.printable import printable
 
-MOST_BYTES = 1_000_000
-MOST_ENTRIES = 50_000
+MOST_BYTES = 300_000
+MOST_ENTRIES = 20_000
 """The largest number of entries of a file. An alias counts as often as it is used."""
 MOST_LEVELS = 20
 _PLAIN = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null")}
@@ -118,7 +119,7 @@ def read_scenario(path: Path) -> Scenario:
         check(data, located)
     except ScenarioError as error:
         raise ScenarioError(printable(error)) from None
-    return Scenario(path.stem, one_text(data))
+    return Scenario(label_of(path.stem) or "scenario", one_text(data))
 
 
 def _index_of(path: Path) -> Mapping[str, Path]:

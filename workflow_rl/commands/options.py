@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.modules import attribute_named
 from workflow_rl.agents.policies.networks import NETWORKS
-from workflow_rl.agents.settings import LARGEST_COUNT, ConfigError, OneOf, Settings
+from workflow_rl.agents.settings import LARGEST_COUNT, ConfigError, ContentOf, OneOf, Settings
 from workflow_rl.environments.gymnasium_ids import register_envs
 from workflow_rl.runs.config import TrainConfig
 
@@ -119,6 +119,21 @@ class EnvArg(click.ParamType):
             return key, json.loads(text)
         except (ValueError, RecursionError):
             return key, text
+
+
+class Content(click.ParamType):
+    """A name, or the path of a file, whose content is taken."""
+
+    name = "FILE"
+
+    def __init__(self, read: Callable[[str], str]) -> None:
+        self._read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return self._read(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Range(click.ParamType):
@@ -326,6 +341,9 @@ def _kind(annotation: Any, metadata: Collection[Any] = ()) -> dict[str, Any]:
     if origin is tuple:
         is_sizes = any(hasattr(limit, "max_length") for limit in limits)
         return {"type": LayerSizes()} if is_sizes else {**_kind(inner[0]), "multiple": True}
+    read = next((limit.read for limit in limits if isinstance(limit, ContentOf)), None)
+    if read is not None:
+        return {"type": Content(read)}
     names = next((limit.names for limit in limits if isinstance(limit, OneOf)), None)
     if names is not None or origin is Literal:
         return {"type": click.Choice(list(names or inner))}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from workflow_rl.printable import in_short
+
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Actor
     from workflow_rl.agents.spaces import Spaces
@@ -96,5 +98,7 @@ class Environment(Protocol):
 
 def described(environment: Environment, without: Collection[str] = ()) -> str:
     """Return the id and the arguments, without some of them, as text."""
-    args = [f"{name}={arg}" for name, arg in environment.args.items() if name not in without]
+    args = [
+        f"{name}={in_short(arg)}" for name, arg in environment.args.items() if name not in without
+    ]
     return f"{environment.env_id} ({', '.join(args)})" if args else environment.env_id

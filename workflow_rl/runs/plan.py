@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.guests import guests
+from workflow_rl.printable import in_short
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import OF_WORKERS, ConfigError, Resume, TrainConfig
 from workflow_rl.runs.folder import RunDirError, is_finished
@@ -306,9 +307,10 @@ def changes_on_resume(saved: Mapping[str, Any], asked: Mapping[str, Any]) -> dic
         if name not in before:
             of_run = f"{saved['env']} with {saved['algorithm']}"
             raise ConfigError(name, f"{value}: the run to resume, on {of_run}, has no such setting")
-        has = "none" if was is None else was
+        has = "none" if was is None else in_short(was)
         raise ConfigError(
-            name, f"{value}, but the run to resume has {has}: leave it out, or start a new run"
+            name,
+            f"{in_short(value)}, but the run to resume has {has}: leave it out, or start a new run",
         )
     changes = {name: value for name, value in asked.items() if _kind_of(name) is not None}
     rest = OF_WORKERS[1:] if changes.keys() & set(OF_WORKERS) else ()

@@ -1,20 +1,19 @@
 """Blue agents that follow a fixed rule: the baselines of CAGE Challenge 2.
 
-They read the observation of the env, 52 bits, and return the index of an action. `react-remove` and
+They read the observation of the env, and return the index of an action. `react-remove` and
 `react-restore` play exactly like CybORG's `BlueReactRemoveAgent` and `BlueReactRestoreAgent`.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-N_ACTIONS = 145
-SLEEP, MONITOR, FIRST_REMOVE, FIRST_RESTORE = 0, 1, 15, 132
-USER0 = 8
+from workflow_rl.cage2.scenario import Scenario
 
 
 class ScriptedAgent(Protocol):
@@ -24,27 +23,33 @@ class ScriptedAgent(Protocol):
         """Prepare for an episode; the seed determines any draws made in it."""
 
     def act(self, obs: NDArray[np.uint8], info: Mapping[str, Any] | None = None) -> int:
-        """Choose an action, given what the env returned last: obs uint8 [52], and info."""
+        """Choose an action, given what the env returned last: obs uint8 [bits], and info."""
 
 
 class SleepAgent:
     """An agent that never does anything."""
 
+    def __init__(self, scenario: Scenario) -> None:
+        self._sleep = scenario.action_names.index("Sleep")
+
     def reset(self, seed: int) -> None:
         pass
 
     def act(self, obs: NDArray[np.uint8], info: Mapping[str, Any] | None = None) -> int:
-        return SLEEP
+        return self._sleep
 
 
 class RandomAgent:
     """An agent that draws all actions with equal probability."""
 
+    def __init__(self, scenario: Scenario) -> None:
+        self._n_actions = len(scenario.action_names)
+
     def reset(self, seed: int) -> None:
         self._generator = np.random.default_rng(seed)
 
     def act(self, obs: NDArray[np.uint8], info: Mapping[str, Any] | None = None) -> int:
-        return int(self._generator.integers(N_ACTIONS))
+        return int(self._generator.integers(self._n_actions))
 
 
 class ReactAgent:
@@ -52,15 +57,23 @@ class ReactAgent:
 
     The 52 bits do not suffice: they show a host as exploited if a process was caught, and also if
     SSH passwords were guessed, but CybORG's agents react to the former alone. So the agent reads
-    `info["suspicious_hosts"]`, a mask of hosts `[13]`. As in CybORG, it leaves User0 to Red, and
-    misses what is seen while it treats a host.
+    `info["suspicious_hosts"]`, a mask of hosts `[13]`. As in CybORG, it leaves User0, where Red
+    begins, to Red, and misses what is seen while it treats a host.
 
     Args:
-        first_treatment: index of the action that treats host 0.
+        treatment: the kind of action that treats a host.
+
+    Raises:
+        ValueError: Blue has no such action in the scenario.
     """
 
-    def __init__(self, first_treatment: int) -> None:
-        self._first_treatment = first_treatment
+    def __init__(self, scenario: Scenario, treatment: str) -> None:
+        first = f"{treatment} {scenario.hosts[0]}"
+        if first not in scenario.action_names:
+            raise ValueError(f"Blue cannot {treatment} in {scenario}")
+        self._first_treatment = scenario.action_names.index(first)
+        self._monitor = scenario.action_names.index("Monitor")
+        self._of_red = scenario.hosts.index(scenario.red_host)
         self._queue: list[int] = []
         self._monitored = False
 
@@ -73,23 +86,26 @@ class ReactAgent:
             raise ValueError("a react agent needs info['suspicious_hosts'], as Cage2Env returns it")
         if self._monitored:
             for host in np.flatnonzero(info["suspicious_hosts"]).tolist():
-                if host != USER0 and host not in self._queue:
+                if host != self._of_red and host not in self._queue:
                     self._queue.append(host)
         self._monitored = not self._queue
-        return self._first_treatment + self._queue.pop(0) if self._queue else MONITOR
+        return self._first_treatment + self._queue.pop(0) if self._queue else self._monitor
 
 
-_AGENTS: dict[str, Callable[[], ScriptedAgent]] = {
+_AGENTS: dict[str, Callable[[Scenario], ScriptedAgent]] = {
     "sleep": SleepAgent,
     "random": RandomAgent,
-    "react-remove": lambda: ReactAgent(FIRST_REMOVE),
-    "react-restore": lambda: ReactAgent(FIRST_RESTORE),
+    "react-remove": functools.partial(ReactAgent, treatment="Remove"),
+    "react-restore": functools.partial(ReactAgent, treatment="Restore"),
 }
 SCRIPTED_AGENTS = tuple(_AGENTS)
 
 
-def make_scripted_agent(name: str) -> ScriptedAgent:
-    """Make the scripted agent of this name, one of `SCRIPTED_AGENTS`."""
+def make_scripted_agent(name: str, scenario: Scenario | None = None) -> ScriptedAgent:
+    """Make the scripted agent of this name, one of `SCRIPTED_AGENTS`.
+
+    scenario: what it plays; None: Scenario 2. Raises ValueError.
+    """
     if name not in _AGENTS:
         raise ValueError(f"agent={name!r}: choose one of {', '.join(SCRIPTED_AGENTS)}")
-    return _AGENTS[name]()
+    return _AGENTS[name](scenario or Scenario.scenario2())

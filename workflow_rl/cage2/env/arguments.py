@@ -6,12 +6,13 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from workflow_rl.agents.settings import ConfigError, OneOf, Settings
+from workflow_rl.agents.settings import ConfigError, ContentOf, OneOf, Settings
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.interface import MOST, SIMULATORS
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario2 import ACTION_NAMES
+from workflow_rl.cage2.scenario import Scenario, ScenarioError, text_of
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 
 OBSERVATIONS = ("table", "belief", "evidence", "true-state")
 ACTION_SETS = ("all", "possible", "useful", "by-host", "by-host-timed")
@@ -63,8 +64,15 @@ class Cage2Arguments(Settings):
         )
     )
 
+    scenario: Annotated[str, ContentOf(text_of)] = Field(
+        Cage2.scenario,
+        description="The network: scenario2, the challenge's, or a scenario file of CybORG's. Its "
+        "content is kept with the run. See docs/how-to/own-scenario.md.",
+    )
+
     @model_validator(mode="after")
     def _go_together(self) -> Self:
+        self._fit_the_scenario()
         if self.observation == "true-state" and self.simulator != "compiled":
             raise ConfigError(
                 "observation", f"true-state needs the simulator compiled, not {self.simulator}"
@@ -76,6 +84,28 @@ class Cage2Arguments(Settings):
                 f"{self.max_steps} steps",
             )
         return self
+
+    def _fit_the_scenario(self) -> None:
+        scenario = Scenario.from_text(self.scenario)
+        if scenario.is_scenario2:
+            return
+        if self.simulator == "compiled":
+            raise ConfigError(
+                "simulator", f"compiled plays scenario2 alone: in {scenario}, choose cyborg"
+            )
+        for name in ("observation", "actions", "opening"):
+            if getattr(self, name) != (default := getattr(Cage2, name)):
+                raise ConfigError(
+                    name,
+                    f"{getattr(self, name)} is made for scenario2 alone: in {scenario}, "
+                    + (f"choose {default}" if default else "leave it out"),
+                )
+        for red_agent in REDS.read(self.red_agent).members:
+            if red_agent.name in RED_AGENTS:
+                try:
+                    scenario.require_red_agent(red_agent.name)
+                except ScenarioError as error:
+                    raise ConfigError("red_agent", str(error).partition(": ")[2]) from None
 
 
 class Cage2RedArguments(Settings):

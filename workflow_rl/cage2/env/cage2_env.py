@@ -17,15 +17,15 @@ from workflow_rl.cage2.cyborg.simulators import make_simulator
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.interface import Facts, Simulator
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
+from workflow_rl.cage2.scenario import SCENARIO2, scenario_of
+from workflow_rl.cage2.scenario2 import RED_AGENTS, SUCCESSES
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
 
-N_ACTIONS = len(ACTION_NAMES)
 UNKNOWN = SUCCESSES.index("UNKNOWN")
 NOBODY = NOTHING = -1
-NUMBERS = [*np.arange(N_ACTIONS), np.int64(-1)]
+NUMBERS = [*np.arange(1000), np.int64(-1)]
 """Integers of NumPy's, for `info`: TorchRL takes no others. A look-up is faster than making one."""
 
 
@@ -33,6 +33,7 @@ class Snapshot(NamedTuple):
     """What `Cage2Env.save_state` returns, for `load_state` alone."""
 
     simulator: str
+    scenario: str
     max_steps: int
     red: str | None
     network: Any
@@ -42,12 +43,12 @@ class Snapshot(NamedTuple):
 
 
 class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
-    """CAGE Challenge 2 from Blue's side: Scenario 2 against one red agent.
+    """CAGE Challenge 2 from Blue's side: Scenario 2, or another one, against one red agent.
 
-    An observation is float32 `[52]`, zeros and ones: for each of the 13 hosts of `scenario2.HOSTS`
+    An observation is float32 `[52]`, zeros and ones: for each of the 13 hosts of `scenario.hosts`
     two bits of activity (00 none, 10 scan, 11 exploit) and two of compromise (00 no, 10 unknown, 01
-    user, 11 privileged). An action is an index into the 145 `scenario2.ACTION_NAMES`. The reward is
-    CybORG's, and never positive.
+    user, 11 privileged). An action is an index into the 145 `scenario.action_names`. The reward is
+    CybORG's, and never positive. The sizes are those of Scenario 2: other scenarios have others.
 
     Episodes never terminate: they are truncated after `max_steps` steps, and must then be reset.
     The seed given to `reset` determines the whole episode, and no env touches Python's global
@@ -56,8 +57,9 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
 
     - `red_agent`: index into `scenario2.RED_AGENTS` of the red agent of this episode (-1: an agent
       of your own),
-    - `blue_action`: index into `ACTION_NAMES` (-1 after a reset, as for Red's),
-    - `red_action`, `red_target`: indices into `scenario2.RED_ACTIONS` and `RED_TARGETS` (-1: none),
+    - `blue_action`: index into `scenario.action_names` (-1 after a reset, as for Red's),
+    - `red_action`, `red_target`: indices into `scenario2.RED_ACTIONS` and `scenario.red_targets`
+      (-1: none),
     - `blue_success`, `red_success`: indices into `scenario2.SUCCESSES`,
     - `suspicious_hosts`: bool `[13]`, the hosts on which monitoring caught a process with its PID.
       CybORG's own react agents use them. The observation does not hold them: it also shows the
@@ -82,9 +84,11 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             own, which plays the same episodes without CybORG.
         obs_dtype: "float32", or "uint8" for a quarter of the memory.
         render_mode: None: there are no pictures.
+        scenario: "scenario2", the path of a scenario file, or a `Scenario`.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: an argument is out of range, the scenario is wrong, or a red agent cannot play
+            in it.
         TypeError: `render_mode` is not None.
     """
 
@@ -97,11 +101,14 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         simulator: str = "cyborg",
         obs_dtype: str = "float32",
         render_mode: str | None = None,
+        scenario: Any = SCENARIO2,
     ) -> None:
         checks.check_render_mode(render_mode)
         self.max_steps = checks.checked_steps(max_steps)
-        self.observation_space = checks.observation_space(obs_dtype)
-        self.action_space = gymnasium.spaces.Discrete(N_ACTIONS)
+        self.scenario = scenario_of(scenario)
+        self._n_actions, self._n_hosts = len(self.scenario.action_names), len(self.scenario.hosts)
+        self.observation_space = checks.observation_space(obs_dtype, self.scenario.obs_size)
+        self.action_space = gymnasium.spaces.Discrete(self._n_actions)
         self.red_agent = red_agent
         self.simulator = simulator
         self._dtype = self.observation_space.dtype
@@ -112,7 +119,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self._episode_red_agent = NOBODY
         self._last_action = NOTHING
         # A mask of the decoys that Blue has on each host `[1, 13]`, before `_new_actions`.
-        self._decoys = np.zeros((1, len(HOSTS)), np.int64)
+        self._decoys = np.zeros((1, self._n_hosts), np.int64)
         self._new_actions: list[int] = []
         self._steps_left = 0
 
@@ -139,7 +146,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self._decoys[:] = 0
         self._new_actions.clear()
         obs = self._simulator.reset(episode_seed, attacker.name)
-        nobody = np.zeros(len(HOSTS), np.bool_)
+        nobody = np.zeros(self._n_hosts, np.bool_)
         info = self._info((UNKNOWN, NOTHING, NOTHING, UNKNOWN, nobody))
         return obs.astype(self._dtype), info
 
@@ -149,11 +156,15 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         Raises ValueError.
         """
         is_known = attacker.name in RED_AGENTS
+        if is_known:
+            self.scenario.require_red_agent(attacker.name)
         red = None if is_known else attacker.name
         if red not in self._simulators:
             foreign = None if is_known else attacker
             try:
-                self._simulators[red] = make_simulator(self.simulator, self.max_steps, foreign)
+                self._simulators[red] = make_simulator(
+                    self.simulator, self.max_steps, foreign, self.scenario
+                )
             except AttackerError as error:
                 raise ValueError(f"red_agent: {error}") from error
         self._red, self._simulator = red, self._simulators[red]
@@ -163,13 +174,13 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         """Play one step: Blue's action, Green's, Red's, then what Blue's monitoring shows.
 
         Raises:
-            ValueError: the action is no index into `ACTION_NAMES`.
+            ValueError: the action is no index into `scenario.action_names`.
             gymnasium.error.ResetNeeded: the episode has been truncated or never started.
         """
-        if type(action) is int and 0 <= action < N_ACTIONS:
+        if type(action) is int and 0 <= action < self._n_actions:
             index = action
         else:
-            index = checks.checked_index(action, N_ACTIONS)
+            index = checks.checked_index(action, self._n_actions)
         if self._steps_left == 0:
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
         obs, reward = self._simulator.step(index)
@@ -207,23 +218,29 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         blue_success, _, _, red_success, caught = self._simulator.facts
         return {
             "red_agent": self._red or RED_AGENTS[self._episode_red_agent],
-            "blue_action": ACTION_NAMES[self._last_action],
+            "blue_action": self.scenario.action_names[self._last_action],
             "blue_success": SUCCESSES[blue_success],
             "red_action": self._simulator.texts[1],
             "red_success": SUCCESSES[red_success],
-            "suspicious_hosts": tuple(HOSTS[i] for i in np.flatnonzero(caught)),
+            "suspicious_hosts": tuple(self.scenario.hosts[i] for i in np.flatnonzero(caught)),
         }
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return the actions that can do any good now, `[145]`, as sb3-contrib's MaskablePPO reads
         them: `action_sets.useful_actions`, without the decoys that could not be set up beside
-        Blue's decoys on a host, or would add nothing to them."""
+        Blue's decoys on a host, or would add nothing to them.
+
+        Raises:
+            ValueError: the scenario is not Scenario 2, of which alone this is known.
+        """
+        if not self.scenario.is_scenario2:
+            raise ValueError(f"scenario: what does any good is not known of {self.scenario}")
         masks: NDArray[np.bool_] = masks_of(self._decoys_now())[0]
         return masks
 
     def _decoys_now(self) -> NDArray[np.int64]:
         # Not computed in every step: most envs are never asked, and the tables take 0.1 s.
-        for action in self._new_actions:
+        for action in self._new_actions if self.scenario.is_scenario2 else ():
             after_actions(self._decoys, np.array([0]), np.array([action]))
         self._new_actions.clear()
         return self._decoys
@@ -232,6 +249,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         """Return everything that determines the rest of the episode, and the later seeds."""
         return Snapshot(
             self.simulator,
+            self.scenario.digest,
             self.max_steps,
             self._red,
             self._simulator.save(),
@@ -255,6 +273,8 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
                 f"the snapshot is of simulator={snapshot.simulator!r} and "
                 f"max_steps={snapshot.max_steps}, not of {self.simulator!r} and {self.max_steps}"
             )
+        if snapshot.scenario != self.scenario.digest:
+            raise ValueError(f"the snapshot is of another scenario than {self.scenario}")
         if snapshot.red not in self._simulators:
             raise ValueError(
                 f"the snapshot's red agent is {snapshot.red or 'one of the three'}, which this env "

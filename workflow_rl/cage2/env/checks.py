@@ -61,13 +61,13 @@ def check_options(options: Mapping[str, Any] | None, known: Collection[str]) -> 
             )
 
 
-def observation_space(obs_dtype: str) -> gymnasium.spaces.Box:
-    """Return the space of 52 zeros and ones. obs_dtype: one of OBS_DTYPES."""
+def observation_space(obs_dtype: str, size: int = OBS_SIZE) -> gymnasium.spaces.Box:
+    """Return the space of `size` zeros and ones. obs_dtype: one of OBS_DTYPES."""
     if obs_dtype not in OBS_DTYPES:
         raise ValueError(f"obs_dtype={obs_dtype!r}: choose one of {', '.join(OBS_DTYPES)}")
     from gymnasium import spaces
 
-    return spaces.Box(0, 1, (OBS_SIZE,), np.dtype(obs_dtype).type)
+    return spaces.Box(0, 1, (size,), np.dtype(obs_dtype).type)
 
 
 NO_PICTURES = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.env.viewed_envs import view_size
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTIONS
 
-NEXT_DECOY = "next decoy"
+NEXT_DECOY = "NextDecoy"
 
 
 @functools.cache
@@ -24,17 +25,33 @@ def hosts_as_entities(observation: str, actions: str) -> EntityLayout | None:
     bits = np.arange(4 * len(HOSTS)).reshape(len(HOSTS), 4)
     if observation != "table":
         bits = np.concatenate([bits, _belief_of_hosts()], axis=1)
-    tables = {"features": bits, "actions": _verbs(actions), "traits": np.eye(len(HOSTS))}
-    return EntityLayout(view_size(observation), tables)
+    chosen = [
+        # Numbers below 0 stand for the next decoy on a host.
+        ACTION_NAMES[action] if action >= 0 else f"{NEXT_DECOY} {HOSTS[-1 - action]}"
+        for action in make_action_set(actions).actions.tolist()
+    ]
+    return _layout(view_size(observation), bits, chosen, HOSTS)
 
 
-def _verbs(actions: str) -> list[tuple[int, int]]:
+def table_as_entities(hosts: Sequence[str], actions: Sequence[str]) -> EntityLayout:
+    """Return the layout of the four bits of each host, and of actions on hosts."""
+    bits = np.arange(4 * len(hosts)).reshape(len(hosts), 4)
+    return _layout(bits.size, bits, actions, hosts)
+
+
+def _layout(
+    size: int, features: NDArray[np.int64], actions: Sequence[str], hosts: Sequence[str]
+) -> EntityLayout:
+    tables = {"features": features, "actions": _verbs(actions, hosts), "traits": np.eye(len(hosts))}
+    return EntityLayout(size, tables)
+
+
+def _verbs(actions: Sequence[str], hosts: Sequence[str]) -> list[tuple[int, int]]:
     """Return the verb and the host of each action, or the number of an action on no host and -1."""
     named = []
-    for action in make_action_set(actions).actions.tolist():
-        # Numbers below 0 stand for the next decoy on a host.
-        verb, _, host = ACTION_NAMES[action].partition(" ") if action >= 0 else (NEXT_DECOY, "", "")
-        named.append((verb, -1 - action if action < 0 else HOSTS.index(host) if host else -1))
+    for action in actions:
+        verb, _, host = action.partition(" ")
+        named.append((verb, hosts.index(host) if host else -1))
     numbers: dict[bool, dict[str, int]] = {True: {}, False: {}}
     return [
         (numbers[host < 0].setdefault(verb, len(numbers[host < 0])), host) for verb, host in named

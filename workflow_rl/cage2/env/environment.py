@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from workflow_rl.cage.attackers import AttackerError, Attackers, label_of
 from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scenario import SCENARIO2, Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
@@ -35,6 +36,7 @@ class Cage2:
     observation: str = "table"
     actions: str = "all"
     opening: tuple[str, ...] = ()
+    scenario: str = SCENARIO2
     named_by_file: bool = field(default=False, compare=False, repr=False)
 
     env_id: ClassVar[str] = ENV_ID
@@ -49,8 +51,15 @@ class Cage2:
 
     @property
     def label(self) -> str:
-        """The red agent, without characters that file names must not have."""
-        return label_of(self.red_agent)
+        """The red agent, and the scenario unless it is Scenario 2, without characters that file
+        names must not have."""
+        is_scenario2 = self.scenario == SCENARIO2
+        return label_of(self.red_agent if is_scenario2 else f"{self.network.name}-{self.red_agent}")
+
+    @functools.cached_property
+    def network(self) -> Scenario:
+        """The scenario, which `Cage2Arguments` has checked."""
+        return Scenario.from_checked(self.scenario)
 
     @functools.cached_property
     def reds(self) -> Attackers:
@@ -122,6 +131,8 @@ class Cage2:
 
     def spaces(self) -> Spaces:
         """Return the spaces: 52 bits and 145 actions, unless the arguments choose others."""
+        if not self.network.is_scenario2:
+            return self._spaces_of_network()
         from workflow_rl.agents.policies.distributions import Categorical
         from workflow_rl.agents.spaces import Spaces
         from workflow_rl.cage2.agent.action_sets import make_action_set
@@ -137,6 +148,18 @@ class Cage2:
             entities=hosts_as_entities(self.observation, self.actions),
         )
 
+    def _spaces_of_network(self) -> Spaces:
+        from workflow_rl.agents.policies.distributions import Categorical
+        from workflow_rl.agents.spaces import Spaces
+        from workflow_rl.cage2.env.entities import table_as_entities
+
+        return Spaces(
+            self.network.obs_size,
+            Categorical(len(self.network.action_names)),
+            bits=True,
+            entities=table_as_entities(self.network.hosts, self.network.action_names),
+        )
+
     def check(self) -> str | None:
         """Raise InvalidEnvironmentError if the simulator is not installed, or not as needed.
 
@@ -148,10 +171,10 @@ class Cage2:
             from workflow_rl.cage2.env.cage2_env import Cage2Env
 
             try:
-                env = Cage2Env(max_steps=self.max_steps, simulator=self.simulator)
+                env = Cage2Env("SleepAgent", self.max_steps, self.simulator, scenario=self.network)
                 env.reset(seed=0)
                 env.step(0)
-            except (ImportError, RuntimeError) as error:
+            except (ImportError, RuntimeError, ValueError) as error:
                 raise InvalidEnvironmentError("simulator", str(error)) from None
         if self.observation != Cage2.observation:
             import numpy as np
@@ -219,7 +242,7 @@ class Cage2:
             from workflow_rl.environments.env_batch import SerialEnvs
 
             args = self.reds, self.max_steps, self.simulator
-            make_env = functools.partial(Cage2Env, *args, obs_dtype="uint8")
+            make_env = functools.partial(Cage2Env, *args, obs_dtype="uint8", scenario=self.network)
             envs = SerialEnvs(make_env, n_envs, variant_option="red_agent")
         if self.view == Cage2().view:
             return envs

@@ -14,6 +14,7 @@ from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MOST
 from workflow_rl.cage2.own_reds import with_policies
 from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
@@ -38,18 +39,19 @@ def evaluate_actor(
     name: str | None = None,
     quiet: bool = True,
     worker_timeout: float = 60.0,
+    scenario: Scenario | None = None,
 ) -> ProtocolScores:
     """Play `episodes` episodes in each cell, spread over `n_workers` (None: one a core).
 
-    actor: a policy on the 52 bits, or the name of a scripted agent. red_agents: of the cells, each
+    actor: a policy on the bits, or the name of a scripted agent. red_agents: of the cells, each
     what `reds.REDS` reads. worker_timeout: seconds within which a worker must have played an
-    episode.
+    episode. scenario: what is played; None: Scenario 2.
 
     An episode depends on the seed, its cell and its number in the cell alone. Raises
     TooManyFailuresError, also if any episode cannot be played.
     """
     n_workers = n_workers or usable_cores()
-    blue = ScriptedBlue(actor) if isinstance(actor, str) else PolicyBlue(actor)
+    blue = ScriptedBlue(actor, scenario) if isinstance(actor, str) else PolicyBlue(actor)
     horizons = sorted(set(horizons))
     others = [red_agent for red_agent in red_agents if red_agent not in RED_AGENTS]
     red_agents = [red_agent for red_agent in RED_AGENTS if red_agent in red_agents]
@@ -66,7 +68,7 @@ def evaluate_actor(
                 for red_agent in red_agents
                 for number in range(episodes)
             ]
-            make_env = functools.partial(EvaluationEnv, max_steps, simulator, played)
+            make_env = functools.partial(EvaluationEnv, max_steps, simulator, played, scenario)
             make_envs = functools.partial(SerialEnvs, make_env, variant_option="red_agent")
             n_used, preload = min(n_workers, len(specs)), Cage2(simulator=simulator).preload
             name_of = functools.partial(_name_of, max_steps)
@@ -82,6 +84,7 @@ def evaluate_actor(
         seed,
         time.perf_counter() - start,
         cells,
+        scenario,
     )
 
 

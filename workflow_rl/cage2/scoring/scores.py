@@ -12,6 +12,7 @@ from prettytable import PrettyTable, TableStyle
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.scoring import ReturnStatistics
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
+from workflow_rl.cage2.scenario import SCENARIO2, Scenario
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.evaluation_env import step_actions
 from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, compared_scores
@@ -32,13 +33,20 @@ class CellScore(ReturnStatistics):
 
 
 class ProtocolScores(NamedTuple):
-    """The cells of an evaluation in the official order. seconds: wall time that playing took."""
+    """The cells of an evaluation in the official order. seconds: wall time that playing took.
+    scenario: where they were played; None: Scenario 2."""
 
     agent: str
     simulator: SimulatorVersion
     seed: int
     seconds: float
     cells: Sequence[CellScore]
+    scenario: Scenario | None = None
+
+    @property
+    def is_of_challenge(self) -> bool:
+        """Whether the scores are of the challenge's network, so that others can stand beside."""
+        return self.scenario is None or self.scenario.is_scenario2
 
     @property
     def episodes(self) -> int:
@@ -49,7 +57,8 @@ class ProtocolScores(NamedTuple):
     def is_official(self) -> bool:
         """Whether the cells are the nine of the protocol, and no others."""
         cells = [(cell.max_steps, cell.red_agent) for cell in self.cells]
-        return cells == [(steps, red_agent) for steps in HORIZONS for red_agent in RED_AGENTS]
+        official = [(steps, red_agent) for steps in HORIZONS for red_agent in RED_AGENTS]
+        return self.is_of_challenge and cells == official
 
     @property
     def total_mean(self) -> Mean:
@@ -69,8 +78,8 @@ class ProtocolScores(NamedTuple):
 
 def score_table(scores: ProtocolScores) -> PrettyTable:
     """Return a row for each cell and one for the total, beside published scores."""
-    published = list(compared_scores())
-    if scores.agent in SCRIPTED_SCORES:
+    published = list(compared_scores()) if scores.is_of_challenge else []
+    if scores.is_of_challenge and scores.agent in SCRIPTED_SCORES:
         published.append(SCRIPTED_SCORES[scores.agent])
     table = PrettyTable(align="r")
     table.set_style(TableStyle.SINGLE_BORDER)
@@ -113,6 +122,7 @@ def to_dict(scores: ProtocolScores) -> dict[str, Any]:
     return {
         "agent": scores.agent,
         "simulator": scores.simulator._asdict(),
+        "scenario": str(scores.scenario or SCENARIO2),
         "seed": scores.seed,
         "seconds": scores.seconds,
         "official_protocol": scores.is_official,
@@ -134,9 +144,11 @@ def to_dict(scores: ProtocolScores) -> dict[str, Any]:
 def official_text(scores: ProtocolScores, author: str, team: str, technique: str) -> str:
     """Return the text of a result file of the challenge: a header, then a line for each cell and
     one for each episode."""
-    simulator = scores.simulator
+    simulator, scenario = scores.simulator, scores.scenario or Scenario.scenario2()
+    named = "Scenario2" if scenario.is_scenario2 else str(scenario)
+    names = scenario.action_names
     lines = [
-        f"CybORG {simulator.name} {simulator.version}, Scenario2, Commit Hash: {simulator.commit}",
+        f"CybORG {simulator.name} {simulator.version}, {named}, Commit Hash: {simulator.commit}",
         f"author: {author}, team: {team}, technique: {technique}",
         "wrappers: Cage2Env, with the observation and the actions of ChallengeWrapper",
     ]
@@ -146,7 +158,7 @@ def official_text(scores: ProtocolScores, author: str, team: str, technique: str
             f"mean: {cell.mean}, standard deviation {cell.std}"
         )
         lines += [
-            f"actions: {step_actions(trajectory)}, total reward: {trajectory.episode_return}"
+            f"actions: {step_actions(trajectory, names)}, total reward: {trajectory.episode_return}"
             for trajectory in cell.trajectories
         ]
     return "\n".join(lines) + "\n"

@@ -9,12 +9,13 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
-from workflow_rl.agents.settings import ConfigError, OneOf, Settings
+from workflow_rl.agents.settings import ConfigError, ContentOf, OneOf, Settings
 from workflow_rl.cage.scoring import ResultSettings, as_tuple
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MOST
 from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scenario import Scenario, text_of
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.leaderboard import (
     LEADERBOARD_NOTE,
@@ -52,6 +53,10 @@ class ProtocolSettings(ResultSettings):
     max_steps: tuple[Steps, ...] = Field(
         default=HORIZONS, description="Episode lengths of the cells. By default 30, 50 and 100."
     )
+    scenario: Annotated[str, ContentOf(text_of)] | None = Field(
+        default=None,
+        description="The network: scenario2, or a scenario file. By default that of the training.",
+    )
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
         default="cyborg",
         description="cyborg is the csle-cyborg package, sped up without changing a bit; "
@@ -78,15 +83,18 @@ class Cage2Scores(NamedTuple):
     def lines(self, agent: str) -> list[str]:
         """Return the table beside the leaderboard, and what was played."""
         cells = self.cells
+        where = "" if cells.is_of_challenge else f" in {cells.scenario}"
         return [
             str(score_table(cells)),
-            f"{agent} on {cells.simulator}: {cells.episodes} episodes a cell, seed {cells.seed}, "
-            f"{cells.seconds:.1f} s.",
-            LEADERBOARD_NOTE,
+            f"{agent} on {cells.simulator}{where}: {cells.episodes} episodes a cell, seed "
+            f"{cells.seed}, {cells.seconds:.1f} s.",
+            *([LEADERBOARD_NOTE] if cells.is_of_challenge else []),
         ]
 
     def closing_lines(self, agent: str) -> list[str]:
         """Return three lines: about the only attacker of the training, or about all cells."""
+        if not self.cells.is_of_challenge:
+            return self.lines(agent)
         if len(self.trained_against) != 1 or self.trained_against[0] not in RED_AGENTS:
             return self._lines_on_all()
         (red_agent,) = self.trained_against
@@ -146,7 +154,7 @@ class Cage2Scoring:
         """Return whether all nine cells are scored."""
         assert isinstance(settings, ProtocolSettings)
         cells = set(settings.red_agent), set(settings.max_steps)
-        return cells == (set(RED_AGENTS), set(HORIZONS))
+        return settings.scenario is None and cells == (set(RED_AGENTS), set(HORIZONS))
 
     def returns(self, scores: Mapping[str, Any]) -> dict[str, list[float]]:
         """Return the returns of each cell."""
@@ -170,8 +178,12 @@ class Cage2Scoring:
         agent is not for CAGE-2, and TooManyFailuresError.
         """
         assert isinstance(settings, ProtocolSettings)
-        for red_agent in {RED_AGENTS[0], *settings.red_agent} - {*RED_AGENTS[1:]}:
-            Cage2(red_agent, simulator=settings.played_on).check()
+        scenario = _played(settings, environment, name)
+        red_agents = settings.red_agent
+        if red_agents == RED_AGENTS:
+            red_agents = tuple(n for n in RED_AGENTS if scenario.red_agents[n] is None)
+        for red_agent in {RED_AGENTS[2], *red_agents} - {*RED_AGENTS[:2]}:
+            Cage2(red_agent, simulator=settings.played_on, scenario=scenario.text).check()
         blue: Actor | str
         if environment is None:
             assert settings.agent is not None
@@ -184,7 +196,8 @@ class Cage2Scoring:
             blue,
             simulator=settings.played_on,
             horizons=settings.max_steps,
-            red_agents=settings.red_agent,
+            red_agents=red_agents,
+            scenario=scenario,
             name=name,
             **played,
         )
@@ -192,6 +205,30 @@ class Cage2Scoring:
             path = settings.output_dir / f"{datetime.now():%Y%m%d_%H%M%S}_{technique}.txt"
             write_text(path, official_text(cells, settings.author, settings.team, technique))
         return Cage2Scores(cells, () if environment is None else environment.variants)
+
+
+def _played(settings: ProtocolSettings, environment: Environment | None, name: str) -> Scenario:
+    """Return the scenario of an evaluation. Raises InvalidEnvironmentError if the agent, or a red
+    agent that is asked for, does not fit it."""
+    trained_in = environment.network if isinstance(environment, Cage2) else Scenario.scenario2()
+    asked = settings.scenario
+    scenario = trained_in if asked is None else Scenario.from_checked(asked)
+    if environment is not None and (scenario.hosts, scenario.action_names) != (
+        trained_in.hosts,
+        trained_in.action_names,
+    ):
+        raise InvalidEnvironmentError(
+            "scenario",
+            f"{scenario} has other hosts or actions than {trained_in}, where {name} was trained",
+        )
+    for red_agent in settings.red_agent if settings.red_agent != RED_AGENTS else ():
+        for member in REDS.read(red_agent).members:
+            if scenario.red_agents.get(member.name) is not None:
+                raise InvalidEnvironmentError(
+                    "red_agent",
+                    f"{member.name} cannot play in {scenario}: {scenario.red_agents[member.name]}",
+                )
+    return scenario
 
 
 def _class_name(agent: str) -> str:

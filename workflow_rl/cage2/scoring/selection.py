@@ -168,6 +168,8 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     # With CybORG, choosing would take longer than the training.
     if environment.named_by_file or in_cyborg(environment.reds):
         return None
+    if not environment.network.is_scenario2:
+        return None
     paths = eligible_agents(run_path)
     if len(paths) == 1:
         return None

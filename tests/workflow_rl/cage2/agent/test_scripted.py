@@ -6,17 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workflow_rl.cage2.agent.scripted import (
-    FIRST_REMOVE,
-    FIRST_RESTORE,
-    MONITOR,
-    N_ACTIONS,
-    SCRIPTED_AGENTS,
-    make_scripted_agent,
-)
+from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, scenario2
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, scenario2
 
+MONITOR, N_ACTIONS = ACTION_NAMES.index("Monitor"), len(ACTION_NAMES)
 OBS = np.zeros(52, np.uint8)
 CYBORGS_AGENTS = {
     "sleep": "SleepAgent",
@@ -25,11 +20,27 @@ CYBORGS_AGENTS = {
 }
 
 
-def test_the_action_indices_are_those_of_the_scenario() -> None:
-    assert len(ACTION_NAMES) == N_ACTIONS
-    assert ACTION_NAMES[MONITOR] == "Monitor"
-    assert ACTION_NAMES[FIRST_REMOVE] == f"Remove {HOSTS[0]}"
-    assert ACTION_NAMES[FIRST_RESTORE] == f"Restore {HOSTS[0]}"
+def test_agents_play_in_other_scenarios() -> None:
+    scenario = Scenario.scenario2().add_host("Web0", "Gateway", "Enterprise").enter_at("User1")
+    agent = make_scripted_agent("react-restore", scenario)
+    agent.reset(0)
+    caught = np.isin(scenario.hosts, ["User0", "User1", "Web0"])
+    acts = [agent.act(OBS, {"suspicious_hosts": caught}) for _ in range(4)]
+    monitor, first, second, third = (scenario.action_names[act] for act in acts)
+    assert (monitor, first, second, third) == (
+        "Monitor",
+        "Restore User0",
+        "Restore Web0",
+        "Monitor",
+    )
+    with pytest.raises(ValueError, match="Blue cannot Restore in scenario2"):
+        make_scripted_agent("react-restore", without_restore())
+
+
+def without_restore() -> Scenario:
+    description = scenario2()
+    description["Agents"]["Blue"]["actions"].remove("Restore")
+    return Scenario.from_description(description, "scenario2")
 
 
 def test_an_unknown_name_is_refused() -> None:

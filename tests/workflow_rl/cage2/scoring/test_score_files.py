@@ -86,7 +86,8 @@ def test_the_actions_of_a_step_are_those_of_the_record_after_it():
         .trajectories[0]
         ._replace(obs=records[:2], last_obs=records[2, ...], action=np.array([0, 1]))
     )
-    assert step_actions(trajectory) == [("Sleep", "Impact Op_Server0"), ("Monitor", "Sleep")]
+    told = step_actions(trajectory, ACTION_NAMES)
+    assert told == [("Sleep", "Impact Op_Server0"), ("Monitor", "Sleep")]
 
 
 def test_a_run_folders_scores_are_kept_in_it(tmp_path):

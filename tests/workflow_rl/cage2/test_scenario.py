@@ -1,0 +1,417 @@
+"""Scenarios: the challenge's own, changed ones, and damaged files."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from workflow_rl.cage2 import scenario2
+from workflow_rl.cage2.cyborg.attack_graph import attack_graph
+from workflow_rl.cage2.scenario import Scenario, ScenarioError, capacity, scenario_of
+from workflow_rl.cage2.scenario_file import MOST_BYTES
+
+CHALLENGE = Scenario.scenario2()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Scenario 2 as a file, with an image of its own beside it."""
+    path = tmp_path_factory.mktemp("scenario") / "office.yaml"
+    description = scenario2.scenario2()
+    description["Hosts"]["User1"]["Processes"].append(
+        {"PID": 7, "PPID": 1, "Process Name": "cups", "Username": "root"}
+    )
+    Scenario.from_description(description).save(path)
+    return path
+
+
+def test_scenario2_is_the_challenges_to_the_bit():
+    assert CHALLENGE.description() == scenario2.scenario2()
+    assert CHALLENGE.action_names == scenario2.ACTION_NAMES
+    assert CHALLENGE.red_action_names == scenario2.RED_ACTION_NAMES
+    assert CHALLENGE.hosts == scenario2.HOSTS
+    assert (CHALLENGE.red_host, CHALLENGE.ot_hosts) == ("User0", ("Op_Server0",))
+    assert CHALLENGE.text == "scenario2"
+
+
+def test_a_file_holds_the_whole_scenario(file: Path):
+    read = Scenario.from_file(file)
+    assert read.name == "office"
+    assert not read.is_scenario2
+    *_, last = read.description()["Hosts"]["User1"]["Processes"]
+    assert last["Process Name"] == "cups"
+    assert Scenario.from_text(read.text) == Scenario.from_checked(read.text) == read
+    file.with_name("same.yaml").write_text(file.read_text())
+    assert Scenario.from_file(file.with_name("same.yaml")).digest == read.digest
+
+
+def test_challenges_scenario_written_and_read_is_known(tmp_path: Path):
+    CHALLENGE.save(tmp_path / "mine.yaml")
+    assert not (tmp_path / "images").exists()
+    assert scenario_of(tmp_path / "mine.yaml").text == "scenario2"
+
+
+def test_hosts_values_links_and_subnets_change():
+    changed = (
+        CHALLENGE.add_subnet("Lab", only_from_enterprise=["User"])
+        .add_host("Lab0", "OP_Server", "Lab", availability="High", leads_to=["Op_Server0"])
+        .change_host("Enterprise2", leads_to=["Lab0"], confidentiality="High")
+        .remove_host("Op_Host1")
+        .enter_at("User3")
+    )
+    assert changed.hosts == (*(h for h in CHALLENGE.hosts if h != "Op_Host1"), "Lab0")
+    assert changed.obs_size == 52
+    assert changed.subnets["Lab"] == ("Lab0",)
+    assert changed.ot_hosts == ("Op_Server0", "Lab0")
+    assert changed.red_host == "User3"
+    description = changed.description()
+    assert description["Hosts"]["Enterprise2"]["ConfidentialityValue"] == "High"
+    assert [*description["Hosts"]["Enterprise2"]["info"]] == ["Enterprise2", "Lab0"]
+    assert changed.digest != CHALLENGE.digest
+    graph = attack_graph(changed)
+    assert graph["Lab0"].found_from == "Enterprise2"
+    assert graph["Lab0"].is_held
+    assert graph["Defender"] == ("Enterprise", (), False) or not graph["Defender"].is_held
+
+
+def test_red_agents_play_where_their_plans_exist():
+    assert set(CHALLENGE.red_agents.values()) == {None}
+    moved = CHALLENGE.enter_at("User1").red_agents
+    assert "begins on User0" in str(moved["B_lineAgent"])
+    assert moved["RedMeanderAgent"] is None
+    lost = CHALLENGE.remove_host("Op_Server0").red_agents
+    assert "third host" in str(lost["B_lineAgent"])
+    with pytest.raises(ScenarioError, match="choose RedMeanderAgent or SleepAgent"):
+        CHALLENGE.enter_at("User1").require_red_agent("B_lineAgent")
+
+
+def test_a_subnet_grows_to_hold_its_hosts():
+    grown = CHALLENGE
+    for number in range(5, 25):
+        grown = grown.add_host(f"User{number}", "Gateway", "User")
+    size = grown.description()["Subnets"]["User"]["Size"]
+    assert capacity(size) >= 25 > capacity(size - 1)
+    description = grown.description()
+    description["Subnets"]["User"]["Size"] = 25
+    with pytest.raises(ScenarioError, match=f"14 addresses .* give {size} or more"):
+        Scenario.from_description(description)
+
+
+def replaced(old: str, new: str, count: int = 1) -> Callable[[str], str]:
+    def change(text: str) -> str:
+        assert old in text
+        return text.replace(old, new, count)
+
+    return change
+
+
+def changed(change: Callable[[dict], object]) -> Callable[[str], str]:
+    def damage(text: str) -> str:
+        data = yaml.safe_load(text)
+        change(data)
+        return yaml.safe_dump(data, sort_keys=False)
+
+    return damage
+
+
+def blue(data: dict) -> dict:
+    return data["Agents"]["Blue"]
+
+
+def red(data: dict) -> dict:
+    return data["Agents"]["Red"]
+
+
+def many_hosts(data: dict) -> None:
+    data["Hosts"] |= {f"More{i}": data["Hosts"]["User1"] for i in range(60)}
+
+
+def many_subnets(data: dict) -> None:
+    data["Subnets"] |= {f"More{i}": {"Hosts": [], "NACLs": {}, "Size": 1} for i in range(8)}
+
+
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{chr(98 + i)}: &{chr(98 + i)} [" + ",".join([f"*{chr(97 + i)}"] * 9) + "]\n" for i in range(8)
+)
+DAMAGED: dict[str, tuple[Callable[[str], str], str]] = {
+    # --- No YAML, or none that is plain data.
+    "empty": (lambda text: "", "no mapping"),
+    "a list": (lambda text: "- a\n- b\n", "no mapping"),
+    "a text": (lambda text: "hello", "no mapping"),
+    "tab": (replaced("  Blue:", "\tBlue:"), "no YAML"),
+    "open bracket": (lambda text: text + "\nmore: [1, 2\n", "no YAML"),
+    "two documents": (lambda text: f"{text}\n---\n{text}", "no YAML"),
+    "control character": (lambda text: text + "# \x07", "no YAML"),
+    "nothing behind the colon": (
+        replaced("Hosts:\n  Defender:", "Hosts: x\n  Defender:"),
+        "no YAML",
+    ),
+    "recursion": (lambda text: "Agents: &a\n  Blue: *a\n", "deeper than"),
+    "deep": (lambda text: "a: " + "[" * 200 + "]" * 200, "deeper than"),
+    "very deep": (lambda text: "a: " + "[" * 2_000, "too deep"),
+    "bomb": (lambda text: BOMB, "more than"),
+    "unknown alias": (replaced("Size: 3", "Size: *size"), "no YAML"),
+    "a call": (replaced("Size: 3", "Size: !!python/object/apply:os.system [ls]"), "no plain value"),
+    "an object": (replaced("Size: 3", "Size: !!python/name:os.system"), "no plain value"),
+    "a date": (replaced("Size: 3", "Size: 2024-01-01"), "no plain value"),
+    "a merge": (replaced("    Size: 3", "    <<: {Size: 3}"), "a key is no text"),
+    "a number as a key": (replaced("  Enterprise0:\n    AWS", "  5:\n    AWS"), "a key is no text"),
+    "key twice": (replaced("  Defender:\n    AWS_Info", "  User1:\n    AWS_Info"), "given twice"),
+    # --- A wrong shape.
+    "no agents": (changed(lambda d: d.pop("Agents")), "Agents is missing"),
+    "no hosts": (changed(lambda d: d.pop("Hosts")), "Hosts is missing"),
+    "no subnets": (changed(lambda d: d.pop("Subnets")), "Subnets is missing"),
+    "no red": (changed(lambda d: d["Agents"].pop("Red")), "Red is missing"),
+    "hosts are a list": (changed(lambda d: d.update(Hosts=[1])), "dictionary"),
+    "one host": (changed(lambda d: d.update(Hosts={"A": d["Hosts"]["User1"]})), "at least 2"),
+    "unknown section": (changed(lambda d: d.update(Routers={})), "reads no Routers"),
+    "unknown agent": (changed(lambda d: d["Agents"].update(Purple={})), "reads no Purple"),
+    "misspelt value": (replaced("ConfidentialityValue", "ConfidentalityValue"), "Did you mean"),
+    "wrong value": (
+        replaced("ConfidentialityValue: Medium", "ConfidentialityValue: 5"),
+        "'Medium'",
+    ),
+    "wrong word": (replaced("AvailabilityValue: High", "AvailabilityValue: Huge"), "'High'"),
+    "size in words": (replaced("Size: 3", "Size: three"), "integer"),
+    "size 0": (replaced("Size: 3", "Size: 0"), "greater than"),
+    "size is true": (replaced("Size: 3", "Size: true"), "integer"),
+    "no size": (changed(lambda d: d["Subnets"]["User"].pop("Size")), "Size is missing"),
+    "no NACLs": (changed(lambda d: d["Subnets"]["User"].pop("NACLs")), "NACLs is missing"),
+    "wrong access": (replaced("in: all", "in: some"), "'all' or 'None'"),
+    "access by rules": (
+        changed(lambda d: d["Subnets"]["User"]["NACLs"]["all"].update({"in": [{"PortRange": 22}]})),
+        "'all' or 'None'",
+    ),
+    "no image": (changed(lambda d: d["Hosts"]["User2"].pop("image")), "image is missing"),
+    "a session without a host": (
+        changed(lambda d: red(d)["starting_sessions"][0].pop("hostname")),
+        "hostname is missing",
+    ),
+    "a green agent": (
+        changed(lambda d: d["Agents"]["Green"].update(agent_type="GreenAgent")),
+        "'SleepAgent'",
+    ),
+    "a wrapper": (changed(lambda d: blue(d).update(wrappers=["os.system"])), "at most 0"),
+    "host with a space": (replaced("User3", "User 3", -1), "is no name"),
+    "host called success": (replaced("User3", "success", -1), "is no name"),
+    "long host": (replaced("User3", "U" * 40, -1), "is no name"),
+    "65 hosts": (changed(many_hosts), "at most 64"),
+    "11 subnets": (changed(many_subnets), "at most 8"),
+    # --- What does not agree.
+    "unknown image": (replaced("image: Gateway", "image: Gatway"), "Did you mean Gateway"),
+    "unknown host in a subnet": (
+        replaced("    - User4\n", "    - User5\n"),
+        "there is no host User5",
+    ),
+    "host in two subnets": (
+        changed(lambda d: d["Subnets"]["User"]["Hosts"].append("Defender")),
+        "in Enterprise already",
+    ),
+    "host twice in a subnet": (
+        changed(lambda d: d["Subnets"]["User"]["Hosts"].append("User0")),
+        "in User already",
+    ),
+    "host in no subnet": (
+        changed(lambda d: d["Subnets"]["User"]["Hosts"].remove("User4")),
+        "in no subnet",
+    ),
+    "subnet called like a host": (replaced("  User:\n", "  User0:\n", -1), "name of a subnet"),
+    "leads to nobody": (
+        changed(lambda d: d["Hosts"]["User1"]["info"].update(Web={"Interfaces": "All"})),
+        "there is no host Web",
+    ),
+    "service that does not run": (
+        changed(lambda d: d["Hosts"]["User1"]["info"]["User1"].update(Services=["OTService"])),
+        "has no service OTService",
+    ),
+    "unknown subnet in a rule": (
+        changed(lambda d: d["Subnets"]["User"]["NACLs"].update(Lab={"in": "all"})),
+        "there is no subnet Lab",
+    ),
+    "closed to all": (
+        changed(lambda d: d["Subnets"]["User"]["NACLs"]["all"].update({"in": "None"})),
+        "cannot close",
+    ),
+    "session on an unknown host": (
+        changed(lambda d: blue(d)["starting_sessions"][0].update(hostname="User9")),
+        "there is no host User9",
+    ),
+    "no session of Red's": (changed(lambda d: red(d).update(starting_sessions=[])), "0 sessions"),
+    "two sessions of Red's": (
+        changed(lambda d: red(d)["starting_sessions"].append(red(d)["starting_sessions"][0])),
+        "2 sessions",
+    ),
+    "Red with a shell": (
+        changed(lambda d: red(d)["starting_sessions"][0].update(type="shell")),
+        "RedAbstractSession",
+    ),
+    "Red as nobody": (
+        changed(lambda d: red(d)["starting_sessions"][0].update(username="nobody")),
+        "has to be SYSTEM",
+    ),
+    "Red knows another host": (
+        changed(lambda d: red(d)["INT"].update(Hosts={"User1": red(d)["INT"]["Hosts"]["User0"]})),
+        "has to know User0",
+    ),
+    "Red cannot explore": (
+        changed(lambda d: red(d)["actions"].remove("PrivilegeEscalate")),
+        "PrivilegeEscalate is missing",
+    ),
+    "unknown action": (
+        changed(lambda d: blue(d)["actions"].append("Reboot")),
+        "no action of Blue's",
+    ),
+    "action twice": (changed(lambda d: blue(d)["actions"].append("Restore")), "listed twice"),
+    "no Monitor": (changed(lambda d: blue(d)["actions"].remove("Monitor")), "Sleep and Monitor"),
+    "another reward": (
+        changed(lambda d: blue(d).update(reward_calculator_type="Baseline")),
+        "is not played",
+    ),
+    "no adversary": (changed(lambda d: blue(d).pop("adversary")), "has to be Red"),
+    "a subnet is not allowed": (
+        changed(lambda d: blue(d)["AllowedSubnets"].remove("User")),
+        "User is missing",
+    ),
+    "an unknown subnet is allowed": (
+        changed(lambda d: blue(d)["AllowedSubnets"].append("Lab")),
+        "is no subnet",
+    ),
+    "Blue does not see a host": (
+        changed(lambda d: blue(d)["INT"]["Hosts"].pop("User4")),
+        "User4 is missing",
+    ),
+    "a host without a client": (
+        changed(lambda d: blue(d)["starting_sessions"].pop(0)),
+        "has no VelociraptorClient",
+    ),
+    "two clients": (
+        changed(lambda d: blue(d)["starting_sessions"].append(blue(d)["starting_sessions"][0])),
+        "already",
+    ),
+    "no server": (changed(lambda d: blue(d)["starting_sessions"].pop()), "0 sessions"),
+    "a server that sees nothing": (
+        changed(lambda d: blue(d)["starting_sessions"][-1].pop("artifacts")),
+        "NetworkConnections",
+    ),
+    "an orphan": (
+        changed(lambda d: blue(d)["starting_sessions"][0].update(parent="Nobody")),
+        "with the parent",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_file_is_one_line_with_the_place(damage: str, file: Path):
+    change, message = DAMAGED[damage]
+    path = file.with_name("damaged.yaml")
+    path.write_text(change(file.read_text()))
+    with pytest.raises(ScenarioError) as error:
+        Scenario.from_file(path)
+    told = str(error.value)
+    assert message in told
+    assert re.fullmatch(r"[^\n]*/damaged\.yaml(:\d+)?: [^\n]+", told)
+    assert len(told) < 700
+
+
+def test_the_line_is_the_one_in_the_file(file: Path):
+    text = file.read_text()
+    number = text[: text.index("image: OP_Server")].count("\n") + 1
+    path = file.with_name("damaged.yaml")
+    path.write_text(text.replace("image: OP_Server", "image: Server"))
+    with pytest.raises(ScenarioError, match=rf"damaged\.yaml:{number}: Hosts\.Op_Server0\.image: "):
+        Scenario.from_file(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"\xff\xfe\x00\x9d", "no text in UTF-8"), (b"\0" * 100, "no YAML"),
+     (b" " * (MOST_BYTES + 1), "at most")],
+)  # fmt: skip
+def test_junk_is_one_line(content: bytes, message: str, tmp_path: Path):
+    (tmp_path / "junk.yaml").write_bytes(content)
+    with pytest.raises(ScenarioError, match=message):
+        Scenario.from_file(tmp_path / "junk.yaml")
+
+
+@pytest.mark.parametrize("path", [".", "missing.yaml", "x" * 5000])
+def test_no_file_is_one_line(path: str):
+    with pytest.raises(ScenarioError, match=r"no file|no such file|too long"):
+        Scenario.from_file(path)
+
+
+@pytest.mark.parametrize(
+    ("index", "image", "message"),
+    [
+        ("User1: {path: ../secret}", None, "outside of the folder images"),
+        ("User1: {path: /etc/passwd}", None, "outside of the folder images"),
+        ("User1: {path: link}", None, "outside of the folder images"),
+        ("User1: {path: none}", None, "there is no such file"),
+        ("User1: {path: 5}", None, "give path"),
+        ("User1: 5", None, "give path"),
+        ("User1: {path: own}", "Test_Host: 5", "dictionary"),
+        ("User1: {path: own}", "Test_Host: {Processes: []}", "System info is missing"),
+        ("User1: {path: own}", "[]", "no mapping"),
+        ("User1: {path: own}", None, "User Info is missing"),
+    ],
+)
+def test_a_damaged_image_is_one_line(
+    index: str, image: str | None, message: str, file: Path, tmp_path: Path
+):
+    (tmp_path / "office.yaml").write_text(file.read_text())
+    folder = tmp_path / "images"
+    folder.mkdir()
+    (tmp_path / "secret.yaml").write_text("Test_Host: secret")
+    (folder / "link.yaml").symlink_to(tmp_path / "secret.yaml")
+    (folder / "images.yaml").write_text(index)
+    own = yaml.safe_load((file.parent / "images" / "User1_image.yaml").read_text())
+    del own["Test_Host"]["User Info"]
+    (folder / "own.yaml").write_text(image or yaml.safe_dump(own))
+    with pytest.raises(ScenarioError, match=message) as error:
+        Scenario.from_file(tmp_path / "office.yaml")
+    assert "secret\n" not in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["x 1\n", "x 1\n[]", "x 1\n{}", "x 1\n" + "[" * 100_000])
+def test_a_damaged_text_is_one_line(text: str):
+    with pytest.raises(ScenarioError) as error:
+        Scenario.from_text(text)
+    assert "\n" not in str(error.value)
+
+
+VALUES = st.sampled_from(
+    [None, "", 0, -1, 10**30, True, 1.5, "None", "User0", "Enterprise", [], {}, ["User1"],
+     "\x1b[2J", {"Hosts": {}}, "x" * 300]
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_a_mutated_scenario_loads_or_is_one_line(data: st.DataObject):
+    content = json.loads(CHALLENGE.content)
+    for _ in range(data.draw(st.integers(1, 3))):
+        entry, key = content, data.draw(st.sampled_from(sorted(content)))
+        while isinstance(entry[key], dict | list) and entry[key] and data.draw(st.integers(0, 5)):
+            entry = entry[key]
+            keys = sorted(entry) if isinstance(entry, dict) else range(len(entry))
+            key = data.draw(st.sampled_from(keys))
+        if data.draw(st.booleans()):
+            entry[key] = data.draw(VALUES)
+        else:
+            del entry[key]
+        if not content:
+            break
+    assert "\n" not in problem_of("mutated 0\n" + json.dumps(content))
+
+
+def problem_of(text: str) -> str:
+    try:
+        Scenario.from_text(text)
+    except ScenarioError as error:
+        return str(error)
+    return ""

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 from tests.pages import DOCS, prose, table
 from workflow_rl.agents.algorithm import find
-from workflow_rl.cage2.compiled.tables import RESTORE_COST, WORTH, WORTH_OF_OT_SERVICE
+from workflow_rl.cage2.compiled.description import SCENARIO2
+from workflow_rl.cage2.compiled.tables import RESTORE_COST
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 from workflow_rl.commands.main import main
 from workflow_rl.runs.config import TrainConfig
@@ -63,8 +64,11 @@ def test_the_tables_of_the_environment_are_right() -> None:
     hosts = table(page, "index")
     assert [row[1] for row in hosts] == list(HOSTS)
     costs = [float(row[2].split(",")[0]) for row in hosts]
-    assert costs == [worth / 10 for worth in WORTH]
-    assert f"and {WORTH_OF_OT_SERVICE / 10:g} while" in hosts[HOSTS.index("Op_Server0")][2]
+    assert costs == [worth / 10 for worth in SCENARIO2.of["worth"]]
+    assert (
+        f"and {SCENARIO2.of['worth_of_ot_service'][0] / 10:g} while"
+        in hosts[HOSTS.index("Op_Server0")][2]
+    )
     assert f"A Restore costs {RESTORE_COST / 10:g} besides" in prose(page)
     for action, _, numbers in table(page, "action"):
         first, _, last = numbers.partition(" to ")

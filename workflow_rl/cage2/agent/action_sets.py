@@ -28,15 +28,18 @@ def useful_actions() -> Indices:
     be set up on their host.
     """
     from workflow_rl.cage2.compiled import tables
+    from workflow_rl.cage2.compiled.description import SCENARIO2
+
+    of, fits = SCENARIO2.of, SCENARIO2.decoy_fits
 
     def is_useful(action: int) -> bool:
-        kind, host = tables.ACTION_KIND[action], tables.ACTION_HOST[action]
+        kind, host = of["action_kind"][action], of["action_host"][action]
         if kind in (tables.SLEEP, tables.MONITOR):
             return bool(kind == tables.SLEEP)
-        if host in (tables.RED_HOST, HOSTS.index("Defender")):
+        if host in (of["red_host"], HOSTS.index("Defender")):
             return False
         decoy = kind - tables.FIRST_DECOY
-        return not 0 <= decoy < tables.N_DECOYS or bool(tables.DECOY_FITS[host, decoy])
+        return not 0 <= decoy < tables.N_DECOYS or bool(fits[host, decoy])
 
     return np.array([action for action in range(len(ACTION_NAMES)) if is_useful(action)])
 
@@ -176,9 +179,10 @@ def _decoy_tables() -> tuple[Indices, Indices, Indices]:
     Sleep, [13, 256]; and the mask after every action [145, 256].
     """
     from workflow_rl.cage2.compiled import tables
+    from workflow_rl.cage2.compiled.description import SCENARIO2
 
     n_masks = 1 << tables.N_DECOYS
-    kinds, useful = tables.ACTION_KIND, set(useful_actions().tolist())
+    kinds, useful = SCENARIO2.of["action_kind"], set(useful_actions().tolist())
     decoy_of = {
         action: kind - tables.FIRST_DECOY
         for action, kind in enumerate(kinds.tolist())
@@ -190,10 +194,10 @@ def _decoy_tables() -> tuple[Indices, Indices, Indices]:
     after = np.tile(np.arange(n_masks), (len(ACTION_NAMES), 1))
     after[kinds == tables.RESTORE] = 0
     for action in in_order:
-        decoy, host = decoy_of[action], int(tables.ACTION_HOST[action])
+        decoy, host = decoy_of[action], int(SCENARIO2.of["action_host"][action])
         for mask in range(n_masks):
             ports = {int(tables.DECOY_PORT[i]) for i in range(tables.N_DECOYS) if mask >> i & 1}
-            fits = tables.DECOY_FITS[host, decoy] and tables.DECOY_FREE_PORT[decoy] not in ports
+            fits = SCENARIO2.decoy_fits[host, decoy] and tables.DECOY_FREE_PORT[decoy] not in ports
             is_new = fits and not mask >> decoy & 1
             after[action, mask] |= is_new << decoy
             # A second decoy on one port has no effect.
@@ -205,30 +209,33 @@ def _decoy_tables() -> tuple[Indices, Indices, Indices]:
 
 def after_actions(decoys: Indices, envs: Indices, actions: Indices) -> None:
     """Update masks of decoys `[N, 13]` with the actions `[M]` of some envs `[M]`."""
-    from workflow_rl.cage2.compiled.tables import ACTION_HOST
+    from workflow_rl.cage2.compiled.description import SCENARIO2
 
     _, _, after = _decoy_tables()
-    hosts = ACTION_HOST[actions]
+    hosts = SCENARIO2.of["action_host"][actions]
     decoys[envs, hosts] = after[actions, decoys[envs, hosts]]
 
 
 def masks_of(decoys: Indices) -> NDArray[np.bool_]:
     """Return which of the 145 actions can do any good, `[N, 145]`, beside decoys `[N, 13]`."""
-    from workflow_rl.cage2.compiled.tables import ACTION_HOST
+    from workflow_rl.cage2.compiled.description import SCENARIO2
 
     useful = _useful_beside()
-    beside: NDArray[np.bool_] = useful[np.arange(len(ACTION_NAMES)), decoys[:, ACTION_HOST]]
+    hosts = SCENARIO2.of["action_host"]
+    beside: NDArray[np.bool_] = useful[np.arange(len(ACTION_NAMES)), decoys[:, hosts]]
     return beside
 
 
 @functools.cache
 def _useful_beside() -> NDArray[np.bool_]:
     """Return whether an action can do any good, by action and mask of decoys, `[145, 256]`."""
-    from workflow_rl.cage2.compiled.tables import ACTION_KIND, FIRST_DECOY, LAST_DECOY, N_DECOYS
+    from workflow_rl.cage2.compiled.description import SCENARIO2
+    from workflow_rl.cage2.compiled.tables import FIRST_DECOY, LAST_DECOY, N_DECOYS
 
     _, _, after = _decoy_tables()
     masks = np.arange(1 << N_DECOYS)
-    is_decoy = (ACTION_KIND >= FIRST_DECOY) & (ACTION_KIND <= LAST_DECOY)
+    kinds = SCENARIO2.of["action_kind"]
+    is_decoy = (kinds >= FIRST_DECOY) & (kinds <= LAST_DECOY)
     is_useful = np.isin(np.arange(len(ACTION_NAMES)), useful_actions())
     useful: NDArray[np.bool_] = is_useful[:, None] & (~is_decoy[:, None] | (after != masks))
     return useful

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage2.agent.action_sets import Indices, after_actions, with_rows
 from workflow_rl.cage2.compiled import tables
+from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.scenario2 import HOSTS
 
 AGES = (1, 2, 4, 10)
@@ -26,7 +27,7 @@ COUNTS = (1, 3, 10)
 """A count is shown by whether it is at least as large as each of these."""
 
 _HOSTS = np.array([n for n, host in enumerate(HOSTS) if host not in ("Defender", "User0")])
-_DECOYS = np.argwhere(tables.DECOY_FITS & np.isin(np.arange(len(HOSTS)), _HOSTS)[:, None])
+_DECOYS = np.argwhere(SCENARIO2.decoy_fits & np.isin(np.arange(len(HOSTS)), _HOSTS)[:, None])
 _ANALYSED, _REMOVED, _RESTORED = tables.ANALYSE, tables.REMOVE, tables.RESTORE
 
 N_SHOWN = (
@@ -67,7 +68,7 @@ class Evidence:
         is_active, is_exploited = table[:, :, 0], table[:, :, 1]
         ages, counts, quiet = self._ages[envs], self._counts[envs], self._quiet[envs]
         ages = np.minimum(ages + 1, NEVER)
-        kinds, hosts = tables.ACTION_KIND[actions], tables.ACTION_HOST[actions]
+        kinds, hosts = (SCENARIO2.of[name][actions] for name in ("action_kind", "action_host"))
         restored, removed = kinds == _RESTORED, kinds == _REMOVED
         no_root = (kinds == _ANALYSED) & ~table[rows, hosts, 2:].all(axis=1)
         for event, happened in ((RESTORED, restored), (REMOVED, removed), (FOUND_NO_ROOT, no_root)):

@@ -20,9 +20,10 @@ from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.views import TABLE_SIZE, BeliefView, Bits
 from workflow_rl.cage2.compiled.blue_belief import N_HYPOTHESES, N_SHOWN
+from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.imagined import REST, imagine_steps
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs
-from workflow_rl.cage2.compiled.tables import ACTION_HOST, ACTION_KIND, ANALYSE, REMOVE, RESTORE
+from workflow_rl.cage2.compiled.tables import ANALYSE, REMOVE, RESTORE
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.viewed_envs import ViewedEnvs
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, HOSTS
@@ -147,8 +148,9 @@ def imagined_rewards(
     hypotheses = np.broadcast_to(where.hypotheses, (n, N_HYPOTHESES)).copy()
     rest = np.zeros(n, REST)
     bits = where.obs.reshape(len(HOSTS), 4).astype(np.uint32)
-    rest["compromise"] = ((bits[:, 2] | bits[:, 3] << 1) << 2 * np.arange(len(HOSTS))).sum()
-    rest["ot_running"] = rest["ot_can_stop"] = True
+    rest["compromise"][:, 0] = ((bits[:, 2] | bits[:, 3] << 1) << 2 * np.arange(len(HOSTS))).sum()
+    rest["ot_running"][:] = True
+    rest["ot_can_stop"] = True
     action_set, envs = make_action_set(actions), range(n)
     action_set.begin(envs, beliefs["decoys"].astype(np.int64), where.n_steps)
     shown = np.empty((n, N_SHOWN), np.uint8)
@@ -157,7 +159,9 @@ def imagined_rewards(
     for t in range(n_steps):
         uniform = np.tile(random.random((n_rollouts, 2)), (len(first), 1))
         taken = action_set.chosen(envs, choices)
-        imagine_steps(truths, beliefs, hypotheses, rest, taken, uniform, rewards[t], shown)
+        imagine_steps(
+            truths, SCENARIO2.record, beliefs, hypotheses, rest, taken, uniform, rewards[t], shown
+        )
         action_set.after(envs, taken)
         choices = chosen_in(policy, shown)
     return rewards.T.reshape(len(first), n_rollouts, n_steps)
@@ -205,7 +209,7 @@ def that_matter(actions: str, where: Believed) -> dict[int, int]:
     unsure = np.minimum(has_malware, 1 - has_malware)
 
     def matters(action: int) -> bool:
-        kind, host = ACTION_KIND[action], ACTION_HOST[action]
+        kind, host = SCENARIO2.of["action_kind"][action], SCENARIO2.of["action_host"][action]
         if kind == ANALYSE:
             return bool(unsure[host] > LEAST_PROBABILITY)
         if kind in (REMOVE, RESTORE):

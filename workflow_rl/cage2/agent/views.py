@@ -59,13 +59,14 @@ class BeliefView(View):
         self.beliefs = with_rows(self.beliefs, max(envs) + 1)
         self.hypotheses = with_rows(self.hypotheses, max(envs) + 1)
         belief, shown = _blue_belief(), self._empty(obs)
-        belief.begin_beliefs(self.beliefs, np.array(envs), self.hypotheses, plain(obs), shown)
+        known = self.beliefs, belief.SCENARIO2.record, np.array(envs), self.hypotheses
+        belief.begin_beliefs(*known, plain(obs), shown)
         return shown
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
         belief, shown = _blue_belief(), self._empty(obs)
-        known = self.beliefs, np.array(envs), self.hypotheses, self._candidates
-        belief.conclude_steps(*known, actions, plain(obs), shown)
+        known = self.beliefs, belief.SCENARIO2.record, np.array(envs), self.hypotheses
+        belief.conclude_steps(*known, self._candidates, actions, plain(obs), shown)
         return shown
 
     def _empty(self, obs: Bits) -> Bits:

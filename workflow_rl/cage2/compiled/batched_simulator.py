@@ -9,46 +9,64 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workflow_rl.cage.network_batch import NetworkBatch, Snapshot, of_shape
-from workflow_rl.cage2.compiled import tables
+from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.episode import reset_env, step_env, tell
 from workflow_rl.cage2.compiled.fetching import fetch_ahead
 from workflow_rl.cage2.compiled.generator import seed
-from workflow_rl.cage2.compiled.jit import announce_compiling, entry_point
+from workflow_rl.cage2.compiled.jit import announce_compiling, entry_point, tables_at
+from workflow_rl.cage2.compiled.red_agents import B_LINE
 from workflow_rl.cage2.compiled.state import NO_ERROR, SIZES, error_of, state_for
+from workflow_rl.cage2.compiled.tables import UNKNOWN, Tables
 from workflow_rl.cage2.interface import SEED_LIMIT
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 FACTS = ("blue_success", "red_action", "red_target", "red_success", "caught_host")
 """Further facts about a step: see `Simulator.facts`."""
-NO_FACTS = np.array([tables.UNKNOWN, -1, -1, tables.UNKNOWN, -1], np.int8)
+NO_FACTS = np.array([UNKNOWN, -1, -1, UNKNOWN, -1], np.int8)
 
 
 @entry_point
-def reset_envs(states: Any, chosen: Any, seeds: Any, red_agents: Any, obs: Any, facts: Any) -> None:
-    """Start an episode in the chosen envs.
-
-    obs: uint32 `[N, 13]`. facts: int8 `[N, 5]`. All other arrays are `[N]`.
-    """
+def reset_envs(
+    states: Any,
+    networks: Any,
+    chosen: Any,
+    seeds: Any,
+    red_agents: Any,
+    obs: Any,
+    facts: Any,
+) -> None:
+    """Start an episode in the chosen envs. See `step_envs`."""
     for i in range(len(states)):
         if chosen[i]:
-            reset_env(states[i], seeds[i], red_agents[i])
+            t = tables_at(states, networks, i if len(networks) > 1 else 0)
+            reset_env(states[i], t, seeds[i], red_agents[i])
             obs[i, :] = 0
             facts[i, :] = NO_FACTS
 
 
 @entry_point
-def step_envs(states: Any, chosen: Any, actions: Any, obs: Any, rewards: Any, facts: Any) -> int:
+def step_envs(
+    states: Any,
+    networks: Any,
+    chosen: Any,
+    actions: Any,
+    obs: Any,
+    rewards: Any,
+    facts: Any,
+) -> int:
     """Play one step in the chosen envs. Returns the index of an env that cannot go on, or -1.
 
-    obs: uint32 `[N, 13]`. facts: int8 `[N, 5]`. All other arrays are `[N]`.
+    networks: the tables as bytes, uint8 `[1, bytes]` for all envs or `[N, bytes]`. obs: uint32, a
+    word a host, `[N, hosts]` of the capacity. facts: int8 `[N, 5]`. All other arrays are `[N]`.
     """
     failed = -1
     for i in range(len(states)):
         fetch_ahead(states, i)
         if chosen[i]:
             if states[i].error == NO_ERROR:
-                rewards[i] = step_env(states[i], actions[i], obs[i])
-                tell(states[i], facts[i])
+                t = tables_at(states, networks, i if len(networks) > 1 else 0)
+                rewards[i] = step_env(states[i], t, actions[i], obs[i])
+                tell(states[i], t, facts[i])
             if states[i].error != NO_ERROR:
                 failed = i
     return failed
@@ -68,29 +86,42 @@ class BatchedSimulator(NetworkBatch):
         n_envs: N.
         max_steps: number of steps that every episode has room for; memory grows with it.
         any_ports: see `state.state_for`.
+        tables: the scenario.
 
     Attributes:
         states: record array `[N]` of `state.STATE`, the networks.
-        obs: uint8 `[N, 52]`, what Blue sees now; overwritten by the next call.
+        obs: uint8 `[N, 4 H]` for H hosts, what Blue sees now; overwritten by the next call.
         rewards: float64 `[N]`, of the last step; overwritten by the next call.
         facts: int8 `[N, 5]`, FACTS of the last step; overwritten by the next call. Successes are
-            indices into `SUCCESSES`, Red's action and its target into `RED_ACTIONS` and
-            `RED_TARGETS`, and the host on which monitoring caught a process into `HOSTS`; -1: none.
+            indices into `SUCCESSES`, Red's action into `RED_ACTIONS`, its target into the hosts and
+            then the subnets, and the one on which monitoring caught a process into the hosts; -1:
+            none.
         red_agents: the names of the red agents, by number.
     """
 
     red_agents: tuple[str, ...] = RED_AGENTS
     _compiled: tuple[Callable[..., Any], ...] = (reset_envs, step_envs)
 
-    def __init__(self, n_envs: int, max_steps: int = SIZES[0], any_ports: bool = False) -> None:
-        super().__init__(n_envs, state_for(max_steps, any_ports))
+    def __init__(
+        self,
+        n_envs: int,
+        max_steps: int = SIZES[0],
+        any_ports: bool = False,
+        tables: Tables = SCENARIO2,
+    ) -> None:
+        super().__init__(n_envs, state_for(max_steps, any_ports, tables.capacity))
+        self.tables = tables
+        self._networks = tables.record.view(np.uint8).reshape(1, -1)
         room = next((size for size in SIZES if max_steps <= size), SIZES[-1])
         what = f"the simulator for episodes of up to {room:,} steps"
         announce_compiling(what, "20 seconds", self._compiled, self.states.dtype)
         self.rewards = np.zeros(n_envs)
         self.facts = np.zeros((n_envs, len(FACTS)), np.int8)
-        self._words = np.zeros((n_envs, tables.N_HOSTS), np.uint32)
-        self.obs = self._words.view(np.uint8)
+        self._words = np.zeros((n_envs, tables.capacity.hosts), np.uint32)
+        self._show()
+
+    def _show(self) -> None:
+        self.obs = self._words.view(np.uint8)[:, : 4 * len(self.tables.hosts)]
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy of a view would be an array of its own.
@@ -98,7 +129,12 @@ class BatchedSimulator(NetworkBatch):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.obs = self._words.view(np.uint8)
+        self._show()
+
+    @property
+    def _known(self) -> tuple[NDArray[Any], ...]:
+        """The networks, and what never changes in an episode: the first arguments of a call."""
+        return self.states, self._networks
 
     @property
     def _shown(self) -> tuple[NDArray[Any], ...]:
@@ -123,12 +159,14 @@ class BatchedSimulator(NetworkBatch):
         are one for all. Returns obs.
 
         Raises:
-            ValueError: a seed or a red agent is out of range.
+            ValueError: a seed or a red agent is out of range, or B_line has no plan in the network.
         """
         seeds = self._checked("seeds", seeds, SEED_LIMIT)
         red_agents = self._checked("red_agents", red_agents, len(self.red_agents))
+        if self.tables.no_b_line and (red_agents == B_LINE).any():
+            raise ValueError(f"B_lineAgent has no plan in this network: {self.tables.no_b_line}")
         chosen = self._mask(chosen)
-        reset_envs(self.states, chosen, seeds, red_agents, self._words, self.facts)
+        reset_envs(*self._known, chosen, seeds, red_agents, self._words, self.facts)
         return self.obs
 
     def step(
@@ -136,14 +174,17 @@ class BatchedSimulator(NetworkBatch):
     ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
         """Play one step in the chosen envs or in all; `obs` and `rewards` of others stay.
 
-        actions: from 0 to 144, `[N]`. chosen: booleans `[N]`. Returns obs and rewards.
+        actions: indices into `tables.action_names`, `[N]`. chosen: booleans `[N]`. Returns obs and
+        rewards.
 
         Raises:
             ValueError: an action is out of range.
             RuntimeError: an env cannot go on: what happens in it does not fit into its state, or
                 CybORG itself would fail. Reset it.
         """
-        self.play(self._checked("actions", actions, tables.N_ACTIONS), self._mask(chosen))
+        self.play(
+            self._checked("actions", actions, len(self.tables.action_names)), self._mask(chosen)
+        )
         return self.obs, self.rewards
 
     def play(self, actions: NDArray[np.int64], chosen: NDArray[np.bool_]) -> None:
@@ -151,12 +192,14 @@ class BatchedSimulator(NetworkBatch):
 
         With few envs, the checks take ten times as long as the step.
         """
-        shown = self._words, self.rewards, self.facts
-        self._raise_if(step_envs(self.states, chosen, actions, *shown))
-
-    def _raise_if(self, failed: int) -> None:
+        failed = step_envs(
+            self.states, self._networks, chosen, actions, self._words, self.rewards, self.facts
+        )
         if failed >= 0:
-            raise RuntimeError(f"env {failed}: {error_of(self.states[failed])}")
+            raise self._error_of(failed)
+
+    def _error_of(self, failed: int) -> RuntimeError:
+        return RuntimeError(f"env {failed}: {error_of(self.states[failed])}")
 
     def _checked(self, name: str, values: ArrayLike, stop: int) -> NDArray[np.int64]:
         """Return one number from 0 to stop - 1 for each env. Compiled code checks no range."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from workflow_rl.cage2.compiled import hosts, state, tables
 from workflow_rl.cage2.compiled.generator import randbelow
 from workflow_rl.cage2.compiled.jit import compiled
 
 
 @compiled
-def act_as_blue(s: Any, kind: int, host: int) -> None:
+def act_as_blue(s: Any, t: Any, kind: int, host: int) -> None:
     """`Action.sim_execute`."""
     s.blue_success = tables.TRUE
     s.malware_found = False
@@ -20,31 +22,39 @@ def act_as_blue(s: Any, kind: int, host: int) -> None:
     if kind == tables.MONITOR:
         # Nothing has happened since Blue monitored at the end of the last step.
         return
+    n_sessions = np.int64(t.n_blue_sessions[host])
+    if n_sessions == 0:
+        s.blue_success = tables.FALSE
+        return
     # CybORG chooses one of Blue's sessions on the host.
-    randbelow(s, tables.N_BLUE_SESSIONS[host])
+    session = randbelow(s, n_sessions)
     if kind == tables.ANALYSE:
         # `DensityScout`: only Red's files have a high density.
         s.malware_found = s.has_malware >> host & 1 != 0
     elif kind == tables.REMOVE:
-        remove(s, host)
+        remove(s, t, host)
     elif kind == tables.RESTORE:
-        restore(s, host)
-    elif kind >= tables.FIRST_DECOY:
-        set_up_decoy(s, kind - tables.FIRST_DECOY, host)
+        restore(s, t, host)
+    elif kind == tables.MISINFORM:
+        misinform(s, t, host, session)
+    else:
+        set_up_decoy(s, t, kind - tables.FIRST_DECOY, host, session)
 
 
 @compiled
-def remove(s: Any, host: int) -> None:
+def remove(s: Any, t: Any, host: int) -> None:
     """`Remove` and `StopProcess`: stop all processes ever caught on the host, except root's."""
     for i in range(s.n_suspicious):
         if s.suspicious_host[i] == host:
-            kill_process(s, host, s.suspicious_pid[i])
+            kill_process(s, t, host, s.suspicious_pid[i])
 
 
 @compiled
-def kill_process(s: Any, host: int, pid: int) -> None:
+def kill_process(s: Any, t: Any, host: int, pid: int) -> None:
     """`StopProcess.kill_process`, for a PID that was caught."""
-    if host == tables.OT_HOST and pid == tables.OT_PID and s.ot_running:
+    ot_service = t.ot_number[host]
+    is_ot_service = ot_service != tables.NONE and pid == t.ot_pid[host]
+    if is_ot_service and s.ot_running[ot_service]:
         return
     previous, process = state.NO_PROCESS, int(s.first_process[host])
     while process != state.NO_PROCESS and s.processes[process].pid != pid:
@@ -53,8 +63,8 @@ def kill_process(s: Any, host: int, pid: int) -> None:
         return
     kind = int(s.processes[process].kind)
     hosts.remove_process(s, host, process, previous)
-    is_service = host == tables.OT_HOST and s.ot_listed_with_pid and pid == tables.OT_PID
-    for service in range(tables.N_SERVICES):
+    is_service = is_ot_service and s.ot_listed_with_pid[ot_service]
+    for service in range(s.service_pid.shape[1]):
         is_service |= s.service_pid[host, service] == pid
     if kind & state.KIND >= state.SHELL:
         s.n_red_sessions[host] -= 1
@@ -62,41 +72,70 @@ def kill_process(s: Any, host: int, pid: int) -> None:
             # CybORG restarts the session, but confuses the session with its number.
             s.error = state.CYBORG_FAILS
     elif is_service:
-        hosts.add_process(s, host, kind)
+        hosts.add_process(s, t, host, kind)
 
 
 @compiled
-def restore(s: Any, host: int) -> None:
+def restore(s: Any, t: Any, host: int) -> None:
     """`RestoreFromBackup`: remove all that was added to the host, with Red's sessions there.
 
     The first sessions stay, and Red's own keeps its memory. The backup lists the OT service without
     its PID, so that Red cannot stop the service again.
     """
     hosts.remove_all_processes(s, host)
-    hosts.free_ephemeral_ports(s, host)
+    hosts.free_ephemeral_ports(s, t, host)
     s.n_red_sessions[host] = 0
     s.is_owned &= ~(1 << host)
     s.has_malware &= ~(1 << host)
-    for service in range(tables.N_SERVICES):
+    for service in range(s.service_pid.shape[1]):
         s.service_pid[host, service] = 0
-    if host == tables.OT_HOST:
-        s.ot_running = True
-        s.ot_active = True
-        s.ot_listed_with_pid = False
+    ot_service = t.ot_number[host]
+    if ot_service != tables.NONE:
+        s.ot_running[ot_service] = True
+        s.ot_active[ot_service] = True
+        s.ot_listed_with_pid[ot_service] = False
 
 
 @compiled
-def set_up_decoy(s: Any, decoy: int, host: int) -> None:
+def set_up_decoy(s: Any, t: Any, decoy: int, host: int, session: int) -> None:
     """`DecoyApache` and the others, with their `is_host_compatible`."""
-    if not tables.DECOY_RUNS_ON[decoy, host] or hosts.is_using_port(
-        s, host, tables.DECOY_FREE_PORT[decoy]
+    if not t.decoy_runs_on[decoy, host] or hosts.is_using_port(
+        s, t, host, tables.DECOY_FREE_PORT[decoy]
     ):
         s.blue_success = tables.FALSE
         return
     # CybORG chooses the only factory.
     randbelow(s, 1)
-    is_privileged = tables.BLUE_IS_PRIVILEGED[host] or tables.DECOY_IS_PRIVILEGED[decoy]
-    pid = hosts.add_process(s, host, decoy | (state.PRIVILEGED if is_privileged else 0))
+    start_decoy(s, t, decoy, host, session)
+
+
+@compiled
+def misinform(s: Any, t: Any, host: int, session: int) -> None:
+    """`Misinform`: one of five decoys, on any operating system, whose port is free."""
+    n_possible = 0
+    for i in range(len(tables.MISINFORM_KINDS)):
+        port = tables.DECOY_FREE_PORT[tables.MISINFORM_KINDS[i]]
+        n_possible += not hosts.is_using_port(s, t, host, port)
+    if n_possible == 0:
+        s.blue_success = tables.FALSE
+        return
+    n_before = randbelow(s, n_possible)
+    for i in range(len(tables.MISINFORM_KINDS)):
+        kind = int(tables.MISINFORM_KINDS[i])
+        if not hosts.is_using_port(s, t, host, tables.DECOY_FREE_PORT[kind]):
+            if n_before == 0:
+                start_decoy(s, t, kind, host, session)
+                return
+            n_before -= 1
+
+
+@compiled
+def start_decoy(s: Any, t: Any, decoy: int, host: int, session: int) -> None:
+    """Start a decoy's process as the user of Blue's session, and list its service."""
+    is_privileged = (
+        t.blue_is_privileged[host] >> session & 1 != 0 or tables.DECOY_IS_PRIVILEGED[decoy]
+    )
+    pid = hosts.add_process(s, t, host, decoy | (state.PRIVILEGED if is_privileged else 0))
     # A service keeps the PID of its first process.
-    if s.service_pid[host, tables.SERVICE[decoy]] == 0:
-        s.service_pid[host, tables.SERVICE[decoy]] = pid
+    if s.service_pid[host, t.service[decoy]] == 0:
+        s.service_pid[host, t.service[decoy]] = pid

@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage2.compiled import red_hypothesis, tables
+from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.jit import compiled, entry_point
 from workflow_rl.cage2.compiled.observe import EXPLOITED, NO_ACTIVITY, SCAN, count_bits
 from workflow_rl.cage2.compiled.red_agents import B_LINE, LAST, MEANDER, next_of_b_line
 from workflow_rl.cage2.compiled.state import NONE
 from workflow_rl.cage2.scenario2 import HOSTS, RED_ACTIONS
 
+N_HOSTS = len(HOSTS)
 N_HYPOTHESES = 16
 """Largest number of hypotheses that are kept."""
 LEAST_PROBABILITY = 1e-4
 """Less likely hypotheses are forgotten."""
-N_CANDIDATES = N_HYPOTHESES * tables.N_HOSTS * red_hypothesis.N_OUTCOMES
+N_CANDIDATES = N_HYPOTHESES * N_HOSTS * red_hypothesis.N_OUTCOMES
 
 BELIEF = np.dtype(
     [
@@ -31,18 +33,16 @@ BELIEF = np.dtype(
         # Whether Red has done what no hypothesis explains.
         ("is_refuted", np.bool_),
         # By host: the mask of the decoys in place.
-        ("decoys", np.uint8, tables.N_HOSTS),
+        ("decoys", np.uint8, N_HOSTS),
         ("probability", np.float64, N_HYPOTHESES),
     ],
     align=True,
 )
 
-CONTESTED = np.array(
-    [host for host in range(tables.N_HOSTS) if HOSTS[host] not in ("Defender", "User0")]
-)
+CONTESTED = np.array([host for host in range(N_HOSTS) if HOSTS[host] not in ("Defender", "User0")])
 """Hosts that Red can gain."""
-_NOT_REDS = np.arange(tables.N_HOSTS)[:, None] != tables.RED_HOST
-WORTH_A_DECOY = np.array(np.argwhere(tables.DECOY_FITS & _NOT_REDS), order="C")
+_NOT_REDS = np.arange(N_HOSTS)[:, None] != SCENARIO2.of["red_host"]
+WORTH_A_DECOY = np.array(np.argwhere(SCENARIO2.decoy_fits & _NOT_REDS), order="C")
 """Pairs of a host and a decoy that may be of use there, [K, 2]. Red's own host needs none."""
 
 THRESHOLDS = (0.1, 0.5, 0.9)
@@ -52,9 +52,9 @@ N_MASKS_SHOWN = 7
 N_OF_HOSTS = 4 * len(CONTESTED)
 N_PROBABILITIES = N_OF_HOSTS + LAST + 2
 N_SHOWN = (
-    4 * tables.N_HOSTS
+    4 * N_HOSTS
     + 2 * len(WORTH_A_DECOY)
-    + N_MASKS_SHOWN * tables.N_HOSTS
+    + N_MASKS_SHOWN * N_HOSTS
     + len(RED_ACTIONS)
     + len(THRESHOLDS) * N_PROBABILITIES
 )
@@ -62,19 +62,19 @@ N_SHOWN = (
 
 @compiled
 def conclude(
-    b: Any, hypotheses: Any, action: int, obs: Any, candidates: Any, odds: Any, weights: Any
+    b: Any, t: Any, hypotheses: Any, action: int, obs: Any, candidates: Any, odds: Any, weights: Any
 ) -> None:
     """Update the belief with Blue's action and the bits that followed, obs uint8 `[52]`.
 
     candidates `[N_CANDIDATES]`, odds `[N_OUTCOMES]`, weights `[N_CANDIDATES]`: working space.
     """
-    kind, host = int(tables.ACTION_KIND[action]), int(tables.ACTION_HOST[action])
+    kind, host = np.int64(t.action_kind[action]), np.int64(t.action_host[action])
     new_decoy_host = note_decoys(b, kind, host)
     for n in range(b.n_hypotheses):
         red_hypothesis.after_blue(hypotheses[n], kind, host)
     found = obs[4 * host + 2] == 1 and obs[4 * host + 3] == 1
     seen, activity = NONE, NO_ACTIVITY
-    for i in range(tables.N_HOSTS):
+    for i in range(N_HOSTS):
         if obs[4 * i]:
             seen, activity = i, EXPLOITED if obs[4 * i + 1] else SCAN
     n_candidates = 0
@@ -82,22 +82,22 @@ def conclude(
         h = hypotheses[n]
         if kind == tables.ANALYSE and found != (h.has_malware >> host & 1 != 0):
             continue
-        options = red_hypothesis.reds_options(h)
+        options = red_hypothesis.reds_options(h, t)
         red_kind, targets = int(options[0]), int(options[1])
         is_shown = red_kind in (tables.DISCOVER_SERVICES, tables.EXPLOIT)
         n_targets = count_bits(targets)
-        for target in range(tables.N_HOSTS):
+        for target in range(N_HOSTS):
             if not targets >> target & 1 or (seen != NONE and not (is_shown and seen == target)):
                 continue
             decoys = int(b.decoys[target])
             is_new = new_decoy_host == target
-            red_hypothesis.odds_of(h, red_kind, target, activity, decoys, is_new, odds)
+            red_hypothesis.odds_of(h, t, red_kind, target, activity, decoys, is_new, odds)
             for outcome in range(red_hypothesis.N_OUTCOMES):
                 if odds[outcome] > 0:
                     candidates[n_candidates] = h
                     weights[n_candidates] = b.probability[n] * odds[outcome] / n_targets
                     red_hypothesis.after_red(
-                        candidates[n_candidates], red_kind, target, outcome, decoys
+                        candidates[n_candidates], t, red_kind, target, outcome, decoys
                     )
                     n_candidates += 1
     if n_candidates > 0:
@@ -158,7 +158,7 @@ def keep_likeliest(b: Any, hypotheses: Any, candidates: Any, weights: Any, n: in
 
 
 @compiled
-def show_belief(b: Any, hypotheses: Any, obs: Any, probabilities: Any, shown: Any) -> None:
+def show_belief(b: Any, t: Any, hypotheses: Any, obs: Any, probabilities: Any, shown: Any) -> None:
     """Write all that Blue acts on, shown uint8 `[N_SHOWN]`: obs, then the belief as bits.
 
     probabilities `[N_PROBABILITIES]`: working space.
@@ -171,7 +171,7 @@ def show_belief(b: Any, hypotheses: Any, obs: Any, probabilities: Any, shown: An
         shown[n] = b.decoys[host] >> decoy & 1
         shown[n + 1] = likeliest.decoys_when_scanned[host] >> decoy & 1
         n += 2
-    kind, targets = red_hypothesis.reds_options(likeliest)
+    kind, targets = red_hypothesis.reds_options(likeliest, t)
     for hosts in (
         np.int64(likeliest.known_addresses),
         np.int64(likeliest.scanned_by_session | likeliest.meander_scanned),
@@ -181,13 +181,13 @@ def show_belief(b: Any, hypotheses: Any, obs: Any, probabilities: Any, shown: An
         np.int64(likeliest.has_malware),
         targets,
     ):
-        for host in range(tables.N_HOSTS):
+        for host in range(N_HOSTS):
             shown[n + host] = hosts >> host & 1
-        n += tables.N_HOSTS
+        n += t.n_hosts
     for i in range(len(RED_ACTIONS)):
         shown[n + i] = kind == i
     n += len(RED_ACTIONS)
-    sum_up(b, hypotheses, probabilities)
+    sum_up(b, t, hypotheses, probabilities)
     for i in range(N_PROBABILITIES):
         for threshold in THRESHOLDS:
             shown[n] = probabilities[i] > threshold
@@ -195,7 +195,7 @@ def show_belief(b: Any, hypotheses: Any, obs: Any, probabilities: Any, shown: An
 
 
 @compiled
-def sum_up(b: Any, hypotheses: Any, probabilities: Any) -> None:
+def sum_up(b: Any, t: Any, hypotheses: Any, probabilities: Any) -> None:
     """Write the probabilities that Blue is shown, `[N_PROBABILITIES]`.
 
     For every contested host: that Red has sessions there, that Remove would end all of them, that
@@ -205,7 +205,7 @@ def sum_up(b: Any, hypotheses: Any, probabilities: Any) -> None:
     probabilities[:] = 0
     for n in range(b.n_hypotheses):
         h, probability = hypotheses[n], b.probability[n]
-        kind, targets = red_hypothesis.reds_options(h)
+        kind, targets = red_hypothesis.reds_options(h, t)
         exploited_next = targets if kind == tables.EXPLOIT else np.int64(0)
         n_targets = max(count_bits(int(exploited_next)), 1)
         for i in range(len(CONTESTED)):
@@ -224,27 +224,31 @@ def sum_up(b: Any, hypotheses: Any, probabilities: Any) -> None:
 
 
 @entry_point
-def begin_beliefs(beliefs: Any, chosen: Any, hypotheses: Any, obs: Any, shown: Any) -> None:
+def begin_beliefs(
+    beliefs: Any, networks: Any, chosen: Any, hypotheses: Any, obs: Any, shown: Any
+) -> None:
     """Begin episodes in the M chosen of N beliefs.
 
-    hypotheses: `[N, N_HYPOTHESES]`. obs: uint8 `[M, 52]`. shown: uint8 `[M, N_SHOWN]`, written.
+    networks: Scenario 2's record `[1]`. hypotheses: `[N, N_HYPOTHESES]`. obs: uint8 `[M, 52]`.
+    shown: uint8 `[M, N_SHOWN]`, written.
     """
-    probabilities = np.zeros(N_PROBABILITIES)
+    probabilities, t = np.zeros(N_PROBABILITIES), networks[0]
     for i in range(len(chosen)):
         b, possible = beliefs[chosen[i]], hypotheses[chosen[i]]
         # Either of the two attackers.
         b.n_hypotheses = 2
         b.is_refuted = False
         b.decoys[:] = 0
-        red_hypothesis.begin_hypothesis(possible[0], B_LINE)
-        red_hypothesis.begin_hypothesis(possible[1], MEANDER)
+        red_hypothesis.begin_hypothesis(possible[0], t, B_LINE)
+        red_hypothesis.begin_hypothesis(possible[1], t, MEANDER)
         b.probability[0] = b.probability[1] = 0.5
-        show_belief(b, possible, obs[i], probabilities, shown[i])
+        show_belief(b, t, possible, obs[i], probabilities, shown[i])
 
 
 @entry_point
 def conclude_steps(
     beliefs: Any,
+    networks: Any,
     chosen: Any,
     hypotheses: Any,
     candidates: Any,
@@ -258,8 +262,8 @@ def conclude_steps(
     written. candidates: `[N_CANDIDATES]`, working space.
     """
     odds, weights = np.zeros(red_hypothesis.N_OUTCOMES), np.zeros(N_CANDIDATES)
-    probabilities = np.zeros(N_PROBABILITIES)
+    probabilities, t = np.zeros(N_PROBABILITIES), networks[0]
     for i in range(len(chosen)):
         belief, possible = beliefs[chosen[i]], hypotheses[chosen[i]]
-        conclude(belief, possible, actions[i], obs[i], candidates, odds, weights)
-        show_belief(belief, possible, obs[i], probabilities, shown[i])
+        conclude(belief, t, possible, actions[i], obs[i], candidates, odds, weights)
+        show_belief(belief, t, possible, obs[i], probabilities, shown[i])

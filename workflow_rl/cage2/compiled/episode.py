@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.blue_actions import act_as_blue
 from workflow_rl.cage2.compiled.generator import randbelow, sample, seed
-from workflow_rl.cage2.compiled.hosts import draw_pid
+from workflow_rl.cage2.compiled.hosts import draw_pid, has_bits_of_all
 from workflow_rl.cage2.compiled.jit import compiled
 from workflow_rl.cage2.compiled.observe import observe, reward
 from workflow_rl.cage2.compiled.red_actions import act_as_red
@@ -16,55 +18,56 @@ from workflow_rl.cage2.compiled.state import NO_ERROR, NO_PROCESS, NONE
 
 
 @compiled
-def reset_env(s: Any, episode_seed: int, red_agent: int) -> None:
+def reset_env(s: Any, t: Any, episode_seed: int, red_agent: int) -> None:
     """`random.seed` and `State.reset`, whose draws are the addresses and the PIDs of sessions."""
     seed(s, episode_seed)
     s.error = NO_ERROR
-    draw_addresses(s)
-    begin_red(s, red_agent)
-    forget(s)
+    draw_addresses(s, t)
+    begin_red(s, t, red_agent)
+    forget(s, t)
     s.session_pid[:] = 0
-    for i in range(tables.N_STARTING_SESSIONS):
-        s.session_pid[tables.STARTING_SLOTS[i]] = draw_pid(s, int(tables.STARTING_HOSTS[i]))
+    for i in range(t.n_sessions):
+        s.session_pid[t.starting_slot[i]] = draw_pid(s, t, np.int64(t.starting_host[i]))
 
 
 @compiled
-def draw_addresses(s: Any) -> None:
+def draw_addresses(s: Any, t: Any) -> None:
     """`State._initialise_state`: subnets, and the addresses of the hosts in each."""
     # These lists are empty when an episode begins, and serve as working space until then.
     chosen, pool = s.suspicious_pid, s.ports
-    s.first_address = tables.BOUND_HOST
-    sample(s, tables.N_POSSIBLE_SUBNETS, tables.N_SUBNETS, s.subnet_index, pool)
-    for subnet in range(tables.N_SUBNETS):
-        # CybORG chooses a part of the subnet that is large enough: the only one is the whole.
-        randbelow(s, 1)
-        sample(s, tables.N_ADDRESSES, tables.N_SUBNET_HOSTS[subnet], chosen, pool)
-        for i in range(tables.N_SUBNET_HOSTS[subnet]):
-            host = tables.SUBNET_HOSTS[subnet, i]
+    s.first_address = t.bound_host
+    sample(s, np.int64(t.n_possible_subnets), np.int64(t.n_subnets), s.subnet_index, pool)
+    for subnet in range(t.n_subnets):
+        # CybORG chooses a part of the subnet that is large enough.
+        part = randbelow(s, np.int64(t.n_parts[subnet]))
+        first = s.subnet_index[subnet] * t.n_parts[subnet] + part
+        s.subnet_index[subnet] = first
+        n_addresses, n_hosts = np.int64(t.n_addresses[subnet]), np.int64(t.n_subnet_hosts[subnet])
+        sample(s, n_addresses, n_hosts, chosen, pool)
+        first *= n_addresses + 2
+        for i in range(n_hosts):
+            host = t.subnet_hosts[subnet, i]
             s.address_index[host] = chosen[i] + 1
-            if (
-                s.subnet_index[subnet] == tables.BOUND_SUBNET
-                and s.address_index[host] == tables.BOUND_ADDRESS
-            ):
+            if first + chosen[i] + 1 == t.bound_address and host > t.bound_host:
                 s.first_address = host
 
 
 @compiled
-def forget(s: Any) -> None:
+def forget(s: Any, t: Any) -> None:
     """Set everything else as it is at the start of an episode."""
     s.first_process[:] = NO_PROCESS
     s.last_process[:] = NO_PROCESS
     s.free_process = NO_PROCESS
     s.n_processes = 0
-    for host in range(tables.N_HOSTS):
-        for service in range(tables.N_SERVICES):
+    for host in range(s.service_pid.shape[0]):
+        for service in range(s.service_pid.shape[1]):
             s.service_pid[host, service] = 0
-    s.ot_running = True
-    s.ot_active = True
-    s.ot_listed_with_pid = True
+    s.ot_running[:] = True
+    s.ot_active[:] = True
+    s.ot_listed_with_pid[:] = True
     s.port_bits[0, :] = 0
     # The episode before has seldom left any.
-    if s.busy_host != NONE or len(s.port_bits) == tables.N_HOSTS:
+    if s.busy_host != NONE or has_bits_of_all(s):
         for row in range(1, len(s.port_bits)):
             s.port_bits[row, :] = 0
     s.busy_host = NONE
@@ -77,32 +80,34 @@ def forget(s: Any) -> None:
     s.event_ports = 0
     s.reverse_shell_seen = False
     s.caught_host = NONE
-    s.compromise = 0
+    s.compromise[:] = 0
 
 
 @compiled
-def step_env(s: Any, action: int, obs: Any) -> float:
+def step_env(s: Any, t: Any, action: int, obs: Any) -> float:
     """`EnvironmentController.step`: Blue, Green (who sleeps), Red, then Blue's Monitor.
 
-    Writes obs, uint32 `[13]`, and returns the reward.
+    Writes obs, uint32, a word a host, and returns the reward.
     """
-    kind, host = int(tables.ACTION_KIND[action]), int(tables.ACTION_HOST[action])
-    act_as_blue(s, kind, host)
-    choose_as_red(s)
-    act_as_red(s)
-    observe(s, kind, host, obs)
-    return reward(s, kind)
+    kind, host = np.int64(t.action_kind[action]), np.int64(t.action_host[action])
+    act_as_blue(s, t, kind, host)
+    choose_as_red(s, t)
+    act_as_red(s, t)
+    observe(s, t, kind, host, obs)
+    return reward(s, t, kind)
 
 
 @compiled
-def tell(s: Any, facts: Any) -> None:
+def tell(s: Any, t: Any, facts: Any) -> None:
     """Write the FACTS of the last step, int8 `[5]`."""
     facts[0] = s.blue_success
     facts[1] = s.red_kind
     facts[2] = s.red_target
-    if s.red_kind == tables.RED_SLEEP:
+    if s.red_kind == tables.REFUSED:
+        facts[1], facts[2] = -1, -1
+    elif s.red_kind == tables.RED_SLEEP:
         facts[2] = -1
     elif s.red_kind == tables.DISCOVER_SYSTEMS:
-        facts[2] = tables.N_HOSTS + s.red_target
+        facts[2] = t.n_hosts + s.red_target
     facts[3] = s.red_success
     facts[4] = -1 if s.caught_host == NONE else s.caught_host

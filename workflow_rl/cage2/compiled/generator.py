@@ -117,12 +117,18 @@ def choices_index(g: Any, n: int) -> int:
 
 @compiled
 def sample(g: Any, n: int, k: int, chosen: Any, pool: Any) -> None:
-    """`sample(range(n), k)` for k <= 5 into `chosen` `[k]`; `pool` `[n]` is working space.
+    """`sample(range(n), k)` into `chosen` `[k]`; `pool` `[n]` is working space.
 
     As in CPython, a short population is dealt from a pool. For a long one `pool` is not used, and
     a number that was drawn before is drawn again.
     """
-    if n <= 21:
+    longest = 21
+    if k > 5:
+        power = 1
+        while power < 3 * k:
+            power *= 4
+        longest += power
+    if n <= longest:
         for i in range(n):
             pool[i] = i
         for i in range(k):
@@ -138,6 +144,14 @@ def sample(g: Any, n: int, k: int, chosen: Any, pool: Any) -> None:
             for earlier in range(i):
                 repeated |= chosen[earlier] == j
         chosen[i] = j
+
+
+@compiled
+def shuffle(g: Any, items: Any, n: int) -> None:
+    """`shuffle` of the first n items."""
+    for i in range(n - 1, 0, -1):
+        j = randbelow(g, i + 1)
+        items[i], items[j] = items[j], items[i]
 
 
 @compiled

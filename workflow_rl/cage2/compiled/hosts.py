@@ -4,37 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from workflow_rl.cage2.compiled import state, tables
 from workflow_rl.cage2.compiled.generator import randbelow
 from workflow_rl.cage2.compiled.jit import compiled
 
-# Red's host aside, six hosts are listed from the left of `ports` and six from the right, so that a
-# port and the host that uses it fit into 16 bits.
-_RANKS = np.cumsum(np.arange(tables.N_HOSTS) != tables.RED_HOST) - 1
-PORT_SIDE = _RANKS // 6
-FIRST_PORT = _RANKS % 6 * tables.N_EPHEMERAL
-assert PORT_SIDE.max() == 1
-assert FIRST_PORT.max() + tables.N_EPHEMERAL <= 2**16
-
 
 @compiled
-def has_pid(s: Any, host: int, pid: int) -> bool:
+def has_pid(s: Any, t: Any, host: int, pid: int) -> bool:
     """Return whether a process of the host has this PID."""
-    for i in range(tables.N_PIDS_OF_HOST[host]):
-        if tables.PIDS[host, i] == pid:
+    for i in range(t.n_pids[host]):
+        if t.pids[host, i] == pid:
             # Only the OT service ever stops.
-            return (
-                host != tables.OT_HOST
-                or pid != tables.OT_PID
-                or s.ot_running
-                or has_added_pid(s, host, pid)
-            )
-    for i in range(tables.FIRST_SLOT[host], tables.FIRST_SLOT[host + 1]):
+            return is_running(s, t, host, pid) or has_added_pid(s, host, pid)
+    for i in range(t.first_slot[host], t.first_slot[host + 1]):
         if s.session_pid[i] == pid:
             return True
     return has_added_pid(s, host, pid)
+
+
+@compiled
+def is_running(s: Any, t: Any, host: int, pid: int) -> bool:
+    """Return whether a process of the start with this PID, if there is one, still runs."""
+    service = t.ot_number[host]
+    return service == tables.NONE or pid != t.ot_pid[host] or s.ot_running[service]
 
 
 @compiled
@@ -49,18 +41,18 @@ def has_added_pid(s: Any, host: int, pid: int) -> bool:
 
 
 @compiled
-def draw_pid(s: Any, host: int) -> int:
+def draw_pid(s: Any, t: Any, host: int) -> int:
     """Draw a PID as `Host.add_process` does."""
     pid = 0
-    while pid == 0 or has_pid(s, host, pid):
+    while pid == 0 or has_pid(s, t, host, pid):
         pid = randbelow(s, tables.N_PIDS)
     return pid
 
 
 @compiled
-def add_process(s: Any, host: int, kind: int) -> int:
+def add_process(s: Any, t: Any, host: int, kind: int) -> int:
     """`Host.add_process`: append a process to the host's list, and return the PID."""
-    pid = draw_pid(s, host)
+    pid = draw_pid(s, t, host)
     process = int(s.free_process)
     if process != state.NO_PROCESS:
         s.free_process = s.processes[process].next
@@ -106,9 +98,11 @@ def remove_all_processes(s: Any, host: int) -> None:
 
 
 @compiled
-def is_using_port(s: Any, host: int, port: int) -> bool:
-    """`_is_host_using_port`; `port` is a number in `tables.PORTS`."""
-    if tables.LISTENING_PORTS[host] >> port & 1 or has_decoy_on_port(s, host, port):
+def is_using_port(s: Any, t: Any, host: int, port: int) -> bool:
+    """`_is_host_using_port`; `port` is a port's number on this host."""
+    if t.listening_ports[host] >> port & 1 or has_decoy_on_port(
+        s, host, port, tables.N_DECOY_KINDS
+    ):
         return True
     process = s.first_process[host]
     while process != state.NO_PROCESS and port == tables.SSH_PORT:
@@ -119,12 +113,12 @@ def is_using_port(s: Any, host: int, port: int) -> bool:
 
 
 @compiled
-def has_decoy_on_port(s: Any, host: int, port: int) -> bool:
-    """Return whether a decoy that runs on the host listens on a port."""
+def has_decoy_on_port(s: Any, host: int, port: int, n_kinds: int) -> bool:
+    """Return whether a decoy of the first kinds that runs on the host listens on a port."""
     process = s.first_process[host]
     while process != state.NO_PROCESS:
         kind = s.processes[process].kind & state.KIND
-        if kind < tables.N_DECOYS and tables.DECOY_PORT[kind] == port:
+        if kind < n_kinds and tables.DECOY_PORT[kind] == port:
             return True
         process = s.processes[process].next
     return False
@@ -144,26 +138,32 @@ def red_session(s: Any, host: int, index: int) -> int:
 
 
 @compiled
-def row_of_bits(s: Any, host: int) -> int:
+def has_bits_of_all(s: Any) -> bool:
+    """Return whether `port_bits` has a row for every host."""
+    return len(s.port_bits) == len(s.n_red_sessions)
+
+
+@compiled
+def row_of_bits(s: Any, t: Any, host: int) -> int:
     """Return the host's row in `port_bits`, or -1 if its ports are listed."""
-    if len(s.port_bits) == tables.N_HOSTS:
+    if has_bits_of_all(s):
         return host
-    if host == tables.RED_HOST:
+    if host == t.red_host:
         return 0
     return 1 if host == s.busy_host else -1
 
 
 @compiled
-def use_ephemeral_port(s: Any, host: int) -> None:
+def use_ephemeral_port(s: Any, t: Any, host: int) -> None:
     """`Host.get_ephemeral_port`: a port that is in use is drawn again, but only once."""
     port = randbelow(s, tables.N_EPHEMERAL)
-    row = row_of_bits(s, host)
+    row = row_of_bits(s, t, host)
     if row >= 0:
         if s.port_bits[row, port >> 5] >> (port & 31) & 1:
             port = randbelow(s, tables.N_EPHEMERAL)
         s.port_bits[row, port >> 5] |= 1 << (port & 31)
         return
-    side, first = PORT_SIDE[host], FIRST_PORT[host]
+    side, first = t.port_side[host], t.first_port[host]
     n = int(s.n_ports[side])
     in_use = False
     for i in range(n):
@@ -175,7 +175,7 @@ def use_ephemeral_port(s: Any, host: int) -> None:
     s.ports[at(side, n)] = first + port
     s.n_ports[side] = n + 1
     if s.n_ports[0] + s.n_ports[1] == state.MAX_PORTS:
-        make_room_for_ports(s)
+        make_room_for_ports(s, t)
 
 
 @compiled
@@ -185,9 +185,9 @@ def at(side: int, i: int) -> int:
 
 
 @compiled
-def take_listed_ports(s: Any, host: int, keep: bool) -> None:
+def take_listed_ports(s: Any, t: Any, host: int, keep: bool) -> None:
     """Remove a host's ports from the list. keep: note them in the bits of the busy host."""
-    side, first = PORT_SIDE[host], FIRST_PORT[host]
+    side, first = t.port_side[host], t.first_port[host]
     n = int(s.n_ports[side])
     i = 0
     while i < n:
@@ -203,29 +203,30 @@ def take_listed_ports(s: Any, host: int, keep: bool) -> None:
 
 
 @compiled
-def make_room_for_ports(s: Any) -> None:
+def make_room_for_ports(s: Any, t: Any) -> None:
     """Turn the list of the host with most ports into bits, once an episode."""
     if s.busy_host != state.NONE:
         s.error = state.TOO_MANY_PORTS
         return
     busiest, most = 0, 0
-    for host in range(tables.N_HOSTS):
-        if host != tables.RED_HOST:
+    for host in range(t.n_hosts):
+        if host != t.red_host:
             n_listed = 0
-            for i in range(s.n_ports[PORT_SIDE[host]]):
-                port = int(s.ports[at(PORT_SIDE[host], i)]) - FIRST_PORT[host]
+            side, first = t.port_side[host], t.first_port[host]
+            for i in range(s.n_ports[side]):
+                port = int(s.ports[at(side, i)]) - first
                 n_listed += 0 <= port < tables.N_EPHEMERAL
             if n_listed > most:
                 busiest, most = host, n_listed
     s.busy_host = busiest
-    take_listed_ports(s, busiest, True)
+    take_listed_ports(s, t, busiest, True)
 
 
 @compiled
-def free_ephemeral_ports(s: Any, host: int) -> None:
+def free_ephemeral_ports(s: Any, t: Any, host: int) -> None:
     """Free a host's ports, as `Host.restore` does."""
-    row = row_of_bits(s, host)
+    row = row_of_bits(s, t, host)
     if row >= 0:
         s.port_bits[row, :] = 0
     else:
-        take_listed_ports(s, host, False)
+        take_listed_ports(s, t, host, False)

@@ -8,10 +8,12 @@ from typing import Any
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
+from numba.np.numpy_support import from_dtype
 
+from workflow_rl.cage2.compiled.tables import CAPACITIES, tables_dtype
 from workflow_rl.jit import announce_compiling, compiled, entry_points
 
-__all__ = ["announce_compiling", "compiled", "entry_point", "prefetch"]
+__all__ = ["announce_compiling", "compiled", "entry_point", "first_word", "prefetch", "tables_at"]
 
 _HERE = Path(__file__).parent
 entry_point = entry_points(_HERE, _HERE.parent / "scenario2.py")
@@ -37,3 +39,37 @@ def _prefetch(_typing_context: Any, records: Any, index: Any, offset: Any) -> An
 
 
 prefetch: Any = intrinsic(_prefetch)
+
+
+def _first_word(_typing_context: Any, records: Any) -> Any:
+    """Return where in a record the words of its random generator begin, in bytes."""
+    offset = records.dtype.offset("mt")
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return context.get_constant(types.int64, offset)
+
+    return types.int64(records), generate
+
+
+first_word: Any = intrinsic(_first_word)
+
+
+def _tables_at(_typing_context: Any, records: Any, networks: Any, index: Any) -> Any:
+    """Return the record of tables in row `index` of networks, uint8 `[K, bytes]`.
+
+    The bytes hold records of the capacity of `records`. An array of records as one more argument
+    would cost a call from Python a sixth of a step.
+    """
+    hosts = records.dtype.typeof("n_red_sessions").shape[0]
+    capacity = next(capacity for capacity in CAPACITIES if capacity.hosts == hosts)
+    record = from_dtype(tables_dtype(capacity))
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[1])(context, builder, arguments[1])
+        at = builder.mul(arguments[2], builder.extract_value(array.strides, 0))
+        return builder.bitcast(builder.gep(array.data, [at]), context.get_value_type(record))
+
+    return record(records, networks, types.int64), generate
+
+
+tables_at: Any = intrinsic(_tables_at)

@@ -7,37 +7,54 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage2.compiled import tables
-from workflow_rl.cage2.compiled.hosts import FIRST_PORT, PORT_SIDE
+from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS, PRIVILEGED, SHELL
-from workflow_rl.cage2.scenario2 import HOSTS, RED_ACTIONS
-
-DECOY_NAMES = tuple(tables.DECOYS)
+from workflow_rl.cage2.compiled.tables import (
+    DECOY_NAMES,
+    DECOY_PORT,
+    DECOYS,
+    DISCOVER_SYSTEMS,
+    ESCALATE,
+    FIRST_EPHEMERAL,
+    IMPACT,
+    MISINFORMS,
+    N_DECOY_KINDS,
+    N_EPHEMERAL,
+    N_EXPLOITS,
+    NETWORK,
+    NONE,
+    PORTS,
+    PRIVILEGED_USERS,
+    RED_SLEEP,
+    REFUSED,
+    Tables,
+)
+from workflow_rl.cage2.scenario2 import RED_ACTIONS
 
 Process = tuple[int, bool, list[int]]
 """The PID, whether the process runs as root or SYSTEM, and its listening ports."""
 
 
-def compiled_network(state: Any) -> dict[str, Any]:
+def compiled_network(state: Any, tables: Tables = SCENARIO2) -> dict[str, Any]:
     """Return everything in a record of `state.STATE` that can change a later step."""
     network: dict[str, Any] = {
         "random words drawn, modulo 624": int(state["mt_index"]),
-        "subnets": {name: subnet_of(state, i) for i, name in enumerate(tables.SUBNETS)},
+        "subnets": {name: subnet_of(state, i, tables) for i, name in enumerate(tables.subnets)},
         "subnets Red knows": [
-            name for i, name in enumerate(tables.SUBNETS) if state["known_subnets"] >> i & 1
+            name for i, name in enumerate(tables.subnets) if state["known_subnets"] >> i & 1
         ],
-        "addresses Red knows": _hosts_in(state["known_addresses"]),
-        "hosts Red knows": _hosts_in(state["known_hostnames"]),
+        "addresses Red knows": _hosts_in(tables, state["known_addresses"]),
+        "hosts Red knows": _hosts_in(tables, state["known_hostnames"]),
         "Red knows the OT service": bool(state["knows_ot_service"]),
     }
-    for host, name in enumerate(HOSTS):
+    for host, name in enumerate(tables.hosts):
         network |= {
-            f"{name}: address": address_of(state, host),
-            f"{name}: processes": processes_on(state, host),
-            f"{name}: red sessions": red_sessions(state, host),
-            f"{name}: other sessions": _other_sessions(state, host),
-            f"{name}: services": _services(state, host),
-            f"{name}: ephemeral ports": ephemeral_ports(state, host),
+            f"{name}: address": address_of(state, host, tables),
+            f"{name}: processes": processes_on(state, host, tables),
+            f"{name}: red sessions": red_sessions(state, host, tables),
+            f"{name}: other sessions": _other_sessions(state, host, tables),
+            f"{name}: services": _services(state, host, tables),
+            f"{name}: ephemeral ports": ephemeral_ports(state, host, tables),
             f"{name}: red files": bool(state["has_malware"] >> host & 1),
             f"{name}: ports Red knows": known_ports(state, host),
             f"{name}: PIDs caught": [
@@ -49,8 +66,8 @@ def compiled_network(state: Any) -> dict[str, Any]:
     return network
 
 
-def _hosts_in(mask: Any) -> list[str]:
-    return [name for host, name in enumerate(HOSTS) if mask >> host & 1]
+def _hosts_in(tables: Tables, mask: Any) -> list[str]:
+    return [name for host, name in enumerate(tables.hosts) if mask >> host & 1]
 
 
 def added_slots(state: Any, host: int) -> list[int]:
@@ -71,129 +88,136 @@ def _added(state: Any, host: int) -> list[tuple[int, int]]:
 def decoys_on(state: Any, host: int) -> list[str]:
     """Return the decoys that run on a host, in the order in which they were set up."""
     return [
-        DECOY_NAMES[kind & KIND] for _, kind in _added(state, host) if kind & KIND < tables.N_DECOYS
+        DECOY_NAMES[kind & KIND] for _, kind in _added(state, host) if kind & KIND < N_DECOY_KINDS
     ]
 
 
-def processes_on(state: Any, host: int) -> list[Process]:
+def processes_on(state: Any, host: int, tables: Tables = SCENARIO2) -> list[Process]:
     """Return the processes that run on a host."""
+    service = int(tables.of["ot_number"][host])
     processes: list[Process] = [
         (
             row["PID"],
-            row["Username"] in tables.PRIVILEGED_USERS,
-            [connection["local_port"] for connection in row.get("Connections", ())],
+            row["Username"] in PRIVILEGED_USERS,
+            [connection["local_port"] for connection in row.get("Connections") or ()],
         )
-        for row in tables.SCENARIO["Hosts"][HOSTS[host]]["Processes"]
-        if row["Process Name"] != "OTService" or state["ot_running"]
+        for row in tables.description["Hosts"][tables.hosts[host]]["Processes"]
+        if row["Process Name"] != "OTService" or state["ot_running"][service]
     ]
-    for i in range(tables.N_STARTING_SESSIONS):
-        if tables.STARTING_HOSTS[i] == host:
-            pid = int(state["session_pid"][tables.STARTING_SLOTS[i]])
-            processes.append((pid, tables.STARTING_USERS[i] in tables.PRIVILEGED_USERS, []))
+    for (_, at, user), slot in zip(tables.starting, tables.of["starting_slot"], strict=True):
+        if at == host:
+            processes.append((int(state["session_pid"][slot]), user in PRIVILEGED_USERS, []))
     for pid, kind in _added(state, host):
         decoy = kind & KIND
-        ports = [tables.PORTS[tables.DECOY_PORT[decoy]]] if decoy < tables.N_DECOYS else []
+        ports = [PORTS[DECOY_PORT[decoy]]] if decoy < N_DECOY_KINDS else []
         processes.append((pid, bool(kind & PRIVILEGED), ports))
     return processes
 
 
-def red_sessions(state: Any, host: int) -> list[tuple[int, bool]]:
+def red_sessions(state: Any, host: int, tables: Tables = SCENARIO2) -> list[tuple[int, bool]]:
     """Return the PID of each session, and whether it is root's or SYSTEM's."""
     sessions = [
         (pid, bool(kind & PRIVILEGED)) for pid, kind in _added(state, host) if kind & KIND >= SHELL
     ]
     assert len(sessions) == state["n_red_sessions"][host]
     assert any(privileged for _, privileged in sessions) == bool(state["is_owned"] >> host & 1)
-    if host == tables.RED_HOST:
-        sessions.insert(0, (int(state["session_pid"][tables.STARTING_SLOTS[-1]]), True))
+    if host == tables.of["red_host"]:
+        sessions.insert(0, (reds_first_pid(state, tables), True))
     return sessions
 
 
-def _other_sessions(state: Any, host: int) -> list[tuple[str, int, bool]]:
+def _other_sessions(
+    state: Any, host: int, tables: Tables = SCENARIO2
+) -> list[tuple[str, int, bool]]:
     """Return the agent, the PID and the privilege of other sessions, which never change."""
     return [
-        (agent, int(state["session_pid"][slot]), user in tables.PRIVILEGED_USERS)
-        for agent, at, slot, user in zip(
-            tables.STARTING_AGENTS,
-            tables.STARTING_HOSTS,
-            tables.STARTING_SLOTS,
-            tables.STARTING_USERS,
-            strict=True,
-        )
+        (agent, int(state["session_pid"][slot]), user in PRIVILEGED_USERS)
+        for (agent, at, user), slot in zip(tables.starting, tables.of["starting_slot"], strict=True)
         if agent != "Red" and at == host
     ]
 
 
-def _services(state: Any, host: int) -> dict[str, Any]:
+def reds_first_pid(state: Any, tables: Tables = SCENARIO2) -> int:
+    """Return the PID of Red's first session."""
+    agents = [agent for agent, *_ in tables.starting]
+    return int(state["session_pid"][tables.of["starting_slot"][agents.index("Red")]])
+
+
+def _services(state: Any, host: int, tables: Tables = SCENARIO2) -> dict[str, Any]:
     """Return PIDs by service, and for the OT service also whether it is listed as active."""
     services: dict[str, Any] = {}
-    if host == tables.OT_HOST:
-        pid = tables.OT_PID if state["ot_listed_with_pid"] else None
-        services["OTService"] = bool(state["ot_active"]), pid
-    for decoy, name in enumerate(tables.DECOYS):
-        pid = int(state["service_pid"][host, tables.SERVICE[decoy]])
-        if pid and tables.DECOY_RUNS_ON[decoy, host]:
+    service = int(tables.of["ot_number"][host])
+    if service != NONE:
+        pid = int(tables.of["ot_pid"][host]) if state["ot_listed_with_pid"][service] else None
+        services["OTService"] = bool(state["ot_active"][service]), pid
+    kinds = tables.description["Agents"]["Blue"]["actions"]
+    for decoy, name in enumerate(DECOYS):
+        pid = int(state["service_pid"][host, tables.of["service"][decoy]])
+        is_decoy = name in kinds and tables.of["decoy_runs_on"][decoy, host]
+        if pid and (is_decoy or ("Misinform" in kinds and name in MISINFORMS)):
             services[name] = pid
     return services
 
 
-def ephemeral_ports(state: Any, host: int) -> list[int]:
+def ephemeral_ports(state: Any, host: int, tables: Tables = SCENARIO2) -> list[int]:
     """Return the ephemeral ports in use on a host."""
     rows = state["port_bits"]
-    if len(rows) == tables.N_HOSTS or host == tables.RED_HOST or host == state["busy_host"]:
-        words = rows[host if len(rows) == tables.N_HOSTS else 0 if host == tables.RED_HOST else 1]
+    is_reds, n_rows = host == tables.of["red_host"], tables.capacity.hosts
+    if len(rows) == n_rows or is_reds or host == state["busy_host"]:
+        words = rows[host if len(rows) == n_rows else 0 if is_reds else 1]
         bits = np.unpackbits(words.view(np.uint8), bitorder="little")
-        return [tables.FIRST_EPHEMERAL + int(port) for port in np.flatnonzero(bits)]
-    n = int(state["n_ports"][PORT_SIDE[host]])
-    side = state["ports"][:n] if PORT_SIDE[host] == 0 else state["ports"][len(state["ports"]) - n :]
-    ports = side.astype(int) - FIRST_PORT[host]
-    used = ports[(ports >= 0) & (ports < tables.N_EPHEMERAL)]
-    return sorted({tables.FIRST_EPHEMERAL + int(port) for port in used})
+        return [FIRST_EPHEMERAL + int(port) for port in np.flatnonzero(bits)]
+    side = int(tables.of["port_side"][host])
+    n = int(state["n_ports"][side])
+    listed = state["ports"][:n] if side == 0 else state["ports"][len(state["ports"]) - n :]
+    ports = listed.astype(int) - tables.of["first_port"][host]
+    used = ports[(ports >= 0) & (ports < N_EPHEMERAL)]
+    return sorted({FIRST_EPHEMERAL + int(port) for port in used})
 
 
 def known_ports(state: Any, host: int) -> list[int] | None:
     """Return the ports of exploits that Red knows; None if Red has not scanned the host."""
     if not state["scanned_by_session"] >> host & 1:
         return None
-    return sorted(
-        tables.PORTS[i] for i in range(tables.N_EXPLOITS) if state["known_ports"][host] >> i & 1
-    )
+    return sorted(PORTS[i] for i in range(N_EXPLOITS) if state["known_ports"][host] >> i & 1)
 
 
-HOST_KINDS = (tables.ESCALATE, tables.IMPACT)
+HOST_KINDS = (ESCALATE, IMPACT)
 """Red's actions that name a host. The others name an address, or nothing."""
 
 
-def red_action_of(state: Any) -> str:
+def red_action_of(state: Any, tables: Tables = SCENARIO2) -> str:
     """Return Red's last action as CybORG prints it."""
     kind, target = int(state["red_kind"]), int(state["red_target"])
-    if kind == tables.REFUSED:
+    if kind == REFUSED:
         return "InvalidAction"
-    if kind == tables.RED_SLEEP or kind in HOST_KINDS:
-        return _red_action(kind, target)
-    subnet = target if kind == tables.DISCOVER_SYSTEMS else int(tables.SUBNET[target])
-    host_part = 0 if kind == tables.DISCOVER_SYSTEMS else int(state["address_index"][target])
-    return _red_action(kind, 16 * int(state["subnet_index"][subnet]) + host_part)
+    if kind == RED_SLEEP:
+        return RED_ACTIONS[kind]
+    if kind in HOST_KINDS:
+        return f"{RED_ACTIONS[kind]} {tables.hosts[target]}"
+    subnet = target if kind == DISCOVER_SYSTEMS else int(tables.of["subnet"][target])
+    size, prefix = 1 << 32 - tables.prefixes[subnet], tables.prefixes[subnet]
+    host_part = 0 if kind == DISCOVER_SYSTEMS else int(state["address_index"][target])
+    return _red_action(kind, size * int(state["subnet_index"][subnet]) + host_part, prefix)
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _red_action(kind: int, at: int) -> str:
-    """at: an index into `HOSTS`, or an address's distance from the first one of the network."""
-    name = RED_ACTIONS[kind]
-    if kind == tables.RED_SLEEP:
-        return name
-    if kind in HOST_KINDS:
-        return f"{name} {HOSTS[at]}"
-    address = tables.NETWORK.network_address + at
-    return f"{name} {address}/28" if kind == tables.DISCOVER_SYSTEMS else f"{name} {address}"
+def _red_action(kind: int, at: int, prefix: int) -> str:
+    """at: an address's distance from the first one of the network."""
+    address = NETWORK[at]
+    return f"{RED_ACTIONS[kind]} {address}" + (f"/{prefix}" if kind == DISCOVER_SYSTEMS else "")
 
 
-def subnet_of(state: Any, subnet: int) -> str:
+def subnet_of(state: Any, subnet: int, tables: Tables = SCENARIO2) -> str:
     """Return a subnet's addresses as CybORG prints them."""
-    return f"{tables.NETWORK.network_address + 16 * int(state['subnet_index'][subnet])}/28"
+    return f"{_first_of(state, subnet, tables)}/{tables.prefixes[subnet]}"
 
 
-def address_of(state: Any, host: int) -> str:
+def _first_of(state: Any, subnet: int, tables: Tables) -> Any:
+    return NETWORK[int(state["subnet_index"][subnet]) << 32 - tables.prefixes[subnet]]
+
+
+def address_of(state: Any, host: int, tables: Tables = SCENARIO2) -> str:
     """Return a host's address as CybORG prints it."""
-    first = tables.NETWORK.network_address + 16 * int(state["subnet_index"][tables.SUBNET[host]])
+    first = _first_of(state, int(tables.of["subnet"][host]), tables)
     return str(first + int(state["address_index"][host]))

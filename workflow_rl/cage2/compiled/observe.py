@@ -1,4 +1,4 @@
-"""What Blue gets at the end of a step: the 52 bits of `BlueTableWrapper`, and the reward."""
+"""What Blue gets at the end of a step: the bits of `BlueTableWrapper`, and the reward."""
 
 from __future__ import annotations
 
@@ -25,24 +25,25 @@ BYTES = np.array(
 
 
 @compiled
-def observe(s: Any, kind: int, host: int, obs: Any) -> None:
-    """`Monitor` and `BlueTableWrapper.observation_change`: obs uint32 `[13]`, a word a host."""
+def observe(s: Any, t: Any, kind: int, host: int, obs: Any) -> None:
+    """`Monitor` and `BlueTableWrapper.observation_change`: obs uint32, a word a host."""
     decoy_host = NONE
-    if tables.FIRST_DECOY <= kind <= tables.LAST_DECOY and s.blue_success == tables.TRUE:
+    is_decoy = tables.FIRST_DECOY <= kind <= tables.LAST_DECOY or kind == tables.MISINFORM
+    if is_decoy and s.blue_success == tables.TRUE:
         decoy_host = host
     activity = NO_ACTIVITY
-    if s.n_events > 0:
+    if s.n_events > 0 and t.monitored >> np.int64(s.event_host) & 1:
         activity = activity_of(
             int(s.n_events), int(s.event_ports), s.reverse_shell_seen, decoy_host == s.event_host
         )
-    note_and_show(s, kind, host, activity, int(s.event_host), s.malware_found, obs)
+    note_and_show(s, t, kind, host, activity, int(s.event_host), s.malware_found, obs)
 
 
 @compiled
 def note_and_show(
-    s: Any, kind: int, host: int, activity: int, seen_on: int, malware_found: bool, obs: Any
+    s: Any, t: Any, kind: int, host: int, activity: int, seen_on: int, malware_found: bool, obs: Any
 ) -> None:
-    """Update `s.compromise`, and write the bits, obs uint32 `[13]`.
+    """Update `s.compromise`, and write the bits, obs uint32, a word a host.
 
     kind, host: Blue's action. activity, seen_on: the activity that Blue saw, and its host.
     malware_found: whether Blue's analysis found Red's files.
@@ -55,8 +56,10 @@ def note_and_show(
         set_compromise(s, seen_on, USER)
     if malware_found:
         set_compromise(s, host, OWNED)
-    compromise = int(s.compromise)
-    for i in range(tables.N_HOSTS):
+    compromise = np.int64(s.compromise[0])
+    for i in range(len(t.subnet)):
+        if i & 15 == 0:
+            compromise = np.int64(s.compromise[i >> 4])
         obs[i] = BYTES[(compromise & 3) << 2]
         compromise >>= 2
     if activity != NO_ACTIVITY:
@@ -92,25 +95,29 @@ def count_bits(mask: int) -> int:
 @compiled
 def compromise_of(s: Any, host: int) -> int:
     """Return the compromise of a host that Blue's table shows."""
-    return int(s.compromise) >> 2 * host & 3
+    return np.int64(s.compromise[host >> 4]) >> 2 * (host & 15) & 3
 
 
 @compiled
 def set_compromise(s: Any, host: int, compromise: int) -> None:
     """Set the compromise of a host, which is kept from step to step as in `blue_info`."""
-    s.compromise = int(s.compromise) & ~(3 << 2 * host) | compromise << 2 * host
+    shift = 2 * (host & 15)
+    others = np.int64(s.compromise[host >> 4]) & ~(3 << shift)
+    s.compromise[host >> 4] = others | compromise << shift
 
 
 @compiled
-def reward(s: Any, kind: int) -> float:
+def reward(s: Any, t: Any, kind: int) -> float:
     """`HybridAvailabilityConfidentialityRewardCalculator` and the cost of Blue's action.
 
     CybORG sums floats and rounds to tenths. Counting tenths gives the same number; as in CybORG,
     0.0 is never negative.
     """
-    tenths = tables.RESTORE_COST if kind == tables.RESTORE else 0
-    if not s.ot_running:
-        tenths += tables.WORTH_OF_OT_SERVICE
-    for host in range(tables.N_HOSTS):
-        tenths += (s.is_owned >> host & 1) * tables.WORTH[host]
+    tenths = (tables.RESTORE_COST if kind == tables.RESTORE else 0) - t.reward_at_start
+    for service in range(len(s.ot_running)):
+        if not s.ot_running[service]:
+            tenths += t.worth_of_ot_service[service]
+    owned = s.is_owned | t.owned_at_start
+    for host in range(len(t.subnet)):
+        tenths += (owned >> host & 1) * t.worth[host]
     return -tenths / 10.0

@@ -10,7 +10,7 @@ from workflow_rl.cage2.compiled.jit import compiled
 
 
 @compiled
-def act_as_red(s: Any) -> None:
+def act_as_red(s: Any, t: Any) -> None:
     """`Action.sim_execute` of the action that the red agent has chosen."""
     kind, target = int(s.red_kind), int(s.red_target)
     s.event_host = state.NONE
@@ -20,29 +20,29 @@ def act_as_red(s: Any) -> None:
     s.caught_host = state.NONE
     succeeded = False
     if kind == tables.DISCOVER_SYSTEMS:
-        succeeded = discover_remote_systems(s, target)
+        succeeded = discover_remote_systems(s, t, target)
     elif kind == tables.DISCOVER_SERVICES:
-        succeeded = discover_network_services(s, target)
+        succeeded = discover_network_services(s, t, target)
     elif kind == tables.EXPLOIT:
-        succeeded = exploit_remote_service(s, target)
+        succeeded = exploit_remote_service(s, t, target)
     elif kind == tables.ESCALATE:
-        succeeded = privilege_escalate(s, target)
+        succeeded = privilege_escalate(s, t, target)
     elif kind == tables.IMPACT:
-        succeeded = impact(s, target)
-    else:
+        succeeded = impact(s, t, target)
+    elif kind == tables.RED_SLEEP:
         s.red_success = tables.UNKNOWN
         return
     s.red_success = tables.TRUE if succeeded else tables.FALSE
 
 
 @compiled
-def is_reachable(s: Any, subnet: int) -> bool:
-    """`ConcreteAction.check_routable` from User0, where Red's session 0 is."""
-    if not tables.GUARDED[subnet]:
-        return True
+def is_reachable(s: Any, t: Any, subnet: int) -> bool:
+    """`ConcreteAction.check_routable` from the host of Red's session 0."""
+    if t.reach[subnet] != tables.GUARDED:
+        return t.reach[subnet] == tables.OPEN
     n_sessions = 0
-    for host in range(tables.N_HOSTS):
-        n_sessions += (tables.ENTERPRISE >> host & 1) * s.n_red_sessions[host]
+    for host in range(len(t.subnet)):
+        n_sessions += (t.enterprise >> host & 1) * s.n_red_sessions[host]
     return n_sessions > 0
 
 
@@ -55,52 +55,55 @@ def show_connection(s: Any, host: int, port: int) -> None:
 
 
 @compiled
-def discover_remote_systems(s: Any, subnet: int) -> bool:
+def discover_remote_systems(s: Any, t: Any, subnet: int) -> bool:
     """`Pingsweep`."""
-    if not is_reachable(s, subnet):
+    if not is_reachable(s, t, subnet):
         return False
-    s.known_addresses |= tables.SUBNET_MASK[subnet]
+    s.known_addresses |= t.subnet_mask[subnet]
     s.known_subnets |= 1 << subnet
     return True
 
 
 @compiled
-def discover_network_services(s: Any, host: int) -> bool:
+def discover_network_services(s: Any, t: Any, host: int) -> bool:
     """`Portscan`: succeeds even if the host cannot be reached, but then shows nothing."""
-    if not is_reachable(s, tables.SUBNET[host]):
+    if not is_reachable(s, t, t.subnet[host]):
         return True
     ports = 0
-    for i in range(tables.N_LISTENING[host]):
-        port = int(tables.LISTENING[host, i])
+    for i in range(t.n_listening[host]):
+        port = int(t.listening[host, i])
         ports |= 1 << port
-        hosts.use_ephemeral_port(s, host)
+        hosts.use_ephemeral_port(s, t, host)
         show_connection(s, host, port)
     process = s.first_process[host]
     while process != state.NO_PROCESS:
         kind = s.processes[process].kind & state.KIND
-        if kind < tables.N_DECOYS:
+        if kind < tables.N_DECOY_KINDS and t.let_in[host] >> tables.DECOY_PORT[kind] & 1:
             port = int(tables.DECOY_PORT[kind])
             ports |= 1 << port
-            hosts.use_ephemeral_port(s, host)
+            hosts.use_ephemeral_port(s, t, host)
             show_connection(s, host, port)
         process = s.processes[process].next
-    # Every host listens on some port.
+    if s.n_events == 0:
+        return True
     s.scanned_by_session |= 1 << host
     s.known_ports[host] = ports & ((1 << tables.N_EXPLOITS) - 1)
     return True
 
 
 @compiled
-def exploit_remote_service(s: Any, host: int) -> bool:
+def exploit_remote_service(s: Any, t: Any, host: int) -> bool:
     """`ExploitRemoteService` with its `DefaultExploitActionSelector`."""
     if not s.scanned_by_session >> host & 1:
         return False
     exploit = choose_exploit(s, int(s.known_ports[host]))
-    if exploit == state.NONE or not is_reachable(s, tables.SUBNET[host]):
+    if exploit == state.NONE or not is_reachable(s, t, t.subnet[host]):
+        return False
+    if not t.let_in[host] >> exploit & 1:
         return False
     if exploit == tables.SSH_BRUTE_FORCE:
-        return ssh_brute_force(s, host)
-    return exploit_service(s, host, exploit)
+        return ssh_brute_force(s, t, host)
+    return exploit_service(s, t, host, exploit)
 
 
 @compiled
@@ -132,26 +135,31 @@ def choose_exploit(s: Any, ports: int) -> int:
 
 
 @compiled
-def exploit_service(s: Any, host: int, exploit: int) -> bool:
+def exploit_service(s: Any, t: Any, host: int, exploit: int) -> bool:
     """`ExploitAction.sim_exploit`: all exploits but SSHBruteForce. Each attacks the port it is."""
-    vulnerability = tables.VULNERABILITY[host, exploit]
+    vulnerability = t.vulnerability[host, exploit]
     if vulnerability == tables.NOT_VULNERABLE:
-        if hosts.has_decoy_on_port(s, host, exploit):
-            hosts.use_ephemeral_port(s, host)
+        if hosts.has_decoy_on_port(s, host, exploit, tables.N_DECOYS):
+            hosts.use_ephemeral_port(s, t, host)
             show_connection(s, host, exploit)
-            show_connection(s, host, exploit)
+            if not t.decoys_fail[host] >> exploit & 1:
+                show_connection(s, host, exploit)
         return False
-    hosts.use_ephemeral_port(s, host)
+    hosts.use_ephemeral_port(s, t, host)
     show_connection(s, host, exploit)
+    if vulnerability == tables.PATCHED:
+        return False
     # A reverse session, from another port of the host.
-    hosts.use_ephemeral_port(s, host)
+    hosts.use_ephemeral_port(s, t, host)
     as_root = vulnerability == tables.VULNERABLE_AS_ROOT
-    pid = hosts.add_process(s, host, state.SHELL | (state.PRIVILEGED if as_root else 0))
+    pid = hosts.add_process(s, t, host, state.SHELL | (state.PRIVILEGED if as_root else 0))
     s.has_malware |= 1 << host
     start_session(s, host, as_root)
     if random(s) < tables.DETECTION_RATE:
         show_connection(s, host, tables.EPHEMERAL)
         s.reverse_shell_seen = True
+        if not t.monitored >> host & 1:
+            return True
         s.caught_host = host
         n = int(s.n_suspicious)
         if n == len(s.suspicious_pid):
@@ -165,19 +173,20 @@ def exploit_service(s: Any, host: int, exploit: int) -> bool:
 
 
 @compiled
-def ssh_brute_force(s: Any, host: int) -> bool:
+def ssh_brute_force(s: Any, t: Any, host: int) -> bool:
     """`SSHBruteForce`."""
-    is_service = tables.VULNERABILITY[host, tables.SSH_BRUTE_FORCE] != tables.NOT_VULNERABLE
-    if not is_service and not hosts.has_decoy_on_port(s, host, tables.SSH_PORT):
+    is_service = t.vulnerability[host, tables.SSH_BRUTE_FORCE] != tables.NOT_VULNERABLE
+    if not is_service and not hosts.has_decoy_on_port(s, host, tables.SSH_PORT, tables.N_DECOYS):
         return False
     for _ in range(tables.WORDS_OF_BRUTE_FORCE):
-        hosts.use_ephemeral_port(s, tables.RED_HOST)
+        hosts.use_ephemeral_port(s, t, t.red_host)
         show_connection(s, host, tables.SSH_PORT)
-    if not is_service or not tables.BRUTEFORCEABLE[host]:
+    if not is_service or not t.bruteforceable[host]:
         return False
-    hosts.add_process(s, host, state.SSH)
-    start_session(s, host, False)
-    hosts.use_ephemeral_port(s, host)
+    as_root = t.bruteforceable[host] == tables.VULNERABLE_AS_ROOT
+    hosts.add_process(s, t, host, state.SSH | (state.PRIVILEGED if as_root else 0))
+    start_session(s, host, as_root)
+    hosts.use_ephemeral_port(s, t, host)
     show_connection(s, host, tables.SSH_PORT)
     return True
 
@@ -192,37 +201,39 @@ def start_session(s: Any, host: int, as_root: bool) -> None:
 
 
 @compiled
-def privilege_escalate(s: Any, host: int) -> bool:
+def privilege_escalate(s: Any, t: Any, host: int) -> bool:
     """`PrivilegeEscalate` with `JuicyPotato` or `V4L2KernelExploit`, then `ExploreHost`.
 
-    Red's first session, on User0, is SYSTEM's.
+    Red's first session is root's or SYSTEM's.
     """
-    if host != tables.RED_HOST and not s.is_owned >> host & 1:
+    if host != t.red_host and not s.is_owned >> host & 1:
         if s.n_red_sessions[host] == 0:
             return False
         session = hosts.red_session(s, host, randbelow(s, s.n_red_sessions[host]))
         s.processes[session].kind |= state.PRIVILEGED
         s.is_owned |= 1 << host
         s.has_malware |= 1 << host
-    s.known_addresses |= tables.EXPLORED_ADDRESSES[host]
-    s.known_subnets |= tables.EXPLORED_SUBNETS[host]
-    if tables.SHOWS_OT_SERVICE[host]:
+    s.known_addresses |= t.explored_addresses[host]
+    s.known_subnets |= t.explored_subnets[host]
+    s.known_hostnames |= t.explored_hostnames[host]
+    if t.shows_ot_service[host]:
         s.knows_ot_service = True
     return True
 
 
 @compiled
-def impact(s: Any, host: int) -> bool:
+def impact(s: Any, t: Any, host: int) -> bool:
     """`Impact` with `StopService`: succeeds again and again, but the service stops only once."""
-    if s.n_red_sessions[host] == 0:
+    if host != t.red_host:
+        if s.n_red_sessions[host] == 0:
+            return False
+        if not s.is_owned >> host & 1:
+            randbelow(s, s.n_red_sessions[host])
+    service = t.ot_number[host]
+    if not s.knows_ot_service or service == tables.NONE:
         return False
-    if not s.is_owned >> host & 1:
-        randbelow(s, s.n_red_sessions[host])
-    if not s.knows_ot_service:
-        return False
-    assert host == tables.OT_HOST
-    if s.ot_active:
-        s.ot_active = False
-        if s.ot_listed_with_pid:
-            s.ot_running = False
+    if s.ot_active[service]:
+        s.ot_active[service] = False
+        if s.ot_listed_with_pid[service]:
+            s.ot_running[service] = False
     return True

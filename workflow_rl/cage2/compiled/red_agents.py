@@ -11,46 +11,48 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage2.compiled import tables
-from workflow_rl.cage2.compiled.generator import randbelow, shuffle_nibbles
+from workflow_rl.cage2.compiled.generator import randbelow, shuffle, shuffle_nibbles
 from workflow_rl.cage2.compiled.jit import compiled
 from workflow_rl.cage2.compiled.state import CYBORG_FAILS, NONE
-from workflow_rl.cage2.scenario2 import HOSTS, RED_AGENTS
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 B_LINE, MEANDER, SLEEP = map(RED_AGENTS.index, ("B_lineAgent", "RedMeanderAgent", "SleepAgent"))
 
-# B_lineAgent's fifteen actions, and the action that follows each one that fails. A target is a
-# subnet, a fixed host, the first host that the agent attacks, or the host in Enterprise that the
-# first host leads to.
-FIRST_HOST, ENTERPRISE_HOST = tables.N_HOSTS, tables.N_HOSTS + 1
-ENTERPRISE2 = HOSTS.index("Enterprise2")
+# B_lineAgent's fifteen actions, and the action that follows each one that fails. A target is the
+# subnet of User0, the first host that the agent attacks, the host in Enterprise that the first host
+# leads to, the subnet of that one, the third host there, or Op_Server0.
+USER_SUBNET, FIRST_HOST, ENTERPRISE_HOST, ENTERPRISE_SUBNET, THIRD_HOST, OP_SERVER = range(6)
 PLAN = np.array(
     [
-        (tables.DISCOVER_SYSTEMS, tables.USER),
+        (tables.DISCOVER_SYSTEMS, USER_SUBNET),
         (tables.DISCOVER_SERVICES, FIRST_HOST),
         (tables.EXPLOIT, FIRST_HOST),
         (tables.ESCALATE, FIRST_HOST),
         (tables.DISCOVER_SERVICES, ENTERPRISE_HOST),
         (tables.EXPLOIT, ENTERPRISE_HOST),
         (tables.ESCALATE, ENTERPRISE_HOST),
-        (tables.DISCOVER_SYSTEMS, tables.ENTERPRISE_SUBNET),
-        (tables.DISCOVER_SERVICES, ENTERPRISE2),
-        (tables.EXPLOIT, ENTERPRISE2),
-        (tables.ESCALATE, ENTERPRISE2),
-        (tables.DISCOVER_SERVICES, tables.OT_HOST),
-        (tables.EXPLOIT, tables.OT_HOST),
-        (tables.ESCALATE, tables.OT_HOST),
-        (tables.IMPACT, tables.OT_HOST),
+        (tables.DISCOVER_SYSTEMS, ENTERPRISE_SUBNET),
+        (tables.DISCOVER_SERVICES, THIRD_HOST),
+        (tables.EXPLOIT, THIRD_HOST),
+        (tables.ESCALATE, THIRD_HOST),
+        (tables.DISCOVER_SERVICES, OP_SERVER),
+        (tables.EXPLOIT, OP_SERVER),
+        (tables.ESCALATE, OP_SERVER),
+        (tables.IMPACT, OP_SERVER),
     ]
 )
 AFTER_FAILURE = np.array([0, 1, 2, 2, 2, 2, 5, 5, 5, 5, 9, 9, 9, 12, 13])
 CHOOSES_FIRST_HOST, EXPLOITS_OT_HOST, LAST = 1, 12, 14
+# At first, these exploit what the scan before them showed. CybORG fails if it showed nothing.
+READ_A_SCAN = 1 << 5 | 1 << 9
 
-# The hosts in their order, four bits each, as `shuffle_nibbles` takes them.
-IN_ORDER = sum(host << 4 * host for host in range(tables.N_HOSTS))
+# Hosts in their order, four bits each, as `shuffle_nibbles` takes them.
+MOST_NIBBLES = 15
+IN_ORDER = sum(host << 4 * host for host in range(MOST_NIBBLES))
 
 
 @compiled
-def begin_red(s: Any, red_agent: int) -> None:
+def begin_red(s: Any, t: Any, red_agent: int) -> None:
     """Set what Red is, has and knows at the start of an episode."""
     s.red_agent = red_agent
     s.red_kind = 0
@@ -67,9 +69,9 @@ def begin_red(s: Any, red_agent: int) -> None:
     s.meander_mapped = 0
     s.meander_last_host = NONE
     s.meander_last_address = NONE
-    s.known_subnets = 1 << tables.SUBNET[tables.RED_HOST]
-    s.known_addresses = 1 << tables.RED_HOST
-    s.known_hostnames = 1 << tables.RED_HOST
+    s.known_subnets = t.known_subnets
+    s.known_addresses = t.known_addresses
+    s.known_hostnames = t.known_hostnames
     s.scanned_by_session = 0
     s.knows_ot_service = False
     s.has_malware = 0
@@ -77,38 +79,41 @@ def begin_red(s: Any, red_agent: int) -> None:
 
 
 @compiled
-def choose_as_red(s: Any) -> None:
-    """`get_action` of the episode's red agent, into `red_kind` and `red_target`."""
+def choose_as_red(s: Any, t: Any) -> None:
+    """`get_action` of the episode's red agent, into `red_kind` and `red_target`, and
+    `test_valid_action`: Red knows the targets, but may lack the action."""
     if s.red_agent == B_LINE:
-        b_line(s)
+        b_line(s, t)
     elif s.red_agent == MEANDER:
-        meander(s)
+        meander(s, t)
     else:
         s.red_kind = tables.RED_SLEEP
+    if not t.red_kinds >> np.int64(s.red_kind) & 1:
+        s.red_kind = tables.REFUSED
 
 
 @compiled
-def b_line(s: Any) -> None:
+def b_line(s: Any, t: Any) -> None:
     """`B_lineAgent.get_action`.
 
     A repeated action has the same target as before, so that all targets follow from the first host.
     """
     action = next_of_b_line(s)
     if action == CHOOSES_FIRST_HOST and not s.b_line_made >> action & 1:
-        # Any host in User except Red's own, which is the first.
-        s.b_line_host = tables.SUBNET_HOSTS[
-            tables.USER, 1 + randbelow(s, tables.N_SUBNET_HOSTS[tables.USER] - 1)
-        ]
-    act_as_b_line(s, action)
+        s.b_line_host = t.first_hosts[randbelow(s, np.int64(t.n_first_hosts))]
+    if (READ_A_SCAN & ~s.b_line_made) >> action & 1 and s.n_events == 0:
+        s.error = CYBORG_FAILS
+        return
+    act_as_b_line(s, t, action)
 
 
 @compiled
-def act_as_b_line(s: Any, action: int) -> None:
+def act_as_b_line(s: Any, t: Any, action: int) -> None:
     """Choose the action of this index."""
     s.b_line_made |= 1 << action
     s.b_line_action = action
     s.red_kind = PLAN[action, 0]
-    s.red_target = target_of_b_line(s, action)
+    s.red_target = target_of_b_line(s, t, action)
 
 
 @compiled
@@ -125,66 +130,115 @@ def next_of_b_line(s: Any) -> int:
 
 
 @compiled
-def target_of_b_line(s: Any, action: int) -> int:
+def target_of_b_line(s: Any, t: Any, action: int) -> int:
     """Return the host or the subnet of an action, once the first host has been chosen."""
-    target = int(PLAN[action, 1])
+    target = PLAN[action, 1]
+    if target == USER_SUBNET:
+        return np.int64(t.user_subnet)
+    if target == OP_SERVER:
+        return np.int64(t.op_server)
     if target == FIRST_HOST:
-        target = int(s.b_line_host)
-    elif target == ENTERPRISE_HOST:
-        target = int(tables.LEADS_TO_ENTERPRISE[s.b_line_host])
-    return target
+        return np.int64(s.b_line_host)
+    host = np.int64(t.leads_to_enterprise[s.b_line_host])
+    if target == ENTERPRISE_HOST:
+        return host
+    subnet = np.int64(t.subnet[host])
+    return np.int64(t.third_host[subnet]) if target == THIRD_HOST else subnet
 
 
 @compiled
-def meander(s: Any) -> None:
+def meander(s: Any, t: Any) -> None:
     """`RedMeanderAgent.get_action`: choose at random among the targets that its program allows."""
-    learn_as_meander(s)
-    kind, targets = meanders_options(s)
+    learn_as_meander(s, t)
+    kind, targets = meanders_options(s, t)
     if kind == tables.RED_SLEEP:
         s.error = CYBORG_FAILS
         return
-    order = IN_ORDER
-    if kind in (tables.DISCOVER_SERVICES, tables.ESCALATE, tables.EXPLOIT):
-        order = shuffle_nibbles(s, address_order(int(s.first_address)), tables.N_HOSTS)
-        if kind != tables.DISCOVER_SERVICES:
-            # The agent shuffles both, and then finds which one it needs.
-            hostnames = shuffle_nibbles(s, IN_ORDER, tables.N_HOSTS)
-            if kind == tables.ESCALATE:
-                order = hostnames
-    act_as_meander(s, int(kind), first_in(order, int(targets)))
+    if kind == tables.DISCOVER_SYSTEMS or kind == tables.IMPACT:
+        target = lowest_bit(int(targets))
+    elif len(t.subnet) <= MOST_NIBBLES:
+        target = first_of_nibbles(s, t, int(kind), int(targets))
+    else:
+        target = first_of_list(s, t, int(kind), int(targets))
+    act_as_meander(s, int(kind), target)
 
 
 @compiled
-def address_order(first: int) -> int:
-    """Return the order of the addresses in Red's action space: the hosts' order after the first."""
-    below = (1 << 4 * first) - 1
-    return (IN_ORDER & ~((below << 4) | 15)) | (IN_ORDER & below) << 4 | first
+def lowest_bit(mask: int) -> int:
+    """Return the number of a mask's lowest bit."""
+    i = 0
+    while not mask >> i & 1:
+        i += 1
+    return i
 
 
 @compiled
-def first_in(order: int, hosts: int) -> int:
-    """Return the first host, in an order, that is in a mask; or NONE."""
-    if hosts != 0:
-        for _ in range(tables.N_HOSTS):
-            if hosts >> (order & 15) & 1:
-                return order & 15
-            order >>= 4
-    return NONE
+def first_of_nibbles(s: Any, t: Any, kind: int, targets: int) -> int:
+    """Shuffle the hosts as the agent does, and return the first one that is in a mask.
+
+    It shuffles the addresses and, unless it scans, the hostnames too, and then finds which of them
+    it needs.
+    """
+    n_hosts = np.int64(t.n_hosts)
+    in_order = IN_ORDER & ((1 << 4 * n_hosts) - 1)
+    bound = np.int64(t.bound_host)
+    order = shuffle_nibbles(s, address_order(in_order, int(s.first_address), bound), n_hosts)
+    if kind != tables.DISCOVER_SERVICES:
+        hostnames = shuffle_nibbles(s, in_order, n_hosts)
+        if kind == tables.ESCALATE:
+            order = hostnames
+    while not targets >> (order & 15) & 1:
+        order >>= 4
+    return order & 15
 
 
 @compiled
-def meanders_options(s: Any) -> tuple[np.int64, np.int64]:
+def address_order(in_order: int, first: int, bound: int) -> int:
+    """Return the order of the addresses in Red's action space: the hosts' order, but `first` comes
+    right before `bound`, if it would come after it."""
+    shift = 4 * bound
+    before, after = in_order & ((1 << shift) - 1), in_order >> shift
+    below = (1 << 4 * (first - bound)) - 1
+    moved = (after & ~((below << 4) | 15)) | (after & below) << 4 | first
+    return before | moved << shift
+
+
+@compiled
+def first_of_list(s: Any, t: Any, kind: int, targets: int) -> int:
+    """Do as `first_of_nibbles`, for any number of hosts."""
+    order = np.empty(len(t.subnet), np.int64)
+    bound, n = np.int64(t.bound_host), np.int64(t.n_hosts)
+    for host in range(n):
+        order[host] = host
+    for host in range(np.int64(s.first_address), bound, -1):
+        order[host] = host - 1
+    order[bound] = s.first_address
+    shuffle(s, order, n)
+    if kind != tables.DISCOVER_SERVICES:
+        hostnames = np.arange(len(t.subnet))
+        shuffle(s, hostnames, n)
+        if kind == tables.ESCALATE:
+            order = hostnames
+    i = 0
+    while not targets >> order[i] & 1:
+        i += 1
+    return order[i]
+
+
+@compiled
+def meanders_options(s: Any, t: Any) -> tuple[np.int64, np.int64]:
     """Return the kind of the next action, and the mask of the hosts or the subnet to choose from.
 
     RED_SLEEP means that CybORG's agent has nothing left to do and fails.
     """
     # All are signed: numba turns a mixture of signed and unsigned integers into a float.
-    if s.meander_escalated >> tables.OT_HOST & 1:
-        return np.int64(tables.IMPACT), np.int64(1 << tables.OT_HOST)
-    for i in range(tables.N_SUBNETS):
-        subnet = np.int64(tables.SUBNETS_BY_HOST[i])
+    goal = np.int64(t.op_server)
+    if goal != NONE and s.meander_escalated >> goal & 1:
+        return np.int64(tables.IMPACT), np.int64(1) << goal
+    for i in range(t.n_subnets):
+        subnet = np.int64(t.subnets_by_host[i])
         if (s.known_subnets & ~s.meander_subnets) >> subnet & 1:
-            return np.int64(tables.DISCOVER_SYSTEMS), np.int64(1 << subnet)
+            return np.int64(tables.DISCOVER_SYSTEMS), np.int64(1) << subnet
     hosts = np.int64(s.known_addresses & ~s.meander_scanned)
     if hosts != 0:
         return np.int64(tables.DISCOVER_SERVICES), hosts
@@ -216,7 +270,7 @@ def act_as_meander(s: Any, kind: int, target: int) -> None:
 
 
 @compiled
-def learn_as_meander(s: Any) -> None:
+def learn_as_meander(s: Any, t: Any) -> None:
     """`RedMeanderAgent._process_success` and `_process_failed_ip`."""
     if s.meander_last_address != NONE:
         bit = 1 << int(s.meander_last_address)
@@ -224,8 +278,8 @@ def learn_as_meander(s: Any) -> None:
             s.meander_mapped |= bit
         else:
             s.meander_exploited &= ~bit
-            for group in tables.GROUPS_OF_MEANDER:
-                given_up = s.meander_escalated & group
+            for i in range(2):
+                given_up = s.meander_escalated & t.groups_of_meander[i]
                 if given_up != 0:
                     if given_up & ~(s.meander_mapped & s.meander_exploited):
                         s.error = CYBORG_FAILS

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage2.compiled import red_agents, tables
+from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.jit import compiled
 from workflow_rl.cage2.compiled.observe import NO_ACTIVITY, activity_of, count_bits
-from workflow_rl.cage2.compiled.state import NO_ERROR, NONE, RED
+from workflow_rl.cage2.compiled.state import NO_ERROR, NONE, red_fields
 
 HYPOTHESIS = np.dtype(
     [
@@ -21,13 +22,13 @@ HYPOTHESIS = np.dtype(
         # did last it learns from at once.
         ("error", np.uint8),
         ("n_events", np.uint8),
-        *RED,
+        *red_fields(SCENARIO2.capacity),
         # Masks of hosts: Red has sessions there; monitoring caught all of them as a user's, so that
         # Remove ends them unless Red owns the host by then.
         ("sessions", np.uint16),
         ("removable", np.uint16),
         # Masks of decoys.
-        ("decoys_when_scanned", np.uint8, tables.N_HOSTS),
+        ("decoys_when_scanned", np.uint8, len(SCENARIO2.hosts)),
     ],
     align=True,
 )
@@ -37,14 +38,14 @@ FAILED, DONE, SHELL, UNSEEN_SHELL, ROOT_SHELL, UNSEEN_ROOT_SHELL, SSH_SESSION = 
 N_OUTCOMES = 7
 
 ALL_EXPLOITS = (1 << tables.N_EXPLOITS) - 1
-FIRST_HOSTS = tables.SUBNET_MASK[tables.USER] & ~(1 << tables.RED_HOST)
+FIRST_HOSTS = sum(1 << host for host in SCENARIO2.of["first_hosts"].tolist())
 
 
 @compiled
-def begin_hypothesis(h: Any, red_agent: int) -> None:
+def begin_hypothesis(h: Any, t: Any, red_agent: int) -> None:
     """Set the hypothesis at the start of an episode."""
     h.error = NO_ERROR
-    red_agents.begin_red(h, red_agent)
+    red_agents.begin_red(h, t, red_agent)
     h.sessions = 0
     h.removable = 0
     h.decoys_when_scanned[:] = 0
@@ -76,7 +77,7 @@ def is_same(a: Any, b: Any) -> bool:
         or a.knows_ot_service != b.knows_ot_service
     ):
         return False
-    for host in range(tables.N_HOSTS):
+    for host in range(len(a.decoys_when_scanned)):
         if a.decoys_when_scanned[host] != b.decoys_when_scanned[host]:
             return False
     return True
@@ -97,29 +98,36 @@ def after_blue(h: Any, kind: int, host: int) -> None:
 
 
 @compiled
-def reds_options(h: Any) -> tuple[np.int64, np.int64]:
+def reds_options(h: Any, t: Any) -> tuple[np.int64, np.int64]:
     """Return the kind of Red's next action, and the mask of the hosts or the subnet to choose from.
 
     All of them are equally likely.
     """
     if h.red_agent == red_agents.MEANDER:
-        return red_agents.meanders_options(h)
+        return red_agents.meanders_options(h, t)
     action = red_agents.next_of_b_line(h)
     kind = np.int64(red_agents.PLAN[action, 0])
     if action == red_agents.CHOOSES_FIRST_HOST and h.b_line_host == NONE:
         return kind, np.int64(FIRST_HOSTS)
-    return kind, np.int64(1 << red_agents.target_of_b_line(h, action))
+    return kind, np.int64(1 << red_agents.target_of_b_line(h, t, action))
 
 
 @compiled
-def is_within_reach(h: Any, subnet: int) -> bool:
+def is_within_reach(h: Any, t: Any, subnet: int) -> bool:
     """Return whether Red reaches a subnet: see `red_actions.is_reachable`."""
-    return not tables.GUARDED[subnet] or h.sessions & tables.ENTERPRISE != 0
+    return t.reach[subnet] != tables.GUARDED or h.sessions & t.enterprise != 0
 
 
 @compiled
 def odds_of(
-    h: Any, kind: int, target: int, activity: int, decoys: int, is_new_decoy: bool, odds: Any
+    h: Any,
+    t: Any,
+    kind: int,
+    target: int,
+    activity: int,
+    decoys: int,
+    is_new_decoy: bool,
+    odds: Any,
 ) -> None:
     """Write the probability of each outcome of Red's action together with this activity.
 
@@ -128,41 +136,39 @@ def odds_of(
     """
     odds[:] = 0
     if kind == tables.EXPLOIT:
-        odds_of_exploit(h, target, activity, decoys, is_new_decoy, odds)
+        odds_of_exploit(h, t, target, activity, decoys, is_new_decoy, odds)
     elif kind == tables.DISCOVER_SERVICES:
         looks = NO_ACTIVITY
-        if is_within_reach(h, tables.SUBNET[target]):
+        if is_within_reach(h, t, t.subnet[target]):
             n_decoys = count_bits(decoys)
-            ports = tables.LISTENING_PORTS[target] | decoy_ports(decoys)
-            looks = activity_of(
-                int(tables.N_LISTENING[target]) + n_decoys, ports, False, is_new_decoy
-            )
+            ports = t.listening_ports[target] | decoy_ports(decoys)
+            looks = activity_of(int(t.n_listening[target]) + n_decoys, ports, False, is_new_decoy)
         odds[DONE] = 1.0 if activity == looks else 0.0
     elif activity == NO_ACTIVITY:
-        odds[DONE if succeeds(h, kind, target) else FAILED] = 1.0
+        odds[DONE if succeeds(h, t, kind, target) else FAILED] = 1.0
 
 
 @compiled
-def succeeds(h: Any, kind: int, target: int) -> bool:
+def succeeds(h: Any, t: Any, kind: int, target: int) -> bool:
     """Return whether an action succeeds that shows nothing and involves no chance."""
     if kind == tables.DISCOVER_SYSTEMS:
-        return is_within_reach(h, target)
+        return is_within_reach(h, t, target)
     has_session = h.sessions >> target & 1 != 0
     if kind == tables.ESCALATE:
-        return target == tables.RED_HOST or has_session
+        return target == t.red_host or has_session
     return kind == tables.IMPACT and has_session and h.knows_ot_service
 
 
 @compiled
 def odds_of_exploit(
-    h: Any, host: int, activity: int, decoys: int, is_new_decoy: bool, odds: Any
+    h: Any, t: Any, host: int, activity: int, decoys: int, is_new_decoy: bool, odds: Any
 ) -> None:
     """See `odds_of` and `red_actions.exploit_remote_service`."""
-    found = (tables.LISTENING_PORTS[host] | decoy_ports(h.decoys_when_scanned[host])) & ALL_EXPLOITS
+    found = (t.listening_ports[host] | decoy_ports(h.decoys_when_scanned[host])) & ALL_EXPLOITS
     if not found & (1 << tables.HTTP_RFI | 1 << tables.HTTPS_RFI):
         found &= ~(1 << tables.SQL_INJECTION)
     is_scanned = h.scanned_by_session >> host & 1
-    if not found or not is_scanned or not is_within_reach(h, tables.SUBNET[host]):
+    if not found or not is_scanned or not is_within_reach(h, t, t.subnet[host]):
         odds[FAILED] = 1.0 if activity == NO_ACTIVITY else 0.0
         return
     in_place = decoy_ports(decoys)
@@ -173,7 +179,7 @@ def odds_of_exploit(
         exploit = tables.PREFERENCE[i]
         if not found >> exploit & 1:
             continue
-        vulnerability = tables.VULNERABILITY[host, exploit]
+        vulnerability = t.vulnerability[host, exploit]
         is_open = vulnerability != tables.NOT_VULNERABLE
         as_root = vulnerability == tables.VULNERABLE_AS_ROOT
         port = 1 << exploit
@@ -181,7 +187,7 @@ def odds_of_exploit(
             odds[FAILED] += chance if activity == NO_ACTIVITY else 0.0
         elif exploit == tables.SSH_BRUTE_FORCE:
             looks = activity_of(tables.WORDS_OF_BRUTE_FORCE, port, False, is_new_decoy)
-            outcome = SSH_SESSION if is_open and tables.BRUTEFORCEABLE[host] else FAILED
+            outcome = SSH_SESSION if is_open and t.bruteforceable[host] else FAILED
             odds[outcome] += chance if activity == looks else 0.0
         elif not is_open:
             looks = activity_of(2, port, False, is_new_decoy)
@@ -198,7 +204,7 @@ def odds_of_exploit(
 
 
 @compiled
-def after_red(h: Any, kind: int, target: int, outcome: int, decoys: int) -> None:
+def after_red(h: Any, t: Any, kind: int, target: int, outcome: int, decoys: int) -> None:
     """Apply Red's action with an outcome, and what Red learns."""
     bit = 1 << target
     if h.red_agent == red_agents.MEANDER:
@@ -207,29 +213,29 @@ def after_red(h: Any, kind: int, target: int, outcome: int, decoys: int) -> None
         action = red_agents.next_of_b_line(h)
         if action == red_agents.CHOOSES_FIRST_HOST:
             h.b_line_host = target
-        red_agents.act_as_b_line(h, action)
+        red_agents.act_as_b_line(h, t, action)
     # B_line reads only the events of its last scan. Blue may not have seen them.
     h.n_events = 0
     if kind == tables.DISCOVER_SYSTEMS and outcome == DONE:
-        h.known_addresses |= tables.SUBNET_MASK[target]
+        h.known_addresses |= t.subnet_mask[target]
         h.known_subnets |= bit
-    elif kind == tables.DISCOVER_SERVICES and is_within_reach(h, tables.SUBNET[target]):
+    elif kind == tables.DISCOVER_SERVICES and is_within_reach(h, t, t.subnet[target]):
         h.n_events = 1
         h.scanned_by_session |= bit
         h.decoys_when_scanned[target] = decoys
     elif kind == tables.ESCALATE and outcome == DONE:
-        if target != tables.RED_HOST:
+        if target != t.red_host:
             h.is_owned |= bit
             h.has_malware |= bit
-        h.known_addresses |= tables.EXPLORED_ADDRESSES[target]
-        h.known_subnets |= tables.EXPLORED_SUBNETS[target]
-        if tables.SHOWS_OT_SERVICE[target]:
+        h.known_addresses |= t.explored_addresses[target]
+        h.known_subnets |= t.explored_subnets[target]
+        if t.shows_ot_service[target]:
             h.knows_ot_service = True
     elif outcome >= SHELL:
         gain_session(h, bit, outcome)
     h.red_success = tables.FALSE if outcome == FAILED else tables.TRUE
     if h.red_agent == red_agents.MEANDER:
-        red_agents.learn_as_meander(h)
+        red_agents.learn_as_meander(h, t)
         # These no longer matter: without them more hypotheses are equal.
         h.red_success = tables.UNKNOWN
         h.n_events = 0

@@ -9,26 +9,46 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.episode_random import EpisodeRandom
 from workflow_rl.cage2.compiled.network import (
     added_slots,
     address_of,
     ephemeral_ports,
     processes_on,
+    reds_first_pid,
     subnet_of,
 )
-from workflow_rl.cage2.compiled.red_side import ACTION_KIND, ACTION_TARGET, NOTHING
+from workflow_rl.cage2.compiled.red_side import NOTHING
 from workflow_rl.cage2.compiled.state import KIND, PRIVILEGED, SHELL
-from workflow_rl.cage2.scenario2 import HOSTS
+from workflow_rl.cage2.compiled.tables import (
+    DISCOVER_SERVICES,
+    DISCOVER_SYSTEMS,
+    ESCALATE,
+    EXPLOIT,
+    EXPLOITED_TYPES,
+    FALSE,
+    FIRST_EPHEMERAL,
+    HTTP_RFI,
+    HTTPS_RFI,
+    N_EPHEMERAL,
+    N_EXPLOITS,
+    N_PIDS,
+    PORTS,
+    SQL_INJECTION,
+    SSH_BRUTE_FORCE,
+    TRUE,
+    UNKNOWN,
+    WORDS_OF_BRUTE_FORCE,
+    Tables,
+)
 
 Shown = dict[str, Any]
 SYSTEM_FACTS = ("OSType", "OSDistribution", "OSVersion", "Architecture")
 REVERSE = "REVERSE_SESSION"
-SUCCESS = {tables.FALSE: False, tables.TRUE: True, tables.UNKNOWN: None}
+SUCCESS = {FALSE: False, TRUE: True, UNKNOWN: None}
 
 
-def observation_of(before: Any, after: Any, notes: Any) -> Shown:
+def observation_of(before: Any, after: Any, notes: Any, tables: Tables) -> Shown:
     """Return what Red has been shown.
 
     before: the network, a record of `state.STATE`, right before Red's last action. after: the
@@ -36,51 +56,59 @@ def observation_of(before: Any, after: Any, notes: Any) -> Shown:
     """
     action = int(notes["action"])
     if action == NOTHING:
-        return {"success": None} | _first(after)
-    kind, target = int(ACTION_KIND[action]), int(ACTION_TARGET[action])
+        return {"success": None} | _first(tables, after)
+    kind, target = (
+        int(tables.of[table][action]) for table in ("red_action_kind", "red_action_target")
+    )
     succeeded = SUCCESS[int(after["red_success"])]
     shown: Shown = {"success": succeeded}
-    if kind == tables.EXPLOIT:
-        return shown | _exploited(before, after, target, int(notes["n_sessions"]) - 1)
+    if kind == EXPLOIT:
+        return shown | _exploited(tables, before, after, target, int(notes["n_sessions"]) - 1)
     if not succeeded or after["red_kind"] != kind:
         return shown
-    if kind == tables.DISCOVER_SYSTEMS:
-        subnet = subnet_of(before, target)
-        for host in tables.SUBNET_HOSTS[target, : tables.N_SUBNET_HOSTS[target]].tolist():
-            address = address_of(before, host)
+    if kind == DISCOVER_SYSTEMS:
+        subnet = subnet_of(before, target, tables)
+        members = tables.of["subnet_hosts"][target, : tables.of["n_subnet_hosts"][target]]
+        for host in members.tolist():
+            address = address_of(before, host, tables)
             shown[address] = {"Interface": [{"IP Address": address, "Subnet": subnet}]}
-    elif kind == tables.DISCOVER_SERVICES and after["event_host"] == target:
-        address = address_of(before, target)
-        ports = [port for *_, listening in processes_on(before, target) for port in listening]
+    elif kind == DISCOVER_SERVICES and after["event_host"] == target:
+        address = address_of(before, target, tables)
+        ports = [
+            port for *_, listening in processes_on(before, target, tables) for port in listening
+        ]
         shown[address] = {
             "Processes": [
                 {"Connections": [{"local_port": port, "local_address": address}]} for port in ports
             ],
             "Interface": [{"IP Address": address}],
         }
-    elif kind == tables.ESCALATE:
-        shown |= _explored(before, target, _escalated(before, target, notes))
+    elif kind == ESCALATE:
+        shown |= _explored(tables, before, target, _escalated(tables, before, target, notes))
     return shown
 
 
-def addresses_of(state: Any) -> tuple[str, ...]:
+def addresses_of(state: Any, tables: Tables) -> tuple[str, ...]:
     """Return all hosts, in the order in which Red's action space lists their addresses."""
     first = int(state["first_address"])
-    return (HOSTS[first], *HOSTS[:first], *HOSTS[first + 1 :])
+    others = [name for host, name in enumerate(tables.hosts) if host != first]
+    bound = int(tables.of["bound_host"])
+    return (*others[:bound], tables.hosts[first], *others[bound:])
 
 
-def _first(state: Any) -> Shown:
+def _first(tables: Tables, state: Any) -> Shown:
     """Return what Red is shown when an episode begins."""
-    name, row = HOSTS[tables.RED_HOST], tables.SCENARIO["Hosts"][HOSTS[tables.RED_HOST]]
-    shown = _session_at_first(state)
+    host = int(tables.of["red_host"])
+    row = tables.description["Hosts"][name := tables.hosts[host]]
+    shown = _session_at_first(tables, state)
     system = {"Hostname": name} | {fact: row["System info"][fact] for fact in SYSTEM_FACTS}
     return {
-        name: {"Interface": [_interface(state, tables.RED_HOST)]} | shown | {"System info": system}
+        name: {"Interface": [_interface(tables, state, host)]} | shown | {"System info": system}
     }
 
 
-def _session_at_first(state: Any) -> Shown:
-    pid = int(state["session_pid"][tables.STARTING_SLOTS[-1]])
+def _session_at_first(tables: Tables, state: Any) -> Shown:
+    pid = reds_first_pid(state, tables)
     return _with_process(0, pid, "RED_ABSTRACT_SESSION", "SYSTEM")
 
 
@@ -92,16 +120,20 @@ def _with_process(ident: int, pid: int, kind: str, user: str) -> Shown:
     }
 
 
-def _interface(state: Any, host: int) -> Shown:
-    subnet = subnet_of(state, int(tables.SUBNET[host]))
-    return {"Interface Name": "eth0", "IP Address": address_of(state, host), "Subnet": subnet}
+def _interface(tables: Tables, state: Any, host: int) -> Shown:
+    subnet = subnet_of(state, int(tables.of["subnet"][host]), tables)
+    return {
+        "Interface Name": "eth0",
+        "IP Address": address_of(state, host, tables),
+        "Subnet": subnet,
+    }
 
 
-def _escalated(before: Any, host: int, notes: Any) -> Shown:
+def _escalated(tables: Tables, before: Any, host: int, notes: Any) -> Shown:
     """Return the session that is root's or SYSTEM's now."""
-    if host == tables.RED_HOST:
-        return _session_at_first(before)
-    system = tables.SCENARIO["Hosts"][HOSTS[host]]["System info"]
+    if host == tables.of["red_host"]:
+        return _session_at_first(tables, before)
+    system = tables.description["Hosts"][tables.hosts[host]]["System info"]
     user = "SYSTEM" if system["OSType"] == "WINDOWS" else "root"
     rows = [(slot, before["processes"][slot]) for slot in added_slots(before, host)]
     sessions = [(slot, row) for slot, row in rows if row["kind"] & KIND >= SHELL]
@@ -118,30 +150,33 @@ def _type_of(process: Any) -> str:
     return "RED_REVERSE_SHELL" if process["kind"] & KIND == SHELL else "SSH"
 
 
-def _explored(state: Any, host: int, session: Shown) -> Shown:
+def _explored(tables: Tables, state: Any, host: int, session: Shown) -> Shown:
     """Return what `ExploreHost` shows, after a session."""
-    shown: Shown = {HOSTS[host]: session}
-    for name, facts in tables.SCENARIO["Hosts"][HOSTS[host]].get("info", {}).items():
+    shown: Shown = {tables.hosts[host]: session}
+    for name, facts in tables.description["Hosts"][tables.hosts[host]].get("info", {}).items():
         at = shown.setdefault(name, {})
         for service in facts.get("Services", ()):
             pid = {"PID": int(tables.OT_PID)} if state["ot_listed_with_pid"] else {}
             at.setdefault("Processes", []).append(pid | {"Service Name": service})
-        interface = _interface(state, HOSTS.index(name))
+        interface = _interface(tables, state, tables.hosts.index(name))
         if facts["Interfaces"] != "All":
             interface = {"IP Address": interface["IP Address"]}
         at["Interface"] = [interface]
     return shown
 
 
-def _exploited(before: Any, after: Any, host: int, ident: int) -> Shown:
+def _exploited(tables: Tables, before: Any, after: Any, host: int, ident: int) -> Shown:
     """Return what `ExploitRemoteService` shows. ident: the number of a session that it began."""
-    ports = int(after["event_ports"]) & (1 << tables.N_EXPLOITS) - 1
+    ports = int(after["event_ports"]) & (1 << N_EXPLOITS) - 1
     if ports == 0:
         return {}
     exploit = ports.bit_length() - 1
-    is_ssh, is_in = exploit == tables.SSH_BRUTE_FORCE, after["red_success"] == tables.TRUE
-    port, kind = tables.PORTS[exploit], tables.EXPLOITED_TYPES[exploit].upper()
-    address, reds = address_of(before, host), address_of(before, tables.RED_HOST)
+    is_ssh, is_in = exploit == SSH_BRUTE_FORCE, after["red_success"] == TRUE
+    port, kind = PORTS[exploit], EXPLOITED_TYPES[exploit].upper()
+    address, reds = (
+        address_of(before, host, tables),
+        address_of(before, tables.of["red_host"], tables),
+    )
     connection = {"local_port": port, "local_address": address, "Status": "OPEN"}
     shown: Shown = {}
     if not is_ssh and not is_in:
@@ -150,9 +185,9 @@ def _exploited(before: Any, after: Any, host: int, ident: int) -> Shown:
         _add_process(shown, address, connection, kind)
     if not is_in:
         return shown
-    row = tables.SCENARIO["Hosts"][HOSTS[host]]
+    row = tables.description["Hosts"][tables.hosts[host]]
     session: Shown = {"ID": ident, "Type": "SSH" if is_ssh else "RED_REVERSE_SHELL", "Agent": "Red"}
-    port = _port_of_session(before, host, is_ssh)
+    port = _port_of_session(tables, before, host, is_ssh)
     nearer, farther = ((port, reds), (22, address)) if is_ssh else ((4444, reds), (port, address))
     _add_process(shown, reds, _connected(nearer, farther), "" if is_ssh else f"{REVERSE}_HANDLER")
     _add_process(shown, address, _connected(farther, nearer), "SSH" if is_ssh else REVERSE)
@@ -164,7 +199,7 @@ def _exploited(before: Any, after: Any, host: int, ident: int) -> Shown:
         user = next(user for user in row["User Info"] if user.get("Bruteforceable"))
         at["Sessions"] = [{"Username": user["Username"]} | session]
         at["User Info"] = [{fact: user[fact] for fact in ("Username", "UID", "Password")}]
-    at["System info"] = {"Hostname": HOSTS[host], "OSType": row["System info"]["OSType"]}
+    at["System info"] = {"Hostname": tables.hosts[host], "OSType": row["System info"]["OSType"]}
     return shown
 
 
@@ -183,31 +218,31 @@ def _connected(local: tuple[int, str], remote: tuple[int, str]) -> Shown:
     }
 
 
-def _port_of_session(before: Any, host: int, is_ssh: bool) -> int:
+def _port_of_session(tables: Tables, before: Any, host: int, is_ssh: bool) -> int:
     """Draw the port of a session that an exploit began, as the exploit drew it."""
     draws = EpisodeRandom(np.array([before]), 0)
     in_use: dict[int, set[int]] = {}
 
     def port(at: int) -> int:
-        used = in_use.setdefault(at, set(ephemeral_ports(before, at)))
-        drawn = tables.FIRST_EPHEMERAL + draws.randrange(tables.N_EPHEMERAL)
+        used = in_use.setdefault(at, set(ephemeral_ports(before, at, tables)))
+        drawn = FIRST_EPHEMERAL + draws.randrange(N_EPHEMERAL)
         if drawn in used:
-            drawn = tables.FIRST_EPHEMERAL + draws.randrange(tables.N_EPHEMERAL)
+            drawn = FIRST_EPHEMERAL + draws.randrange(N_EPHEMERAL)
         used.add(drawn)
         return drawn
 
     options = int(before["known_ports"][host])
-    if not options & (1 << tables.HTTP_RFI | 1 << tables.HTTPS_RFI):
-        options &= ~(1 << tables.SQL_INJECTION)
+    if not options & (1 << HTTP_RFI | 1 << HTTPS_RFI):
+        options &= ~(1 << SQL_INJECTION)
     if options.bit_count() > 1:  # The choice of the exploit.
         draws.random()
         draws.random()
     if not is_ssh:
         port(host)
         return port(host)
-    for _ in range(tables.WORDS_OF_BRUTE_FORCE):
-        port(tables.RED_HOST)
-    pids = {0, *(pid for pid, *_ in processes_on(before, host))}
-    while draws.randrange(tables.N_PIDS) in pids:
+    for _ in range(WORDS_OF_BRUTE_FORCE):
+        port(tables.of["red_host"])
+    pids = {0, *(pid for pid, *_ in processes_on(before, host, tables))}
+    while draws.randrange(N_PIDS) in pids:
         pass
     return port(host)

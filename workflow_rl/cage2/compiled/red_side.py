@@ -1,6 +1,6 @@
 """Red's actions chosen from outside: a step in two halves, and what Red has observed of it.
 
-`scenario2.RED_ACTION_NAMES` numbers Red's actions. CybORG refuses an action on what Red does not
+`Tables.red_action_names` numbers Red's actions. CybORG refuses an action on what Red does not
 know yet: it fails, and changes nothing.
 """
 
@@ -15,51 +15,19 @@ from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.blue_actions import act_as_blue
 from workflow_rl.cage2.compiled.episode import tell
 from workflow_rl.cage2.compiled.fetching import fetch_ahead
-from workflow_rl.cage2.compiled.jit import compiled, entry_point
+from workflow_rl.cage2.compiled.jit import compiled, entry_point, tables_at
 from workflow_rl.cage2.compiled.observe import observe, reward
 from workflow_rl.cage2.compiled.red_actions import act_as_red
 from workflow_rl.cage2.compiled.state import NO_ERROR
-from workflow_rl.cage2.scenario2 import (
-    FACTS_OF_A_HOST,
-    HOSTS,
-    RED_ACTION_NAMES,
-    RED_ACTIONS,
-    RED_AGENTS,
-    RED_OBS_SIZE,
-    SUBNETS,
-)
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 OUTSIDE = len(RED_AGENTS)
 """The first number of a `red_agent` whose actions come from outside."""
-NOTHING = 255
+NOTHING = 65535
 """The action of an episode in which Red has not acted."""
-N_RED_ACTIONS = len(RED_ACTION_NAMES)
-ROW_SIZE = RED_OBS_SIZE + N_RED_ACTIONS
 
 
-def _target(name: str) -> int:
-    target = name.partition(" ")[2]
-    return (HOSTS if target in HOSTS else SUBNETS).index(target) if target else 0
-
-
-def _fact_needed(name: str) -> int:
-    """Return which number of an observation tells whether the action of this name is possible."""
-    kind, _, target = name.partition(" ")
-    if target in SUBNETS:
-        return SUBNETS.index(target)
-    fact = {"DiscoverNetworkServices": "address known", "ExploitRemoteService": "ports known"}
-    in_row = FACTS_OF_A_HOST.index(fact.get(kind, "name known"))
-    return len(SUBNETS) + HOSTS.index(target) * len(FACTS_OF_A_HOST) + in_row
-
-
-FACT_NEEDED = np.array([_fact_needed(name) for name in RED_ACTION_NAMES[1:]])
-"""For each action but Sleep, the number of an observation that tells whether it is possible."""
-ACTION_KIND = np.array([RED_ACTIONS.index(name.partition(" ")[0]) for name in RED_ACTION_NAMES])
-ACTION_TARGET = np.array([_target(name) for name in RED_ACTION_NAMES])
-assert SUBNETS == tables.SUBNETS
-
-
-def notes_for(states: NDArray[Any]) -> NDArray[Any]:
+def notes_for(states: NDArray[Any], capacity: tables.Capacity) -> NDArray[Any]:
     """Return what is kept `[N]` of each network besides its record, if Red is outside.
 
     entered, owned: masks of the hosts on which Red thinks to have a session, and one of root or
@@ -68,9 +36,9 @@ def notes_for(states: NDArray[Any]) -> NDArray[Any]:
     """
     (n_processes,) = states.dtype["processes"].shape
     fields = [
-        ("entered", np.uint16),
-        ("owned", np.uint16),
-        ("action", np.uint8),
+        ("entered", capacity.mask),
+        ("owned", capacity.mask),
+        ("action", np.uint16),
         ("n_sessions", np.uint16),
         ("ident", np.uint16, n_processes),
     ]
@@ -78,30 +46,33 @@ def notes_for(states: NDArray[Any]) -> NDArray[Any]:
 
 
 @entry_point
-def begin_reds(states: Any, notes: Any, chosen: Any, rows: Any) -> None:
+def begin_reds(states: Any, networks: Any, notes: Any, chosen: Any, rows: Any) -> None:
     """Begin the notes of the chosen envs, and show them. See `step_reds`."""
     for i in range(len(states)):
         if chosen[i]:
-            # Red starts with a session of SYSTEM's.
-            notes[i].entered = 1 << tables.RED_HOST
-            notes[i].owned = 1 << tables.RED_HOST
+            t = tables_at(states, networks, i if len(networks) > 1 else 0)
+            # Red starts with a session of root's or SYSTEM's.
+            notes[i].entered = 1 << np.int64(t.red_host)
+            notes[i].owned = 1 << np.int64(t.red_host)
             notes[i].action = NOTHING
             notes[i].n_sessions = 1
-            show(states[i], notes[i], rows[i])
-            show_success(states[i], rows[i])
+            show(states[i], t, notes[i], rows[i])
+            show_success(states[i], t, rows[i])
 
 
 @entry_point
-def step_blues(states: Any, chosen: Any, actions: Any) -> None:
+def step_blues(states: Any, networks: Any, chosen: Any, actions: Any) -> None:
     """Play Blue's half of a step in the chosen envs. All arrays are `[N]`."""
     for i in range(len(states)):
         if chosen[i] and states[i].error == NO_ERROR:
-            blue_half(states[i], actions[i])
+            t = tables_at(states, networks, i if len(networks) > 1 else 0)
+            blue_half(states[i], t, actions[i])
 
 
 @entry_point
 def step_reds(
     states: Any,
+    networks: Any,
     notes: Any,
     chosen: Any,
     actions: Any,
@@ -114,9 +85,9 @@ def step_reds(
 ) -> int:
     """Play the rest of a step in the chosen envs, and Blue's half before it if `with_blue`.
 
-    Returns the index of an env that cannot go on, or -1. obs: uint32 `[N, 13]`. facts: int8
-    `[N, 5]`. rows: uint8 `[N, ROW_SIZE]`, what Red sees: its observation, and the mask of its
-    actions. All other arrays are `[N]`.
+    Returns the index of an env that cannot go on, or -1. networks, obs, facts: see
+    `batched_simulator.step_envs`. rows: uint8, one an env, what Red sees: its observation, and the
+    mask of its actions. All other arrays are `[N]`.
     """
     failed = -1
     for i in range(len(states)):
@@ -124,48 +95,47 @@ def step_reds(
         if not chosen[i]:
             continue
         s, action = states[i], actions[i]
+        t = tables_at(states, networks, i if len(networks) > 1 else 0)
         if s.error == NO_ERROR:
             if with_blue:
-                blue_half(s, action)
+                blue_half(s, t, action)
             before = all_known(s, notes[i])
-            red_half(s, notes[i], red_actions[i])
-            kind, host = int(tables.ACTION_KIND[action]), int(tables.ACTION_HOST[action])
-            observe(s, kind, host, obs[i])
-            rewards[i] = reward(s, kind)
-            tell(s, facts[i])
-            if s.red_kind == tables.REFUSED:
-                facts[i, 1], facts[i, 2] = -1, -1
+            red_half(s, t, notes[i], red_actions[i])
+            kind, host = np.int64(t.action_kind[action]), np.int64(t.action_host[action])
+            observe(s, t, kind, host, obs[i])
+            rewards[i] = reward(s, t, kind)
+            tell(s, t, facts[i])
             # What Red knows seldom changes.
             if all_known(s, notes[i]) != before:
-                show(s, notes[i], rows[i])
-            show_success(s, rows[i])
+                show(s, t, notes[i], rows[i])
+            show_success(s, t, rows[i])
         if s.error != NO_ERROR:
             failed = i
     return failed
 
 
 @compiled
-def blue_half(s: Any, action: int) -> None:
+def blue_half(s: Any, t: Any, action: int) -> None:
     """Play Blue's action of this index."""
-    act_as_blue(s, int(tables.ACTION_KIND[action]), int(tables.ACTION_HOST[action]))
+    act_as_blue(s, t, np.int64(t.action_kind[action]), np.int64(t.action_host[action]))
 
 
 @compiled
-def red_half(s: Any, notes: Any, action: int) -> None:
+def red_half(s: Any, t: Any, notes: Any, action: int) -> None:
     """Play Red's action of this index, and note what it shows Red."""
-    kind, target = int(ACTION_KIND[action]), int(ACTION_TARGET[action])
-    known = int(s.known_addresses)
+    kind = np.int64(t.red_action_kind[action])
+    target = np.int64(t.red_action_target[action])
+    known = np.int64(s.known_addresses)
     if kind == tables.DISCOVER_SYSTEMS:
-        known = int(s.known_subnets)
+        known = np.int64(s.known_subnets)
     elif kind == tables.ESCALATE or kind == tables.IMPACT:
-        known = int(s.known_hostnames)
+        known = np.int64(s.known_hostnames)
     is_possible = kind == tables.RED_SLEEP or known >> target & 1 != 0
+    is_possible &= t.red_kinds >> kind & 1 != 0
     s.red_kind = kind if is_possible else tables.REFUSED
     s.red_target = target
     notes.action = action
-    act_as_red(s)
-    if not is_possible:
-        s.red_success = tables.FALSE
+    act_as_red(s, t)
     succeeded = s.red_success == tables.TRUE
     bit = 1 << target
     if kind == tables.EXPLOIT and succeeded:
@@ -174,37 +144,37 @@ def red_half(s: Any, notes: Any, action: int) -> None:
         notes.ident[s.last_process[target]] = notes.n_sessions
         notes.n_sessions += 1
     elif kind == tables.ESCALATE or kind == tables.IMPACT:
-        notes.entered = int(notes.entered) & ~bit | (bit if succeeded else 0)
-        notes.owned = int(notes.owned) & ~bit | (bit if succeeded else 0)
+        notes.entered = np.int64(notes.entered) & ~bit | (bit if succeeded else 0)
+        notes.owned = np.int64(notes.owned) & ~bit | (bit if succeeded else 0)
 
 
 @compiled
-def all_known(s: Any, notes: Any) -> tuple[int, int]:
+def all_known(s: Any, notes: Any) -> tuple[int, int, int, int, int, int]:
     """Return what `show` shows, as numbers."""
-    of_hosts = s.known_addresses | s.known_hostnames << 16 | s.scanned_by_session << 32
-    return of_hosts | s.known_subnets << 48, notes.entered | notes.owned << 16
+    red = notes.entered, notes.owned
+    return s.known_addresses, s.known_hostnames, s.scanned_by_session, s.known_subnets, *red
 
 
 @compiled
-def show_success(s: Any, row: Any) -> None:
+def show_success(s: Any, t: Any, row: Any) -> None:
     """Write whether Red's last action succeeded, and whether it failed."""
-    row[RED_OBS_SIZE - 2] = s.red_success == tables.TRUE
-    row[RED_OBS_SIZE - 1] = s.red_success == tables.FALSE
+    row[t.red_obs_size - 2] = s.red_success == tables.TRUE
+    row[t.red_obs_size - 1] = s.red_success == tables.FALSE
 
 
 @compiled
-def show(s: Any, notes: Any, row: Any) -> None:
-    """Write what Red knows, and what it may do, into uint8 `[ROW_SIZE]`."""
-    for subnet in range(tables.N_SUBNETS):
+def show(s: Any, t: Any, notes: Any, row: Any) -> None:
+    """Write what Red knows, and what it may do, into a row: see `step_reds`."""
+    for subnet in range(t.n_subnets):
         row[subnet] = s.known_subnets >> subnet & 1
-    n = tables.N_SUBNETS
-    for host in range(tables.N_HOSTS):
+    n = t.n_subnets
+    for host in range(t.n_hosts):
         row[n] = s.known_addresses >> host & 1
         row[n + 1] = s.known_hostnames >> host & 1
         row[n + 2] = s.scanned_by_session >> host & 1
         row[n + 3] = notes.entered >> host & 1
         row[n + 4] = notes.owned >> host & 1
-        n += len(FACTS_OF_A_HOST)
-    row[RED_OBS_SIZE] = 1
-    for i in range(len(FACT_NEEDED)):
-        row[RED_OBS_SIZE + 1 + i] = row[FACT_NEEDED[i]]
+        n += tables.N_FACTS_OF_A_HOST
+    row[t.red_obs_size] = 1
+    for i in range(1, t.n_red_actions):
+        row[t.red_obs_size + i] = row[t.fact_needed[i]]

@@ -12,17 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from workflow_rl.cage2.attackers import AttackerBatch, SeenBatch
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, reset_envs
+from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.episode_random import EpisodeRandom
 from workflow_rl.cage2.compiled.red_observation import addresses_of, observation_of
 from workflow_rl.cage2.compiled.red_side import (
     OUTSIDE,
-    ROW_SIZE,
     begin_reds,
     notes_for,
     step_blues,
     step_reds,
 )
 from workflow_rl.cage2.compiled.state import SIZES
+from workflow_rl.cage2.compiled.tables import Tables
 from workflow_rl.cage2.interface import OWN_RED
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
@@ -42,9 +43,10 @@ class RedSimulator(BatchedSimulator):
         max_steps: number of steps that every episode has room for.
         attackers: by name. They follow on `RED_AGENTS`, beginning with number `OUTSIDE`.
         remembers: keep what `observation` tells. It always does if there are attackers.
+        tables: the scenario.
 
     Attributes:
-        rows: uint8 `[N, ROW_SIZE]`, what Red sees in envs where it acts from outside: the
+        rows: uint8, one an env, what Red sees in envs where it acts from outside: the
             observation of `Cage2RedEnv`, and the mask of its actions. The next call overwrites it.
     """
 
@@ -57,16 +59,18 @@ class RedSimulator(BatchedSimulator):
         max_steps: int = SIZES[0],
         attackers: Mapping[str, AttackerBatch] = NO_ATTACKERS,
         remembers: bool = False,
+        tables: Tables = SCENARIO2,
     ) -> None:
-        super().__init__(n_envs, max_steps, any_ports=True)
+        super().__init__(n_envs, max_steps, any_ports=True, tables=tables)
         self.red_agents = (*RED_AGENTS, *(attackers or (OWN_RED,)))
         self._attackers = tuple(attackers.values())
         if len(self.red_agents) > MOST_RED_AGENTS:
             raise ValueError(
                 f"{len(attackers)} attackers: a batch has {MOST_RED_AGENTS} red agents"
             )
-        self._notes = notes_for(self.states)
-        self.rows = np.zeros((n_envs, ROW_SIZE), np.uint8)
+        self._notes = notes_for(self.states, tables.capacity)
+        row_size = tables.of["red_obs_size"] + tables.of["n_red_actions"]
+        self.rows = np.zeros((n_envs, row_size), np.uint8)
         # The networks right before Red acted.
         self._before = np.zeros(n_envs if attackers or remembers else 0, self.states.dtype)
         self._generators = [EpisodeRandom(self.states, env) for env in range(n_envs)]
@@ -104,7 +108,7 @@ class RedSimulator(BatchedSimulator):
         """See `BatchedSimulator`. Red agents may be outside, see the class."""
         obs = super().reset(seeds, red_agents, chosen)
         begun = self._mask(chosen)
-        begin_reds(self.states, self._notes, begun, self.rows)
+        begin_reds(*self._known, self._notes, begun, self.rows)
         seeds = np.broadcast_to(seeds, len(self.states))
         for attacker, envs in self._attacked(begun):
             generators = [self._generators[env] for env in envs]
@@ -120,7 +124,7 @@ class RedSimulator(BatchedSimulator):
             return
         if not is_attacked.all():
             super().play(actions, chosen & ~is_attacked)
-        step_blues(self.states, is_attacked, actions)
+        step_blues(*self._known, is_attacked, actions)
         red_actions = np.zeros(len(self.states), np.int64)
         for attacker, envs in self._attacked(is_attacked):
             networks = [_Network(self, env) for env in envs]
@@ -141,7 +145,7 @@ class RedSimulator(BatchedSimulator):
 
     def observation(self, env: int) -> dict[str, Any]:
         """Return what CybORG shows Red, in plain values: see `attackers.Seen`."""
-        return observation_of(self._before[env], self.states[env], self._notes[env])
+        return observation_of(self._before[env], self.states[env], self._notes[env], self.tables)
 
     def _attacked(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[AttackerBatch, list[int]]]:
         """Yield each attacker that plays any of the chosen envs, with its envs."""
@@ -160,12 +164,14 @@ class RedSimulator(BatchedSimulator):
     ) -> None:
         if len(self._before):
             if with_blue:
-                step_blues(self.states, chosen, actions)
+                step_blues(*self._known, chosen, actions)
                 with_blue = False
             _bytes(self._before)[chosen] = _bytes(self.states)[chosen]
         shown = self._words, self.rewards, self.facts, self.rows
         both = actions, red_actions, with_blue
-        self._raise_if(step_reds(self.states, self._notes, chosen, *both, *shown))
+        failed = step_reds(*self._known, self._notes, chosen, *both, *shown)
+        if failed >= 0:
+            raise self._error_of(failed)
 
 
 def _bytes(records: NDArray[Any]) -> NDArray[np.uint8]:
@@ -180,7 +186,7 @@ class _Network(NamedTuple):
     env: int
 
     def addresses(self) -> tuple[str, ...]:
-        return addresses_of(self.simulator.states[self.env])
+        return addresses_of(self.simulator.states[self.env], self.simulator.tables)
 
     def observation(self) -> dict[str, Any]:
         return self.simulator.observation(self.env)

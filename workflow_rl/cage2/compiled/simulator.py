@@ -12,36 +12,44 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage.network_batch import Snapshot, mask_of
 from workflow_rl.cage2.attackers import AttackerBatch
-from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
+from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.network import red_action_of
 from workflow_rl.cage2.compiled.red_simulator import NO_ATTACKERS, RedSimulator
 from workflow_rl.cage2.compiled.state import SIZES
+from workflow_rl.cage2.compiled.tables import Tables
 from workflow_rl.cage2.interface import Facts
-from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.environments.env_batch import StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
 
 def batch_with(
-    n_envs: int, max_steps: int, attackers: Mapping[str, AttackerBatch]
+    n_envs: int,
+    max_steps: int,
+    attackers: Mapping[str, AttackerBatch],
+    tables: Tables = SCENARIO2,
 ) -> BatchedSimulator:
     """Return a simulator whose `red_agents` are CybORG's and the attackers, by name."""
     if not attackers:
-        return BatchedSimulator(n_envs, max_steps)
-    return RedSimulator(n_envs, max_steps, attackers)
+        return BatchedSimulator(n_envs, max_steps, tables=tables)
+    return RedSimulator(n_envs, max_steps, attackers, tables=tables)
 
 
 class CompiledSimulator:
     """One network behind the interface of `interface.Simulator`, for episodes of `max_steps`.
 
-    attackers: further red agents, by name.
+    attackers: further red agents, by name. tables: the scenario.
     """
 
     def __init__(
-        self, max_steps: int = SIZES[0], attackers: Mapping[str, AttackerBatch] = NO_ATTACKERS
+        self,
+        max_steps: int = SIZES[0],
+        attackers: Mapping[str, AttackerBatch] = NO_ATTACKERS,
+        tables: Tables = SCENARIO2,
     ) -> None:
-        self._simulator = batch_with(1, max_steps, attackers)
+        self._simulator = batch_with(1, max_steps, attackers, tables)
+        # A tuple hands out its rows faster than an array.
+        self._masks = tuple(masks_of(len(tables.hosts)))
         self._chosen = np.ones(1, np.bool_)
         self._action = np.zeros(1, np.int64)
 
@@ -57,8 +65,10 @@ class CompiledSimulator:
         return self._simulator.reset(abs(seed), self._simulator.red_agents.index(red_agent))[0]
 
     def step(self, action: int) -> tuple[NDArray[np.uint8], float]:
-        """Play one step, 0 <= action < 145: observation (52 bits, overwritten by the next call) and
-        reward."""
+        """Play one step: observation (bits, overwritten by the next call) and reward.
+
+        action: an index into `Tables.action_names`.
+        """
         simulator = self._simulator
         self._action[0] = action
         simulator.play(self._action, self._chosen)
@@ -67,11 +77,12 @@ class CompiledSimulator:
     @property
     def facts(self) -> Facts:
         ((blue, action, target, red, caught_host),) = self._simulator.facts.tolist()
-        return blue, action, target, red, CAUGHT_ROWS[caught_host].copy()
+        return blue, action, target, red, self._masks[caught_host].copy()
 
     @property
     def texts(self) -> tuple[str, str]:
-        return ACTION_NAMES[self._action[0]], red_action_of(self.state)
+        tables = self._simulator.tables
+        return tables.action_names[self._action[0]], red_action_of(self.state, tables)
 
     def save(self) -> Snapshot:
         """Return a snapshot."""
@@ -82,10 +93,12 @@ class CompiledSimulator:
         self._simulator.load(snapshot)
 
 
-CAUGHT = np.eye(tables.N_HOSTS + 1, tables.N_HOSTS, dtype=np.bool_)
-"""Masks of hosts, `[14, 13]`: row i has host i alone, and row -1 has none."""
-CAUGHT_ROWS = tuple(CAUGHT)
-"""The same masks, which a tuple hands out faster than an array."""
+def masks_of(n_hosts: int) -> NDArray[np.bool_]:
+    """Return masks of hosts, `[n_hosts + 1, n_hosts]`: row i has host i alone, and row -1 none."""
+    return np.eye(n_hosts + 1, n_hosts, dtype=np.bool_)
+
+
+CAUGHT = masks_of(len(SCENARIO2.hosts))
 
 
 class CompiledEnvs:
@@ -93,7 +106,8 @@ class CompiledEnvs:
 
     They play what as many `Cage2Env` play. Episodes are truncated after `max_steps` steps.
 
-    attackers: further red agents, by name. An episode's variant names its red agent.
+    attackers: further red agents, by name. An episode's variant names its red agent. tables: the
+    scenario.
     """
 
     def __init__(
@@ -101,10 +115,12 @@ class CompiledEnvs:
         max_steps: int,
         n_envs: int,
         attackers: Mapping[str, AttackerBatch] = NO_ATTACKERS,
+        tables: Tables = SCENARIO2,
     ) -> None:
         self.n_envs = n_envs
         self._max_steps = max_steps
-        self._simulator = batch_with(n_envs, max_steps, attackers)
+        self._simulator = batch_with(n_envs, max_steps, attackers, tables)
+        self._masks = masks_of(len(tables.hosts))
         self._steps_left = np.zeros(n_envs, np.int64)
 
     @property
@@ -114,11 +130,11 @@ class CompiledEnvs:
 
     @property
     def caught(self) -> NDArray[np.bool_]:
-        """Masks of the hosts [n_envs, 13] on which monitoring caught a process in the last step."""
-        return CAUGHT[self._simulator.facts[:, -1]]
+        """Masks of the hosts [n_envs, H] on which monitoring caught a process in the last step."""
+        return self._masks[self._simulator.facts[:, -1]]
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> NDArray[np.uint8]:
-        """Begin an episode in each of M envs. Returns obs [M, 52]."""
+        """Begin an episode in each of M envs. Returns obs [M, 4 H]."""
         chosen = mask_of(envs, self.n_envs)
         seeds, red_agents = np.zeros((2, self.n_envs), np.int64)
         seeds[envs] = [spec.env_seed for spec in specs]

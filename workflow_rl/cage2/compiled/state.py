@@ -9,17 +9,19 @@ import numpy as np
 
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.generator import GENERATOR, N
+from workflow_rl.cage2.compiled.tables import CAPACITIES, NONE, Capacity
+
+__all__ = ["NONE"]
 
 SIZES = (100, 1_000, 10_000)
 """Lengths of episodes, in steps, for which there is a record. The smallest one that fits is used,
 and the simulator is compiled for it when it is first needed."""
 MAX_PORTS = 600
-NONE = 255
 NO_PROCESS = 0  # The first slot is never used.
 
-# Kinds of processes that are added in an episode: decoys (numbered as in `tables.DECOYS`), and
-# those of Red's sessions, from an exploit or by SSH. Bit 16 marks processes of root and SYSTEM.
-SHELL, SSH = tables.N_DECOYS, tables.N_DECOYS + 1
+# Kinds of processes that are added in an episode: decoys (numbered as in `tables`), and those
+# of Red's sessions, from an exploit or by SSH. Bit 16 marks processes of root and SYSTEM.
+SHELL, SSH = tables.N_DECOY_KINDS, tables.N_DECOY_KINDS + 1
 KIND, PRIVILEGED = 15, 16
 
 # Why an episode cannot go on.
@@ -37,47 +39,51 @@ def error_of(state: Any) -> str:
     )[state["error"]]
 
 
-def state_for(n_steps: int, any_ports: bool = False) -> np.dtype[Any]:
+def state_for(
+    n_steps: int, any_ports: bool = False, capacity: Capacity = CAPACITIES[0]
+) -> np.dtype[Any]:
     """Return the smallest record that holds any episode of n_steps; the largest, if none does.
 
     any_ports: the record has room for any number of ports in use, which a Red from outside can
     reach in few steps.
     """
-    return _state(next((size for size in SIZES if n_steps <= size), SIZES[-1]), any_ports)
+    return _state(next((size for size in SIZES if n_steps <= size), SIZES[-1]), any_ports, capacity)
 
 
-RED: list[Any] = [
-    ("red_agent", np.uint8),
-    # The last step.
-    ("red_kind", np.uint8),
-    ("red_target", np.uint8),
-    ("red_success", np.uint8),
-    # B_line: where it is, which actions it has made before, the first host it attacks.
-    ("b_line_action", np.uint8),
-    ("b_line_made", np.uint16),
-    ("b_line_host", np.uint8),
-    # RedMeander's lists, as masks, and what it did last.
-    ("meander_subnets", np.uint8),
-    ("meander_scanned", np.uint16),
-    ("meander_exploited", np.uint16),
-    ("meander_escalated", np.uint16),
-    ("meander_mapped", np.uint16),
-    ("meander_last_host", np.uint8),
-    ("meander_last_address", np.uint8),
-    # What Red knows: its action space, and the memory of `RedAbstractSession`.
-    ("known_subnets", np.uint8),
-    ("known_addresses", np.uint16),
-    ("known_hostnames", np.uint16),
-    ("scanned_by_session", np.uint16),
-    ("knows_ot_service", np.bool_),
-    # Masks of hosts: Red's files are there, Red has privileged sessions there.
-    ("has_malware", np.uint16),
-    ("is_owned", np.uint16),
-]
-"""What Red is, has and knows: fields of a network, and of an account of one."""
+def red_fields(capacity: Capacity) -> list[Any]:
+    """Return what Red is, has and knows: fields of a network, and of an account of one."""
+    mask = capacity.mask
+    return [
+        ("red_agent", np.uint8),
+        # The last step.
+        ("red_kind", np.uint8),
+        ("red_target", np.uint8),
+        ("red_success", np.uint8),
+        # B_line: where it is, which actions it has made before, the first host it attacks.
+        ("b_line_action", np.uint8),
+        ("b_line_made", np.uint16),
+        ("b_line_host", np.uint8),
+        # RedMeander's lists, as masks, and what it did last.
+        ("meander_subnets", np.uint8),
+        ("meander_scanned", mask),
+        ("meander_exploited", mask),
+        ("meander_escalated", mask),
+        ("meander_mapped", mask),
+        ("meander_last_host", np.uint8),
+        ("meander_last_address", np.uint8),
+        # What Red knows: its action space, and the memory of `RedAbstractSession`.
+        ("known_subnets", np.uint8),
+        ("known_addresses", mask),
+        ("known_hostnames", mask),
+        ("scanned_by_session", mask),
+        ("knows_ot_service", np.bool_),
+        # Masks of hosts: Red's files are there, Red has privileged sessions there.
+        ("has_malware", mask),
+        ("is_owned", mask),
+    ]
 
 
-def _last_step(count: type[np.unsignedinteger]) -> list[Any]:
+def _last_step(count: type[np.unsignedinteger], capacity: Capacity) -> list[Any]:
     """Return the fields of what the last step showed, and of what every step reads."""
     return [
         ("blue_success", np.uint8),
@@ -90,71 +96,71 @@ def _last_step(count: type[np.unsignedinteger]) -> list[Any]:
         ("n_events", count),
         ("caught_host", np.uint8),
         ("malware_found", np.bool_),
-        # The host whose address comes first in Red's list.
+        # The host whose address comes right before `tables.bound_host`'s in Red's list.
         ("first_address", np.uint8),
-        # The OT service: does its process run, is it listed as active, and with its PID?
-        ("ot_running", np.bool_),
-        ("ot_active", np.bool_),
-        ("ot_listed_with_pid", np.bool_),
-        # Two bits a host: no, unknown, user, privileged.
-        ("compromise", np.uint32),
+        # The OT services: does the process run, is it listed as active, and with its PID?
+        ("ot_running", np.uint8, capacity.ot_hosts),
+        ("ot_active", np.uint8, capacity.ot_hosts),
+        ("ot_listed_with_pid", np.uint8, capacity.ot_hosts),
+        # Two bits a host, 16 hosts a word: no, unknown, user, privileged.
+        ("compromise", np.uint32, (capacity.hosts + 15) // 16),
         ("mt_index", GENERATOR["mt_index"]),
-        ("n_red_sessions", count, tables.N_HOSTS),
-        ("known_ports", np.uint8, tables.N_HOSTS),
+        ("n_red_sessions", count, capacity.hosts),
+        ("known_ports", np.uint8, capacity.hosts),
     ]
 
 
-def _processes(n_processes: int, count: type[np.unsignedinteger]) -> list[Any]:
+def _processes(n_processes: int, count: type[np.unsignedinteger], capacity: Capacity) -> list[Any]:
     """Return the fields of processes, on each host a linked list in the order in which CybORG lists
     them, and the numbers of what the last fields hold."""
     process = np.dtype([("pid", np.uint16), ("kind", np.uint8), ("next", count)])
     return [
-        ("first_process", count, tables.N_HOSTS),
-        ("last_process", count, tables.N_HOSTS),
+        ("first_process", count, capacity.hosts),
+        ("last_process", count, capacity.hosts),
         ("free_process", count),
         ("n_processes", count),
         ("n_suspicious", count),
         ("busy_host", np.uint8),
         ("n_ports", np.int16, 2),
-        ("session_pid", np.uint16, tables.N_STARTING_SESSIONS),
+        ("session_pid", np.uint16, capacity.sessions),
         ("processes", process, n_processes + 1),
         # The PID that a decoy's service is listed with; 0: no such service.
-        ("service_pid", np.uint16, (tables.N_HOSTS, tables.N_SERVICES)),
+        ("service_pid", np.uint16, (capacity.hosts, capacity.services)),
     ]
 
 
 @functools.cache
-def _state(n_steps: int, any_ports: bool) -> np.dtype[Any]:
+def _state(n_steps: int, any_ports: bool, capacity: Capacity) -> np.dtype[Any]:
     # A step adds at most a decoy, a red session and a process caught. The number of ports depends
     # on the decoys in place: long episodes have a bit for each port.
     is_long = n_steps > SIZES[0]
     any_ports |= is_long
     n_processes, n_suspicious = 2 * n_steps, max(128, n_steps)
-    n_rows = tables.N_HOSTS if any_ports else 2
+    n_rows = capacity.hosts if any_ports else 2
     count: type[np.unsignedinteger] = np.uint16 if is_long else np.uint8
     # A scan shows all that listens on a host.
-    assert tables.N_LISTENING.max() + n_processes <= np.iinfo(count).max
+    assert tables.MAX_LISTENING + n_processes <= np.iinfo(count).max
     return np.dtype(
         [
             # Fields that every step reads come first: with thousands of envs, loading a record
             # costs more than the step itself.
             ("error", np.uint8),
-            *RED,
-            *_last_step(count),
-            *_processes(n_processes, count),
+            *red_fields(capacity),
+            *_last_step(count, capacity),
+            *_processes(n_processes, count, capacity),
             # What monitoring has caught so far: `VelociraptorServer.sus_pids`.
             ("suspicious_pid", np.uint16, n_suspicious),
             ("suspicious_host", np.uint8, n_suspicious),
             # Ephemeral ports in use. With `any_ports` a bit for each of every host. Otherwise, on
-            # Red's host and on one other with many, a bit each; of the rest, the first half of the
-            # hosts is listed from the left of `ports`, the others from the right.
-            ("ports", np.uint16, MAX_PORTS),
+            # Red's host and on one other with many, a bit each; those of the rest are
+            # listed, see `tables.port_side`.
+            ("ports", np.uint16 if capacity.hosts <= 13 else np.uint32, MAX_PORTS),
             ("port_bits", np.uint32, (n_rows, (tables.N_EPHEMERAL + 31) // 32)),
             ("mt", np.uint32, N),
             # The addresses: each subnet's index among the possible ones, each host's within its
             # subnet.
-            ("subnet_index", np.uint16, tables.N_SUBNETS),
-            ("address_index", np.uint8, tables.N_HOSTS),
+            ("subnet_index", np.uint16, capacity.subnets),
+            ("address_index", np.uint8, capacity.hosts),
         ],
         align=True,
     )

@@ -1,4 +1,4 @@
-"""The true state and Red's program as bits: all that decides an episode but future draws.
+"""Scenario 2's true state and Red's program as bits: all that decides an episode but its draws.
 
 Agents that see the true state cannot be scored. Training one measures what hidden information
 costs.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from workflow_rl.cage2.compiled import tables
+from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.jit import compiled, entry_point
 from workflow_rl.cage2.compiled.red_agents import B_LINE, LAST
 from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS
@@ -17,10 +18,10 @@ from workflow_rl.cage2.scenario2 import RED_ACTIONS, RED_AGENTS
 N_MASKS_OF_HOSTS, N_HOSTS_POINTED_AT, N_FLAGS = 9, 4, 4
 N_B_LINE_ACTIONS = LAST + 1
 N_SHOWN = (
-    (4 + N_MASKS_OF_HOSTS + N_HOSTS_POINTED_AT) * tables.N_HOSTS
-    + (1 + tables.N_EXPLOITS + tables.N_DECOYS) * tables.N_HOSTS
+    (4 + N_MASKS_OF_HOSTS + N_HOSTS_POINTED_AT) * len(SCENARIO2.hosts)
+    + (1 + tables.N_EXPLOITS + tables.N_DECOYS) * len(SCENARIO2.hosts)
     + N_FLAGS
-    + 2 * tables.N_SUBNETS
+    + 2 * len(SCENARIO2.subnets)
     + len(RED_AGENTS)
     + N_B_LINE_ACTIONS
     + len(RED_ACTIONS)
@@ -29,7 +30,7 @@ N_SHOWN = (
 
 
 @compiled
-def show_state(s: Any, obs: Any, shown: Any) -> None:
+def show_state(s: Any, t: Any, obs: Any, shown: Any) -> None:
     """Write the observation, obs uint8 `[52]`, and then the state into shown, uint8 `[N_SHOWN]`."""
     shown[:] = 0
     n = len(obs)
@@ -45,15 +46,15 @@ def show_state(s: Any, obs: Any, shown: Any) -> None:
         s.meander_escalated,
         s.meander_mapped,
     ):
-        for host in range(tables.N_HOSTS):
+        for host in range(t.n_hosts):
             shown[n + host] = hosts >> host & 1
-        n += tables.N_HOSTS
+        n += t.n_hosts
     # The last one names a host only after some actions, the others only once there is one.
     for host in (s.meander_last_host, s.meander_last_address, s.b_line_host, s.red_target):
-        if host < tables.N_HOSTS:
+        if host < t.n_hosts:
             shown[n + host] = 1
-        n += tables.N_HOSTS
-    for host in range(tables.N_HOSTS):
+        n += t.n_hosts
+    for host in range(t.n_hosts):
         shown[n] = s.n_red_sessions[host] > 0
         for exploit in range(tables.N_EXPLOITS):
             shown[n + 1 + exploit] = s.known_ports[host] >> exploit & 1
@@ -65,13 +66,13 @@ def show_state(s: Any, obs: Any, shown: Any) -> None:
                 shown[n + kind] = 1
             process = s.processes[process].next
         n += tables.N_DECOYS
-    for flag in (s.ot_running, s.ot_active, s.ot_listed_with_pid, s.knows_ot_service):
+    for flag in (s.ot_running[0], s.ot_active[0], s.ot_listed_with_pid[0], s.knows_ot_service):
         shown[n] = flag
         n += 1
     for subnets in (s.known_subnets, s.meander_subnets):
-        for subnet in range(tables.N_SUBNETS):
+        for subnet in range(t.n_subnets):
             shown[n + subnet] = subnets >> subnet & 1
-        n += tables.N_SUBNETS
+        n += t.n_subnets
     if s.red_agent < len(RED_AGENTS):
         shown[n + s.red_agent] = 1
     n += len(RED_AGENTS)
@@ -85,7 +86,7 @@ def show_state(s: Any, obs: Any, shown: Any) -> None:
 
 
 @entry_point
-def show_states(states: Any, chosen: Any, obs: Any, shown: Any) -> None:
+def show_states(states: Any, networks: Any, chosen: Any, obs: Any, shown: Any) -> None:
     """Show the states of the M chosen of N envs. obs: uint8 `[M, 52]`. shown: `[M, N_SHOWN]`."""
     for i in range(len(chosen)):
-        show_state(states[chosen[i]], obs[i], shown[i])
+        show_state(states[chosen[i]], networks[0], obs[i], shown[i])

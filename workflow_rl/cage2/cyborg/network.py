@@ -76,11 +76,10 @@ def _facts_of(state: Any, name: str) -> dict[str, Any]:
 
 
 def _services(host: Any, name: str) -> dict[str, Any]:
-    from workflow_rl.cage2.compiled.tables import DECOYS, OT_HOST
+    from workflow_rl.cage2.compiled.tables import DECOYS
 
     services: dict[str, Any] = {}
-    if name == HOSTS[OT_HOST]:
-        listed = host.services["OTService"]
+    if listed := host.services.get("OTService"):
         services["OTService"] = bool(listed["active"]), listed["process"]
     for service, decoy in zip(SERVICES, DECOYS, strict=True):
         if service in host.services:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Actions, Choice
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage.network_batch import mask_of
-from workflow_rl.cage2.compiled.red_side import FACT_NEEDED, OUTSIDE
+from workflow_rl.cage2.compiled.description import SCENARIO2
+from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.compiled.simulator import CAUGHT
 from workflow_rl.cage2.scenario2 import RED_OBS_SIZE
@@ -89,4 +90,6 @@ class BareRed:
 
 def mask_of_red(obs: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the masks `[M, 44]` of the possible actions, given obs `[M, RED_OBS_SIZE]`."""
-    return np.concatenate([np.ones_like(obs[:, :1]), obs[:, FACT_NEEDED]], axis=1)
+    return np.concatenate(
+        [np.ones_like(obs[:, :1]), obs[:, SCENARIO2.of["fact_needed"][1:]]], axis=1
+    )

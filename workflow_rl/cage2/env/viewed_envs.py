@@ -29,10 +29,10 @@ class TrueStateView(View):
         self._states: NDArray[Any] = states
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
-        from workflow_rl.cage2.compiled.true_state import N_SHOWN, show_states
+        from workflow_rl.cage2.compiled.true_state import N_SHOWN, SCENARIO2, show_states
 
         shown = np.empty((len(obs), N_SHOWN), np.uint8)
-        show_states(self._states, np.array(envs), plain(obs), shown)
+        show_states(self._states, SCENARIO2.record, np.array(envs), plain(obs), shown)
         return shown
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:

@@ -199,15 +199,15 @@ def _network(
 
 
 def _compiled_network(state: Any, obs: NDArray[np.uint8], row: NDArray[np.uint8]) -> NetworkState:
+    from workflow_rl.cage2.compiled.description import SCENARIO2
     from workflow_rl.cage2.compiled.network import decoys_on, known_ports, red_sessions
-    from workflow_rl.cage2.compiled.tables import RED_HOST, SUBNETS
 
     files, addresses = int(state["has_malware"]), int(state["known_addresses"])
     scanned, processes = int(state["scanned_by_session"]), state["first_process"].tolist()
     hosts = []
     for host in range(len(scenario2.HOSTS)):
         rights, decoys = list[bool](), list[str]()
-        if processes[host] or host == RED_HOST:
+        if processes[host] or host == SCENARIO2.of["red_host"]:
             rights = [is_privileged for _, is_privileged in red_sessions(state, host)]
             decoys = decoys_on(state, host)
         ports = known_ports(state, host) if scanned >> host & 1 else None
@@ -215,14 +215,14 @@ def _compiled_network(state: Any, obs: NDArray[np.uint8], row: NDArray[np.uint8]
         hosts.append(_HostFacts(rights, ports, known, bool(files >> host & 1), decoys))
     return NetworkState(
         _host_states(hosts, obs, row),
-        tuple(name for i, name in enumerate(SUBNETS) if state["known_subnets"] >> i & 1),
-        bool(state["ot_running"]),
+        tuple(name for i, name in enumerate(SCENARIO2.subnets) if state["known_subnets"] >> i & 1),
+        bool(state["ot_running"].all()),
         bool(state["knows_ot_service"]),
     )
 
 
 def _cyborg_network(env: Cage2Env, obs: NDArray[np.uint8], row: NDArray[np.uint8]) -> NetworkState:
-    from workflow_rl.cage2.compiled.tables import OT_HOST, OT_PID
+    from workflow_rl.cage2.compiled.description import SCENARIO2
     from workflow_rl.cage2.cyborg.network import cyborg_network
 
     told = cyborg_network(env)
@@ -236,11 +236,12 @@ def _cyborg_network(env: Cage2Env, obs: NDArray[np.uint8], row: NDArray[np.uint8
         )
         for name in scenario2.HOSTS
     ]
-    processes = told[f"{scenario2.HOSTS[OT_HOST]}: processes"]
+    (ot_host,) = SCENARIO2.ot_hosts
+    processes = told[f"{scenario2.HOSTS[ot_host]}: processes"]
     return NetworkState(
         _host_states(hosts, obs, row),
         tuple(told["subnets Red knows"]),
-        any(pid == OT_PID for pid, *_ in processes),
+        any(pid == SCENARIO2.of["ot_pid"][ot_host] for pid, *_ in processes),
         told["Red knows the OT service"],
     )
 
@@ -279,14 +280,15 @@ _host_state = functools.lru_cache(maxsize=4096)(HostState)
 
 def _costs(after: NetworkState, blue_action: str) -> dict[str, float]:
     """Return the costs of a step by cause: see `compiled.observe.reward`."""
-    from workflow_rl.cage2.compiled.tables import RESTORE_COST, WORTH, WORTH_OF_OT_SERVICE
+    from workflow_rl.cage2.compiled.description import SCENARIO2
+    from workflow_rl.cage2.compiled.tables import RESTORE_COST
 
     costs: dict[str, float] = {}
     if blue_action.startswith("Restore"):
         costs[blue_action] = RESTORE_COST / 10
-    for name, host, worth in zip(scenario2.HOSTS, after.hosts, WORTH, strict=True):
+    for name, host, worth in zip(scenario2.HOSTS, after.hosts, SCENARIO2.of["worth"], strict=True):
         if host.red == "privileged" and worth:
             costs[f"{name} held by Red"] = int(worth) / 10
     if not after.ot_service_runs:
-        costs[OT_SERVICE_STOPPED] = WORTH_OF_OT_SERVICE / 10
+        costs[OT_SERVICE_STOPPED] = int(SCENARIO2.of["worth_of_ot_service"].sum()) / 10
     return costs

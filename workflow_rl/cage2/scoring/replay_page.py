@@ -99,14 +99,10 @@ def replay_page(recordings: Sequence[Recording], compared: Sequence[ReplayCheck]
 
 
 def _scenario() -> dict[str, Any]:
-    from workflow_rl.cage2.compiled.tables import (
-        EXPLORED_ADDRESSES,
-        N_SUBNET_HOSTS,
-        SUBNET_HOSTS,
-        SUBNETS,
-    )
+    from workflow_rl.cage2.compiled.description import SCENARIO2
 
-    members = zip(SUBNETS, SUBNET_HOSTS, N_SUBNET_HOSTS, strict=True)
+    of = SCENARIO2.of
+    members = zip(SCENARIO2.subnets, of["subnet_hosts"], of["n_subnet_hosts"], strict=True)
     by_name = {name: [HOSTS[host] for host in hosts[:n]] for name, hosts, n in members}
     return {
         "hosts": HOSTS,
@@ -115,7 +111,7 @@ def _scenario() -> dict[str, Any]:
         "subnets": {name: by_name[name] for name in ("User", "Enterprise", "Operational")},
         "leads": [
             (HOSTS[host], HOSTS[other])
-            for host, explored in enumerate(EXPLORED_ADDRESSES)
+            for host, explored in enumerate(of["explored_addresses"])
             for other in np.flatnonzero([explored >> i & 1 for i in range(len(HOSTS))])
             if other != host
         ],

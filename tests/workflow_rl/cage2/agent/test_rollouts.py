@@ -76,7 +76,7 @@ def test_an_imagined_episode_begins_with_what_blue_sees_of_each_host(
     seen: list[int] = []
 
     def imagine_steps(*arguments: Any) -> None:
-        seen.extend(arguments[3]["compromise"].tolist())
+        seen.extend(arguments[4]["compromise"][:, 0].tolist())
         arguments[6][:], arguments[7][:] = 0, 0
 
     monkeypatch.setattr(rollouts, "imagine_steps", imagine_steps)

@@ -22,15 +22,17 @@ from workflow_rl.cage2.compiled.blue_belief import (
     begin_beliefs,
     conclude_steps,
 )
+from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS, reds_options
 from workflow_rl.cage2.compiled.simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS
-from workflow_rl.cage2.compiled.tables import N_DECOYS, N_HOSTS
+from workflow_rl.cage2.compiled.tables import N_DECOYS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 
 options_of = door(reds_options)
 
 SLEEP = 0
+TABLES, N_HOSTS = SCENARIO2.record, len(HOSTS)
 B_LINE, MEANDER, SLEEPS = map(RED_AGENTS.index, ("B_lineAgent", "RedMeanderAgent", "SleepAgent"))
 RESTORE = np.array([ACTION_NAMES.index(f"Restore {host}") for host in HOSTS])
 ANALYSE = np.array([ACTION_NAMES.index(f"Analyse {host}") for host in HOSTS])
@@ -52,7 +54,7 @@ class Believing:
         self.shown = np.empty((n_envs, N_SHOWN), np.uint8)
         self._candidates = np.zeros(N_CANDIDATES, HYPOTHESIS)
         self._all = np.arange(n_envs)
-        begin_beliefs(self.beliefs, self._all, self.hypotheses, obs, self.shown)
+        begin_beliefs(self.beliefs, TABLES, self._all, self.hypotheses, obs, self.shown)
 
     def step(self, actions: NDArray[np.int64]) -> NDArray[np.uint8]:
         obs = self.simulator.step(actions)[0].copy()
@@ -61,7 +63,8 @@ class Believing:
 
     def conclude(self, actions: NDArray[np.int64], obs: NDArray[np.uint8]) -> None:
         conclude_steps(
-            *(self.beliefs, self._all, self.hypotheses, self._candidates, actions, obs, self.shown)
+            *(self.beliefs, TABLES, self._all, self.hypotheses, self._candidates),
+            *(actions, obs, self.shown),
         )
 
     @property
@@ -162,7 +165,7 @@ def test_reds_next_action_is_among_those_expected(red_agent: int) -> None:
         expected = []
         actions = defending(random, obs)
         for belief, its in zip(envs.beliefs, envs.hypotheses, strict=True):
-            options = [options_of(h) for h in its[: belief["n_hypotheses"]]]
+            options = [options_of(h, TABLES[0]) for h in its[: belief["n_hypotheses"]]]
             expected.append(options)
         obs = envs.step(actions)
         for options, state in zip(expected, envs.simulator.states, strict=True):

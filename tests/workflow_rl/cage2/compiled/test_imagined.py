@@ -7,6 +7,7 @@ import pytest
 
 from tests.workflow_rl.cage2.compiled.doors import door
 from workflow_rl.cage2.compiled.blue_belief import BELIEF, N_HYPOTHESES, N_SHOWN, begin_beliefs
+from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.imagined import REST, drawn_bit, imagine_steps
 from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS
 from workflow_rl.cage2.compiled.simulator import BatchedSimulator
@@ -36,14 +37,18 @@ def imagined(red_agent: int, actions: np.ndarray) -> tuple[np.ndarray, np.ndarra
     """Rewards [n_steps, N], and how often each of the 52 bits was 1, [n_steps, 52]."""
     beliefs, hypotheses = np.zeros(N, BELIEF), np.zeros((N, N_HYPOTHESES), HYPOTHESIS)
     shown, rest = np.empty((N, N_SHOWN), np.uint8), np.zeros(N, REST)
-    begin_beliefs(beliefs, np.arange(N), hypotheses, np.zeros((N, 52), np.uint8), shown)
+    none = np.zeros((N, 52), np.uint8)
+    begin_beliefs(beliefs, SCENARIO2.record, np.arange(N), hypotheses, none, shown)
     truths = hypotheses[:, red_agent].copy()
-    rest["ot_running"] = rest["ot_can_stop"] = True
+    rest["ot_running"][:] = True
+    rest["ot_can_stop"] = True
     random = np.random.default_rng(1)
     rewards, bits = np.empty(actions.shape), []
     for t, taken in enumerate(actions):
         uniform = random.random((N, 2))
-        imagine_steps(truths, beliefs, hypotheses, rest, taken, uniform, rewards[t], shown)
+        imagine_steps(
+            truths, SCENARIO2.record, beliefs, hypotheses, rest, taken, uniform, rewards[t], shown
+        )
         bits.append(shown[:, :52].mean(axis=0))
     return rewards, np.array(bits)
 

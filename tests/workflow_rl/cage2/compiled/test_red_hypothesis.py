@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.workflow_rl.cage2.compiled.doors import door
 from workflow_rl.cage2.compiled import red_hypothesis
+from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.observe import EXPLOITED, NO_ACTIVITY, SCAN
 from workflow_rl.cage2.compiled.red_agents import B_LINE, FIRST_HOST, MEANDER, PLAN
 from workflow_rl.cage2.compiled.red_hypothesis import (
@@ -29,7 +30,6 @@ from workflow_rl.cage2.compiled.tables import (
     ESCALATE,
     EXPLOIT,
     N_DECOYS,
-    N_HOSTS,
     REMOVE,
     RESTORE,
 )
@@ -39,12 +39,13 @@ after_blue, after_red = door(red_hypothesis.after_blue), door(red_hypothesis.aft
 begin_hypothesis, is_same = door(red_hypothesis.begin_hypothesis), door(red_hypothesis.is_same)
 odds_of, reds_options = door(red_hypothesis.odds_of), door(red_hypothesis.reds_options)
 
+TABLES, N_HOSTS = SCENARIO2.record[0], len(HOSTS)
 USER2, ENTERPRISE1 = HOSTS.index("User2"), HOSTS.index("Enterprise1")
 
 
 def new(red_agent: int = MEANDER) -> Any:
     h = np.zeros(1, HYPOTHESIS)[0]
-    begin_hypothesis(h, red_agent)
+    begin_hypothesis(h, TABLES, red_agent)
     return h
 
 
@@ -57,7 +58,7 @@ def explored() -> Any:
         (ESCALATE, USER2, DONE),
         (DISCOVER_SERVICES, ENTERPRISE1, DONE),
     ):
-        after_red(h, kind, target, outcome, 0)
+        after_red(h, TABLES, kind, target, outcome, 0)
     return h
 
 
@@ -86,7 +87,7 @@ def test_something_is_seen_or_nothing_is(
     h["decoys_when_scanned"][host] = when_scanned
     odds, total = np.zeros(N_OUTCOMES), 0.0
     for activity in (NO_ACTIVITY, SCAN, EXPLOITED):
-        odds_of(h, kind, host, activity, decoys, is_new_decoy, odds)
+        odds_of(h, TABLES, kind, host, activity, decoys, is_new_decoy, odds)
         assert (odds >= 0).all()
         total += odds.sum()
     assert total == pytest.approx(1)
@@ -95,13 +96,13 @@ def test_something_is_seen_or_nothing_is(
 def test_remove_ends_what_monitoring_caught_of_a_user() -> None:
     for outcome, remains in ((SHELL, False), (UNSEEN_SHELL, True), (SSH_SESSION, True)):
         h = new()
-        after_red(h, DISCOVER_SERVICES, USER2, DONE, 0)
-        after_red(h, EXPLOIT, USER2, outcome, 0)
+        after_red(h, TABLES, DISCOVER_SERVICES, USER2, DONE, 0)
+        after_red(h, TABLES, EXPLOIT, USER2, outcome, 0)
         after_blue(h, REMOVE, USER2)
         assert bool(h["sessions"] >> USER2 & 1) == remains
         assert h["has_malware"] >> USER2 & 1 == (outcome != SSH_SESSION)
     h = new()
-    after_red(h, EXPLOIT, USER2, ROOT_SHELL, 0)
+    after_red(h, TABLES, EXPLOIT, USER2, ROOT_SHELL, 0)
     after_blue(h, REMOVE, USER2)
     assert h["is_owned"] >> USER2 & 1
     after_blue(h, RESTORE, USER2)
@@ -110,9 +111,9 @@ def test_remove_ends_what_monitoring_caught_of_a_user() -> None:
 
 def test_a_second_session_that_cannot_be_removed_stays() -> None:
     h = new()
-    after_red(h, EXPLOIT, USER2, SHELL, 0)
-    after_red(h, EXPLOIT, USER2, SSH_SESSION, 0)
-    after_red(h, EXPLOIT, USER2, SHELL, 0)
+    after_red(h, TABLES, EXPLOIT, USER2, SHELL, 0)
+    after_red(h, TABLES, EXPLOIT, USER2, SSH_SESSION, 0)
+    after_red(h, TABLES, EXPLOIT, USER2, SHELL, 0)
     after_blue(h, REMOVE, USER2)
     assert h["sessions"] >> USER2 & 1
 
@@ -138,16 +139,16 @@ def test_hypotheses_are_compared_by_what_they_say() -> None:
 
 def test_b_line_chooses_its_first_host_in_user_once() -> None:
     h = new(B_LINE)
-    kind, targets = reds_options(h)
+    kind, targets = reds_options(h, TABLES)
     assert kind == DISCOVER_SYSTEMS
-    after_red(h, kind, int(PLAN[0, 1]), DONE, 0)
-    kind, targets = reds_options(h)
+    after_red(h, TABLES, kind, int(PLAN[0, 1]), DONE, 0)
+    kind, targets = reds_options(h, TABLES)
     assert kind == DISCOVER_SERVICES
     names = [HOSTS[host] for host in range(N_HOSTS) if targets >> host & 1]
     assert names == ["User1", "User2", "User3", "User4"]
-    after_red(h, kind, USER2, DONE, 0)
+    after_red(h, TABLES, kind, USER2, DONE, 0)
     assert PLAN[2, 1] == FIRST_HOST
-    assert reds_options(h) == (EXPLOIT, 1 << USER2)
+    assert reds_options(h, TABLES) == (EXPLOIT, 1 << USER2)
 
 
 def test_what_red_has_learned_is_not_asked_again() -> None:

@@ -23,7 +23,6 @@ from workflow_rl.errors import UserError
 SCENARIO2 = "scenario2"
 """The name of CAGE Challenge 2's own scenario."""
 OF_IMAGE = ("Processes", "System info", "Services", "User Info")
-_ON_A_SUBNET = ("DiscoverRemoteSystems",)
 _ON_A_HOST = ("DiscoverNetworkServices", "ExploitRemoteService", "PrivilegeEscalate")
 WITHOUT_HOST = ("Sleep", "Monitor")
 
@@ -160,10 +159,10 @@ class Scenario:
     @functools.cached_property
     def red_action_names(self) -> tuple[str, ...]:
         """What Red can choose from, by index, if it is told what to do."""
-        pairs = [(kind, self.subnets) for kind in _ON_A_SUBNET]
-        pairs += [(kind, self.hosts) for kind in _ON_A_HOST]
-        pairs.append(("Impact", self.ot_hosts))
-        return ("Sleep", *(f"{kind} {target}" for kind, targets in pairs for target in targets))
+        pairs = {"DiscoverRemoteSystems": tuple(self.subnets)}
+        pairs |= dict.fromkeys(_ON_A_HOST, self.hosts) | {"Impact": self.ot_hosts}
+        named = (f"{kind} {target}" for kind, targets in pairs.items() for target in targets)
+        return ("Sleep", *named)
 
     @property
     def red_host(self) -> str:
@@ -375,7 +374,7 @@ def _fit(subnet: dict[str, Any]) -> None:
 def _explored(data: Mapping[str, Any], name: str, leads_to: Iterable[str]) -> dict[str, Any]:
     image = data["Images"][data["Hosts"][name]["image"]]
     services = {"Services": list(image["Services"])} if "Services" in image else {}
-    found = {name: {"Interfaces": "All"} | services}
+    found: dict[str, dict[str, Any]] = {name: {"Interfaces": "All"} | services}
     found |= {host: {"Interfaces": "IP Address"} for host in leads_to}
     # CybORG's own order is alphabetical here.
     return dict(sorted(found.items()))
@@ -412,7 +411,7 @@ def _with_images(description: Mapping[str, Any]) -> dict[str, Any]:
 
 def one_text(data: Mapping[str, Any]) -> str:
     """Return the one text of a scenario: only the orders of hosts and of subnets count."""
-    ordered = {kind: dict.fromkeys(data[kind]) for kind in ("Hosts", "Subnets")}
-    data = json.loads(json.dumps(data, sort_keys=True))
-    data |= {kind: {name: data[kind][name] for name in names} for kind, names in ordered.items()}
-    return json.dumps(data, separators=(",", ":"))
+    by_name: dict[str, Any] = json.loads(json.dumps(data, sort_keys=True))
+    for kind in ("Hosts", "Subnets"):
+        by_name[kind] = {name: by_name[kind][name] for name in data[kind]}
+    return json.dumps(by_name, separators=(",", ":"))

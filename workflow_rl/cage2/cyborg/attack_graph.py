@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from workflow_rl.cage2.cyborg.speedups import CYBORG
 from workflow_rl.cage2.scenario import Scenario
 
-EXPLOITS = (
-    "EternalBlue",
-    "BlueKeep",
-    "HTTPRFI",
-    "HTTPSRFI",
-    "SSHBruteForce",
-    "SQLInjection",
-    "HarakaRCE",
-    "FTPDirectoryTraversal",
-)
+EXPLOITS = {
+    "EternalBlue": 139,
+    "BlueKeep": 3389,
+    "HTTPRFI": 80,
+    "HTTPSRFI": 443,
+    "SSHBruteForce": 22,
+    "SQLInjection": 3390,
+    "HarakaRCE": 25,
+    "FTPDirectoryTraversal": 21,
+}
+"""Red's exploits, and the port that each attacks."""
 ENTERPRISE = "Enterprise"
 """Where Red has a session on a host with this in its name, CybORG opens subnets that are closed."""
 
 
-@dataclass(frozen=True)
-class Reach:
+class Reach(NamedTuple):
     """A host as Red reaches it. found_from: where its address is found: a host or a subnet; None
     where Red begins, or if Red never finds it. exploits: those that give a session. is_held:
     whether Red can get a privileged session, in any number of steps."""

@@ -228,13 +228,10 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     def action_masks(self) -> NDArray[np.bool_]:
         """Return the actions that can do any good now, `[145]`, as sb3-contrib's MaskablePPO reads
         them: `action_sets.useful_actions`, without the decoys that could not be set up beside
-        Blue's decoys on a host, or would add nothing to them.
-
-        Raises:
-            ValueError: the scenario is not Scenario 2, of which alone this is known.
-        """
+        Blue's decoys on a host, or would add nothing to them. In other scenarios than Scenario 2,
+        of which this is not known, all actions."""
         if not self.scenario.is_scenario2:
-            raise ValueError(f"scenario: what does any good is not known of {self.scenario}")
+            return np.ones(self._n_actions, np.bool_)
         masks: NDArray[np.bool_] = masks_of(self._decoys_now())[0]
         return masks
 

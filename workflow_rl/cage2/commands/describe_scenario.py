@@ -1,0 +1,59 @@
+"""The command `describe-scenario`: what a scenario file holds, and what Red can reach in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.commands.options import OutputFile
+from workflow_rl.output_files import require_writable, write_text
+from workflow_rl.reporting.drawing import save_png
+
+
+@click.command("describe-scenario", cls=ClearCommand)
+@click.argument("scenario", metavar="FILE")
+@click.option("--json", "json_path", type=OutputFile(".json"), metavar="FILE",
+              help="JSON file to write all facts to.")  # fmt: skip
+@click.option("--picture", type=OutputFile(".svg", ".png", ".pdf"), metavar="FILE",
+              help="SVG, PNG or PDF file to draw the network in.")  # fmt: skip
+@click.option("--write", type=OutputFile(".yaml"), metavar="FILE",
+              help="Scenario file to write, to be changed. Images that are not Scenario 2's go "
+                   "into the folder images beside it.")  # fmt: skip
+def describe_scenario(
+    scenario: str, json_path: Path | None, picture: Path | None, write: Path | None
+) -> None:
+    """Check a scenario of CAGE-2's kind, and describe it.
+
+    FILE is a scenario file in CybORG's format, or scenario2, the challenge's own scenario. The
+    table shows hosts, their values (of confidentiality, and of an OT service), open ports, and how
+    Red reaches each while Blue does nothing.
+
+    \b
+    Examples:
+      describe-scenario scenario2 --write office.yaml
+      describe-scenario office.yaml --picture office.svg
+    """
+    from workflow_rl.cage2.scenario import ScenarioError, scenario_of
+    from workflow_rl.cage2.scenario_report import drawn, lines, plain
+
+    written = {"--json": json_path, "--picture": picture, "--write": write}
+    for option, path in written.items():
+        if path is not None:
+            require_writable(path, option)
+    try:
+        found = scenario_of(scenario)
+    except ScenarioError as error:
+        raise click.BadParameter(str(error), param_hint="FILE") from None
+    click.echo("\n".join(lines(found)))
+    if json_path is not None:
+        write_text(json_path, json.dumps(plain(found), indent=2) + "\n")
+        click.echo(f"facts: {json_path}")
+    if picture is not None:
+        save_png(drawn(found), picture)
+        click.echo(f"picture: {picture}")
+    if write is not None:
+        found.save(write)
+        click.echo(f"scenario file: {write}")

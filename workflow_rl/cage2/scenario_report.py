@@ -1,0 +1,149 @@
+"""A scenario in words, as plain values and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from prettytable import PrettyTable, TableStyle
+
+from workflow_rl.cage2.cyborg.attack_graph import EXPLOITS, Reach, attack_graph
+from workflow_rl.cage2.scenario import Scenario
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = {"None": "#eeeeee", "Low": "#fff3c4", "Medium": "#ffc27a", "High": "#f4776b"}
+"""Of a host, by its confidentiality."""
+WIDTH, HEIGHT = 0.8, 0.62
+
+
+def plain(scenario: Scenario) -> dict[str, Any]:
+    """Return the scenario, and what Red can reach, as plain values."""
+    described, graph = scenario.description(), attack_graph(scenario)
+    subnet_of = {host: name for name, hosts in scenario.subnets.items() for host in hosts}
+    return {
+        "scenario": str(scenario),
+        "digest": scenario.digest,
+        "subnets": {
+            name: {
+                "hosts": list(hosts),
+                "closed_to": [
+                    other
+                    for other, access in described["Subnets"][name]["NACLs"].items()
+                    if access["in"] == "None"
+                ],
+            }
+            for name, hosts in scenario.subnets.items()
+        },
+        "hosts": {
+            name: {
+                "subnet": subnet_of[name],
+                "confidentiality": facts.get("ConfidentialityValue", "Low"),
+                "availability": facts.get("AvailabilityValue", "Low"),
+                "has_ot_service": name in scenario.ot_hosts,
+                "ports": _ports(facts),
+                "leads_to": [other for other in facts.get("info", {}) if other != name],
+                "red": graph[name]._asdict(),
+            }
+            for name, facts in described["Hosts"].items()
+        },
+        "blue_actions": list(scenario.action_names),
+        "observation_bits": scenario.obs_size,
+        "red_begins_on": scenario.red_host,
+        "red_agents": dict(scenario.red_agents),
+    }
+
+
+def _ports(facts: Mapping[str, Any]) -> list[int]:
+    processes = facts["Processes"]
+    connections = [c for process in processes for c in process.get("Connections") or ()]
+    return sorted({connection["local_port"] for connection in connections})
+
+
+def lines(scenario: Scenario) -> list[str]:
+    """Return the scenario in words, line by line."""
+    told = plain(scenario)
+    table = PrettyTable(align="l")
+    table.set_style(TableStyle.SINGLE_BORDER)
+    table.field_names = ["subnet", "host", "value", "open ports", "Red finds it from", "gets in by"]
+    for name, subnet in told["subnets"].items():
+        for number, host in enumerate(subnet["hosts"]):
+            is_last = number == len(subnet["hosts"]) - 1
+            row = _row(told["hosts"][host], host == scenario.red_host)
+            table.add_row(["" if number else name, host, *row], divider=is_last)
+    heading = f"{scenario}: {len(scenario.hosts)} hosts in {len(scenario.subnets)} subnets"
+    closed = [
+        f"{name} is closed to {' and '.join(subnet['closed_to'])}, until Red holds a host that is "
+        "called Enterprise"
+        for name, subnet in told["subnets"].items()
+        if subnet["closed_to"]
+    ]
+    agents = [
+        f"{name}: {'plays' if reason is None else f'cannot play: {reason}'}"
+        for name, reason in scenario.red_agents.items()
+    ]
+    sees = f"Blue sees {scenario.obs_size} bits and has {len(scenario.action_names)} actions."
+    return [heading, str(table), *closed, sees, *agents]
+
+
+def _row(host: Mapping[str, Any], is_entry: bool) -> list[str]:
+    value = host["confidentiality"]
+    if host["has_ot_service"]:
+        value = f"{value}, OT {host['availability']}"
+    red = host["red"]
+    found = "it begins here" if is_entry else red["found_from"] or "nowhere"
+    ways = " ".join(str(EXPLOITS[exploit]) for exploit in red["exploits"]) or "nothing"
+    if not red["is_held"] and red["exploits"]:
+        ways = f"not reached ({ways})"
+    return [value, " ".join(map(str, host["ports"])), found, ways]
+
+
+def drawn(scenario: Scenario) -> Figure:
+    """Return a picture: subnets, hosts by their value, and from where Red finds each."""
+    from matplotlib.figure import Figure
+
+    graph = attack_graph(scenario)
+    tallest = max(map(len, scenario.subnets.values()))
+    size = (2.9 * len(scenario.subnets) + 0.4, 0.62 * tallest + 1.5)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.add_subplot()
+    places = {
+        host: (float(column), -float(row))
+        for column, hosts in enumerate(scenario.subnets.values())
+        for row, host in enumerate(hosts)
+    }
+    described = scenario.description()["Hosts"]
+    for column, name in enumerate(scenario.subnets):
+        axes.text(column, 0.75, name, ha="center", weight="bold")
+    for host, place in places.items():
+        value = described[host].get("ConfidentialityValue", "Low")
+        _draw_host(axes, place, host, COLOURS[value], graph[host], host == scenario.red_host)
+        if host in scenario.ot_hosts:
+            axes.text(place[0] + WIDTH / 2, place[1], " OT", va="center", size=7, weight="bold")
+    for host, reach in graph.items():
+        if reach.found_from in places:
+            start, end = places[reach.found_from], places[host]
+            bend = "arc3,rad=0.35" if start[0] == end[0] else "arc3,rad=0.08"
+            style = {"arrowstyle": "-|>", "color": "#b03030", "connectionstyle": bend, "lw": 0.9}
+            axes.annotate("", end, start, arrowprops={**style, "shrinkA": 26, "shrinkB": 26})
+    axes.set_xlim(-0.6, len(scenario.subnets) - 0.4)
+    axes.set_ylim(-tallest + 0.4, 1.1)
+    axes.axis("off")
+    axes.set_title(f"{scenario}\ncolour: confidentiality; arrow: where Red finds a host", size=9)
+    return figure
+
+
+def _draw_host(
+    axes: Axes, place: tuple[float, float], host: str, colour: str, reach: Reach, is_entry: bool
+) -> None:
+    from matplotlib.patches import FancyBboxPatch
+
+    corner = (place[0] - WIDTH / 2, place[1] - HEIGHT / 2)
+    edge = "#b03030" if reach.is_held else "#808080"
+    box = FancyBboxPatch(corner, WIDTH, HEIGHT, boxstyle="round,pad=0,rounding_size=0.1")
+    box.set(facecolor=colour, edgecolor=edge, linewidth=2.5 if is_entry else 1)
+    box.set_linestyle("-" if reach.is_held else ":")
+    axes.add_patch(box)
+    axes.text(*place, host, ha="center", va="center", size=8)

@@ -15,11 +15,12 @@ from workflow_rl.agents.modules import in_one_line
 from workflow_rl.environments.action_mask import mask_in, sampled
 from workflow_rl.environments.checked_env import CheckedEnv, Followed
 from workflow_rl.environments.determinism import first_difference
-from workflow_rl.environments.env_batch import Env, ObservationError
+from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.facts import Tell
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.making import is_cured
 
 SEEDS = tuple(episode_spec(0, number).env_seed for number in range(3))
 MUCH_WAITING = 0.8
@@ -43,8 +44,8 @@ def examine(environment: GymnasiumEnvironment, steps: int, seconds: float, tell:
 
     steps, seconds: of the first play of each seed, at most.
     """
-    are_fine = _is_fine_for_gymnasium(environment, tell)
-    if not (_is_fine_when_played(environment, steps, seconds, tell) and are_fine):
+    _hear_gymnasium(environment, tell)
+    if not _is_fine_when_played(environment, steps, seconds, tell):
         return
     try:
         speed, unended = _speed(environment)
@@ -83,7 +84,9 @@ class _FiniteEnv(CheckedEnv):
         return shown
 
 
-def _is_fine_for_gymnasium(environment: GymnasiumEnvironment, tell: Tell) -> bool:
+def _hear_gymnasium(environment: GymnasiumEnvironment, tell: Tell) -> None:
+    """Tell what Gymnasium's checker says. It refuses much that can be trained on, such as wrappers
+    that do not record their arguments: what decides is how the env plays."""
     env = environment.make_env()
     checked = env
     # Gymnasium's own wrappers would hide from its checker what is within.
@@ -94,17 +97,10 @@ def _is_fine_for_gymnasium(environment: GymnasiumEnvironment, tell: Tell) -> boo
         try:
             gymnasium_check_env(checked, skip_render_check=True)
         except BaseException as error:
-            problem = in_one_line(error)
-            if environment.spaces().masked and isinstance(error, AssertionError):
-                tell(
-                    Line(
-                        f"gymnasium     warns: {problem}: Gymnasium's checker also plays actions "
-                        "that the masks rule out"
-                    )
-                )
-                return True
-            tell(Line(f"gymnasium     fails: {problem}", is_problem=True))
-            return False
+            masked = environment.spaces().masked and isinstance(error, AssertionError)
+            why = ": Gymnasium's checker also plays actions that the masks rule out" * masked
+            tell(Line(f"gymnasium     warns: {in_one_line(error)}{why}"))
+            return
         finally:
             env.close()
     # What Gymnasium says of a team is about the space that joins its agents, not about theirs.
@@ -113,7 +109,6 @@ def _is_fine_for_gymnasium(environment: GymnasiumEnvironment, tell: Tell) -> boo
         if "env.unwrapped" not in str(warning.message):
             tell(Line(f"gymnasium     warns: {_plain(str(warning.message))}"))
     tell(Line("gymnasium     ok"))
-    return True
 
 
 def _plain(message: str) -> str:
@@ -129,13 +124,26 @@ def _is_fine_when_played(
     )
     tell(Line(note, is_note=True))
 
-    def make_env() -> Env:
-        return Followed(_FiniteEnv(environment.make_env(), environment.masks), tell)
+    def difference_of(environment: GymnasiumEnvironment, seed: int = SEEDS[0]) -> str | None:
+        return first_difference(
+            lambda: Followed(_FiniteEnv(environment.make_env(), environment.masks), tell),
+            *(steps, seconds, seed),
+        )
 
     for seed in SEEDS:
         problem = ""
         try:
-            if (difference := first_difference(make_env, steps, seconds, seed)) is not None:
+            difference = difference_of(environment, seed)
+            if difference is not None and is_cured(environment, difference_of):
+                environment.separate()
+                tell(
+                    Line(
+                        "seeds         note: it draws from the random state of the whole process. "
+                        "Training gives each env a state of its own"
+                    )
+                )
+                difference = difference_of(environment, seed)
+            if difference is not None:
                 problem = f"seeds         fail: {difference}; runs will vary from one to the next"
         except _NotFiniteError as error:
             problem = f"numbers       fail: {error}; seed {seed} was given to the first reset"

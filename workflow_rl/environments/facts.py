@@ -73,6 +73,10 @@ def plain_facts(space: spaces.Space[Any]) -> spaces.Space[Any]:
     return spaces.Dict([(name, plain_facts(part)) for name, part in space.spaces.items()])
 
 
+class Separate(NamedTuple):
+    """Each env needs a random state of its own: see `PrivateRandom`."""
+
+
 class Refusal(NamedTuple):
     """Why an environment cannot be used: what InvalidEnvironmentError says."""
 

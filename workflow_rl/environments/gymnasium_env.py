@@ -37,6 +37,7 @@ class GymnasiumEnvironment:
     masks: whether agents see the mask of actions that the environment offers, if it does.
     named_by_file: whether only a file names the id and the arguments. Such an environment is never
         made: whoever may trust the file replaces this object.
+    private_random: whether each env has a random state of its own: see `PrivateRandom`.
 
     Raises InvalidEnvironmentError if the id or an argument's name is not text.
     """
@@ -46,6 +47,7 @@ class GymnasiumEnvironment:
     factory: Callable[..., Env] | None = None
     masks: bool = True
     named_by_file: bool = False
+    private_random: bool = field(default=False, compare=False)
 
     variants = ()
     episode_steps = None
@@ -136,6 +138,10 @@ class GymnasiumEnvironment:
     def learn(self, facts: Facts) -> None:
         """Take over the facts that another process found out."""
         vars(self)["facts"] = facts
+
+    def separate(self) -> None:
+        """Give each env that is made from now on a random state of its own."""
+        vars(self)["private_random"] = True
 
     @functools.cached_property
     def facts(self) -> Facts:

@@ -32,7 +32,7 @@ from workflow_rl.environments.action_mask import (
 from workflow_rl.environments.batched_env import COMPANY, BatchedEnv, BatchedEnvs, OneOfBatch
 from workflow_rl.environments.env_batch import Env, EnvBatch, ObservationError, SerialEnvs
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
-from workflow_rl.environments.facts import DeclaredTeam, Facts, Tell, plain_facts
+from workflow_rl.environments.facts import DeclaredTeam, Facts, Separate, Tell, plain_facts
 from workflow_rl.environments.flat_env import FlatEnv, bounds_of, distribution_over, flat_space
 from workflow_rl.environments.joint_batch import BatchedTeamEnv, JointBatch
 from workflow_rl.environments.joint_env import JointEnv, is_parallel
@@ -51,6 +51,11 @@ def is_batched(factory: object) -> bool:
 
 def single_env(environment: GymnasiumEnvironment, options: Mapping[str, Any]) -> Env:
     """Return one environment, as its author made it. options: further arguments."""
+    if environment.private_random:
+        from workflow_rl.environments.private_random import PrivateRandom
+
+        shared = dataclasses.replace(environment, private_random=False)
+        return PrivateRandom(lambda: single_env(shared, options))
     make, args = environment.made_by(), {**environment.args, **options}
     if make is None:
         env = gymnasium.make(environment.env_id, disable_env_checker=True, **args)
@@ -112,11 +117,30 @@ def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | Non
     from workflow_rl.environments.determinism import first_difference
 
     environment.spaces()
-    with _naming(environment):
+
+    def difference_of(environment: GymnasiumEnvironment) -> str | None:
         return first_difference(
             lambda: Followed(CheckedEnv(required_env(environment), environment.masks), tell),
             *(CHECK_STEPS, CHECK_SECONDS),
         )
+
+    with _naming(environment):
+        difference = difference_of(environment)
+        if difference is None or not is_cured(environment, difference_of):
+            return difference
+    environment.separate()
+    tell(Separate())
+    return None
+
+
+def is_cured(
+    environment: GymnasiumEnvironment,
+    difference_of: Callable[[GymnasiumEnvironment], str | None],
+) -> bool:
+    """Return whether seeds determine the episodes once each env has a random state of its own."""
+    if environment.private_random or environment.steps_together:
+        return False
+    return difference_of(dataclasses.replace(environment, private_random=True)) is None
 
 
 @contextmanager

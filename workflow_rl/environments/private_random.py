@@ -1,0 +1,61 @@
+"""Environments that draw from the random state of the whole process, each with a state of its own.
+
+Such an environment calls Python's `random` or NumPy's `np.random` where it should draw from its own
+`np_random`. Its episodes then depend on whatever else the process plays.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from workflow_rl.environments.env_batch import Env
+
+_current: PrivateRandom | None = None
+"""The env to which the present state of the process belongs."""
+
+
+class PrivateRandom(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Gives an env a random state of its own, which the seed of each episode determines.
+
+    A step costs nothing more while no other such env plays in the process.
+    make_env: makes the env, and may draw from the same state each time.
+    """
+
+    def __init__(self, make_env: Callable[[], Env]) -> None:
+        self._state: tuple[Any, Any] | None = None
+        self._enter()
+        _seed(0)
+        super().__init__(make_env())
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        self._enter()
+        if seed is not None:
+            _seed(seed)
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Any:
+        self._enter()
+        return self.env.step(action)
+
+    def _enter(self) -> None:
+        global _current
+        if _current is self:
+            return
+        if _current is not None:
+            _current._state = random.getstate(), np.random.get_state()
+        _current = self
+        if self._state is not None:
+            random.setstate(self._state[0])
+            np.random.set_state(self._state[1])
+
+
+def _seed(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed % 2**32)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class GloballyDrawing(gymnasium.Env[NDArray[Any], int]):
+class GloballyDrawing(gymnasium.Env[NDArray[Any], Any]):
     """Draws when it is made, in reset and in step, from Python's and from NumPy's state."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class GloballyDrawing(gymnasium.Env[NDArray[Any], int]):
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         return self._drawn(), {}
 
-    def step(self, action: int) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         obs = self._drawn()
         return obs, float(obs[action]), random.random() < 0.1, False, {}
 

@@ -94,11 +94,11 @@ class ShowsNoNumberEnv(TargetEnv):
 
 
 class NoisyStepEnv(TargetEnv):
-    """Rewards have noise of NumPy's global generator."""
+    """Rewards have noise that no seed determines."""
 
     def step(self, action: Any) -> Result:
         obs, reward, terminated, truncated, info = super().step(action)
-        return obs, reward + np.random.random(), terminated, truncated, info
+        return obs, reward + np.random.default_rng().random(), terminated, truncated, info
 
 
 class NoisyResetEnv(TargetEnv):
@@ -108,7 +108,7 @@ class NoisyResetEnv(TargetEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         obs, info = super().reset(seed=seed, options=options)
-        return obs + np.random.random(2).astype(np.float32), info
+        return obs + np.random.default_rng().random(2).astype(np.float32), info
 
 
 class RememberingEnv(TargetEnv):

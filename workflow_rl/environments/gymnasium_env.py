@@ -156,7 +156,7 @@ class GymnasiumEnvironment:
     def spaces(self) -> Spaces:
         return self.facts.spaces
 
-    def check(self, tell: Tell = lambda: None) -> str | None:
+    def check(self, tell: Tell = lambda *answers: None) -> str | None:
         """Make an env and try it: see Environment. tell: takes signs of life."""
         from workflow_rl.environments.making import found_by_playing
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage2.presets import QUICK, ROBUST
-from workflow_rl.cage2.scenario import SCENARIO2
+from workflow_rl.cage2.scenario import SCENARIO2, Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
 from workflow_rl.environments.guest import (
     ChampionBudget,
@@ -94,14 +94,24 @@ class Cage2Guest(Guest):
         from workflow_rl.cage2.env.environment import Cage2
         from workflow_rl.cage2.env.taught_envs import TaughtEnvs
         from workflow_rl.cage2.scoring.players import load_on_records, load_trained
+        from workflow_rl.environments.environment import InvalidEnvironmentError
 
         assert isinstance(environment, Cage2)
         if agent not in SCRIPTED_AGENTS:
             _, trained_on = load_trained(agent)
+            trained_in = getattr(trained_on, "network", Scenario.scenario2())
+            if not environment.network.is_like(trained_in):
+                raise InvalidEnvironmentError(
+                    "teacher",
+                    f"{agent} was trained in {trained_in}, which has other hosts or actions than "
+                    f"{environment.network}",
+                )
             if isinstance(trained_on, Cage2) and trained_on.view == environment.view:
                 return None
         environment.scored().check()
-        return functools.partial(TaughtEnvs, environment, load_on_records(agent))
+        return functools.partial(
+            TaughtEnvs, environment, load_on_records(agent, environment.network)
+        )
 
     def scoring(self) -> Scoring:
         from workflow_rl.cage2.scoring.scoring import Cage2Scoring

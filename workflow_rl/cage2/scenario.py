@@ -14,11 +14,14 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workflow_rl.cage.attackers import label_of
 from workflow_rl.cage2 import scenario2 as challenge
 from workflow_rl.errors import UserError
+
+if TYPE_CHECKING:
+    from workflow_rl.cage2.compiled.tables import Tables
 
 SCENARIO2 = "scenario2"
 """The name of CAGE Challenge 2's own scenario."""
@@ -185,6 +188,14 @@ class Scenario:
 
         return refusals(self)
 
+    def is_like(self, other: Scenario) -> bool:
+        """Whether both have the same hosts and actions of Blue's, so that one policy fits both."""
+        return (self.hosts, self.action_names) == (other.hosts, other.action_names)
+
+    def tables(self) -> Tables:
+        """Return what the compiled simulator plays. Raises ValueError for what it does not play."""
+        return _tables_of(self)
+
     def require_red_agent(self, name: str) -> None:
         """Raise ScenarioError if one of the challenge's red agents cannot play here."""
         if (reason := self.red_agents[name]) is not None:
@@ -333,6 +344,14 @@ class Scenario:
         from workflow_rl.cage2.scenario_file import write_scenario
 
         write_scenario(json.loads(self.content), Path(path))
+
+
+@functools.lru_cache(1024)
+def _tables_of(scenario: Scenario) -> Tables:
+    from workflow_rl.cage2.compiled.description import SCENARIO2 as OF_CHALLENGE
+    from workflow_rl.cage2.compiled.description import tables_of
+
+    return OF_CHALLENGE if scenario.is_scenario2 else tables_of(scenario.description())
 
 
 def _name_in(heading: str) -> str:

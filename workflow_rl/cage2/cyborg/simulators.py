@@ -40,14 +40,12 @@ def make_simulator(
     if name not in SIMULATORS:
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
     scenario = scenario or Scenario.scenario2()
-    if name == "compiled" and not scenario.is_scenario2:
-        raise ValueError("simulator='compiled': it plays scenario2 alone; choose cyborg")
     if attacker is not None:
         return _simulator_against(attacker, name, max_steps, scenario)
     if name == "compiled":
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
-        return CompiledSimulator(max_steps)
+        return CompiledSimulator(max_steps, tables=scenario.tables())
     if name == "cyborg":
         from workflow_rl.cage2.cyborg.speedups import SpedUpSimulator
 
@@ -73,7 +71,7 @@ def _simulator_against(
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
         batches = {attacker.name: own_reds.batch_of(red)}
-        return CompiledSimulator(max_steps, batches)
+        return CompiledSimulator(max_steps, batches, scenario.tables())
     if is_either:
         from workflow_rl.cage2.cyborg.own_red import OwnRedSimulator
 

@@ -89,10 +89,6 @@ class Cage2Arguments(Settings):
         scenario = Scenario.from_text(self.scenario)
         if scenario.is_scenario2:
             return
-        if self.simulator == "compiled":
-            raise ConfigError(
-                "simulator", f"compiled plays scenario2 alone: in {scenario}, choose cyborg"
-            )
         for name in ("observation", "actions", "opening"):
             if getattr(self, name) != (default := getattr(Cage2, name)):
                 raise ConfigError(

@@ -324,9 +324,12 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         red_agent = self.red_agent
         if REDS.checked(red_agent).foreign:  # Their simulators are others.
             red_agent = RED_AGENTS[self._episode_red_agent]
-        here = CompiledVectorEnv(1, red_agent, self.max_steps, obs_dtype=str(self._dtype))
+        here = CompiledVectorEnv(
+            1, red_agent, self.max_steps, obs_dtype=str(self._dtype), scenario=self.scenario
+        )
         here.load_state(
             VectorSnapshot(
+                self.scenario.digest,
                 self.max_steps,
                 self._simulator.save(),
                 (

@@ -236,7 +236,8 @@ class Cage2:
         if self.simulator == "compiled" and not in_cyborg(self.reds):
             from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 
-            envs = CompiledEnvs(self.max_steps, n_envs, self.batches())
+            tables = self.network.tables()
+            envs = CompiledEnvs(self.max_steps, n_envs, self.batches(), tables)
         else:
             from workflow_rl.cage2.env.cage2_env import Cage2Env
             from workflow_rl.environments.env_batch import SerialEnvs

@@ -14,7 +14,7 @@ from workflow_rl.cage2.agent.views import Bits
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.viewed_envs import ViewedEnvs
-from workflow_rl.cage2.scoring.evaluation_env import RECORD
+from workflow_rl.cage2.scoring.evaluation_env import record_of
 from workflow_rl.environments.env_batch import StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -26,11 +26,13 @@ class AskingEnvs(CompiledEnvs):
     """Envs that ask a teacher after every reset and step.
 
     teacher: acts on records, see `scoring.evaluation_env`. advice: what it would do next, indices
-    [n_envs] into ACTION_NAMES.
+    [n_envs] into Blue's actions.
     """
 
     def __init__(self, environment: Cage2, n_envs: int, teacher: Actor) -> None:
-        super().__init__(environment.max_steps, n_envs, environment.batches())
+        network = environment.network
+        super().__init__(environment.max_steps, n_envs, environment.batches(), network.tables())
+        self._record_type = record_of(network)
         self._teacher = teacher
         self.advice = np.zeros(n_envs, np.int64)
 
@@ -47,7 +49,7 @@ class AskingEnvs(CompiledEnvs):
         return transitions
 
     def _ask(self, envs: Sequence[int], obs: Bits) -> None:
-        records = np.zeros(len(obs), RECORD)
+        records = np.zeros(len(obs), self._record_type)
         records["obs"], records["suspicious"] = obs, self.caught[envs]
         self.advice[envs], _ = self._teacher.act(records, envs)
 

@@ -16,19 +16,20 @@ from numpy.typing import NDArray
 from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
 from workflow_rl.cage2.compiled.batched_simulator import FACTS
-from workflow_rl.cage2.compiled.simulator import CAUGHT, batch_with, red_action_of
 from workflow_rl.cage2.compiled.simulator import Snapshot as Networks
+from workflow_rl.cage2.compiled.simulator import batch_with, red_action_of
+from workflow_rl.cage2.compiled.simulator import masks_of as masks_of_hosts
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.own_reds import batches_of
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
-
-N_ACTIONS = len(ACTION_NAMES)
+from workflow_rl.cage2.scenario import SCENARIO2, scenario_of
+from workflow_rl.cage2.scenario2 import RED_AGENTS, SUCCESSES
 
 
 class VectorSnapshot(NamedTuple):
     """What `CompiledVectorEnv.save_state` returns, for `load_state` alone."""
 
+    scenario: str
     max_steps: int
     networks: Networks
     episodes: tuple[NDArray[Any], ...]
@@ -64,6 +65,8 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
         obs_dtype: "float32" or "uint8".
         render_mode: None: there are no pictures.
         max_episode_steps: Gymnasium's name for `max_steps`. The smaller of both counts.
+        scenario: "scenario2", the path of a scenario file, or a `Scenario`. The sizes above are
+            those of Scenario 2.
 
     Raises:
         ValueError: an argument is out of range.
@@ -83,6 +86,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
         obs_dtype: str = "float32",
         render_mode: str | None = None,
         max_episode_steps: int | None = None,
+        scenario: Any = SCENARIO2,
     ) -> None:
         if simulator != "compiled":
             raise ValueError(
@@ -100,24 +104,31 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
         self.simulator = simulator
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
-        self.single_observation_space = checks.observation_space(obs_dtype)
-        self.single_action_space = gymnasium.spaces.Discrete(N_ACTIONS)
+        self.scenario = scenario_of(scenario)
+        self._n_actions, n_hosts = len(self.scenario.action_names), len(self.scenario.hosts)
+        self.single_observation_space = checks.observation_space(obs_dtype, self.scenario.obs_size)
+        self.single_action_space = gymnasium.spaces.Discrete(self._n_actions)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.red_agents = _one_for_each(red_agent, num_envs)
-        foreign = dict.fromkeys(a for name in self.red_agents for a in REDS.checked(name).foreign)
+        reds = [REDS.checked(red_agent) for red_agent in self.red_agents]
+        foreign = dict.fromkeys(attacker for red in reds for attacker in red.foreign)
+        for name in {attacker.name for red in reds for attacker in red.members}:
+            if name in RED_AGENTS:
+                self.scenario.require_red_agent(name)
         self._dtype = self.single_observation_space.dtype
         try:
             batches = batches_of(foreign)
         except AttackerError as error:
             raise ValueError(f"red_agent: {error}") from error
-        self._simulator = batch_with(num_envs, self.max_steps, batches)
+        self._simulator = batch_with(num_envs, self.max_steps, batches, self.scenario.tables())
+        self._caught = masks_of_hosts(n_hosts)
         self._envs = np.arange(num_envs)
         self._episode_red_agents = np.zeros(num_envs, np.int64)
         self._steps_left = np.zeros(num_envs, np.int64)
         self._started = np.zeros(num_envs, np.bool_)
         # A mask of the decoys that Blue has on each host.
-        self._decoys = np.zeros((num_envs, len(HOSTS)), np.int64)
+        self._decoys = np.zeros((num_envs, n_hosts), np.int64)
         self._blue_actions = np.full(num_envs, -1, np.int64)
         # The generator from which each env draws its later seeds, and the seed of that generator.
         self._generators: list[np.random.Generator | None] = [None] * num_envs
@@ -175,7 +186,8 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
         simulator.play(actions, playing)
         envs = self._envs if all_play else np.flatnonzero(playing)
-        after_actions(self._decoys, envs, actions[envs])
+        if self.scenario.is_scenario2:
+            after_actions(self._decoys, envs, actions[envs])
         self._blue_actions[envs] = actions[envs]
         self._steps_left -= playing
         truncated = playing & (self._steps_left == 0)
@@ -212,20 +224,23 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
         caught = facts["caught_host"]
         return {
             "red_agent": self._simulator.red_agents[self._episode_red_agents[env]],
-            "blue_action": ACTION_NAMES[self._blue_actions[env]],
+            "blue_action": self.scenario.action_names[self._blue_actions[env]],
             "blue_success": SUCCESSES[facts["blue_success"]],
-            "red_action": red_action_of(self._simulator.states[env]),
+            "red_action": red_action_of(self._simulator.states[env], self.scenario.tables()),
             "red_success": SUCCESSES[facts["red_success"]],
-            "suspicious_hosts": () if caught < 0 else (HOSTS[caught],),
+            "suspicious_hosts": () if caught < 0 else (self.scenario.hosts[caught],),
         }
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return the actions that can do any good now, `[N, 145]`: see `Cage2Env.action_masks`."""
+        if not self.scenario.is_scenario2:
+            return np.ones((self.num_envs, self._n_actions), np.bool_)
         return masks_of(self._decoys)
 
     def save_state(self) -> VectorSnapshot:
         """Return everything that determines the rest of the episodes, and the later seeds."""
         return VectorSnapshot(
+            self.scenario.digest,
             self.max_steps,
             self._simulator.save(),
             tuple(array.copy() for array in self._episodes),
@@ -240,7 +255,8 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
         """Go on from where envs like these were.
 
         Raises:
-            ValueError: they were not as many, or had episodes of another length; nothing changes.
+            ValueError: they were not as many, had episodes of another length, or played another
+                scenario; nothing changes.
             TypeError: it is no snapshot of such envs.
         """
         if not isinstance(snapshot, VectorSnapshot):
@@ -249,6 +265,8 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
             raise ValueError(
                 f"the snapshot is of max_steps={snapshot.max_steps}, not of {self.max_steps}"
             )
+        if snapshot.scenario != self.scenario.digest:
+            raise ValueError(f"the snapshot is of another scenario than {self.scenario}")
         self._simulator.load(snapshot.networks)
         for array, saved in zip(self._episodes, snapshot.episodes, strict=True):
             array[:] = saved
@@ -292,6 +310,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
             autoreset_mode,
             self.describe_steps,
             obs_dtype=str(self._dtype),
+            scenario=self.scenario,
         )
         seeds = first + np.arange(n_envs)
         envs._simulator.load_repeated(self._simulator.save(), seeds)
@@ -338,9 +357,9 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
             )
         if array.dtype.kind not in "iu":
             raise ValueError(f"actions: whole numbers are needed, not {array.dtype}")
-        if not 0 <= array.min() <= array.max() < N_ACTIONS:
+        if not 0 <= array.min() <= array.max() < self._n_actions:
             wrong = array.min() if array.min() < 0 else array.max()
-            raise ValueError(f"action={wrong}: choose an index from 0 to {N_ACTIONS - 1}")
+            raise ValueError(f"action={wrong}: choose an index from 0 to {self._n_actions - 1}")
         return array.astype(np.int64)
 
     def _observed(self) -> NDArray[Any]:
@@ -378,7 +397,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
             "red_agent": np.where(reds < len(RED_AGENTS), reds, -1),
             "blue_action": self._blue_actions.copy(),
             **dict(zip(FACTS[:-1], facts[:-1], strict=True)),
-            "suspicious_hosts": CAUGHT[facts[-1]],
+            "suspicious_hosts": self._caught[facts[-1]],
         }
         masks = np.ones((len(values), self.num_envs), np.bool_)
         if chosen is not None:

@@ -14,6 +14,7 @@ from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, OBS_SIZE
 from workflow_rl.cage2.scoring.decisions import Decision, WatchedPolicy, likeliest, probabilities
 from workflow_rl.cage2.scoring.evaluation_env import PolicyBlue, ScriptedBlue
@@ -29,10 +30,15 @@ def load_actor(path: str | os.PathLike[str], greedy: bool = True) -> Actor:
     return on_the_bits(*load_trained(path, greedy), path)
 
 
-def load_on_records(agent: str) -> Actor:
+def load_on_records(agent: str, scenario: Scenario | None = None) -> Actor:
     """Return a greedy or a scripted agent, by its name or path, that acts on records: see
-    `evaluation_env`. Raises CheckpointError."""
-    return ScriptedBlue(agent) if agent in SCRIPTED_AGENTS else PolicyBlue(load_actor(agent))
+    `evaluation_env`. scenario: what it plays; None: Scenario 2.
+
+    Raises CheckpointError, and ValueError for a scripted agent that has no such action there.
+    """
+    if agent in SCRIPTED_AGENTS:
+        return ScriptedBlue(agent, scenario)
+    return PolicyBlue(load_actor(agent))
 
 
 def load_trained(

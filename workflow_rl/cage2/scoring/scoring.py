@@ -213,10 +213,7 @@ def _played(settings: ProtocolSettings, environment: Environment | None, name: s
     trained_in = environment.network if isinstance(environment, Cage2) else Scenario.scenario2()
     asked = settings.scenario
     scenario = trained_in if asked is None else Scenario.from_checked(asked)
-    if environment is not None and (scenario.hosts, scenario.action_names) != (
-        trained_in.hosts,
-        trained_in.action_names,
-    ):
+    if environment is not None and not scenario.is_like(trained_in):
         raise InvalidEnvironmentError(
             "scenario",
             f"{scenario} has other hosts or actions than {trained_in}, where {name} was trained",

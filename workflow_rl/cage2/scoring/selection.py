@@ -168,8 +168,6 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     # With CybORG, choosing would take longer than the training.
     if environment.named_by_file or in_cyborg(environment.reds):
         return None
-    if not environment.network.is_scenario2:
-        return None
     paths = eligible_agents(run_path)
     if len(paths) == 1:
         return None
@@ -191,7 +189,7 @@ def _described(score: Mean, environment: Cage2) -> str:
     cells = f"{names} cell" if len(met) * len(horizons) == 1 else f"{names} cells"
     sum_of = f"Sum of the {len(met) * len(horizons)} {cells}"
     champion = ""
-    if horizons == HORIZONS and {*met} <= {*ATTACKERS}:
+    if environment.network.is_scenario2 and horizons == HORIZONS and {*met} <= {*ATTACKERS}:
         total = sum(champion_score().sum_against(red_agent) for red_agent in met)
         champion = f" (the champion's sum: {total:.1f})"
     return f"{sum_of}: {score.told(1)}{champion}."

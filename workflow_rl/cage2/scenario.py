@@ -194,7 +194,9 @@ class Scenario:
 
     def tables(self) -> Tables:
         """Return what the compiled simulator plays. Raises ValueError for what it does not play."""
-        return _tables_of(self)
+        from workflow_rl.cage2.compiled.description import tables_of
+
+        return tables_of(self)
 
     def require_red_agent(self, name: str) -> None:
         """Raise ScenarioError if one of the challenge's red agents cannot play here."""
@@ -344,14 +346,6 @@ class Scenario:
         from workflow_rl.cage2.scenario_file import write_scenario
 
         write_scenario(json.loads(self.content), Path(path))
-
-
-@functools.lru_cache(1024)
-def _tables_of(scenario: Scenario) -> Tables:
-    from workflow_rl.cage2.compiled.description import SCENARIO2 as OF_CHALLENGE
-    from workflow_rl.cage2.compiled.description import tables_of
-
-    return OF_CHALLENGE if scenario.is_scenario2 else tables_of(scenario.description())
 
 
 def _name_in(heading: str) -> str:

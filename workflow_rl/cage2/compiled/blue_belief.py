@@ -41,8 +41,9 @@ BELIEF = np.dtype(
 
 CONTESTED = np.array([host for host in range(N_HOSTS) if HOSTS[host] not in ("Defender", "User0")])
 """Hosts that Red can gain."""
+DECOY_FITS = SCENARIO2.decoy_fits
 _NOT_REDS = np.arange(N_HOSTS)[:, None] != SCENARIO2.of["red_host"]
-WORTH_A_DECOY = np.array(np.argwhere(SCENARIO2.decoy_fits & _NOT_REDS), order="C")
+WORTH_A_DECOY = np.array(np.argwhere(DECOY_FITS & _NOT_REDS), order="C")
 """Pairs of a host and a decoy that may be of use there, [K, 2]. Red's own host needs none."""
 
 THRESHOLDS = (0.1, 0.5, 0.9)
@@ -117,7 +118,7 @@ def note_decoys(b: Any, kind: int, host: int) -> int:
         return NONE
     decoy = kind - tables.FIRST_DECOY
     if (
-        not tables.DECOY_FITS[host, decoy]
+        not DECOY_FITS[host, decoy]
         or red_hypothesis.decoy_ports(b.decoys[host]) >> tables.DECOY_FREE_PORT[decoy] & 1
     ):
         return NONE

@@ -33,6 +33,7 @@ from workflow_rl.cage2.compiled.tables import (
     N_EPHEMERAL,
     N_EXPLOITS,
     N_PIDS,
+    NONE,
     PORTS,
     SQL_INJECTION,
     SSH_BRUTE_FORCE,
@@ -43,7 +44,8 @@ from workflow_rl.cage2.compiled.tables import (
 )
 
 Shown = dict[str, Any]
-SYSTEM_FACTS = ("OSType", "OSDistribution", "OSVersion", "Architecture")
+SYSTEM_FACTS = ("OSType", "OSDistribution", "OSVersion", "OSKernelVersion")
+USER_FACTS = ("Username", "UID", "Password")
 REVERSE = "REVERSE_SESSION"
 SUCCESS = {FALSE: False, TRUE: True, UNKNOWN: None}
 
@@ -101,7 +103,11 @@ def _first(tables: Tables, state: Any) -> Shown:
     host = int(tables.of["red_host"])
     row = tables.description["Hosts"][name := tables.hosts[host]]
     shown = _session_at_first(tables, state)
-    system = {"Hostname": name} | {fact: row["System info"][fact] for fact in SYSTEM_FACTS}
+    stated = row["System info"]
+    system = {"Hostname": name} | {fact: stated[fact] for fact in SYSTEM_FACTS if fact in stated}
+    if patches := stated.get("Patches"):
+        system["os_patches"] = [patch.replace("-", "_") for patch in patches]
+    system["Architecture"] = stated["Architecture"]
     return {
         name: {"Interface": [_interface(tables, state, host)]} | shown | {"System info": system}
     }
@@ -109,7 +115,8 @@ def _first(tables: Tables, state: Any) -> Shown:
 
 def _session_at_first(tables: Tables, state: Any) -> Shown:
     pid = reds_first_pid(state, tables)
-    return _with_process(0, pid, "RED_ABSTRACT_SESSION", "SYSTEM")
+    user = next(user for agent, _, user in tables.starting if agent == "Red")
+    return _with_process(0, pid, "RED_ABSTRACT_SESSION", user)
 
 
 def _with_process(ident: int, pid: int, kind: str, user: str) -> Shown:
@@ -153,15 +160,21 @@ def _type_of(process: Any) -> str:
 def _explored(tables: Tables, state: Any, host: int, session: Shown) -> Shown:
     """Return what `ExploreHost` shows, after a session."""
     shown: Shown = {tables.hosts[host]: session}
-    for name, facts in tables.description["Hosts"][tables.hosts[host]].get("info", {}).items():
+    info = tables.description["Hosts"][tables.hosts[host]].get("info", {})
+    for name in (name for name in tables.hosts if name in info):
+        facts = info[name]
         at = shown.setdefault(name, {})
-        for service in facts.get("Services", ()):
-            pid = {"PID": int(tables.OT_PID)} if state["ot_listed_with_pid"] else {}
+        number = tables.hosts.index(name)
+        ot_service = int(tables.of["ot_number"][number])
+        for service in (facts.get("Services") or ()) if ot_service != NONE else ():
+            is_listed = state["ot_listed_with_pid"][ot_service]
+            pid = {"PID": int(tables.of["ot_pid"][number])} if is_listed else {}
             at.setdefault("Processes", []).append(pid | {"Service Name": service})
-        interface = _interface(tables, state, tables.hosts.index(name))
-        if facts["Interfaces"] != "All":
-            interface = {"IP Address": interface["IP Address"]}
-        at["Interface"] = [interface]
+        if facts.get("Interfaces"):
+            interface = _interface(tables, state, number)
+            if facts["Interfaces"] != "All":
+                interface = {"IP Address": interface["IP Address"]}
+            at["Interface"] = [interface]
     return shown
 
 
@@ -198,7 +211,7 @@ def _exploited(tables: Tables, before: Any, after: Any, host: int, ident: int) -
     if is_ssh:
         user = next(user for user in row["User Info"] if user.get("Bruteforceable"))
         at["Sessions"] = [{"Username": user["Username"]} | session]
-        at["User Info"] = [{fact: user[fact] for fact in ("Username", "UID", "Password")}]
+        at["User Info"] = [{fact: user[fact] for fact in USER_FACTS if user.get(fact) is not None}]
     at["System info"] = {"Hostname": tables.hosts[host], "OSType": row["System info"]["OSType"]}
     return shown
 

@@ -62,6 +62,10 @@ class Cage2Guest(Guest):
         return Cage2(**dict(args))
 
     def sides(self, args: Mapping[str, Any]) -> Mapping[str, Side]:
+        if args["scenario"] != SCENARIO2:
+            from workflow_rl.environments.environment import InvalidEnvironmentError
+
+            raise InvalidEnvironmentError("scenario", "Red learns in scenario2 alone")
         blue = {name: value for name, value in args.items() if name != "red_agent"}
         red = {"max_steps": args["max_steps"]}
         attackers = ("B_lineAgent", "RedMeanderAgent")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from pathlib import Path
 
 from workflow_rl.reporting.duel_figure import duel_figure
-from workflow_rl.reporting.pages import escaped, number, table
+from workflow_rl.reporting.pages import escaped, image, number, table
 from workflow_rl.reporting.report_sections import Section
 from workflow_rl.runs.duel_dir import read_duel, read_measured
 
@@ -16,11 +14,8 @@ def duel_section(path: Path) -> Section:
     """Return what a duel's folder tells. Raises RunDirError."""
     record = read_duel(path)
     measured = read_measured(path, record)
-    picture = io.BytesIO()
-    duel_figure(record, measured).savefig(picture, dpi=110, format="png")
-    data = base64.b64encode(picture.getvalue()).decode()
     label = "Payoffs, mixtures and lineage; the same is in the tables below"
-    body = f'<img style="max-width: 100%" alt="{label}" src="data:image/png;base64,{data}">\n'
+    body = image(duel_figure(record, measured), label)
     (first, rows), (second, columns) = record.agents.items()
     payoffs = [
         [

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workflow_rl.collection.trace import COLLECTOR, LEARNER, Activity
+from workflow_rl.printable import in_short
 from workflow_rl.reporting.pages import escaped, folded, number, table
 from workflow_rl.reporting.report_charts import (
     COLOURS,
@@ -143,7 +144,7 @@ def settings(runs: Sequence[Run]) -> Section:
     differing = [n for n in names if len({repr(run.config.get(n)) for run in runs}) > 1]
 
     def told(run: Run, name: str) -> str:
-        return f"<code>{escaped(run.config.get(name))}</code>"
+        return f"<code>{escaped(in_short(run.config.get(name)))}</code>"
 
     body = ""
     if len(runs) > 1:

@@ -27,7 +27,9 @@ def load_actor(path: str | os.PathLike[str], greedy: bool = True) -> Actor:
 
     Raises CheckpointError, also if the agent is not for CAGE-2.
     """
-    return on_the_bits(*load_trained(path, greedy), path)
+    policy, environment = load_trained(path, greedy)
+    require_challenge(environment, path)
+    return on_the_bits(policy, environment, path)
 
 
 def load_on_records(agent: str, scenario: Scenario | None = None) -> Actor:
@@ -56,6 +58,17 @@ def load_trained(
         raise CheckpointError(f"{path} is a team, which does not play CAGE-2")
     require_fitting(policy, environment, path)
     return policy, environment
+
+
+def require_challenge(environment: Environment, path: str | os.PathLike[str]) -> None:
+    """Raise CheckpointError, naming `path`, for an agent that was trained in another scenario."""
+    from workflow_rl.runs.checkpoint import CheckpointError
+
+    if isinstance(environment, Cage2) and not environment.network.is_scenario2:
+        raise CheckpointError(
+            f"{path} was trained in {environment.network}, and only scenario2 is played here: the "
+            "command evaluate plays other scenarios"
+        )
 
 
 def require_fitting(
@@ -197,6 +210,7 @@ def load_blue(agent: Path, which: str | None = None, greedy: bool = True) -> Blu
     from workflow_rl.runs.saved_agent import critic_of, saved_path
 
     policy, environment = load_trained(agent, greedy, which)
+    require_challenge(environment, agent)
     path = saved_path(agent, which)
     # A critic with a memory would need the episode before each observation.
     has_critic = path.suffix == ".pt" and not policy.network.memory_size

@@ -18,7 +18,9 @@ from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.own_reds import in_cyborg
 from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scenario import SCENARIO2, Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HORIZONS, RED_AGENTS
+from workflow_rl.cage2.scenario_report import drawn, lines
 from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, compared_scores
 from workflow_rl.cage2.scoring.players import load_actor, load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec
@@ -28,7 +30,7 @@ from workflow_rl.cage2.scoring.selection import ATTACKERS
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.output_files import make_folder, write_text
-from workflow_rl.reporting.pages import escaped, folded, number, table
+from workflow_rl.reporting.pages import escaped, folded, image, number, table
 from workflow_rl.reporting.report import Run, Section
 from workflow_rl.reporting.report_charts import chart, keys, means_figure, shares_figure
 from workflow_rl.runs.bar import Progress
@@ -49,7 +51,21 @@ KINDS = ("Sleep", "Monitor", "Analyse", "Decoy", "Remove", "Restore")
 
 
 def sections(runs: Sequence[Run], further: Path) -> list[Section]:
-    """Return the sections about runs on CAGE-2: see `Guest.report_sections`."""
+    """Return the sections about runs on CAGE-2: see `Guest.report_sections`.
+
+    Of runs in other scenarios, they show the scores and the network alone.
+    """
+    texts = dict.fromkeys(run.config["scenario"] for run in runs)
+    elsewhere = [
+        _in_network(text, [run for run in runs if run.config["scenario"] == text])
+        for text in texts
+        if text != SCENARIO2
+    ]
+    here = [run for run in runs if run.config["scenario"] == SCENARIO2]
+    return [*(_in_challenge(here, further) if here else []), *elsewhere]
+
+
+def _in_challenge(runs: Sequence[Run], further: Path) -> list[Section]:
     most = max(2, min(8, MOST_ON_THE_WAY // len(runs)))
     checkpoints = {run.name: _checkpoints(run, most) for run in runs}
     parts = sum(map(len, checkpoints.values())) + len(runs)
@@ -61,6 +77,21 @@ def sections(runs: Sequence[Run], further: Path) -> list[Section]:
         _actions(runs, played),
         replays,
     ]
+
+
+def _in_network(text: str, runs: Sequence[Run]) -> Section:
+    scenario = Scenario.from_text(text)
+    cells = {run.name: _cells(run) for run in runs}
+    keys_of = dict.fromkeys(key for of_run in cells.values() for key in of_run)
+    rows = [
+        [f"{steps} steps, {red}", *(cells[run.name].get((steps, red), "") for run in runs)]
+        for steps, red in keys_of
+    ]
+    heading = ["Mean return, 95%", *(escaped(run.name) for run in runs)]
+    body = table(heading, rows, f"Scores in {scenario}") if rows else "<p>Not scored yet.</p>"
+    body += image(drawn(scenario), "The network; the same is in the text below")
+    told = escaped("\n".join(lines(scenario)))
+    return Section(f"In {escaped(scenario)}", body + folded("The network", f"<pre>{told}</pre>"))
 
 
 def _scores(runs: Sequence[Run]) -> Section:

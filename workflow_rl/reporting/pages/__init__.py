@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import atexit
+import base64
 import contextlib
 import gc
 import html
+import io
 import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 STYLE = "workflow_rl.reporting.pages"
 
@@ -99,6 +104,15 @@ _NUMBER = ' class="number"'
 def _is_of_numbers(cells: Sequence[str]) -> bool:
     told = [cell for cell in cells if cell]
     return 2 * sum(bool(re.match(r"[−–±]|\d", cell)) for cell in told) > len(told)  # noqa: RUF001
+
+
+def image(figure: Figure, label: str) -> str:
+    """Return a picture within the page. label: what it shows, for those who do not see it."""
+    file = io.BytesIO()
+    figure.savefig(file, dpi=110, format="png")
+    data = base64.b64encode(file.getvalue()).decode()
+    shown = f'alt="{escaped(label)}" src="data:image/png;base64,{data}"'
+    return f'<img style="max-width: 100%" {shown}>\n'
 
 
 def folded(summary: str, content: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from workflow_rl.agents.policies import policy_file
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.cage2.scenario import SCENARIO2
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guest import Exported
 from workflow_rl.runs.acting import NUMPY_POLICY, list_files, write_acting
@@ -50,6 +51,10 @@ def write_submission(
     policy = exported
     if environment.args["observation"] == "true-state":
         raise InvalidEnvironmentError("observation", "it sees the true state, which Blue does not")
+    if environment.args["scenario"] != SCENARIO2:
+        raise InvalidEnvironmentError(
+            "scenario", "the challenge's evaluation plays scenario2 alone"
+        )
     spaces, n_inputs = environment.spaces(), policy.described().n_inputs
     fits = n_inputs, policy.distribution, policy.masked
     if fits != (spaces.obs_dim, spaces.distribution, spaces.masked):

@@ -16,6 +16,7 @@ from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import OWN_RED, Simulator
 from workflow_rl.cage2.red_parity import RedSides
+from workflow_rl.cage2.scenario import SCENARIO2, scenario_of
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
 if TYPE_CHECKING:
@@ -76,9 +77,11 @@ class MixedAgent:
     weights: probability of each kind, by the first letters of the actions' names.
     """
 
-    def __init__(self, weights: dict[str, float]) -> None:
+    def __init__(
+        self, weights: Mapping[str, float], action_names: Sequence[str] = ACTION_NAMES
+    ) -> None:
         self._groups = [
-            [i for i, name in enumerate(ACTION_NAMES) if name.startswith(kind)] for kind in weights
+            [i for i, name in enumerate(action_names) if name.startswith(kind)] for kind in weights
         ]
         self._weights = list(weights.values())
 
@@ -116,23 +119,31 @@ class LockStep:
     Args:
         simulator: which CybORG, one of `interface.SIMULATORS`.
         max_steps: length of an episode.
+        scenario: what they play, see `Cage2Env`.
         networks: also compare the networks, and the number of random words drawn, at every step.
             This finds hidden differences too, and is ten times as slow. May be set between
             episodes.
     """
 
     def __init__(
-        self, simulator: str = "cyborg", max_steps: int = 100, networks: bool = False
+        self,
+        simulator: str = "cyborg",
+        max_steps: int = 100,
+        networks: bool = False,
+        scenario: Any = SCENARIO2,
     ) -> None:
         # Here and not above: the command line should not wait for numba.
+        from workflow_rl.cage2.compiled.description import tables_of
         from workflow_rl.cage2.compiled.network import compiled_network
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
-        self._env = Cage2Env(simulator=simulator, max_steps=max_steps, obs_dtype="uint8")
-        self._compiled = CompiledSimulator(max_steps)
-        self._compiled_network = compiled_network
+        scenario = scenario_of(scenario)
+        tables = tables_of(scenario)
+        self._made = simulator, max_steps, scenario
+        self._env = Cage2Env("SleepAgent", max_steps, simulator, "uint8", scenario=scenario)
+        self._compiled = CompiledSimulator(max_steps, tables=tables)
+        self._compiled_network = functools.partial(compiled_network, tables=tables)
         self._reds: RedSides | None = None
-        self._made = simulator, max_steps
         self.networks = networks
 
     def play(

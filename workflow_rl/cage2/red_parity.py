@@ -12,7 +12,8 @@ from workflow_rl.cage2.agent.scripted import ScriptedAgent
 from workflow_rl.cage2.cyborg.red_side import ToldRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.interface import OWN_RED
-from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES, RED_OBS_SIZE
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.attackers import SeenBatch
@@ -21,10 +22,11 @@ Draw: TypeAlias = "Callable[[NDArray[np.uint8], np.random.Generator], int]"
 
 
 class DrawnRed:
-    """Draws Red's actions from a function of what Red sees, and a generator."""
+    """Draws Red's actions by a function of the mask of those that are possible, and a generator."""
 
-    def __init__(self, draw: Draw) -> None:
+    def __init__(self, draw: Draw, n_actions: int = len(RED_ACTION_NAMES)) -> None:
         self._draw = draw
+        self._n_actions = n_actions
 
     def reset(self, seed: int) -> None:
         """Begin an episode."""
@@ -32,44 +34,46 @@ class DrawnRed:
 
     def act(self, obs: NDArray[np.uint8], info: Any = None) -> int:
         """Return Red's action. obs: a row, see `attackers.SeenBatch`."""
-        return self._draw(obs, self._random)
+        return self._draw(obs[-self._n_actions :], self._random)
 
 
-def any_action(row: NDArray[np.uint8], random: np.random.Generator) -> int:
+def any_action(mask: NDArray[np.uint8], random: np.random.Generator) -> int:
     """Draw one of all actions."""
-    return int(random.integers(len(RED_ACTION_NAMES)))
+    return int(random.integers(len(mask)))
 
 
-def possible_action(row: NDArray[np.uint8], random: np.random.Generator) -> int:
+def possible_action(mask: NDArray[np.uint8], random: np.random.Generator) -> int:
     """Draw one of the actions that are possible."""
-    return int(random.choice(np.flatnonzero(row[RED_OBS_SIZE:])))
+    return int(random.choice(np.flatnonzero(mask)))
 
 
-def impossible_action(row: NDArray[np.uint8], random: np.random.Generator) -> int:
+def impossible_action(mask: NDArray[np.uint8], random: np.random.Generator) -> int:
     """Draw one of the actions that are not possible, in every second step or so."""
-    impossible = np.flatnonzero(row[RED_OBS_SIZE:] == 0)
+    impossible = np.flatnonzero(mask == 0)
     if len(impossible) and random.random() < 0.5:
         return int(random.choice(impossible))
-    return possible_action(row, random)
+    return possible_action(mask, random)
 
 
-DRAWN_REDS = {
-    "any-action": DrawnRed(any_action),
-    "possible-action": DrawnRed(possible_action),
-    "impossible-action": DrawnRed(impossible_action),
+DRAWS: dict[str, Draw] = {
+    "any-action": any_action,
+    "possible-action": possible_action,
+    "impossible-action": impossible_action,
 }
+DRAWN_REDS = {name: DrawnRed(draw) for name, draw in DRAWS.items()}
 """Red agents outside of both simulators, by name."""
 
 
 class RedSides:
     """Red in an env of CybORG's and in the compiled simulator. An `attackers.AttackerBatch`."""
 
-    def __init__(self, simulator: str, max_steps: int) -> None:
+    def __init__(self, simulator: str, max_steps: int, scenario: Scenario) -> None:
+        from workflow_rl.cage2.compiled.description import tables_of
         from workflow_rl.cage2.compiled.red_simulator import RedSimulator
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
-        self.env = Cage2Env(simulator=simulator, max_steps=max_steps, obs_dtype="uint8")
-        self.compiled = CompiledSimulator(max_steps, {OWN_RED: self})
+        self.env = Cage2Env("SleepAgent", max_steps, simulator, "uint8", scenario=scenario)
+        self.compiled = CompiledSimulator(max_steps, {OWN_RED: self}, tables_of(scenario))
         batch = self.compiled._simulator
         assert isinstance(batch, RedSimulator)
         self._batch = batch

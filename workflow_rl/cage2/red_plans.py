@@ -16,12 +16,14 @@ def refusals(scenario: Scenario) -> Mapping[str, str | None]:
     """Return the challenge's red agents, each with what keeps it from playing, if anything."""
     if scenario.is_scenario2:
         return dict.fromkeys(RED_AGENTS)
-    problems = (_of_b_line(scenario.description()), _of_meander(scenario), None)
+    problems = (missing_for_b_line(scenario.description()), _of_meander(scenario), None)
     return dict(zip(RED_AGENTS, problems, strict=True))
 
 
-def _of_b_line(description: Mapping[str, Any]) -> str | None:
-    """B_lineAgent begins on User0, takes any other host of its subnet, from there a host that is
+def missing_for_b_line(description: Mapping[str, Any]) -> str | None:
+    """Return why B_lineAgent cannot play, if it cannot.
+
+    It begins on User0, takes any other host of its subnet, from there a host that is
     called Enterprise, then the third host of that one's subnet, and from there GOAL."""
     hosts, subnets = description["Hosts"], description["Subnets"].values()
     entry = description["Agents"]["Red"]["starting_sessions"][0]["hostname"]

@@ -14,7 +14,6 @@ from workflow_rl.cage2.compiled.episode import reset_env, step_env, tell
 from workflow_rl.cage2.compiled.fetching import fetch_ahead
 from workflow_rl.cage2.compiled.generator import seed
 from workflow_rl.cage2.compiled.jit import announce_compiling, entry_point, tables_at
-from workflow_rl.cage2.compiled.red_agents import B_LINE
 from workflow_rl.cage2.compiled.state import NO_ERROR, SIZES, error_of, state_for
 from workflow_rl.cage2.compiled.tables import UNKNOWN, Tables
 from workflow_rl.cage2.interface import SEED_LIMIT
@@ -159,12 +158,13 @@ class BatchedSimulator(NetworkBatch):
         are one for all. Returns obs.
 
         Raises:
-            ValueError: a seed or a red agent is out of range, or B_line has no plan in the network.
+            ValueError: a seed or a red agent is out of range, or B_line cannot play.
         """
         seeds = self._checked("seeds", seeds, SEED_LIMIT)
         red_agents = self._checked("red_agents", red_agents, len(self.red_agents))
-        if self.tables.no_b_line and (red_agents == B_LINE).any():
-            raise ValueError(f"B_lineAgent has no plan in this network: {self.tables.no_b_line}")
+        for number, name in enumerate(RED_AGENTS):
+            if (red_agents == number).any():
+                self.tables.scenario.require_red_agent(name)
         chosen = self._mask(chosen)
         reset_envs(*self._known, chosen, seeds, red_agents, self._words, self.facts)
         return self.obs
@@ -182,9 +182,8 @@ class BatchedSimulator(NetworkBatch):
             RuntimeError: an env cannot go on: what happens in it does not fit into its state, or
                 CybORG itself would fail. Reset it.
         """
-        self.play(
-            self._checked("actions", actions, len(self.tables.action_names)), self._mask(chosen)
-        )
+        n_actions = len(self.tables.scenario.action_names)
+        self.play(self._checked("actions", actions, n_actions), self._mask(chosen))
         return self.obs, self.rewards
 
     def play(self, actions: NDArray[np.int64], chosen: NDArray[np.bool_]) -> None:

@@ -22,12 +22,8 @@ def act_as_blue(s: Any, t: Any, kind: int, host: int) -> None:
     if kind == tables.MONITOR:
         # Nothing has happened since Blue monitored at the end of the last step.
         return
-    n_sessions = np.int64(t.n_blue_sessions[host])
-    if n_sessions == 0:
-        s.blue_success = tables.FALSE
-        return
     # CybORG chooses one of Blue's sessions on the host.
-    session = randbelow(s, n_sessions)
+    session = randbelow(s, np.int64(t.n_blue_sessions[host]))
     if kind == tables.ANALYSE:
         # `DensityScout`: only Red's files have a high density.
         s.malware_found = s.has_malware >> host & 1 != 0

@@ -196,7 +196,7 @@ def red_action_of(state: Any, tables: Tables = SCENARIO2) -> str:
     if kind in HOST_KINDS:
         return f"{RED_ACTIONS[kind]} {tables.hosts[target]}"
     subnet = target if kind == DISCOVER_SYSTEMS else int(tables.of["subnet"][target])
-    size, prefix = 1 << 32 - tables.prefixes[subnet], tables.prefixes[subnet]
+    size, prefix = 1 << 32 - tables.of["prefixes"][subnet], tables.of["prefixes"][subnet]
     host_part = 0 if kind == DISCOVER_SYSTEMS else int(state["address_index"][target])
     return _red_action(kind, size * int(state["subnet_index"][subnet]) + host_part, prefix)
 
@@ -210,11 +210,11 @@ def _red_action(kind: int, at: int, prefix: int) -> str:
 
 def subnet_of(state: Any, subnet: int, tables: Tables = SCENARIO2) -> str:
     """Return a subnet's addresses as CybORG prints them."""
-    return f"{_first_of(state, subnet, tables)}/{tables.prefixes[subnet]}"
+    return f"{_first_of(state, subnet, tables)}/{tables.of['prefixes'][subnet]}"
 
 
 def _first_of(state: Any, subnet: int, tables: Tables) -> Any:
-    return NETWORK[int(state["subnet_index"][subnet]) << 32 - tables.prefixes[subnet]]
+    return NETWORK[int(state["subnet_index"][subnet]) << 32 - tables.of["prefixes"][subnet]]
 
 
 def address_of(state: Any, host: int, tables: Tables = SCENARIO2) -> str:

@@ -32,7 +32,7 @@ def observe(s: Any, t: Any, kind: int, host: int, obs: Any) -> None:
     if is_decoy and s.blue_success == tables.TRUE:
         decoy_host = host
     activity = NO_ACTIVITY
-    if s.n_events > 0 and t.monitored >> np.int64(s.event_host) & 1:
+    if s.n_events > 0:
         activity = activity_of(
             int(s.n_events), int(s.event_ports), s.reverse_shell_seen, decoy_host == s.event_host
         )
@@ -113,11 +113,12 @@ def reward(s: Any, t: Any, kind: int) -> float:
     CybORG sums floats and rounds to tenths. Counting tenths gives the same number; as in CybORG,
     0.0 is never negative.
     """
-    tenths = (tables.RESTORE_COST if kind == tables.RESTORE else 0) - t.reward_at_start
+    tenths = tables.RESTORE_COST if kind == tables.RESTORE else 0
     for service in range(len(s.ot_running)):
         if not s.ot_running[service]:
             tenths += t.worth_of_ot_service[service]
-    owned = s.is_owned | t.owned_at_start
+    # Red's host is Red's from the start.
+    owned = s.is_owned | np.int64(1) << np.int64(t.red_host)
     for host in range(len(t.subnet)):
         tenths += (owned >> host & 1) * t.worth[host]
     return -tenths / 10.0

@@ -78,7 +78,7 @@ def discover_network_services(s: Any, t: Any, host: int) -> bool:
     process = s.first_process[host]
     while process != state.NO_PROCESS:
         kind = s.processes[process].kind & state.KIND
-        if kind < tables.N_DECOY_KINDS and t.let_in[host] >> tables.DECOY_PORT[kind] & 1:
+        if kind < tables.N_DECOY_KINDS:
             port = int(tables.DECOY_PORT[kind])
             ports |= 1 << port
             hosts.use_ephemeral_port(s, t, host)
@@ -98,8 +98,6 @@ def exploit_remote_service(s: Any, t: Any, host: int) -> bool:
         return False
     exploit = choose_exploit(s, int(s.known_ports[host]))
     if exploit == state.NONE or not is_reachable(s, t, t.subnet[host]):
-        return False
-    if not t.let_in[host] >> exploit & 1:
         return False
     if exploit == tables.SSH_BRUTE_FORCE:
         return ssh_brute_force(s, t, host)
@@ -158,8 +156,6 @@ def exploit_service(s: Any, t: Any, host: int, exploit: int) -> bool:
     if random(s) < tables.DETECTION_RATE:
         show_connection(s, host, tables.EPHEMERAL)
         s.reverse_shell_seen = True
-        if not t.monitored >> host & 1:
-            return True
         s.caught_host = host
         n = int(s.n_suspicious)
         if n == len(s.suspicious_pid):
@@ -215,7 +211,6 @@ def privilege_escalate(s: Any, t: Any, host: int) -> bool:
         s.has_malware |= 1 << host
     s.known_addresses |= t.explored_addresses[host]
     s.known_subnets |= t.explored_subnets[host]
-    s.known_hostnames |= t.explored_hostnames[host]
     if t.shows_ot_service[host]:
         s.knows_ot_service = True
     return True

@@ -69,9 +69,10 @@ def begin_red(s: Any, t: Any, red_agent: int) -> None:
     s.meander_mapped = 0
     s.meander_last_host = NONE
     s.meander_last_address = NONE
-    s.known_subnets = t.known_subnets
-    s.known_addresses = t.known_addresses
-    s.known_hostnames = t.known_hostnames
+    red_host = np.int64(t.red_host)
+    s.known_subnets = 1 << np.int64(t.subnet[red_host])
+    s.known_addresses = 1 << red_host
+    s.known_hostnames = 1 << red_host
     s.scanned_by_session = 0
     s.knows_ot_service = False
     s.has_malware = 0
@@ -80,16 +81,13 @@ def begin_red(s: Any, t: Any, red_agent: int) -> None:
 
 @compiled
 def choose_as_red(s: Any, t: Any) -> None:
-    """`get_action` of the episode's red agent, into `red_kind` and `red_target`, and
-    `test_valid_action`: Red knows the targets, but may lack the action."""
+    """`get_action` of the episode's red agent, into `red_kind` and `red_target`."""
     if s.red_agent == B_LINE:
         b_line(s, t)
     elif s.red_agent == MEANDER:
         meander(s, t)
     else:
         s.red_kind = tables.RED_SLEEP
-    if not t.red_kinds >> np.int64(s.red_kind) & 1:
-        s.red_kind = tables.REFUSED
 
 
 @compiled
@@ -134,7 +132,7 @@ def target_of_b_line(s: Any, t: Any, action: int) -> int:
     """Return the host or the subnet of an action, once the first host has been chosen."""
     target = PLAN[action, 1]
     if target == USER_SUBNET:
-        return np.int64(t.user_subnet)
+        return np.int64(t.subnet[t.red_host])
     if target == OP_SERVER:
         return np.int64(t.op_server)
     if target == FIRST_HOST:

@@ -1,6 +1,6 @@
 """Red's actions chosen from outside: a step in two halves, and what Red has observed of it.
 
-`Tables.red_action_names` numbers Red's actions. CybORG refuses an action on what Red does not
+`Scenario.red_action_names` numbers Red's actions. CybORG refuses an action on what Red does not
 know yet: it fails, and changes nothing.
 """
 
@@ -131,7 +131,6 @@ def red_half(s: Any, t: Any, notes: Any, action: int) -> None:
     elif kind == tables.ESCALATE or kind == tables.IMPACT:
         known = np.int64(s.known_hostnames)
     is_possible = kind == tables.RED_SLEEP or known >> target & 1 != 0
-    is_possible &= t.red_kinds >> kind & 1 != 0
     s.red_kind = kind if is_possible else tables.REFUSED
     s.red_target = target
     notes.action = action

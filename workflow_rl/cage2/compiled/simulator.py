@@ -67,7 +67,7 @@ class CompiledSimulator:
     def step(self, action: int) -> tuple[NDArray[np.uint8], float]:
         """Play one step: observation (bits, overwritten by the next call) and reward.
 
-        action: an index into `Tables.action_names`.
+        action: an index into `Scenario.action_names`.
         """
         simulator = self._simulator
         self._action[0] = action
@@ -82,7 +82,7 @@ class CompiledSimulator:
     @property
     def texts(self) -> tuple[str, str]:
         tables = self._simulator.tables
-        return tables.action_names[self._action[0]], red_action_of(self.state, tables)
+        return tables.scenario.action_names[self._action[0]], red_action_of(self.state, tables)
 
     def save(self) -> Snapshot:
         """Return a snapshot."""

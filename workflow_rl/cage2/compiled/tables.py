@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage2 import scenario2
+from workflow_rl.cage2.scenario import Scenario
 
 NETWORK = IPv4Network("10.0.0.0/16")
 NONE = 255
@@ -61,7 +62,6 @@ OLD_VERSIONS += ("python simplehttpserver", "smbv1", "haraka 2.7.0")
 # What Red, who always acts from one host, reaches of a subnet. GUARDED: all, as long as Red
 # has a session on a host of Enterprise. SILENT: nothing, not even by a ping.
 OPEN, GUARDED, SILENT = range(3)
-ALL_PORTS = (1 << 16) - 1
 
 # --- Blue's actions ------------------------------------------------------------------------------
 
@@ -100,7 +100,6 @@ SLEEP, MONITOR, ANALYSE, REMOVE, FIRST_DECOY, LAST_DECOY, RESTORE, MISINFORM = m
     KINDS.index,
     ("Sleep", "Monitor", "Analyse", "Remove", _DECOY[0], _DECOY[-1], "Restore", "Misinform"),
 )
-WITHOUT_HOST = ("Sleep", "Monitor")
 
 # --- Red's actions -------------------------------------------------------------------------------
 
@@ -137,7 +136,7 @@ CAPACITIES = (
     Capacity(13, 3, 23, 6, 1),  # Scenario 2.
     Capacity(16, 8, 50, 8, 4),
     Capacity(32, 8, 98, 8, 8),
-    Capacity(64, 8, 194, 8, 16),
+    Capacity(64, 8, 195, 8, 16),
 )
 MAX_LISTENING, MAX_PROCESSES = 24, 80
 """Connections and processes of a host at the start."""
@@ -189,8 +188,7 @@ def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
         "action_host": 2 + (len(KINDS) - 2) * n,
         "decoy_runs_on": (N_DECOYS, n),
         "service": N_DECOY_KINDS,
-        # Red: which kinds of actions it has, and its numbered actions.
-        "red_kinds": (),
+        # Red's numbered actions.
         "n_red_actions": (),
         "red_obs_size": (),
         "red_action_kind": n_red_actions,
@@ -199,7 +197,6 @@ def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
         "shows_ot_service": n,
         # RedMeander's goal, and B_line's plan.
         "op_server": (),
-        "user_subnet": (),
         "first_hosts": n,
         "n_first_hosts": (),
         "leads_to_enterprise": n,
@@ -208,22 +205,14 @@ def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
     wide: dict[str, Any] = {
         "bound_address": (),
         "subnet_mask": subnets,
-        # The ports of a host that Red can reach, and those that are in use on it.
-        "let_in": n,
+        # The ports that are in use on a host.
         "listening_ports": n,
         "enterprise": (),
         "worth": n,
-        "owned_at_start": (),
-        "reward_at_start": (),
         "worth_of_ot_service": ot_hosts,
         "first_port": n,
-        "monitored": (),
-        "known_subnets": (),
-        "known_addresses": (),
-        "known_hostnames": (),
         "explored_addresses": n,
         "explored_subnets": n,
-        "explored_hostnames": n,
         "groups_of_meander": 2,
     }
     return np.dtype(
@@ -234,25 +223,29 @@ def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
 
 
 class Tables(NamedTuple):
-    """What follows from a scenario's description. Made by `description.tables_of`.
+    """What follows from a scenario. Made by `description.tables_of`.
 
-    of: the tables by name, without padding. record: the same, `[1]` of `tables_dtype`. prefixes:
-    of the subnets' addresses. no_b_line: why B_line has no plan there, or "". starting: agent,
-    host and user of each session, in the order in which `State` starts them.
+    starting: agent, host and user of each session, in the order in which `State` starts them.
+    no_b_line: why B_line cannot play. of: the tables by name, without padding. record: the same,
+    `[1]` of `tables_dtype`.
     """
 
+    scenario: Scenario
     description: Mapping[str, Any]
-    hosts: tuple[str, ...]
-    subnets: tuple[str, ...]
-    action_names: tuple[str, ...]
-    red_action_names: tuple[str, ...]
-    prefixes: tuple[int, ...]
     starting: tuple[tuple[str, int, str], ...]
     ot_hosts: tuple[int, ...]
-    no_b_line: str
+    no_b_line: str | None
     capacity: Capacity
     of: Mapping[str, Any]
     record: NDArray[Any]
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return self.scenario.hosts
+
+    @property
+    def subnets(self) -> tuple[str, ...]:
+        return tuple(self.scenario.subnets)
 
     @property
     def decoy_fits(self) -> NDArray[np.bool_]:

@@ -6,7 +6,6 @@ import random
 from typing import Any
 
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.scenario2 import HOSTS
 
 SERVICES = ("apache2", "femitter", "haraka", "smss", "sshd", "svchost", "tomcat", "vsftpd")
 """CybORG's names of the decoys' services, in the order of `compiled.tables.DECOYS`."""
@@ -18,6 +17,7 @@ def cyborg_network(env: Cage2Env) -> dict[str, Any]:
     A session is described by its PID, and by whether its user is root or SYSTEM.
     """
     state, known, _ = network_parts(env)
+    hosts = env.scenario.hosts
     subnets = {state.subnets[cidr].name: str(cidr) for cidr in state.subnets}
     known_subnets, known_hosts = (
         {str(key) for key, is_known in known[kind].items() if is_known}
@@ -28,12 +28,12 @@ def cyborg_network(env: Cage2Env) -> dict[str, Any]:
         "subnets": subnets,
         "subnets Red knows": [name for name, cidr in subnets.items() if cidr in known_subnets],
         "addresses Red knows": [
-            name for name in HOSTS if known["ip_address"].get(address_in(state, name), False)
+            name for name in hosts if known["ip_address"].get(address_in(state, name), False)
         ],
-        "hosts Red knows": [name for name in HOSTS if name in known_hosts],
+        "hosts Red knows": [name for name in hosts if name in known_hosts],
         "Red knows the OT service": state.sessions["Red"][0].ot_service is not None,
     }
-    for name in HOSTS:
+    for name in hosts:
         network |= {f"{name}: {fact}": value for fact, value in _facts_of(state, name).items()}
     return network
 

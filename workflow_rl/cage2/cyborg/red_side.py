@@ -13,7 +13,6 @@ from workflow_rl.cage2.cyborg.network import address_in, network_parts
 from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario2 import HOSTS, RED_ACTION_NAMES, SUBNETS
 
 NO_SESSION, USER, ROOT = range(3)
 
@@ -26,24 +25,28 @@ class ShownRed:
         self.forget()
 
     def forget(self) -> None:
-        """Begin an episode, in which Red has a session of SYSTEM's on User0."""
-        self._session = np.full(len(HOSTS), NO_SESSION)
-        self._session[HOSTS.index("User0")] = ROOT
+        """Begin an episode, in which Red has a privileged session where it begins."""
+        scenario = self._env.scenario
+        self._session = np.full(len(scenario.hosts), NO_SESSION)
+        self._session[scenario.hosts.index(scenario.red_host)] = ROOT
 
     def after(self, action: str) -> dict[str, Any]:
         """Return what Red is shown now, and what `Cage2RedEnv` makes of it.
 
         Call it once after each step: it follows Red's sessions. action: Red's, by its name in
-        `RED_ACTION_NAMES`.
+        `Scenario.red_action_names`.
         """
         observation = in_plain_values(network_parts(self._env)[2])
         succeeded = None if action == "Sleep" else observation["success"]
         self._conclude(action, succeeded)
         state, known, _ = network_parts(self._env)
         scanned = state.sessions["Red"][0].ports
-        facts = {f"{subnet} subnet": state.subnet_name_to_cidr[subnet] for subnet in SUBNETS}
+        facts = {
+            f"{subnet} subnet": state.subnet_name_to_cidr[subnet]
+            for subnet in self._env.scenario.subnets
+        }
         is_known = {name: known["subnet"].get(cidr, False) for name, cidr in facts.items()}
-        for name, session in zip(HOSTS, self._session.tolist(), strict=True):
+        for name, session in zip(self._env.scenario.hosts, self._session.tolist(), strict=True):
             address = address_in(state, name)
             is_known |= {
                 f"{name} address": known["ip_address"].get(address, False),
@@ -55,7 +58,7 @@ class ShownRed:
         numbers = [*is_known.values(), succeeded is True, succeeded is False]
         needed = {"DiscoverRemoteSystems": "subnet", "DiscoverNetworkServices": "address"}
         needed["ExploitRemoteService"] = "ports"
-        for name in RED_ACTION_NAMES:
+        for name in self._env.scenario.red_action_names:
             kind, _, target = name.partition(" ")
             numbers.append(not target or is_known[f"{target} {needed.get(kind, 'name')}"])
         return {"red_observation": observation, "red_row": [int(number) for number in numbers]}
@@ -64,10 +67,12 @@ class ShownRed:
         """Update what Red thinks of its sessions, from the outcome of an action on a host."""
         kind, _, target = action.partition(" ")
         if kind == "ExploitRemoteService" and succeeded:
-            host = HOSTS.index(target)
+            host = self._env.scenario.hosts.index(target)
             self._session[host] = max(self._session[host], USER)
         elif kind in ("PrivilegeEscalate", "Impact"):
-            self._session[HOSTS.index(target)] = ROOT if succeeded else NO_SESSION
+            self._session[self._env.scenario.hosts.index(target)] = (
+                ROOT if succeeded else NO_SESSION
+            )
 
 
 class ToldRed:
@@ -76,7 +81,7 @@ class ToldRed:
     CybORG's actions on a host name its address or, if a session on the host is needed, its name.
 
     Attributes:
-        told: the next action, an index into `RED_ACTION_NAMES`.
+        told: the next action, an index into `Scenario.red_action_names`.
     """
 
     def __init__(self, env: Cage2Env) -> None:
@@ -104,12 +109,12 @@ class ToldRed:
 
     def get_action(self, observation: Any, action_space: Any) -> Any:
         """Return the action that it was told."""
-        kind, _, target = RED_ACTION_NAMES[self.told].partition(" ")
+        kind, _, target = self._env.scenario.red_action_names[self.told].partition(" ")
         make, state = getattr(self._actions, kind), network_parts(self._env)[0]
         if not target:
             return make()
         facts: dict[str, Any] = {"session": 0, "agent": "Red"}
-        if target in SUBNETS:
+        if target in self._env.scenario.subnets:
             return make(**facts, subnet=state.subnet_name_to_cidr[target])
         if kind in ("PrivilegeEscalate", "Impact"):
             return make(**facts, hostname=target)
@@ -117,7 +122,7 @@ class ToldRed:
 
     def shown(self) -> dict[str, Any]:
         """Return what Red is shown: see `ShownRed.after`."""
-        return self._seen.after(RED_ACTION_NAMES[self.told])
+        return self._seen.after(self._env.scenario.red_action_names[self.told])
 
 
 def in_plain_values(value: Any) -> Any:

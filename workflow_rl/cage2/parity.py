@@ -21,6 +21,7 @@ from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Actor
+    from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
 MIXTURES = {
     "decoys": {"Decoy": 0.8, "Monitor": 0.1, "Restore": 0.1},
@@ -188,7 +189,13 @@ class LockStep:
             action = blue_agent.act(obs, info)
             if reds is not None and red is not None:
                 reds.choose(red)
-            obs, reward, *_, info = env.step(action)
+            try:
+                obs, reward, *_, info = env.step(action)
+            except (LookupError, ValueError, NotImplementedError):
+                # In some networks, CybORG's own red agents fail.
+                if _fails(compiled, action):
+                    return None
+                raise
             try:
                 same, same_reward = compiled.step(action)
             except RuntimeError as error:
@@ -205,6 +212,17 @@ class LockStep:
                 **_facts(compiled),
             }
         raise AssertionError("an episode ends")
+
+
+def _fails(compiled: CompiledSimulator, action: int) -> bool:
+    """Return whether the compiled simulator cannot go on because CybORG fails."""
+    from workflow_rl.cage2.compiled.state import CYBORG_FAILS
+
+    try:
+        compiled.step(action)
+    except RuntimeError:
+        return bool(compiled.state["error"] == CYBORG_FAILS)
+    return False
 
 
 def _facts(simulator: Simulator) -> dict[str, Any]:

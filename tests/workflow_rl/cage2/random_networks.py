@@ -6,7 +6,7 @@ import copy
 import random
 from typing import Any
 
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario import Scenario, capacity
 from workflow_rl.cage2.scenario2 import IMAGES, scenario2
 
 SUBNETS = ("User", "Enterprise", "Operational", "Lab", "Office", "Plant", "Guest", "Annex")
@@ -16,32 +16,55 @@ PORTS = (21, 22, 25, 80, 135, 139, 443, 445, 3389, 3390, 5432, 8080, 9000)
 
 
 def random_scenario(seed: int, n_hosts: int) -> Scenario:
-    """Return a scenario of n_hosts hosts, 2 at least, that follows from the seed."""
+    """Return a scenario of n_hosts hosts, 2 at least, that follows from the seed.
+
+    B_line has a plan in every other one that has enough hosts.
+    """
     draw = random.Random(seed)
-    n_subnets = draw.randint(1, min(8, n_hosts))
-    names = draw.sample(SUBNETS, n_subnets)
+    is_planned = n_hosts > 5 and draw.random() < 0.5
+    n_subnets = draw.randint(3 if is_planned else 1, min(8, n_hosts))
+    # In a network with a plan, the first subnets are the plan's.
+    names = [*SUBNETS[:3], *draw.sample(SUBNETS[3:], n_subnets - 3)] if is_planned else []
+    names = names or draw.sample(SUBNETS, n_subnets)
+    first = ["User", "User", "Enterprise", "Enterprise", "Enterprise", "Operational"]
+    first = [*first, *names[3:]][:n_hosts] if is_planned else names
     members: dict[str, list[str]] = {name: [] for name in names}
     for number in range(n_hosts):
-        # No subnet is empty.
-        subnet = names[number] if number < n_subnets else draw.choice(names)
-        kind = draw.choice(("Op_Server", "Op_Host")) if subnet == "Operational" else subnet
+        # No subnet is empty, unless there are too few hosts.
+        subnet = first[number] if number < len(first) else draw.choice(names)
+        is_server = subnet == "Operational" and (not members[subnet] or draw.random() < 0.5)
+        kind = "Op_Server" if is_server else "Op_Host" if subnet == "Operational" else subnet
         members[subnet].append(f"{kind}{len(members[subnet])}")
+    members = {name: draw.sample(listed, len(listed)) for name, listed in members.items() if listed}
     hosts = draw.sample([host for listed in members.values() for host in listed], n_hosts)
     data: dict[str, Any] = {"Hosts": {}, "Subnets": {}}
     for host in hosts:
         data["Hosts"][host] = _host(draw, host, hosts)
-    entry = draw.choice(hosts)
+    entry = "User0" if is_planned else draw.choice(hosts)
+    if is_planned:
+        _plan(draw, data["Hosts"], members)
     for name, listed in members.items():
         size = draw.randint(max(1, len(listed) - 2), len(listed) + draw.choice((0, 0, 9, 40)))
+        while capacity(size) < len(listed):
+            size += 1
         origin = next(subnet for subnet, inside in members.items() if entry in inside)
         rules = (ALL, ALL, {}, {origin: {"in": "None", "out": "all"}} | ALL)
         data["Subnets"][name] = {
-            "Hosts": draw.sample(listed, len(listed)),
+            "Hosts": listed,
             "NACLs": ALL if entry in listed else draw.choice(rules),
-            "Size": max(size, len(listed) - 5, len(listed) + 2 if len(listed) > 14 else 1),
+            "Size": size,
         }
-    data["Agents"] = _agents(draw, data["Hosts"], names, entry)
+    data["Agents"] = _agents(draw, data["Hosts"], list(members), entry)
     return Scenario.from_description(data, f"random-{seed}")
+
+
+def _plan(draw: random.Random, hosts: dict[str, Any], members: dict[str, list[str]]) -> None:
+    """Let B_line find its way from User0 to Op_Server0."""
+    for host in members["User"]:
+        hosts[host]["info"][draw.choice(members["Enterprise"])] = {"Interfaces": "IP Address"}
+    for host in members["Enterprise"]:
+        hosts[host]["info"].setdefault(host, {"Interfaces": "All"})
+    hosts[members["Enterprise"][2]]["info"].setdefault("Op_Server0", {"Interfaces": "IP Address"})
 
 
 def _host(draw: random.Random, name: str, hosts: list[str]) -> dict[str, Any]:

@@ -6,13 +6,16 @@ import logging
 import math
 
 from workflow_rl import portable
+from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.guests import guests
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.config import ConfigError, TrainConfig, usable_cores
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.spec import STEPS_PER_UPDATE, off_policy_args
 
 FEW_UPDATES = 2
+MANY_A_CORE = 4
+"""Worker processes that a core still serves without much waiting."""
 _log = logging.getLogger(__name__)
 
 
@@ -56,6 +59,7 @@ def hints(config: TrainConfig) -> list[str]:
     found = [
         _about_updates(config, steps),
         _about_envs(config),
+        _about_workers(config),
         _about_args(config),
         _about_evaluations(config),
     ]
@@ -109,6 +113,18 @@ def _about_envs(config: TrainConfig) -> str | None:
     return (
         f"{takes} {episodes} episodes, so {at_a_time} of the {config.n_envs} envs play "
         f"at a time; --episodes-per-update {config.n_envs} lets all of them play"
+    )
+
+
+def _about_workers(config: TrainConfig) -> str | None:
+    """Return a hint if the barriers of many processes on few cores cost more than the steps."""
+    cores = usable_cores()
+    if config.mode != "sync" or config.n_workers <= MANY_A_CORE * cores or config.cluster != NONE:
+        return None
+    return (
+        f"{config.n_workers} worker processes wait for each other at every step, on {cores} "
+        f"core{'s' * (cores > 1)}; --n-workers {cores} gives the same weights, and is faster "
+        "unless the steps themselves wait"
     )
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from workflow_rl.runs import preflight
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.preflight import hints, updates_of
 
@@ -96,3 +97,15 @@ def test_frequent_evaluations_are_told_of() -> None:
     assert "--eval-every 10 evaluates after every 500 env steps, and plays 3 episodes" in hint
     assert not hints(config_of(**run, eval_every=100))
     assert not hints(config_of(**run))
+
+
+def test_many_processes_at_a_barrier_are_told_of_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "usable_cores", lambda: 2)
+
+    def told(mode: str, **fields: Any) -> str:
+        config = TrainConfig(mode, env="CartPole-v1", total_steps=100_000, n_envs=100, **fields)
+        return " ".join(hints(config))
+
+    assert "100 worker processes" in told("sync")
+    assert "--n-workers 2 gives the same weights" in told("sync")
+    assert "worker processes" not in told("sync", n_workers=8) + told("async")

@@ -117,6 +117,11 @@ class Cage2Guest(Guest):
             TaughtEnvs, environment, load_on_records(agent, environment.network)
         )
 
+    def player(self, agent: Path) -> Any:
+        from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
+
+        return make_scripted_agent(str(agent)) if str(agent) in SCRIPTED_AGENTS else None
+
     def scoring(self) -> Scoring:
         from workflow_rl.cage2.scoring.scoring import Cage2Scoring
 

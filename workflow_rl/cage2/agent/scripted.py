@@ -2,6 +2,7 @@
 
 They read the observation of the env, and return the index of an action. `react-remove` and
 `react-restore` play exactly like CybORG's `BlueReactRemoveAgent` and `BlueReactRestoreAgent`.
+`decoys` is the strongest of them.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage2.compiled.tables import DECOYS, WORTH_IN_TENTHS
 from workflow_rl.cage2.scenario import Scenario
 
 
 class ScriptedAgent(Protocol):
     """An agent that plays one episode after another."""
 
-    def reset(self, seed: int) -> None:
+    def reset(self, seed: int = 0) -> None:
         """Prepare for an episode; the seed determines any draws made in it."""
 
     def act(self, obs: NDArray[np.uint8], info: Mapping[str, Any] | None = None) -> int:
@@ -32,7 +34,7 @@ class SleepAgent:
     def __init__(self, scenario: Scenario) -> None:
         self._sleep = scenario.action_names.index("Sleep")
 
-    def reset(self, seed: int) -> None:
+    def reset(self, seed: int = 0) -> None:
         pass
 
     def act(self, obs: NDArray[np.uint8], info: Mapping[str, Any] | None = None) -> int:
@@ -45,7 +47,7 @@ class RandomAgent:
     def __init__(self, scenario: Scenario) -> None:
         self._n_actions = len(scenario.action_names)
 
-    def reset(self, seed: int) -> None:
+    def reset(self, seed: int = 0) -> None:
         self._generator = np.random.default_rng(seed)
 
     def act(self, obs: NDArray[np.uint8], info: Mapping[str, Any] | None = None) -> int:
@@ -77,7 +79,7 @@ class ReactAgent:
         self._queue: list[int] = []
         self._monitored = False
 
-    def reset(self, seed: int) -> None:
+    def reset(self, seed: int = 0) -> None:
         self._queue = []
         self._monitored = False
 
@@ -92,11 +94,83 @@ class ReactAgent:
         return self._first_treatment + self._queue.pop(0) if self._queue else self._monitor
 
 
+class DecoyAgent:
+    """An agent that first sets up decoys on the hosts that are worth most, and then analyses all
+    hosts in turn.
+
+    It removes Red from a host that looks compromised. It restores the host if Red is privileged
+    there, or if the host still looks compromised after the removal. A Restore ends the decoys of
+    the host, so that the agent sets them up again.
+
+    Raises ValueError if Blue has no such actions, or the compiled simulator does not play the
+    scenario.
+    """
+
+    DECOYS_A_HOST = 3
+    KINDS = (
+        *("Misinform", "DecoyHarakaSMPT", "DecoyTomcat", "DecoyApache", "DecoyFemitter"),
+        *("DecoySvchost", "DecoySmss", "DecoySSHD", "DecoyVsftpd"),
+    )
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._actions = {name: index for index, name in enumerate(scenario.action_names)}
+        for kind in ("Analyse", "Remove", "Restore"):
+            if f"{kind} {scenario.hosts[0]}" not in self._actions:
+                raise ValueError(f"Blue cannot {kind} in {scenario}")
+        tables, names = scenario.tables(), scenario.hosts
+        worth = np.maximum(tables.of["worth"], 0) + 10 * np.isin(names, scenario.ot_hosts)
+        # Red's first host stays Red's, and no attacker of the challenge goes to Blue's server.
+        is_treated = (tables.of["n_blue_sessions"] == 1) & (np.array(names) != scenario.red_host)
+        treated = [host for host in np.argsort(-worth, kind="stable") if is_treated[host]]
+        self._hosts = {names[host]: int(host) for host in treated}
+        fits = dict(zip(DECOYS, tables.decoy_fits.T, strict=True))
+        self._decoys = {
+            names[host]: [
+                kind
+                for kind in self.KINDS
+                if f"{kind} {names[host]}" in self._actions
+                and (kind not in fits or fits[kind][host])
+            ][: self.DECOYS_A_HOST]
+            for host in sorted(treated)
+            if worth[host] > WORTH_IN_TENTHS["Low"]
+        }
+        self.reset()
+
+    def reset(self, seed: int = 0) -> None:
+        self._missing = {host: list(kinds) for host, kinds in self._decoys.items()}
+        self._analysed = list(self._hosts)
+        self._removed = ""
+
+    def act(self, obs: NDArray[np.uint8], info: Mapping[str, Any] | None = None) -> int:
+        removed, self._removed = self._removed, ""
+        shown = {
+            name: tuple(obs[4 * host + 2 : 4 * host + 4]) for name, host in self._hosts.items()
+        }
+        compromised = [name for name, bits in shown.items() if any(bits)]
+        for name in compromised:
+            if all(shown[name]) or name == removed:
+                if name in self._decoys:
+                    self._missing[name] = list(self._decoys[name])
+                return self._actions[f"Restore {name}"]
+        if compromised:
+            self._removed = compromised[0]
+            return self._actions[f"Remove {compromised[0]}"]
+        missing = [name for name, kinds in self._missing.items() if kinds]
+        if missing:
+            behind = min(
+                missing, key=lambda name: len(self._decoys[name]) - len(self._missing[name])
+            )
+            return self._actions[f"{self._missing[behind].pop(0)} {behind}"]
+        self._analysed.append(self._analysed.pop(0))
+        return self._actions[f"Analyse {self._analysed[-1]}"]
+
+
 _AGENTS: dict[str, Callable[[Scenario], ScriptedAgent]] = {
     "sleep": SleepAgent,
     "random": RandomAgent,
     "react-remove": functools.partial(ReactAgent, treatment="Remove"),
     "react-restore": functools.partial(ReactAgent, treatment="Restore"),
+    "decoys": DecoyAgent,
 }
 SCRIPTED_AGENTS = tuple(_AGENTS)
 

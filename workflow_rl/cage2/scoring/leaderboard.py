@@ -87,6 +87,7 @@ SCRIPTED_HERE = (
                    -2062.72),
     PublishedScore("react-restore", (-35.70, -122.99, -517.53), (-13.49, -37.91, -197.10),
                    NONE_LOST, -924.72),
+    PublishedScore("decoys", (-9.61, -16.79, -35.65), (-7.18, -11.57, -22.56), NONE_LOST, -103.36),
 )
 # fmt: on
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from workflow_rl import load_agent
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario import Scenario
@@ -84,6 +85,55 @@ def test_a_react_agent_says_what_it_needs() -> None:
     agent.reset(0)
     with pytest.raises(ValueError, match="suspicious_hosts"):
         agent.act(OBS)
+
+
+def test_the_agent_of_decoys_acts_by_what_it_sees_in_any_scenario() -> None:
+    scenario = Scenario.scenario2().add_host(
+        "Vault", "OP_Server", "Enterprise", "High", leads_to=["Op_Server0"]
+    )
+    agent = make_scripted_agent("decoys", scenario)
+    obs = np.zeros(scenario.obs_size, np.uint8)
+
+    def act(**compromised: tuple[int, int]) -> str:
+        shown = obs.copy()
+        for name, bits in compromised.items():
+            host = scenario.hosts.index(name)
+            shown[4 * host + 2 : 4 * host + 4] = bits
+        return scenario.action_names[agent.act(shown)]
+
+    agent.reset()
+    hosts = [act().partition(" ")[2] for _ in range(5)]
+    assert hosts == ["Enterprise0", "Enterprise1", "Enterprise2", "Op_Server0", "Vault"]
+    assert act(User1=(0, 1), Enterprise0=(1, 0)) == "Remove Enterprise0"
+    # The host that is worth most comes first, and what the removal did not help is restored.
+    assert act(User1=(0, 1), Enterprise0=(1, 0), Vault=(1, 1)) == "Restore Vault"
+    assert act(User1=(0, 1)) == "Remove User1"
+    assert act(User1=(0, 1)) == "Restore User1"
+    assert act().startswith("Decoy")
+    # Red's own host is left to Red.
+    assert act(User0=(1, 1)).startswith("Decoy")
+    assert {act() for _ in range(30)} >= {"Analyse User4", "Analyse Vault"}
+    with pytest.raises(ValueError, match="Blue cannot Restore in scenario2"):
+        make_scripted_agent("decoys", without_restore())
+
+
+def test_scripted_agents_are_agents_in_python() -> None:
+    env = Cage2Env(red_agent="B_lineAgent", max_steps=100)
+    returns = {}
+    for name in ("decoys", "react-restore"):
+        agent = load_agent(name, env="workflow_rl/CAGE2-v0")
+        totals = []
+        for seed in range(3):
+            obs, info = env.reset(seed=seed)
+            agent.reset()
+            totals.append(0.0)
+            ended = False
+            while not ended:
+                obs, reward, terminated, truncated, info = env.step(agent.act(obs, info))
+                totals[-1] += reward
+                ended = terminated or truncated
+        returns[name] = np.mean(totals)
+    assert returns["decoys"] > -80 > returns["react-restore"]
 
 
 def cyborgs_own_rewards(agent_name: str, red_agent: str, seeds: range) -> list[list[float]]:

@@ -209,7 +209,7 @@ def test_episode_k_is_that_of_the_evaluation(tmp_path: Path, red_agent: str, gre
         one = record_episode(blue, red_agent, STEPS, 7, number)
         assert [step.reward for step in one.steps] == trajectory.reward.tolist()
         played = [(step.blue_action, step.red_text) for step in one.steps]
-        assert played == step_actions(trajectory)
+        assert played == step_actions(trajectory, ACTION_NAMES)
     returns = {record_episode(blue, red_agent, STEPS, 7, k).episode_return for k in range(3)}
     assert len(returns) > 1
 

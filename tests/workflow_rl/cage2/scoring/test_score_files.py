@@ -112,7 +112,7 @@ def test_a_run_folders_scores_are_kept_in_it(tmp_path):
     # Fewer episodes take the place of more, and say so.
     written = f"scores: {tmp_path / 'evaluation.json'}"
     assert result.output.endswith(f"{written}\n")
-    scores["cells"][4]["episodes"] = 100
+    scores["cells"][4]["returns"] *= 100
     (tmp_path / "evaluation.json").write_text(json.dumps(scores))
     again = run(tmp_path, *options)
     assert f"{written} (in the place of those of 100 episodes a cell)" in again.output

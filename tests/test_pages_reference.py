@@ -64,7 +64,7 @@ def test_the_tables_of_the_environment_are_right() -> None:
     hosts = table(page, "index")
     assert [row[1] for row in hosts] == list(HOSTS)
     costs = [float(row[2].split(",")[0]) for row in hosts]
-    assert costs == [worth / 10 for worth in SCENARIO2.of["worth"]]
+    assert costs == [worth / 10 for worth in SCENARIO2.of["worth_of_host"]]
     assert (
         f"and {SCENARIO2.of['worth_of_ot_service'][0] / 10:g} while"
         in hosts[HOSTS.index("Op_Server0")][2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from workflow_rl.cage2.compiled.episode import reset_env, step_env, tell
 from workflow_rl.cage2.compiled.fetching import fetch_ahead
 from workflow_rl.cage2.compiled.generator import seed
 from workflow_rl.cage2.compiled.jit import announce_compiling, entry_point, tables_at
+from workflow_rl.cage2.compiled.red_agents import B_LINE
 from workflow_rl.cage2.compiled.state import NO_ERROR, SIZES, error_of, state_for
 from workflow_rl.cage2.compiled.tables import UNKNOWN, Tables
 from workflow_rl.cage2.interface import SEED_LIMIT
@@ -37,7 +38,7 @@ def reset_envs(
     """Start an episode in the chosen envs. See `step_envs`."""
     for i in range(len(states)):
         if chosen[i]:
-            t = tables_at(states, networks, i if len(networks) > 1 else 0)
+            t = tables_at(states, networks, states[i].network)
             reset_env(states[i], t, seeds[i], red_agents[i])
             obs[i, :] = 0
             facts[i, :] = NO_FACTS
@@ -55,7 +56,7 @@ def step_envs(
 ) -> int:
     """Play one step in the chosen envs. Returns the index of an env that cannot go on, or -1.
 
-    networks: the tables as bytes, uint8 `[1, bytes]` for all envs or `[N, bytes]`. obs: uint32, a
+    networks: the tables of all scenarios as bytes, uint8 `[K, bytes]`. obs: uint32, a
     word a host, `[N, hosts]` of the capacity. facts: int8 `[N, 5]`. All other arrays are `[N]`.
     """
     failed = -1
@@ -63,7 +64,7 @@ def step_envs(
         fetch_ahead(states, i)
         if chosen[i]:
             if states[i].error == NO_ERROR:
-                t = tables_at(states, networks, i if len(networks) > 1 else 0)
+                t = tables_at(states, networks, states[i].network)
                 rewards[i] = step_env(states[i], t, actions[i], obs[i])
                 tell(states[i], t, facts[i])
             if states[i].error != NO_ERROR:
@@ -85,11 +86,13 @@ class BatchedSimulator(NetworkBatch):
         n_envs: N.
         max_steps: number of steps that every episode has room for; memory grows with it.
         any_ports: see `state.state_for`.
-        tables: the scenario.
+        tables: the scenario, or several, of which each episode plays one: see
+            `description.family_of`.
 
     Attributes:
         states: record array `[N]` of `state.STATE`, the networks.
-        obs: uint8 `[N, 4 H]` for H hosts, what Blue sees now; overwritten by the next call.
+        obs: uint8 `[N, 4 H]`, for H hosts of the largest scenario, what Blue sees now; overwritten
+            by the next call.
         rewards: float64 `[N]`, of the last step; overwritten by the next call.
         facts: int8 `[N, 5]`, FACTS of the last step; overwritten by the next call. Successes are
             indices into `SUCCESSES`, Red's action into `RED_ACTIONS`, its target into the hosts and
@@ -106,17 +109,22 @@ class BatchedSimulator(NetworkBatch):
         n_envs: int,
         max_steps: int = SIZES[0],
         any_ports: bool = False,
-        tables: Tables = SCENARIO2,
+        tables: Tables | Sequence[Tables] = SCENARIO2,
     ) -> None:
-        super().__init__(n_envs, state_for(max_steps, any_ports, tables.capacity))
-        self.tables = tables
-        self._networks = tables.record.view(np.uint8).reshape(1, -1)
+        self.family = (tables,) if isinstance(tables, Tables) else tuple(tables)
+        self.tables = max(self.family, key=lambda tables: len(tables.hosts))
+        capacity = self.tables.capacity
+        super().__init__(n_envs, state_for(max_steps, any_ports, capacity))
+        missing = [tables.no_b_line for tables in self.family]
+        self._no_b_line = [(number, reason) for number, reason in enumerate(missing) if reason]
+        records = np.concatenate([tables.record for tables in self.family])
+        self._networks = records.view(np.uint8).reshape(len(records), -1)
         room = next((size for size in SIZES if max_steps <= size), SIZES[-1])
         what = f"the simulator for episodes of up to {room:,} steps"
         announce_compiling(what, "20 seconds", self._compiled, self.states.dtype)
         self.rewards = np.zeros(n_envs)
         self.facts = np.zeros((n_envs, len(FACTS)), np.int8)
-        self._words = np.zeros((n_envs, tables.capacity.hosts), np.uint32)
+        self._words = np.zeros((n_envs, capacity.hosts), np.uint32)
         self._show()
 
     def _show(self) -> None:
@@ -150,22 +158,29 @@ class BatchedSimulator(NetworkBatch):
         reseed_envs(self.states, self._checked("seeds", seeds, SEED_LIMIT))
 
     def reset(
-        self, seeds: ArrayLike, red_agents: ArrayLike, chosen: ArrayLike | None = None
+        self,
+        seeds: ArrayLike,
+        red_agents: ArrayLike,
+        chosen: ArrayLike | None = None,
+        scenarios: ArrayLike = 0,
     ) -> NDArray[np.uint8]:
         """Start episodes, in the chosen envs or in all, by seed (below 2**63) and red agent.
 
-        Red agents are indices into `red_agents`, `chosen` are booleans; all have shape `[N]`, or
-        are one for all. Returns obs.
+        Red agents are indices into `red_agents`, scenarios into `family`, `chosen` are booleans;
+        all have shape `[N]`, or are one for all. Returns obs.
 
         Raises:
-            ValueError: a seed or a red agent is out of range, or B_line cannot play.
+            ValueError: a seed, a red agent or a scenario is out of range, or B_line cannot play.
         """
         seeds = self._checked("seeds", seeds, SEED_LIMIT)
         red_agents = self._checked("red_agents", red_agents, len(self.red_agents))
-        for number, name in enumerate(RED_AGENTS):
-            if (red_agents == number).any():
-                self.tables.scenario.require_red_agent(name)
         chosen = self._mask(chosen)
+        if len(self.family) > 1:
+            scenarios = self._checked("scenarios", scenarios, len(self.family))
+            self.states["network"][chosen] = scenarios[chosen]
+        for number, reason in self._no_b_line:
+            if (chosen & (red_agents == B_LINE) & (scenarios == number)).any():
+                raise ValueError(f"B_lineAgent cannot play: {reason}")
         reset_envs(*self._known, chosen, seeds, red_agents, self._words, self.facts)
         return self.obs
 
@@ -174,15 +189,15 @@ class BatchedSimulator(NetworkBatch):
     ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
         """Play one step in the chosen envs or in all; `obs` and `rewards` of others stay.
 
-        actions: indices into `tables.action_names`, `[N]`. chosen: booleans `[N]`. Returns obs and
-        rewards.
+        actions: indices into `Scenario.action_names` of the largest scenario, `[N]`. chosen:
+        booleans `[N]`. Returns obs and rewards.
 
         Raises:
             ValueError: an action is out of range.
             RuntimeError: an env cannot go on: what happens in it does not fit into its state, or
                 CybORG itself would fail. Reset it.
         """
-        n_actions = len(self.tables.scenario.action_names)
+        n_actions = len(self.tables.of["action_kind"])
         self.play(self._checked("actions", actions, n_actions), self._mask(chosen))
         return self.obs, self.rewards
 

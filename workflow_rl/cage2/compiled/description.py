@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -35,20 +35,23 @@ from workflow_rl.cage2.compiled.tables import (
     OPEN,
     OTHER_PORTS,
     PATCHED,
+    PLAN_OF_B_LINE,
     PORTS,
     PRIVILEGED_USERS,
     SILENT,
+    SLEEP,
     SSH_BRUTE_FORCE,
     SUPERUSERS,
     VULNERABLE,
     VULNERABLE_AS_ROOT,
     WORTH_IN_TENTHS,
+    WORTHS,
     Capacity,
     Tables,
     tables_dtype,
 )
 from workflow_rl.cage2.red_plans import missing_for_b_line
-from workflow_rl.cage2.scenario import Scenario, ScenarioError, prefix_bits
+from workflow_rl.cage2.scenario import WITHOUT_HOST, Scenario, ScenarioError, prefix_bits
 from workflow_rl.cage2.scenario2 import FACTS_OF_A_HOST, RED_ACTIONS
 
 Row = Mapping[str, Any]
@@ -58,9 +61,28 @@ def _refused(place: str, reason: str) -> ScenarioError:
     return ScenarioError(f"{place}: {reason}; the simulator cyborg may play this scenario")
 
 
-@functools.lru_cache(64)
-def tables_of(scenario: Scenario) -> Tables:
-    """Return the tables of a scenario. Raises ScenarioError."""
+def family_of(scenarios: Sequence[Scenario]) -> tuple[Tables, ...]:
+    """Return the tables of scenarios that the envs of one batch play in turn.
+
+    They are of one capacity. Actions and observations are those of the largest: actions on hosts
+    that a scenario lacks do what Sleep does, and the bits of these hosts are 0. Raises
+    ScenarioError.
+    """
+    n_hosts = max(len(scenario.hosts) for scenario in scenarios)
+    capacities = {tables_of(scenario).capacity for scenario in scenarios}
+    capacity = max(capacities, key=CAPACITIES.index)
+    family = tuple(tables_of(scenario, n_hosts, capacity) for scenario in scenarios)
+    kinds = {tuple(tables.description["Agents"]["Blue"]["actions"]) for tables in family}
+    if len(kinds) > 1:
+        raise ScenarioError("Agents.Blue.actions: they differ within a family of scenarios")
+    return family
+
+
+@functools.lru_cache(1024)
+def tables_of(
+    scenario: Scenario, n_hosts: int | None = None, capacity: Capacity | None = None
+) -> Tables:
+    """Return the tables of a scenario. n_hosts, capacity: see `family_of`. Raises ScenarioError."""
     description = scenario.description()
     agents, rows, subnets = (description[kind] for kind in ("Agents", "Hosts", "Subnets"))
     hosts, kinds = scenario.hosts, agents["Blue"]["actions"]
@@ -80,11 +102,11 @@ def tables_of(scenario: Scenario) -> Tables:
         "op_server": hosts.index("Op_Server0") if "Op_Server0" in hosts else NONE,
     }
     of |= _subnets(subnets, hosts) | _hosts(rows) | _ot_services(rows)
-    of |= _sessions(starting, len(hosts)) | _actions_of_blue(scenario, rows)
+    of |= _sessions(starting, len(hosts)) | _actions_of_blue(kinds, rows, n_hosts)
     of |= _reach(subnets, hosts, of) | _explored(rows, of) | _rewards(rows, of)
     of |= _b_line(rows, of) | _actions_of_red(scenario)
     ot_hosts = tuple(np.flatnonzero(of["ot_number"] != NONE).tolist())
-    capacity = _capacity(len(hosts), len(subnets), len(starting), len(ot_hosts), kinds)
+    capacity = capacity or _capacity(len(hosts), len(subnets), len(starting), len(ot_hosts), kinds)
     of |= _services(capacity) | _lists_of_ports(capacity, of)
     dtype = tables_dtype(capacity)
     record = np.zeros(1, dtype)
@@ -326,18 +348,26 @@ def _rewards(rows: Row, of: Row) -> dict[str, Any]:
         np.array([WORTH_IN_TENTHS[row.get(kind, "Low")] for row in rows.values()])
         for kind in ("ConfidentialityValue", "AvailabilityValue")
     )
-    return {"worth": worth, "worth_of_ot_service": availability[of["ot_number"] != NONE]}
+    return {
+        "worth_of_host": worth,
+        "worth": [_mask_of(np.flatnonzero(worth == tenths)) for tenths in WORTHS],
+        "worth_of_ot_service": availability[of["ot_number"] != NONE],
+    }
 
 
 # --- Blue ----------------------------------------------------------------------------------------
 
 
-def _actions_of_blue(scenario: Scenario, rows: Row) -> dict[str, Any]:
-    named = [name.partition(" ") for name in scenario.action_names]
+def _actions_of_blue(kinds: Iterable[str], rows: Row, n_hosts: int | None) -> dict[str, Any]:
+    numbered = [
+        (KINDS.index(kind), host) if host < len(rows) else (SLEEP, 0)
+        for kind in kinds
+        for host in range(1 if kind in WITHOUT_HOST else n_hosts or len(rows))
+    ]
     systems = list(map(_system, rows.values()))
     return {
-        "action_kind": np.array([KINDS.index(kind) for kind, *_ in named]),
-        "action_host": np.array([scenario.hosts.index(h) if h else 0 for *_, h in named]),
+        "action_kind": np.array([kind for kind, _ in numbered]),
+        "action_host": np.array([host for _, host in numbered]),
         "decoy_runs_on": np.array(
             [[row[2] in (None, system) for system in systems] for row in DECOYS.values()]
         ),
@@ -401,21 +431,33 @@ def _named(hosts: Iterable[str], part_of_name: str) -> int:
 def _b_line(rows: Row, of: Row) -> dict[str, Any]:
     """Return the targets of B_line's plan, which names hosts: see `red_plans`.
 
-    They are the hosts that it may attack first, the host of Enterprise that each host leads to, and
-    the third host of each subnet.
+    They follow from the host that it attacks first. Before, the only one is the subnet of User0.
     """
     hosts, red_host = tuple(rows), of["red_host"]
     members = [row[:n] for row, n in zip(of["subnet_hosts"], of["n_subnet_hosts"], strict=True)]
-    leads = []
-    for name, row in rows.items():
-        found = [other for other in (name, *hosts) if other in row.get("info", {})]
-        leads.append(next((hosts.index(h) for h in found if "Enterprise" in h), NONE))
-    first = [host for host in members[of["subnet"][red_host]] if host != red_host]
+    user = of["subnet"][red_host]
+    first = [host for host in members[user] if host != red_host]
+    plans = np.zeros((len(hosts), len(PLAN_OF_B_LINE)), np.int64)
+    plans[red_host] = user
+    for host in first:
+        found = [
+            other for other in (hosts[host], *hosts) if other in rows[hosts[host]].get("info", {})
+        ]
+        enterprise = next((hosts.index(name) for name in found if "Enterprise" in name), 0)
+        subnet = of["subnet"][enterprise]
+        targets = {
+            "user": user,
+            "first": host,
+            "enterprise": enterprise,
+            "subnet": subnet,
+            "third": members[subnet][2] if len(members[subnet]) > 2 else 0,
+            "op_server": of["op_server"],
+        }
+        plans[host] = [targets[target] for _, target in PLAN_OF_B_LINE]
     return {
+        "plan_of_b_line": plans,
         "first_hosts": np.array(first, np.int64),
         "n_first_hosts": len(first),
-        "leads_to_enterprise": np.array(leads),
-        "third_host": np.array([row[2] if len(row) > 2 else NONE for row in members]),
     }
 
 

@@ -56,12 +56,11 @@ def note_and_show(
         set_compromise(s, seen_on, USER)
     if malware_found:
         set_compromise(s, host, OWNED)
-    compromise = np.int64(s.compromise[0])
-    for i in range(len(t.subnet)):
-        if i & 15 == 0:
-            compromise = np.int64(s.compromise[i >> 4])
-        obs[i] = BYTES[(compromise & 3) << 2]
-        compromise >>= 2
+    for word in range(len(s.compromise)):
+        compromise = np.int64(s.compromise[word])
+        for i in range(16 * word, min(16 * word + 16, len(t.subnet))):
+            obs[i] = BYTES[(compromise & 3) << 2]
+            compromise >>= 2
     if activity != NO_ACTIVITY:
         obs[seen_on] = BYTES[compromise_of(s, seen_on) << 2 | activity]
 
@@ -119,6 +118,6 @@ def reward(s: Any, t: Any, kind: int) -> float:
             tenths += t.worth_of_ot_service[service]
     # Red's host is Red's from the start.
     owned = s.is_owned | np.int64(1) << np.int64(t.red_host)
-    for host in range(len(t.subnet)):
-        tenths += (owned >> host & 1) * t.worth[host]
+    for i in range(len(tables.WORTHS)):
+        tenths += count_bits(owned & t.worth[i]) * tables.WORTHS[i]
     return -tenths / 10.0

@@ -18,29 +18,8 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 B_LINE, MEANDER, SLEEP = map(RED_AGENTS.index, ("B_lineAgent", "RedMeanderAgent", "SleepAgent"))
 
-# B_lineAgent's fifteen actions, and the action that follows each one that fails. A target is the
-# subnet of User0, the first host that the agent attacks, the host in Enterprise that the first host
-# leads to, the subnet of that one, the third host there, or Op_Server0.
-USER_SUBNET, FIRST_HOST, ENTERPRISE_HOST, ENTERPRISE_SUBNET, THIRD_HOST, OP_SERVER = range(6)
-PLAN = np.array(
-    [
-        (tables.DISCOVER_SYSTEMS, USER_SUBNET),
-        (tables.DISCOVER_SERVICES, FIRST_HOST),
-        (tables.EXPLOIT, FIRST_HOST),
-        (tables.ESCALATE, FIRST_HOST),
-        (tables.DISCOVER_SERVICES, ENTERPRISE_HOST),
-        (tables.EXPLOIT, ENTERPRISE_HOST),
-        (tables.ESCALATE, ENTERPRISE_HOST),
-        (tables.DISCOVER_SYSTEMS, ENTERPRISE_SUBNET),
-        (tables.DISCOVER_SERVICES, THIRD_HOST),
-        (tables.EXPLOIT, THIRD_HOST),
-        (tables.ESCALATE, THIRD_HOST),
-        (tables.DISCOVER_SERVICES, OP_SERVER),
-        (tables.EXPLOIT, OP_SERVER),
-        (tables.ESCALATE, OP_SERVER),
-        (tables.IMPACT, OP_SERVER),
-    ]
-)
+# B_lineAgent's fifteen actions, and the action that follows each one that fails.
+PLAN = np.array([kind for kind, _ in tables.PLAN_OF_B_LINE])
 AFTER_FAILURE = np.array([0, 1, 2, 2, 2, 2, 5, 5, 5, 5, 9, 9, 9, 12, 13])
 CHOOSES_FIRST_HOST, EXPLOITS_OT_HOST, LAST = 1, 12, 14
 # At first, these exploit what the scan before them showed. CybORG fails if it showed nothing.
@@ -110,7 +89,7 @@ def act_as_b_line(s: Any, t: Any, action: int) -> None:
     """Choose the action of this index."""
     s.b_line_made |= 1 << action
     s.b_line_action = action
-    s.red_kind = PLAN[action, 0]
+    s.red_kind = PLAN[action]
     s.red_target = target_of_b_line(s, t, action)
 
 
@@ -129,19 +108,9 @@ def next_of_b_line(s: Any) -> int:
 
 @compiled
 def target_of_b_line(s: Any, t: Any, action: int) -> int:
-    """Return the host or the subnet of an action, once the first host has been chosen."""
-    target = PLAN[action, 1]
-    if target == USER_SUBNET:
-        return np.int64(t.subnet[t.red_host])
-    if target == OP_SERVER:
-        return np.int64(t.op_server)
-    if target == FIRST_HOST:
-        return np.int64(s.b_line_host)
-    host = np.int64(t.leads_to_enterprise[s.b_line_host])
-    if target == ENTERPRISE_HOST:
-        return host
-    subnet = np.int64(t.subnet[host])
-    return np.int64(t.third_host[subnet]) if target == THIRD_HOST else subnet
+    """Return the host or the subnet of an action."""
+    host = s.b_line_host
+    return np.int64(t.plan_of_b_line[t.red_host if host == NONE else host, action])
 
 
 @compiled

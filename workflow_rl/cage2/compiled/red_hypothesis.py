@@ -106,7 +106,7 @@ def reds_options(h: Any, t: Any) -> tuple[np.int64, np.int64]:
     if h.red_agent == red_agents.MEANDER:
         return red_agents.meanders_options(h, t)
     action = red_agents.next_of_b_line(h)
-    kind = np.int64(red_agents.PLAN[action, 0])
+    kind = np.int64(red_agents.PLAN[action])
     if action == red_agents.CHOOSES_FIRST_HOST and h.b_line_host == NONE:
         return kind, np.int64(FIRST_HOSTS)
     return kind, np.int64(1 << red_agents.target_of_b_line(h, t, action))

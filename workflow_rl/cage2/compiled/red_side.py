@@ -50,7 +50,7 @@ def begin_reds(states: Any, networks: Any, notes: Any, chosen: Any, rows: Any) -
     """Begin the notes of the chosen envs, and show them. See `step_reds`."""
     for i in range(len(states)):
         if chosen[i]:
-            t = tables_at(states, networks, i if len(networks) > 1 else 0)
+            t = tables_at(states, networks, states[i].network)
             # Red starts with a session of root's or SYSTEM's.
             notes[i].entered = 1 << np.int64(t.red_host)
             notes[i].owned = 1 << np.int64(t.red_host)
@@ -65,7 +65,7 @@ def step_blues(states: Any, networks: Any, chosen: Any, actions: Any) -> None:
     """Play Blue's half of a step in the chosen envs. All arrays are `[N]`."""
     for i in range(len(states)):
         if chosen[i] and states[i].error == NO_ERROR:
-            t = tables_at(states, networks, i if len(networks) > 1 else 0)
+            t = tables_at(states, networks, states[i].network)
             blue_half(states[i], t, actions[i])
 
 
@@ -95,7 +95,7 @@ def step_reds(
         if not chosen[i]:
             continue
         s, action = states[i], actions[i]
-        t = tables_at(states, networks, i if len(networks) > 1 else 0)
+        t = tables_at(states, networks, states[i].network)
         if s.error == NO_ERROR:
             if with_blue:
                 blue_half(s, t, action)

@@ -105,6 +105,8 @@ def _last_step(count: type[np.unsignedinteger], capacity: Capacity) -> list[Any]
         # Two bits a host, 16 hosts a word: no, unknown, user, privileged.
         ("compromise", np.uint32, (capacity.hosts + 15) // 16),
         ("mt_index", GENERATOR["mt_index"]),
+        # The scenario: the row of its tables.
+        ("network", np.uint16),
         ("n_red_sessions", count, capacity.hosts),
         ("known_ports", np.uint8, capacity.hosts),
     ]

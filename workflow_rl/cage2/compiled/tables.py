@@ -50,6 +50,7 @@ N_PIDS = 32768
 PRIVILEGED_USERS = ("root", "SYSTEM")
 SUPERUSERS = {"LINUX": "root", "WINDOWS": "SYSTEM"}
 WORTH_IN_TENTHS = {"None": 0, "Low": 1, "Medium": 10, "High": 100}
+WORTHS = np.array([tenths for tenths in WORTH_IN_TENTHS.values() if tenths])
 RESTORE_COST = 10
 # What an exploit finds on a host. PATCHED: a process that the exploit attacks in vain.
 NOT_VULNERABLE, VULNERABLE, VULNERABLE_AS_ROOT, PATCHED = range(4)
@@ -106,6 +107,16 @@ SLEEP, MONITOR, ANALYSE, REMOVE, FIRST_DECOY, LAST_DECOY, RESTORE, MISINFORM = m
 RED_SLEEP, DISCOVER_SYSTEMS, DISCOVER_SERVICES, EXPLOIT, ESCALATE, IMPACT = range(
     len(scenario2.RED_ACTIONS)
 )
+# B_line's actions: on its own subnet, the first host that it attacks, the host of Enterprise that
+# this one leads to, the subnet of that, the third host there, or Op_Server0.
+PLAN_OF_B_LINE = (
+    (DISCOVER_SYSTEMS, "user"),
+    *((kind, "first") for kind in (DISCOVER_SERVICES, EXPLOIT, ESCALATE)),
+    *((kind, "enterprise") for kind in (DISCOVER_SERVICES, EXPLOIT, ESCALATE)),
+    (DISCOVER_SYSTEMS, "subnet"),
+    *((kind, "third") for kind in (DISCOVER_SERVICES, EXPLOIT, ESCALATE)),
+    *((kind, "op_server") for kind in (DISCOVER_SERVICES, EXPLOIT, ESCALATE, IMPACT)),
+)
 # The kind of an action that CybORG refuses, because Red does not know its target.
 REFUSED = len(scenario2.RED_ACTIONS)
 FALSE, TRUE, UNKNOWN = range(len(scenario2.SUCCESSES))
@@ -148,6 +159,7 @@ def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
     n, subnets, sessions, _, ot_hosts = capacity
     n_red_actions = 1 + subnets + 3 * n + ot_hosts
     small: dict[str, Any] = {
+        "worth_of_ot_service": ot_hosts,
         "n_hosts": (),
         "n_subnets": (),
         "n_sessions": (),
@@ -195,29 +207,29 @@ def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
         "red_action_target": n_red_actions,
         "fact_needed": n_red_actions,
         "shows_ot_service": n,
-        # RedMeander's goal, and B_line's plan.
+        # RedMeander's goal.
         "op_server": (),
+        # B_line's targets by the first host that it attacks.
+        "plan_of_b_line": (n, len(PLAN_OF_B_LINE)),
         "first_hosts": n,
         "n_first_hosts": (),
-        "leads_to_enterprise": n,
-        "third_host": subnets,
     }
     wide: dict[str, Any] = {
+        # The hosts of each worth that is not 0.
+        "worth": len(WORTHS),
         "bound_address": (),
         "subnet_mask": subnets,
         # The ports that are in use on a host.
         "listening_ports": n,
         "enterprise": (),
-        "worth": n,
-        "worth_of_ot_service": ot_hosts,
         "first_port": n,
         "explored_addresses": n,
         "explored_subnets": n,
         "groups_of_meander": 2,
     }
     return np.dtype(
-        [(name, np.int64, shape) for name, shape in wide.items()]
-        + [(name, np.int16, shape) for name, shape in small.items()],
+        [(name, np.int16, shape) for name, shape in small.items()]
+        + [(name, np.int64, shape) for name, shape in wide.items()],
         align=True,
     )
 

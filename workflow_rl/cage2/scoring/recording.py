@@ -286,7 +286,9 @@ def _costs(after: NetworkState, blue_action: str) -> dict[str, float]:
     costs: dict[str, float] = {}
     if blue_action.startswith("Restore"):
         costs[blue_action] = RESTORE_COST / 10
-    for name, host, worth in zip(scenario2.HOSTS, after.hosts, SCENARIO2.of["worth"], strict=True):
+    for name, host, worth in zip(
+        scenario2.HOSTS, after.hosts, SCENARIO2.of["worth_of_host"], strict=True
+    ):
         if host.red == "privileged" and worth:
             costs[f"{name} held by Red"] = int(worth) / 10
     if not after.ot_service_runs:

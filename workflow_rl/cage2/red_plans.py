@@ -51,7 +51,7 @@ def missing_for_b_line(description: Mapping[str, Any]) -> str | None:
 def _of_meander(scenario: Scenario) -> str | None:
     """RedMeanderAgent raises an error where it holds all that it knows, and not GOAL. When it loses
     hosts, it looks for the addresses of those with Op or Ent in their names, if it holds any."""
-    from workflow_rl.cage2.cyborg.attack_graph import attack_graph
+    from workflow_rl.cage2.attack_graph import attack_graph
 
     if any(part in scenario.red_host for part in ("Op", "Ent")):
         return f"it loses its way where Red begins on a host like {scenario.red_host}"

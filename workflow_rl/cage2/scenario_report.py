@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from prettytable import PrettyTable, TableStyle
 
-from workflow_rl.cage2.cyborg.attack_graph import EXPLOITS, Reach, attack_graph
+from workflow_rl.cage2.attack_graph import EXPLOITS, Reach, attack_graph
 from workflow_rl.cage2.scenario import Scenario
 
 if TYPE_CHECKING:

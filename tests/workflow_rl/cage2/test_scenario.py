@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from workflow_rl.cage2 import scenario2
-from workflow_rl.cage2.cyborg.attack_graph import attack_graph
+from workflow_rl.cage2.attack_graph import attack_graph
 from workflow_rl.cage2.scenario import Scenario, ScenarioError, capacity, scenario_of
 from workflow_rl.cage2.scenario_file import MOST_BYTES
 

@@ -1,12 +1,12 @@
-"""What Red can reach in a scenario, found by trying each exploit in csle-cyborg."""
+"""What Red can reach in a scenario, if Blue does nothing."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from workflow_rl.cage2.cyborg.speedups import CYBORG
+import numpy as np
+
 from workflow_rl.cage2.scenario import Scenario
 
 EXPLOITS = {
@@ -19,7 +19,7 @@ EXPLOITS = {
     "HarakaRCE": 25,
     "FTPDirectoryTraversal": 21,
 }
-"""Red's exploits, and the port that each attacks."""
+"""Red's exploits, and the port that each attacks, in the order of the compiled tables."""
 ENTERPRISE = "Enterprise"
 """Where Red has a session on a host with this in its name, CybORG opens subnets that are closed."""
 
@@ -32,10 +32,6 @@ class Reach(NamedTuple):
     found_from: str | None
     exploits: tuple[str, ...]
     is_held: bool
-
-
-class _Player:
-    random_state = random.Random(0).getstate()
 
 
 def attack_graph(scenario: Scenario) -> Mapping[str, Reach]:
@@ -75,19 +71,13 @@ def attack_graph(scenario: Scenario) -> Mapping[str, Reach]:
 
 def _exploits(scenario: Scenario) -> dict[str, tuple[str, ...]]:
     """Return by host the exploits that give Red a session, wherever it begins."""
-    description, actions = scenario.description(), CYBORG["shared.actions"]
-    for subnet in description["Subnets"].values():
-        subnet["NACLs"] = {"all": {"in": "all", "out": "all"}}
-    CYBORG.let_play(_Player())
-    state = CYBORG["simulator.state"].State(CYBORG["shared.scenario"].Scenario(description))
-    address_of = {host: address for address, host in state.ip_addresses.items()}
+    from workflow_rl.cage2.compiled.tables import SSH_PORT, VULNERABLE, VULNERABLE_AS_ROOT
 
-    def works(exploit: str, host: str) -> bool:
-        named = {"ip_address": address_of[host], "target_session": 0}
-        action: Any = getattr(actions, exploit)(session=0, agent="Red", **named)
-        return bool(action.sim_execute(state).data["success"] == True)  # noqa: E712 (an enum)
-
+    tables = scenario.tables().of
+    works = np.isin(tables["vulnerability"], (VULNERABLE, VULNERABLE_AS_ROOT))
+    # A password has to be guessed, too.
+    works[:, SSH_PORT] &= tables["bruteforceable"] > 0
     return {
-        host: tuple(exploit for exploit in EXPLOITS if works(exploit, host))
-        for host in scenario.hosts
+        host: tuple(exploit for exploit, does in zip(EXPLOITS, row, strict=True) if does)
+        for host, row in zip(scenario.hosts, works.tolist(), strict=True)
     }

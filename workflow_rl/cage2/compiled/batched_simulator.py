@@ -139,7 +139,7 @@ class BatchedSimulator(NetworkBatch):
         self._show()
 
     @property
-    def _known(self) -> tuple[NDArray[Any], ...]:
+    def _known(self) -> tuple[Any, Any]:
         """The networks, and what never changes in an episode: the first arguments of a call."""
         return self.states, self._networks
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from workflow_rl.cage2.compiled import hosts, state, tables
 from workflow_rl.cage2.compiled.generator import randbelow
-from workflow_rl.cage2.compiled.jit import compiled
+from workflow_rl.cage2.compiled.jit import compiled, int64
 
 
 @compiled
@@ -23,7 +21,7 @@ def act_as_blue(s: Any, t: Any, kind: int, host: int) -> None:
         # Nothing has happened since Blue monitored at the end of the last step.
         return
     # CybORG chooses one of Blue's sessions on the host.
-    session = randbelow(s, np.int64(t.n_blue_sessions[host]))
+    session = randbelow(s, int64(t.n_blue_sessions[host]))
     if kind == tables.ANALYSE:
         # `DensityScout`: only Red's files have a high density.
         s.malware_found = s.has_malware >> host & 1 != 0

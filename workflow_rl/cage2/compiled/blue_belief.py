@@ -14,7 +14,7 @@ import numpy as np
 
 from workflow_rl.cage2.compiled import red_hypothesis, tables
 from workflow_rl.cage2.compiled.description import SCENARIO2
-from workflow_rl.cage2.compiled.jit import compiled, entry_point
+from workflow_rl.cage2.compiled.jit import compiled, entry_point, int64
 from workflow_rl.cage2.compiled.observe import EXPLOITED, NO_ACTIVITY, SCAN, count_bits
 from workflow_rl.cage2.compiled.red_agents import B_LINE, LAST, MEANDER, next_of_b_line
 from workflow_rl.cage2.compiled.state import NONE
@@ -69,7 +69,7 @@ def conclude(
 
     candidates `[N_CANDIDATES]`, odds `[N_OUTCOMES]`, weights `[N_CANDIDATES]`: working space.
     """
-    kind, host = np.int64(t.action_kind[action]), np.int64(t.action_host[action])
+    kind, host = int64(t.action_kind[action]), int64(t.action_host[action])
     new_decoy_host = note_decoys(b, kind, host)
     for n in range(b.n_hypotheses):
         red_hypothesis.after_blue(hypotheses[n], kind, host)
@@ -174,12 +174,12 @@ def show_belief(b: Any, t: Any, hypotheses: Any, obs: Any, probabilities: Any, s
         n += 2
     kind, targets = red_hypothesis.reds_options(likeliest, t)
     for hosts in (
-        np.int64(likeliest.known_addresses),
-        np.int64(likeliest.scanned_by_session | likeliest.meander_scanned),
-        np.int64(likeliest.meander_exploited),
-        np.int64(likeliest.meander_escalated),
-        np.int64(likeliest.meander_mapped),
-        np.int64(likeliest.has_malware),
+        int64(likeliest.known_addresses),
+        int64(likeliest.scanned_by_session | likeliest.meander_scanned),
+        int64(likeliest.meander_exploited),
+        int64(likeliest.meander_escalated),
+        int64(likeliest.meander_mapped),
+        int64(likeliest.has_malware),
         targets,
     ):
         for host in range(N_HOSTS):
@@ -207,7 +207,7 @@ def sum_up(b: Any, t: Any, hypotheses: Any, probabilities: Any) -> None:
     for n in range(b.n_hypotheses):
         h, probability = hypotheses[n], b.probability[n]
         kind, targets = red_hypothesis.reds_options(h, t)
-        exploited_next = targets if kind == tables.EXPLOIT else np.int64(0)
+        exploited_next = targets if kind == tables.EXPLOIT else int64(0)
         n_targets = max(count_bits(int(exploited_next)), 1)
         for i in range(len(CONTESTED)):
             host = CONTESTED[i]

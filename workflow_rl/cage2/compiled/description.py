@@ -112,7 +112,8 @@ def tables_of(
     record = np.zeros(1, dtype)
     for name in dtype.names or ():
         table = np.asarray(of[name])
-        record[name][(0, *map(slice, table.shape))] = table
+        within: Any = (0, *map(slice, table.shape))
+        record[name][within] = table
     no_b_line = missing_for_b_line(description)
     return Tables(scenario, description, starting, ot_hosts, no_b_line, capacity, of, record)
 
@@ -440,9 +441,8 @@ def _b_line(rows: Row, of: Row) -> dict[str, Any]:
     plans = np.zeros((len(hosts), len(PLAN_OF_B_LINE)), np.int64)
     plans[red_host] = user
     for host in first:
-        found = [
-            other for other in (hosts[host], *hosts) if other in rows[hosts[host]].get("info", {})
-        ]
+        info = rows[hosts[host]].get("info", {})
+        found = [other for other in (hosts[host], *hosts) if other in info]
         enterprise = next((hosts.index(name) for name in found if "Enterprise" in name), 0)
         subnet = of["subnet"][enterprise]
         targets = {

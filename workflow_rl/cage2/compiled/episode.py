@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.blue_actions import act_as_blue
 from workflow_rl.cage2.compiled.generator import randbelow, sample, seed
 from workflow_rl.cage2.compiled.hosts import draw_pid, has_bits_of_all
-from workflow_rl.cage2.compiled.jit import compiled
+from workflow_rl.cage2.compiled.jit import compiled, int64
 from workflow_rl.cage2.compiled.observe import observe, reward
 from workflow_rl.cage2.compiled.red_actions import act_as_red
 from workflow_rl.cage2.compiled.red_agents import begin_red, choose_as_red
@@ -27,7 +25,7 @@ def reset_env(s: Any, t: Any, episode_seed: int, red_agent: int) -> None:
     forget(s, t)
     s.session_pid[:] = 0
     for i in range(t.n_sessions):
-        s.session_pid[t.starting_slot[i]] = draw_pid(s, t, np.int64(t.starting_host[i]))
+        s.session_pid[t.starting_slot[i]] = draw_pid(s, t, int64(t.starting_host[i]))
 
 
 @compiled
@@ -36,13 +34,13 @@ def draw_addresses(s: Any, t: Any) -> None:
     # These lists are empty when an episode begins, and serve as working space until then.
     chosen, pool = s.suspicious_pid, s.ports
     s.first_address = t.bound_host
-    sample(s, np.int64(t.n_possible_subnets), np.int64(t.n_subnets), s.subnet_index, pool)
+    sample(s, int64(t.n_possible_subnets), int64(t.n_subnets), s.subnet_index, pool)
     for subnet in range(t.n_subnets):
         # CybORG chooses a part of the subnet that is large enough.
-        part = randbelow(s, np.int64(t.n_parts[subnet]))
+        part = randbelow(s, int64(t.n_parts[subnet]))
         first = s.subnet_index[subnet] * t.n_parts[subnet] + part
         s.subnet_index[subnet] = first
-        n_addresses, n_hosts = np.int64(t.n_addresses[subnet]), np.int64(t.n_subnet_hosts[subnet])
+        n_addresses, n_hosts = int64(t.n_addresses[subnet]), int64(t.n_subnet_hosts[subnet])
         sample(s, n_addresses, n_hosts, chosen, pool)
         first *= n_addresses + 2
         for i in range(n_hosts):
@@ -89,7 +87,7 @@ def step_env(s: Any, t: Any, action: int, obs: Any) -> float:
 
     Writes obs, uint32, a word a host, and returns the reward.
     """
-    kind, host = np.int64(t.action_kind[action]), np.int64(t.action_host[action])
+    kind, host = int64(t.action_kind[action]), int64(t.action_host[action])
     act_as_blue(s, t, kind, host)
     choose_as_red(s, t)
     act_as_red(s, t)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage2.compiled import blue_belief, observe, red_hypothesis, tables
-from workflow_rl.cage2.compiled.jit import compiled, entry_point
+from workflow_rl.cage2.compiled.jit import compiled, entry_point, int64
 
 # What a hypothesis leaves out: the compromise that Blue has seen, and what `reward` reads. The OT
 # service stops only once, because a backup lists it without its PID.
@@ -54,7 +54,7 @@ def imagine_steps(
     t = networks[0]
     for n in range(len(truths)):
         h, s = truths[n], rest[n]
-        kind, host = np.int64(t.action_kind[actions[n]]), np.int64(t.action_host[actions[n]])
+        kind, host = int64(t.action_kind[actions[n]]), int64(t.action_host[actions[n]])
         copy[0] = beliefs[n]
         new_decoy_host = blue_belief.note_decoys(copy[0], kind, host)
         red_hypothesis.after_blue(h, kind, host)

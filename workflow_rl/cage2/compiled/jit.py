@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
@@ -13,8 +14,18 @@ from numba.np.numpy_support import from_dtype
 from workflow_rl.cage2.compiled.tables import CAPACITIES, tables_dtype
 from workflow_rl.jit import announce_compiling, compiled, entry_points
 
-__all__ = ["announce_compiling", "compiled", "entry_point", "first_word", "prefetch", "tables_at"]
+__all__ = [
+    "announce_compiling",
+    "compiled",
+    "entry_point",
+    "first_word",
+    "int64",
+    "prefetch",
+    "tables_at",
+]
 
+int64: Any = np.int64
+"""A signed number of 64 bits, which numba's `int` of a shorter one is not."""
 _HERE = Path(__file__).parent
 entry_point = entry_points(_HERE, _HERE.parent / "scenario2.py")
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage2.compiled import tables
-from workflow_rl.cage2.compiled.jit import compiled
+from workflow_rl.cage2.compiled.jit import compiled, int64
 from workflow_rl.cage2.compiled.state import NONE
 
 # A host's activity and its compromise have two bits each. The first bit is the lowest.
@@ -57,7 +57,7 @@ def note_and_show(
     if malware_found:
         set_compromise(s, host, OWNED)
     for word in range(len(s.compromise)):
-        compromise = np.int64(s.compromise[word])
+        compromise = int64(s.compromise[word])
         for i in range(16 * word, min(16 * word + 16, len(t.subnet))):
             obs[i] = BYTES[(compromise & 3) << 2]
             compromise >>= 2
@@ -94,14 +94,14 @@ def count_bits(mask: int) -> int:
 @compiled
 def compromise_of(s: Any, host: int) -> int:
     """Return the compromise of a host that Blue's table shows."""
-    return np.int64(s.compromise[host >> 4]) >> 2 * (host & 15) & 3
+    return int64(s.compromise[host >> 4]) >> 2 * (host & 15) & 3
 
 
 @compiled
 def set_compromise(s: Any, host: int, compromise: int) -> None:
     """Set the compromise of a host, which is kept from step to step as in `blue_info`."""
     shift = 2 * (host & 15)
-    others = np.int64(s.compromise[host >> 4]) & ~(3 << shift)
+    others = int64(s.compromise[host >> 4]) & ~(3 << shift)
     s.compromise[host >> 4] = others | compromise << shift
 
 
@@ -117,7 +117,7 @@ def reward(s: Any, t: Any, kind: int) -> float:
         if not s.ot_running[service]:
             tenths += t.worth_of_ot_service[service]
     # Red's host is Red's from the start.
-    owned = s.is_owned | np.int64(1) << np.int64(t.red_host)
+    owned = s.is_owned | int64(1) << int64(t.red_host)
     for i in range(len(tables.WORTHS)):
         tenths += count_bits(owned & t.worth[i]) * tables.WORTHS[i]
     return -tenths / 10.0

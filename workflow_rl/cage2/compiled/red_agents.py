@@ -12,7 +12,7 @@ import numpy as np
 
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.generator import randbelow, shuffle, shuffle_nibbles
-from workflow_rl.cage2.compiled.jit import compiled
+from workflow_rl.cage2.compiled.jit import compiled, int64
 from workflow_rl.cage2.compiled.state import CYBORG_FAILS, NONE
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
@@ -48,8 +48,8 @@ def begin_red(s: Any, t: Any, red_agent: int) -> None:
     s.meander_mapped = 0
     s.meander_last_host = NONE
     s.meander_last_address = NONE
-    red_host = np.int64(t.red_host)
-    s.known_subnets = 1 << np.int64(t.subnet[red_host])
+    red_host = int64(t.red_host)
+    s.known_subnets = 1 << int64(t.subnet[red_host])
     s.known_addresses = 1 << red_host
     s.known_hostnames = 1 << red_host
     s.scanned_by_session = 0
@@ -77,7 +77,7 @@ def b_line(s: Any, t: Any) -> None:
     """
     action = next_of_b_line(s)
     if action == CHOOSES_FIRST_HOST and not s.b_line_made >> action & 1:
-        s.b_line_host = t.first_hosts[randbelow(s, np.int64(t.n_first_hosts))]
+        s.b_line_host = t.first_hosts[randbelow(s, int64(t.n_first_hosts))]
     if (READ_A_SCAN & ~s.b_line_made) >> action & 1 and s.n_events == 0:
         s.error = CYBORG_FAILS
         return
@@ -110,7 +110,7 @@ def next_of_b_line(s: Any) -> int:
 def target_of_b_line(s: Any, t: Any, action: int) -> int:
     """Return the host or the subnet of an action."""
     host = s.b_line_host
-    return np.int64(t.plan_of_b_line[t.red_host if host == NONE else host, action])
+    return int64(t.plan_of_b_line[t.red_host if host == NONE else host, action])
 
 
 @compiled
@@ -146,9 +146,9 @@ def first_of_nibbles(s: Any, t: Any, kind: int, targets: int) -> int:
     It shuffles the addresses and, unless it scans, the hostnames too, and then finds which of them
     it needs.
     """
-    n_hosts = np.int64(t.n_hosts)
+    n_hosts = int64(t.n_hosts)
     in_order = IN_ORDER & ((1 << 4 * n_hosts) - 1)
-    bound = np.int64(t.bound_host)
+    bound = int64(t.bound_host)
     order = shuffle_nibbles(s, address_order(in_order, int(s.first_address), bound), n_hosts)
     if kind != tables.DISCOVER_SERVICES:
         hostnames = shuffle_nibbles(s, in_order, n_hosts)
@@ -174,10 +174,10 @@ def address_order(in_order: int, first: int, bound: int) -> int:
 def first_of_list(s: Any, t: Any, kind: int, targets: int) -> int:
     """Do as `first_of_nibbles`, for any number of hosts."""
     order = np.empty(len(t.subnet), np.int64)
-    bound, n = np.int64(t.bound_host), np.int64(t.n_hosts)
+    bound, n = int64(t.bound_host), int64(t.n_hosts)
     for host in range(n):
         order[host] = host
-    for host in range(np.int64(s.first_address), bound, -1):
+    for host in range(int64(s.first_address), bound, -1):
         order[host] = host - 1
     order[bound] = s.first_address
     shuffle(s, order, n)
@@ -199,24 +199,24 @@ def meanders_options(s: Any, t: Any) -> tuple[np.int64, np.int64]:
     RED_SLEEP means that CybORG's agent has nothing left to do and fails.
     """
     # All are signed: numba turns a mixture of signed and unsigned integers into a float.
-    goal = np.int64(t.op_server)
+    goal = int64(t.op_server)
     if goal != NONE and s.meander_escalated >> goal & 1:
-        return np.int64(tables.IMPACT), np.int64(1) << goal
+        return int64(tables.IMPACT), int64(1) << goal
     for i in range(t.n_subnets):
-        subnet = np.int64(t.subnets_by_host[i])
+        subnet = int64(t.subnets_by_host[i])
         if (s.known_subnets & ~s.meander_subnets) >> subnet & 1:
-            return np.int64(tables.DISCOVER_SYSTEMS), np.int64(1) << subnet
-    hosts = np.int64(s.known_addresses & ~s.meander_scanned)
+            return int64(tables.DISCOVER_SYSTEMS), int64(1) << subnet
+    hosts = int64(s.known_addresses & ~s.meander_scanned)
     if hosts != 0:
-        return np.int64(tables.DISCOVER_SERVICES), hosts
+        return int64(tables.DISCOVER_SERVICES), hosts
     lost = s.meander_mapped & ~s.meander_exploited
-    hosts = np.int64(s.known_hostnames & ~s.meander_escalated & ~lost)
+    hosts = int64(s.known_hostnames & ~s.meander_escalated & ~lost)
     if hosts != 0:
-        return np.int64(tables.ESCALATE), hosts
-    hosts = np.int64(s.known_addresses & ~s.meander_exploited)
+        return int64(tables.ESCALATE), hosts
+    hosts = int64(s.known_addresses & ~s.meander_exploited)
     if hosts != 0:
-        return np.int64(tables.EXPLOIT), hosts
-    return np.int64(tables.RED_SLEEP), np.int64(0)
+        return int64(tables.EXPLOIT), hosts
+    return int64(tables.RED_SLEEP), int64(0)
 
 
 @compiled

@@ -15,7 +15,7 @@ from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.blue_actions import act_as_blue
 from workflow_rl.cage2.compiled.episode import tell
 from workflow_rl.cage2.compiled.fetching import fetch_ahead
-from workflow_rl.cage2.compiled.jit import compiled, entry_point, tables_at
+from workflow_rl.cage2.compiled.jit import compiled, entry_point, int64, tables_at
 from workflow_rl.cage2.compiled.observe import observe, reward
 from workflow_rl.cage2.compiled.red_actions import act_as_red
 from workflow_rl.cage2.compiled.state import NO_ERROR
@@ -52,8 +52,8 @@ def begin_reds(states: Any, networks: Any, notes: Any, chosen: Any, rows: Any) -
         if chosen[i]:
             t = tables_at(states, networks, states[i].network)
             # Red starts with a session of root's or SYSTEM's.
-            notes[i].entered = 1 << np.int64(t.red_host)
-            notes[i].owned = 1 << np.int64(t.red_host)
+            notes[i].entered = 1 << int64(t.red_host)
+            notes[i].owned = 1 << int64(t.red_host)
             notes[i].action = NOTHING
             notes[i].n_sessions = 1
             show(states[i], t, notes[i], rows[i])
@@ -101,7 +101,7 @@ def step_reds(
                 blue_half(s, t, action)
             before = all_known(s, notes[i])
             red_half(s, t, notes[i], red_actions[i])
-            kind, host = np.int64(t.action_kind[action]), np.int64(t.action_host[action])
+            kind, host = int64(t.action_kind[action]), int64(t.action_host[action])
             observe(s, t, kind, host, obs[i])
             rewards[i] = reward(s, t, kind)
             tell(s, t, facts[i])
@@ -117,19 +117,19 @@ def step_reds(
 @compiled
 def blue_half(s: Any, t: Any, action: int) -> None:
     """Play Blue's action of this index."""
-    act_as_blue(s, t, np.int64(t.action_kind[action]), np.int64(t.action_host[action]))
+    act_as_blue(s, t, int64(t.action_kind[action]), int64(t.action_host[action]))
 
 
 @compiled
 def red_half(s: Any, t: Any, notes: Any, action: int) -> None:
     """Play Red's action of this index, and note what it shows Red."""
-    kind = np.int64(t.red_action_kind[action])
-    target = np.int64(t.red_action_target[action])
-    known = np.int64(s.known_addresses)
+    kind = int64(t.red_action_kind[action])
+    target = int64(t.red_action_target[action])
+    known = int64(s.known_addresses)
     if kind == tables.DISCOVER_SYSTEMS:
-        known = np.int64(s.known_subnets)
+        known = int64(s.known_subnets)
     elif kind == tables.ESCALATE or kind == tables.IMPACT:
-        known = np.int64(s.known_hostnames)
+        known = int64(s.known_hostnames)
     is_possible = kind == tables.RED_SLEEP or known >> target & 1 != 0
     s.red_kind = kind if is_possible else tables.REFUSED
     s.red_target = target
@@ -143,8 +143,8 @@ def red_half(s: Any, t: Any, notes: Any, action: int) -> None:
         notes.ident[s.last_process[target]] = notes.n_sessions
         notes.n_sessions += 1
     elif kind == tables.ESCALATE or kind == tables.IMPACT:
-        notes.entered = np.int64(notes.entered) & ~bit | (bit if succeeded else 0)
-        notes.owned = np.int64(notes.owned) & ~bit | (bit if succeeded else 0)
+        notes.entered = int64(notes.entered) & ~bit | (bit if succeeded else 0)
+        notes.owned = int64(notes.owned) & ~bit | (bit if succeeded else 0)
 
 
 @compiled

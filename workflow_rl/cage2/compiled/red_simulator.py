@@ -103,10 +103,14 @@ class RedSimulator(BatchedSimulator):
         super().load_repeated(arrays, seeds)
 
     def reset(
-        self, seeds: ArrayLike, red_agents: ArrayLike, chosen: ArrayLike | None = None
+        self,
+        seeds: ArrayLike,
+        red_agents: ArrayLike,
+        chosen: ArrayLike | None = None,
+        scenarios: ArrayLike = 0,
     ) -> NDArray[np.uint8]:
         """See `BatchedSimulator`. Red agents may be outside, see the class."""
-        obs = super().reset(seeds, red_agents, chosen)
+        obs = super().reset(seeds, red_agents, chosen, scenarios)
         begun = self._mask(chosen)
         begin_reds(*self._known, self._notes, begun, self.rows)
         seeds = np.broadcast_to(seeds, len(self.states))
@@ -167,8 +171,8 @@ class RedSimulator(BatchedSimulator):
                 step_blues(*self._known, chosen, actions)
                 with_blue = False
             _bytes(self._before)[chosen] = _bytes(self.states)[chosen]
-        shown = self._words, self.rewards, self.facts, self.rows
-        both = actions, red_actions, with_blue
+        both: Any = actions, red_actions, with_blue
+        shown: Any = self._words, self.rewards, self.facts, self.rows
         failed = step_reds(*self._known, self._notes, chosen, *both, *shown)
         if failed >= 0:
             raise self._error_of(failed)

@@ -9,14 +9,13 @@ import numpy as np
 
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.generator import GENERATOR, N
-from workflow_rl.cage2.compiled.tables import CAPACITIES, NONE, Capacity
-
-__all__ = ["NONE"]
+from workflow_rl.cage2.compiled.tables import CAPACITIES, Capacity
 
 SIZES = (100, 1_000, 10_000)
 """Lengths of episodes, in steps, for which there is a record. The smallest one that fits is used,
 and the simulator is compiled for it when it is first needed."""
 MAX_PORTS = 600
+NONE = tables.NONE
 NO_PROCESS = 0  # The first slot is never used.
 
 # Kinds of processes that are added in an episode: decoys (numbered as in `tables`), and those
@@ -92,8 +91,8 @@ def _last_step(count: type[np.unsignedinteger], capacity: Capacity) -> list[Any]
         # whether Blue's analysis found Red's files.
         ("event_host", np.uint8),
         ("reverse_shell_seen", np.bool_),
-        ("event_ports", np.uint16),
         ("n_events", count),
+        ("event_ports", np.uint16),
         ("caught_host", np.uint8),
         ("malware_found", np.bool_),
         # The host whose address comes right before `tables.bound_host`'s in Red's list.
@@ -102,11 +101,11 @@ def _last_step(count: type[np.unsignedinteger], capacity: Capacity) -> list[Any]
         ("ot_running", np.uint8, capacity.ot_hosts),
         ("ot_active", np.uint8, capacity.ot_hosts),
         ("ot_listed_with_pid", np.uint8, capacity.ot_hosts),
+        # The scenario: the row of its tables.
+        ("network", np.uint16),
         # Two bits a host, 16 hosts a word: no, unknown, user, privileged.
         ("compromise", np.uint32, (capacity.hosts + 15) // 16),
         ("mt_index", GENERATOR["mt_index"]),
-        # The scenario: the row of its tables.
-        ("network", np.uint16),
         ("n_red_sessions", count, capacity.hosts),
         ("known_ports", np.uint8, capacity.hosts),
     ]

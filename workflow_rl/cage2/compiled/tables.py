@@ -55,7 +55,12 @@ RESTORE_COST = 10
 # What an exploit finds on a host. PATCHED: a process that the exploit attacks in vain.
 NOT_VULNERABLE, VULNERABLE, VULNERABLE_AS_ROOT, PATCHED = range(4)
 # The kinds of process versions that csle-cyborg takes for older than Haraka 2.8.9.
-OLD_VERSIONS = ("openssh 1.3", "10.0.17763.1", "samba 3.0.20-debian", "apache tomcat")
+OLD_VERSIONS: tuple[str, ...] = (
+    "openssh 1.3",
+    "10.0.17763.1",
+    "samba 3.0.20-debian",
+    "apache tomcat",
+)
 OLD_VERSIONS += ("python simplehttpserver", "smbv1", "haraka 2.7.0")
 
 # --- Subnets -------------------------------------------------------------------------------------

@@ -66,7 +66,8 @@ def show_state(s: Any, t: Any, obs: Any, shown: Any) -> None:
                 shown[n + kind] = 1
             process = s.processes[process].next
         n += tables.N_DECOYS
-    for flag in (s.ot_running[0], s.ot_active[0], s.ot_listed_with_pid[0], s.knows_ot_service):
+    ot_service = s.ot_running[0] != 0, s.ot_active[0] != 0, s.ot_listed_with_pid[0] != 0
+    for flag in (*ot_service, s.knows_ot_service):
         shown[n] = flag
         n += 1
     for subnets in (s.known_subnets, s.meander_subnets):

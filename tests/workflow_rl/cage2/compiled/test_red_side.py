@@ -92,7 +92,7 @@ def test_both_actions_at_once_play_as_one_after_the_other() -> None:
     asking.reset(np.arange(n), OUTSIDE)
     for step in range(steps):
         blues = draws.integers(len(ACTION_NAMES), size=n) * (step % 3 == 0)
-        told = np.array([possible_action(row, draws) for row in simulator.rows])
+        told = np.array([possible_action(row[RED_OBS_SIZE:], draws) for row in simulator.rows])
         asking.play(blues, at)
         simulator.play_both(blues, told, at)
         assert simulator.states.tobytes() == asking.states.tobytes()
@@ -121,8 +121,8 @@ def test_a_red_that_scans_many_decoys_again_and_again() -> None:
     scans = [RED_ACTION_NAMES.index(f"DiscoverNetworkServices {host}") for host in targets]
     sweep = RED_ACTION_NAMES.index("DiscoverRemoteSystems User")
 
-    def scan(row: Any, random: np.random.Generator) -> int:
-        possible = [action for action in scans if row[RED_OBS_SIZE + action]]
+    def scan(mask: Any, random: np.random.Generator) -> int:
+        possible = [action for action in scans if mask[action]]
         return int(random.choice(possible)) if possible else sweep
 
     lock_step = LockStep(networks=True)

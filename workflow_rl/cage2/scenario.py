@@ -22,9 +22,12 @@ from workflow_rl.errors import UserError
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.compiled.tables import Tables
+    from workflow_rl.cage2.scenario_family import ScenarioFamily
 
 SCENARIO2 = "scenario2"
 """The name of CAGE Challenge 2's own scenario."""
+FAMILY = '{"Family":'
+"""How the content of a family begins."""
 OF_IMAGE = ("Processes", "System info", "Services", "User Info")
 _ON_A_HOST = ("DiscoverNetworkServices", "ExploitRemoteService", "PrivilegeEscalate")
 WITHOUT_HOST = ("Sleep", "Monitor")
@@ -58,9 +61,7 @@ class Scenario:
 
         Raises ScenarioError.
         """
-        from workflow_rl.cage2.scenario_file import read_scenario
-
-        return read_scenario(Path(path))
+        return scenario_of(Path(path))
 
     @classmethod
     def from_description(cls, description: Mapping[str, Any], name: str = "scenario") -> Scenario:
@@ -86,13 +87,13 @@ class Scenario:
 
         heading, _, content = text.partition("\n")
         check(data := loaded(content))
-        return cls(_name_in(heading), one_text(data))
+        return cls(name_in(heading), one_text(data))
 
     @classmethod
     def from_checked(cls, text: str) -> Scenario:
         """Return the scenario of a `text` that was checked before, as workers get it."""
         heading, _, content = text.partition("\n")
-        return cls(_name_in(heading), content) if content else cls.scenario2()
+        return cls(name_in(heading), content) if content else cls.scenario2()
 
     @property
     def text(self) -> str:
@@ -180,6 +181,11 @@ class Scenario:
             for name, image in self._data["Images"].items()
         }
         return tuple(name for name, host in self._data["Hosts"].items() if runs[host["image"]])
+
+    @property
+    def images(self) -> Mapping[str, Any]:
+        """What runs on hosts, by the name of the image."""
+        return dict(self._data["Images"])
 
     @functools.cached_property
     def red_agents(self) -> Mapping[str, str | None]:
@@ -348,25 +354,41 @@ class Scenario:
         write_scenario(json.loads(self.content), Path(path))
 
 
-def _name_in(heading: str) -> str:
+def name_in(heading: str) -> str:
     return label_of(heading.rpartition(" ")[0]) or "scenario"
 
 
-def scenario_of(value: Any) -> Scenario:
-    """Return what an argument `scenario` names: a Scenario, "scenario2", the path of a file, or the
-    text of a scenario. Raises ScenarioError."""
-    if isinstance(value, Scenario):
+def played_of(value: Any) -> Scenario | ScenarioFamily:
+    """Return what an argument `scenario` names: a Scenario or a family, "scenario2", the path of a
+    file, or a text of one. Raises ScenarioError."""
+    from workflow_rl.cage2.scenario_family import ScenarioFamily
+
+    if isinstance(value, Scenario | ScenarioFamily):
         return value
-    if isinstance(value, str) and (value == SCENARIO2 or "\n" in value):
-        return Scenario.from_text(value)
+    if isinstance(value, str) and "\n" in value:
+        is_family = value.partition("\n")[2].startswith(FAMILY)
+        return (ScenarioFamily if is_family else Scenario).from_text(value)
+    if value == SCENARIO2:
+        return Scenario.scenario2()
     if isinstance(value, str | os.PathLike):
-        return Scenario.from_file(value)
+        from workflow_rl.cage2.scenario_file import read
+
+        return read(Path(value))
     raise ScenarioError(f"{value!r:.100} is no scenario: give {SCENARIO2}, a file or a Scenario")
+
+
+def scenario_of(value: Any) -> Scenario:
+    """Return what `value` names, which must not be a family: see `played_of`. Raises
+    ScenarioError."""
+    played = played_of(value)
+    if not isinstance(played, Scenario):
+        raise ScenarioError(f"{played} is a family of scenarios: one env plays one of them")
+    return played
 
 
 def text_of(value: Any) -> str:
     """Return the text of what an argument `scenario` names, as configs keep it."""
-    return scenario_of(value).text
+    return played_of(value).text
 
 
 def capacity(size: int) -> int:

@@ -21,7 +21,7 @@ from pydantic import (
 
 from workflow_rl.agents.settings import MOST_LISTED, config_error
 from workflow_rl.cage2 import scenario2 as challenge
-from workflow_rl.cage2.scenario import WITHOUT_HOST, ScenarioError, capacity
+from workflow_rl.cage2.scenario import WITHOUT_HOST, Scenario, ScenarioError, capacity
 from workflow_rl.suggestions import question, word_meant
 
 MOST_HOSTS, MOST_SUBNETS = 64, 8
@@ -31,6 +31,7 @@ AGENTS = ("Blue", "Green", "Red")
 
 Place: TypeAlias = tuple[str | int, ...]
 """Where something stands in a scenario: keys and numbers from the top."""
+Problems: TypeAlias = Iterator[tuple[Place, str]]
 Locate: TypeAlias = Callable[[Place], str]
 """Returns what messages call a place."""
 
@@ -192,6 +193,73 @@ class _Scenario(_Part):
     images: dict[Text, _Image] = Field(alias="Images")
 
 
+def _keys(place: Place) -> str:
+    return ".".join(map(str, place)) or "the scenario"
+
+
+Range = Annotated[
+    list[Annotated[int, Field(ge=0, le=MOST_HOSTS)]], Field(min_length=2, max_length=2)
+]
+Images = Annotated[list[Text], Field(min_length=1)]
+
+
+class FamilyFile(_Part):
+    """What a family of scenarios draws. start: scenario2, or a scenario file in the same folder.
+    networks: how many different ones a training plays. hosts: the smallest and the largest number
+    of hosts of a subnet. images, values: what hosts of a subnet may run, and what their
+    confidentiality may be worth. links: to how many hosts of a subnet one leads. entry: the hosts
+    of which Red begins on one."""
+
+    start: Text = "scenario2"
+    networks: Annotated[int, Field(ge=1, le=10_000)] = 200
+    hosts: dict[Name, Range] = {}
+    images: dict[Name, Images] = {}
+    values: dict[Name, Annotated[list[Worth], Field(min_length=1)]] = {}
+    links: Range = [1, 1]
+    entry: list[Name] = []
+
+
+def check_family(
+    data: Mapping[str, Any], start: Scenario, locate: Locate = _keys
+) -> dict[str, Any]:
+    """Return the ranges of a family, with defaults. Raises ScenarioError."""
+    try:
+        family = FamilyFile.model_validate(data)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        place = tuple(part for part in problem["loc"] if part != "[key]")
+        raise ScenarioError(f"{locate(place)}: {_shape(error, FamilyFile)}") from None
+    for place, message in _family_problems(family, start):
+        raise ScenarioError(f"{locate(place)}: {message}")
+    return family.model_dump()
+
+
+def _family_problems(family: FamilyFile, start: Scenario) -> Problems:
+    for kind in ("hosts", "images", "values"):
+        for subnet in getattr(family, kind):
+            if subnet not in start.subnets:
+                yield (kind, subnet), _missing(subnet, start.subnets, "subnet")
+    for place, (low, high) in (
+        *((("hosts", subnet), ends) for subnet, ends in family.hosts.items()),
+        (("links",), family.links),
+    ):
+        if low > high:
+            yield place, f"{low} is above {high}: give the smaller number first"
+    most = {
+        name: family.hosts.get(name, [0, len(hosts)])[1] for name, hosts in start.subnets.items()
+    }
+    if sum(most.values()) > MOST_HOSTS:
+        yield ("hosts",), f"up to {sum(most.values())} hosts: at most {MOST_HOSTS} are played"
+    known = {**challenge.IMAGES, **start.images}
+    for subnet, images in family.images.items():
+        for number, image in enumerate(images):
+            if image not in known:
+                yield ("images", subnet, number), _missing(image, known, "image")
+    for number, host in enumerate(family.entry):
+        if host not in start.hosts:
+            yield ("entry", number), _missing(host, start.hosts, "host")
+
+
 def loaded(content: str) -> dict[str, Any]:
     """Return the JSON of a scenario. Raises ScenarioError."""
     try:
@@ -201,10 +269,6 @@ def loaded(content: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ScenarioError("the text of the scenario is damaged: it is no object")
     return data
-
-
-def _keys(place: Place) -> str:
-    return ".".join(map(str, place)) or "the scenario"
 
 
 def check(data: Mapping[str, Any], locate: Locate = _keys) -> None:
@@ -217,29 +281,29 @@ def check(data: Mapping[str, Any], locate: Locate = _keys) -> None:
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         place = tuple(part for part in problem["loc"] if part != "[key]")
-        raise ScenarioError(f"{locate(place)}: {_shape(error)}") from None
+        raise ScenarioError(f"{locate(place)}: {_shape(error, _Scenario)}") from None
     for place, message in _contradictions(data):
         raise ScenarioError(f"{locate(place)}: {message}")
 
 
-def _shape(error: ValidationError) -> str:
+def _shape(error: ValidationError, model: type[BaseModel]) -> str:
     """Return what is wrong with the shape of a scenario, and what would be right."""
     problem = error.errors(include_url=False)[0]
     place = problem["loc"]
     if problem["type"] == "missing":
         return f"{place[-1]} is missing"
     if problem["type"] == "extra_forbidden":
-        known = [field.alias or name for name, field in _model_at(place[:-1]).items()]
+        known = [field.alias or name for name, field in _model_at(model, place[:-1]).items()]
         meant = question(word_meant(str(place[-1]), known))
-        return f"CybORG reads no {place[-1]!s:.50} here: it reads {', '.join(known)}.{meant}"
+        return f"there is no {place[-1]!s:.50} here: there is {', '.join(known)}.{meant}"
     if problem["type"] == "too_long":
         most, found = problem["ctx"]["max_length"], problem["ctx"]["actual_length"]
         return f"{found or 'more'} are too many: at most {most} are played"
     return config_error(error, {}).message
 
 
-def _model_at(place: Place) -> Mapping[str, Any]:
-    fields: Mapping[str, Any] = _Scenario.model_fields
+def _model_at(model: type[BaseModel], place: Place) -> Mapping[str, Any]:
+    fields: Mapping[str, Any] = model.model_fields
     for part in place:
         named = [field for name, field in fields.items() if part in (field.alias, name)]
         fields = _fields_in(named[0].annotation) if named else fields
@@ -251,9 +315,6 @@ def _fields_in(annotation: Any) -> Mapping[str, Any]:
         return annotation.model_fields
     inner = getattr(annotation, "__args__", ())
     return next((fields for part in inner if (fields := _fields_in(part))), {})
-
-
-Problems: TypeAlias = Iterator[tuple[Place, str]]
 
 
 def _contradictions(data: Mapping[str, Any]) -> Problems:

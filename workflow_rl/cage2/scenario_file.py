@@ -14,8 +14,9 @@ import yaml
 
 from workflow_rl.cage.attackers import label_of
 from workflow_rl.cage2 import scenario2 as challenge
-from workflow_rl.cage2.scenario import Scenario, ScenarioError, one_text
-from workflow_rl.cage2.scenario_checks import Place, check
+from workflow_rl.cage2.scenario import SCENARIO2, Scenario, ScenarioError, one_text, scenario_of
+from workflow_rl.cage2.scenario_checks import Place, check, check_family
+from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.output_files import write_text
 from workflow_rl.printable import printable
 
@@ -88,9 +89,30 @@ class PlacedFile:
         return ScenarioError(printable(f"{self.located(place)}: {message}"))
 
 
-def read_scenario(path: Path) -> Scenario:
-    """Read a scenario file, see `Scenario.from_file`. Raises ScenarioError."""
+def read(path: Path) -> Scenario | ScenarioFamily:
+    """Read the file of a scenario, see `Scenario.from_file`, or of a family. Raises
+    ScenarioError."""
     file = PlacedFile(path)
+    is_family = bool(file.data) and file.data.keys().isdisjoint(("Agents", "Hosts", "Subnets"))
+    return _family(path, file) if is_family else _scenario(path, file)
+
+
+def _family(path: Path, file: PlacedFile) -> ScenarioFamily:
+    named, start = file.data.get("start", SCENARIO2), Scenario.scenario2()
+    if isinstance(named, str) and named != SCENARIO2:
+        if Path(named).name != named:
+            raise ScenarioError(
+                printable(f"{file.located(('start',))}: {named!r:.100} is not in the same folder")
+            )
+        start = scenario_of(path.parent / named)
+    try:
+        check_family(file.data, start, file.located)
+    except ScenarioError as error:
+        raise ScenarioError(printable(error)) from None
+    return ScenarioFamily.from_ranges(file.data, start, label_of(path.stem) or "family")
+
+
+def _scenario(path: Path, file: PlacedFile) -> Scenario:
     images: dict[str, PlacedFile] = {}
     data = file.data
     hosts = data.get("Hosts")

@@ -9,6 +9,7 @@ from prettytable import PrettyTable, TableStyle
 
 from workflow_rl.cage2.attack_graph import EXPLOITS, Reach, attack_graph
 from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario_family import ScenarioFamily
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,12 +81,33 @@ def lines(scenario: Scenario) -> list[str]:
         for name, subnet in told["subnets"].items()
         if subnet["closed_to"]
     ]
-    agents = [
-        f"{name}: {'plays' if reason is None else f'cannot play: {reason}'}"
-        for name, reason in scenario.red_agents.items()
-    ]
     sees = f"Blue sees {scenario.obs_size} bits and has {len(scenario.action_names)} actions."
-    return [heading, str(table), *closed, sees, *agents]
+    return [heading, str(table), *closed, sees, *_red_agents(scenario.red_agents)]
+
+
+def lines_of_family(family: ScenarioFamily) -> list[str]:
+    """Return a family in words, line by line. Raises ScenarioError."""
+    networks = family.drawn(range(family.networks))
+    sizes = sorted(len(network.hosts) for network in networks)
+    subnets = [
+        f"{name}: {min(counts)} to {max(counts)} hosts"
+        for name in family.start.subnets
+        if (counts := [len(network.subnets[name]) for network in networks])
+    ]
+    n_different = len({network.digest for network in networks})
+    return [
+        f"{family}: {len(networks)} networks like {family.start.name}, {n_different} of them "
+        f"different, of {sizes[0]} to {sizes[-1]} hosts",
+        *subnets,
+        *_red_agents(family.red_agents),
+    ]
+
+
+def _red_agents(reasons: Mapping[str, str | None]) -> list[str]:
+    return [
+        f"{name}: {'plays' if reason is None else f'cannot play: {reason}'}"
+        for name, reason in reasons.items()
+    ]
 
 
 def _row(host: Mapping[str, Any], is_entry: bool) -> list[str]:

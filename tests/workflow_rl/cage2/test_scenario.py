@@ -169,8 +169,8 @@ DAMAGED: dict[str, tuple[Callable[[str], str], str]] = {
     "no red": (changed(lambda d: d["Agents"].pop("Red")), "Red is missing"),
     "hosts are a list": (changed(lambda d: d.update(Hosts=[1])), "dictionary"),
     "one host": (changed(lambda d: d.update(Hosts={"A": d["Hosts"]["User1"]})), "at least 2"),
-    "unknown section": (changed(lambda d: d.update(Routers={})), "reads no Routers"),
-    "unknown agent": (changed(lambda d: d["Agents"].update(Purple={})), "reads no Purple"),
+    "unknown section": (changed(lambda d: d.update(Routers={})), "there is no Routers"),
+    "unknown agent": (changed(lambda d: d["Agents"].update(Purple={})), "there is no Purple"),
     "misspelt value": (replaced("ConfidentialityValue", "ConfidentalityValue"), "Did you mean"),
     "wrong value": (
         replaced("ConfidentialityValue: Medium", "ConfidentialityValue: 5"),

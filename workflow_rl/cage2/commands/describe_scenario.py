@@ -15,6 +15,9 @@ from workflow_rl.reporting.drawing import save_png
 
 @click.command("describe-scenario", cls=ClearCommand)
 @click.argument("scenario", metavar="FILE")
+@click.option("--draw", type=click.IntRange(0), metavar="N",
+              help="Describe network N of a family. A training never plays those from its number "
+                   "of networks up.")  # fmt: skip
 @click.option("--json", "json_path", type=OutputFile(".json"), metavar="FILE",
               help="JSON file to write all facts to.")  # fmt: skip
 @click.option("--picture", type=OutputFile(".svg", ".png", ".pdf"), metavar="FILE",
@@ -23,11 +26,16 @@ from workflow_rl.reporting.drawing import save_png
               help="Scenario file to write, to be changed. Images that are not Scenario 2's go "
                    "into the folder images beside it.")  # fmt: skip
 def describe_scenario(
-    scenario: str, json_path: Path | None, picture: Path | None, write: Path | None
+    scenario: str,
+    draw: int | None,
+    json_path: Path | None,
+    picture: Path | None,
+    write: Path | None,
 ) -> None:
-    """Check a scenario of CAGE-2's kind, and describe it.
+    """Check a scenario of CAGE-2's kind, or a family of scenarios, and describe it.
 
-    FILE is a scenario file in CybORG's format, or scenario2, the challenge's own scenario. The
+    FILE is a scenario file in CybORG's format, scenario2, the challenge's own scenario, or the file
+    of a family. The
     table shows hosts, their values (of confidentiality, and of an OT service), open ports, and how
     Red reaches each while Blue does nothing.
 
@@ -35,16 +43,27 @@ def describe_scenario(
     Examples:
       describe-scenario scenario2 --write office.yaml
       describe-scenario office.yaml --picture office.svg
+      describe-scenario offices.yaml --draw 3
     """
-    from workflow_rl.cage2.scenario import ScenarioError, scenario_of
-    from workflow_rl.cage2.scenario_report import drawn, lines, plain
+    from workflow_rl.cage2.scenario import ScenarioError, played_of
+    from workflow_rl.cage2.scenario_family import ScenarioFamily
+    from workflow_rl.cage2.scenario_report import drawn, lines, lines_of_family, plain
 
     written = {"--json": json_path, "--picture": picture, "--write": write}
     for option, path in written.items():
         if path is not None:
             require_writable(path, option)
     try:
-        found = scenario_of(scenario)
+        found = played_of(scenario)
+        if isinstance(found, ScenarioFamily):
+            if draw is None and any(written.values()):
+                raise click.UsageError(f"{found} is a family: choose a network with --draw")
+            if draw is None:
+                click.echo("\n".join(lines_of_family(found)))
+                return
+            found = found.draw(draw)
+        elif draw is not None:
+            raise click.UsageError(f"--draw {draw} goes with a family, and {found} is one scenario")
     except ScenarioError as error:
         raise click.BadParameter(str(error), param_hint="FILE") from None
     click.echo("\n".join(lines(found)))

@@ -11,8 +11,9 @@ from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.interface import MOST, SIMULATORS
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import Scenario, ScenarioError, text_of
+from workflow_rl.cage2.scenario import ScenarioError, played_of, text_of
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
+from workflow_rl.cage2.scenario_family import ScenarioFamily
 
 OBSERVATIONS = ("table", "belief", "evidence", "true-state")
 ACTION_SETS = ("all", "possible", "useful", "by-host", "by-host-timed")
@@ -66,8 +67,9 @@ class Cage2Arguments(Settings):
 
     scenario: Annotated[str, ContentOf(text_of)] = Field(
         Cage2.scenario,
-        description="The network: scenario2, the challenge's, or a scenario file of CybORG's. Its "
-        "content is kept with the run. See docs/how-to/own-scenario.md.",
+        description="The network: scenario2, the challenge's, a scenario file of CybORG's, or a "
+        "family file, of which each episode draws a network. The content is kept with the run. See "
+        "docs/how-to/own-scenario.md.",
     )
 
     @model_validator(mode="after")
@@ -86,9 +88,14 @@ class Cage2Arguments(Settings):
         return self
 
     def _fit_the_scenario(self) -> None:
-        scenario = Scenario.from_text(self.scenario)
-        if scenario.is_scenario2:
+        scenario = played_of(self.scenario)
+        if self.scenario == Cage2.scenario:
             return
+        if isinstance(scenario, ScenarioFamily) and self.simulator != "compiled":
+            raise ConfigError(
+                "simulator",
+                f"{self.simulator} plays one scenario: for the family {scenario}, choose compiled",
+            )
         for name in ("observation", "actions", "opening"):
             if getattr(self, name) != (default := getattr(Cage2, name)):
                 raise ConfigError(
@@ -102,6 +109,11 @@ class Cage2Arguments(Settings):
                     scenario.require_red_agent(red_agent.name)
                 except ScenarioError as error:
                     raise ConfigError("red_agent", str(error).partition(": ")[2]) from None
+            elif isinstance(scenario, ScenarioFamily):
+                raise ConfigError(
+                    "red_agent",
+                    f"{red_agent.name} is of your own: families have {', '.join(RED_AGENTS)}",
+                )
 
 
 class Cage2RedArguments(Settings):

@@ -42,11 +42,15 @@ def table_as_entities(hosts: Sequence[str], actions: Sequence[str]) -> EntityLay
 def _layout(
     size: int, features: NDArray[np.int64], actions: Sequence[str], hosts: Sequence[str]
 ) -> EntityLayout:
-    tables = {"features": features, "actions": _verbs(actions, hosts), "traits": np.eye(len(hosts))}
+    tables = {
+        "features": features,
+        "actions": verbs_of(actions, hosts),
+        "traits": np.eye(len(hosts)),
+    }
     return EntityLayout(size, tables)
 
 
-def _verbs(actions: Sequence[str], hosts: Sequence[str]) -> list[tuple[int, int]]:
+def verbs_of(actions: Sequence[str], hosts: Sequence[str]) -> list[tuple[int, int]]:
     """Return the verb and the host of each action, or the number of an action on no host and -1."""
     named = []
     for action in actions:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from workflow_rl.cage.attackers import AttackerError, Attackers, label_of
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import SCENARIO2, Scenario
+from workflow_rl.cage2.scenario import FAMILY, SCENARIO2, Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID
+from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 if TYPE_CHECKING:
@@ -53,13 +54,29 @@ class Cage2:
     def label(self) -> str:
         """The red agent, and the scenario unless it is Scenario 2, without characters that file
         names must not have."""
-        is_scenario2 = self.scenario == SCENARIO2
-        return label_of(self.red_agent if is_scenario2 else f"{self.network.name}-{self.red_agent}")
+        if self.scenario == SCENARIO2:
+            return label_of(self.red_agent)
+        return label_of(f"{(self.family or self.network).name}-{self.red_agent}")
 
     @functools.cached_property
     def network(self) -> Scenario:
-        """The scenario, which `Cage2Arguments` has checked."""
-        return Scenario.from_checked(self.scenario)
+        """The scenario, which `Cage2Arguments` has checked: of a family, the start."""
+        return Scenario.from_checked(self.scenario) if self.family is None else self.family.start
+
+    @functools.cached_property
+    def family(self) -> ScenarioFamily | None:
+        """The family of which each episode plays one scenario, if there is one."""
+        is_family = self.scenario.partition("\n")[2].startswith(FAMILY)
+        return ScenarioFamily.from_text(self.scenario) if is_family else None
+
+    @functools.cached_property
+    def networks(self) -> tuple[Scenario, ...]:
+        """The scenarios that a training plays."""
+        return (
+            (self.network,)
+            if self.family is None
+            else self.family.drawn(range(self.family.networks))
+        )
 
     @functools.cached_property
     def reds(self) -> Attackers:
@@ -131,6 +148,8 @@ class Cage2:
 
     def spaces(self) -> Spaces:
         """Return the spaces: 52 bits and 145 actions, unless the arguments choose others."""
+        if self.family is not None:
+            return self._spaces_of_family()
         if not self.network.is_scenario2:
             return self._spaces_of_network()
         from workflow_rl.agents.policies.distributions import Categorical
@@ -160,6 +179,15 @@ class Cage2:
             entities=table_as_entities(self.network.hosts, self.network.action_names),
         )
 
+    def _spaces_of_family(self) -> Spaces:
+        from workflow_rl.agents.policies.distributions import Categorical
+        from workflow_rl.agents.spaces import Spaces
+        from workflow_rl.cage2.env.family_envs import Shown
+
+        shown = Shown(self.networks)
+        n_inputs, n_actions = shown.layout.n_inputs, Categorical(shown.n_actions)
+        return Spaces(n_inputs, n_actions, bits=True, masked=True, entities=shown.layout)
+
     def check(self) -> str | None:
         """Raise InvalidEnvironmentError if the simulator is not installed, or not as needed.
 
@@ -167,6 +195,9 @@ class Cage2:
         user's own red agents. Return None, unless an episode of theirs is not determined by its
         seed: a seed determines an episode of every simulator.
         """
+        if self.family is not None:
+            self._check_family()
+            return None
         if self.simulator in ("cyborg-upstream", "compiled"):
             from workflow_rl.cage2.env.cage2_env import Cage2Env
 
@@ -193,6 +224,15 @@ class Cage2:
 
         return found_by_trying(self)
 
+    def _check_family(self) -> None:
+        from workflow_rl.environments.episode import EpisodeSpec
+
+        try:
+            envs = self.make_envs(1)
+        except ValueError as error:
+            raise InvalidEnvironmentError("scenario", str(error)) from None
+        envs.reset([0], [EpisodeSpec(0, self.variants[0], 0, 0)])
+
     def _require_trust(self) -> None:
         if self.named_by_file and self.foreign:
             raise InvalidEnvironmentError(
@@ -208,6 +248,10 @@ class Cage2:
             raise InvalidEnvironmentError(
                 "observation", "true-state is shown by the simulator compiled alone"
             )
+        if self.family is not None:
+            from workflow_rl.cage2.env.family_envs import ScenarioActor
+
+            return ScenarioActor(actor, self.network)  # type: ignore[arg-type]
         if self.view == Cage2().view:
             return actor
         from workflow_rl.cage2.agent.views import ViewingActor
@@ -232,6 +276,10 @@ class Cage2:
 
         self._require_trust()
         envs: EnvBatch
+        if self.family is not None:
+            from workflow_rl.cage2.env.family_envs import FamilyEnvs
+
+            return FamilyEnvs(self.networks, self.max_steps, n_envs)
         # A worker imports one simulator alone. One call steps all compiled envs.
         if self.simulator == "compiled" and not in_cyborg(self.reds):
             from workflow_rl.cage2.compiled.simulator import CompiledEnvs

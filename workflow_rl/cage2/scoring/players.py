@@ -14,7 +14,7 @@ from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario import SCENARIO2, Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, OBS_SIZE
 from workflow_rl.cage2.scoring.decisions import Decision, WatchedPolicy, likeliest, probabilities
 from workflow_rl.cage2.scoring.evaluation_env import PolicyBlue, ScriptedBlue
@@ -64,9 +64,10 @@ def require_challenge(environment: Environment, path: str | os.PathLike[str]) ->
     """Raise CheckpointError, naming `path`, for an agent that was trained in another scenario."""
     from workflow_rl.runs.checkpoint import CheckpointError
 
-    if isinstance(environment, Cage2) and not environment.network.is_scenario2:
+    if isinstance(environment, Cage2) and environment.scenario != SCENARIO2:
+        trained_in = environment.family or environment.network
         raise CheckpointError(
-            f"{path} was trained in {environment.network}, and only scenario2 is played here: the "
+            f"{path} was trained in {trained_in}, and only scenario2 is played here: the "
             "command evaluate plays other scenarios"
         )
 

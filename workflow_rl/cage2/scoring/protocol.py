@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage.attackers import Attackers
@@ -16,10 +16,11 @@ from workflow_rl.cage2.own_reds import with_policies
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
+from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.environments.env_batch import EnvBatchFactory, SerialEnvs
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.config import usable_cores
@@ -39,19 +40,26 @@ def evaluate_actor(
     name: str | None = None,
     quiet: bool = True,
     worker_timeout: float = 60.0,
-    scenario: Scenario | None = None,
+    scenario: Scenario | ScenarioFamily | None = None,
+    envs_of: Callable[[int], EnvBatchFactory] | None = None,
 ) -> ProtocolScores:
     """Play `episodes` episodes in each cell, spread over `n_workers` (None: one a core).
 
     actor: a policy on the bits, or the name of a scripted agent. red_agents: of the cells, each
     what `reds.REDS` reads. worker_timeout: seconds within which a worker must have played an
-    episode. scenario: what is played; None: Scenario 2.
+    episode. scenario: what is played; None: Scenario 2. envs_of: makes other envs, of episodes of a
+    length, for an actor that plays on what they show.
 
     An episode depends on the seed, its cell and its number in the cell alone. Raises
     TooManyFailuresError, also if any episode cannot be played.
     """
     n_workers = n_workers or usable_cores()
-    blue = ScriptedBlue(actor, scenario) if isinstance(actor, str) else PolicyBlue(actor)
+    network = scenario if isinstance(scenario, Scenario) else None
+    blue: Actor
+    if isinstance(actor, str):
+        blue = ScriptedBlue(actor, network)
+    else:
+        blue = PolicyBlue(actor) if envs_of is None else actor
     horizons = sorted(set(horizons))
     others = [red_agent for red_agent in red_agents if red_agent not in RED_AGENTS]
     red_agents = [red_agent for red_agent in RED_AGENTS if red_agent in red_agents]
@@ -68,8 +76,12 @@ def evaluate_actor(
                 for red_agent in red_agents
                 for number in range(episodes)
             ]
-            make_env = functools.partial(EvaluationEnv, max_steps, simulator, played, scenario)
-            make_envs = functools.partial(SerialEnvs, make_env, variant_option="red_agent")
+            make_env = functools.partial(EvaluationEnv, max_steps, simulator, played, network)
+            make_envs: EnvBatchFactory = functools.partial(
+                SerialEnvs, make_env, variant_option="red_agent"
+            )
+            if envs_of is not None:
+                make_envs = envs_of(max_steps)
             n_used, preload = min(n_workers, len(specs)), Cage2(simulator=simulator).preload
             name_of = functools.partial(_name_of, max_steps)
             with LocalPool(make_envs, n_used, 1, worker_timeout, preload=preload) as pool:
@@ -78,9 +90,12 @@ def evaluate_actor(
                 CellScore(max_steps, red_agent, trajectories[i * episodes : (i + 1) * episodes])
                 for i, red_agent in enumerate(red_agents)
             ]
+    version = simulator_version(simulator)
+    if envs_of is not None:
+        version = version._replace(name=f"the compiled simulator, which plays as {version.name}")
     return ProtocolScores(
         name or (actor if isinstance(actor, str) else type(actor).__name__),
-        simulator_version(simulator),
+        version,
         seed,
         time.perf_counter() - start,
         cells,

@@ -14,6 +14,7 @@ from workflow_rl.cage.scoring import ReturnStatistics
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scenario import SCENARIO2, Scenario
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
+from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.cage2.scoring.evaluation_env import step_actions
 from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, compared_scores
 from workflow_rl.runs.intervals import Mean, mean_of
@@ -41,12 +42,12 @@ class ProtocolScores(NamedTuple):
     seed: int
     seconds: float
     cells: Sequence[CellScore]
-    scenario: Scenario | None = None
+    scenario: Scenario | ScenarioFamily | None = None
 
     @property
     def is_of_challenge(self) -> bool:
         """Whether the scores are of the challenge's network, so that others can stand beside."""
-        return self.scenario is None or self.scenario.is_scenario2
+        return self.scenario in (None, Scenario.scenario2())
 
     @property
     def episodes(self) -> int:
@@ -145,6 +146,7 @@ def official_text(scores: ProtocolScores, author: str, team: str, technique: str
     """Return the text of a result file of the challenge: a header, then a line for each cell and
     one for each episode."""
     simulator, scenario = scores.simulator, scores.scenario or Scenario.scenario2()
+    assert isinstance(scenario, Scenario), "an episode's actions are named in one scenario"
     named = "Scenario2" if scenario.is_scenario2 else str(scenario)
     names = scenario.action_names
     lines = [

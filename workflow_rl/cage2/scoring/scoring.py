@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -15,8 +16,9 @@ from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MOST
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import Scenario, text_of
+from workflow_rl.cage2.scenario import SCENARIO2, Scenario, played_of, text_of
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
+from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.cage2.scoring.leaderboard import (
     LEADERBOARD_NOTE,
     TOP_SCORES,
@@ -30,10 +32,13 @@ from workflow_rl.cage2.scoring.scores import (
     score_table,
     to_dict,
 )
+from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.output_files import write_text
 
 SIMULATORS = ("cyborg", "cyborg-upstream")
+UNSEEN = 100
+"""The number of a family's networks that score an agent."""
 Steps = Annotated[int, Field(ge=1, le=MOST)]
 
 
@@ -55,7 +60,8 @@ class ProtocolSettings(ResultSettings):
     )
     scenario: Annotated[str, ContentOf(text_of)] | None = Field(
         default=None,
-        description="The network: scenario2, or a scenario file. By default that of the training.",
+        description="The network: scenario2, a scenario file, or a family file, of which unseen "
+        "networks are played. By default that of the training.",
     )
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
         default="cyborg",
@@ -178,26 +184,30 @@ class Cage2Scoring:
         agent is not for CAGE-2, and TooManyFailuresError.
         """
         assert isinstance(settings, ProtocolSettings)
-        scenario = _played(settings, environment, name)
+        network = _played(settings, environment, name)
         red_agents = settings.red_agent
         if red_agents == RED_AGENTS:
-            red_agents = tuple(n for n in RED_AGENTS if scenario.red_agents[n] is None)
+            red_agents = tuple(n for n in RED_AGENTS if network.red_agents[n] is None)
+        text = SCENARIO2 if isinstance(network, ScenarioFamily) else network.text
         for red_agent in {RED_AGENTS[2], *red_agents} - {*RED_AGENTS[:2]}:
-            Cage2(red_agent, simulator=settings.played_on, scenario=scenario.text).check()
+            Cage2(red_agent, simulator=settings.played_on, scenario=text).check()
         blue: Actor | str
+        envs_of = None
         if environment is None:
             assert settings.agent is not None
             blue, technique = settings.agent, _class_name(settings.agent)
         else:
             assert isinstance(actor, NumpyPolicy)
             require_fitting(actor, environment, name)
-            blue, technique = on_the_bits(actor, environment, name), "PPOAgent"
+            technique = "PPOAgent"
+            blue, envs_of = _player(actor, environment, network, settings, name)
         cells = evaluate_actor(
             blue,
             simulator=settings.played_on,
             horizons=settings.max_steps,
             red_agents=red_agents,
-            scenario=scenario,
+            scenario=network,
+            envs_of=envs_of,
             name=name,
             **played,
         )
@@ -207,25 +217,58 @@ class Cage2Scoring:
         return Cage2Scores(cells, () if environment is None else environment.variants)
 
 
-def _played(settings: ProtocolSettings, environment: Environment | None, name: str) -> Scenario:
-    """Return the scenario of an evaluation. Raises InvalidEnvironmentError if the agent, or a red
-    agent that is asked for, does not fit it."""
-    trained_in = environment.network if isinstance(environment, Cage2) else Scenario.scenario2()
-    asked = settings.scenario
-    scenario = trained_in if asked is None else Scenario.from_checked(asked)
-    if environment is not None and not scenario.is_like(trained_in):
+def _played(
+    settings: ProtocolSettings, environment: Environment | None, name: str
+) -> Scenario | ScenarioFamily:
+    """Return what an evaluation plays. Raises InvalidEnvironmentError if the agent, or a red agent
+    that is asked for, does not fit it."""
+    trained_in: Scenario | ScenarioFamily = Scenario.scenario2()
+    if isinstance(environment, Cage2):
+        trained_in = environment.family or environment.network
+    played = trained_in if settings.scenario is None else played_of(settings.scenario)
+    if isinstance(played, ScenarioFamily) and isinstance(trained_in, Scenario):
+        raise InvalidEnvironmentError(
+            "scenario", f"{name} was trained in one scenario: it plays no family"
+        )
+    if isinstance(played, Scenario) and not (
+        environment is None or isinstance(trained_in, ScenarioFamily) or played.is_like(trained_in)
+    ):
         raise InvalidEnvironmentError(
             "scenario",
-            f"{scenario} has other hosts or actions than {trained_in}, where {name} was trained",
+            f"{played} has other hosts or actions than {trained_in}, where {name} was trained",
         )
     for red_agent in settings.red_agent if settings.red_agent != RED_AGENTS else ():
         for member in REDS.read(red_agent).members:
-            if scenario.red_agents.get(member.name) is not None:
+            if (reason := played.red_agents.get(member.name)) is not None:
                 raise InvalidEnvironmentError(
-                    "red_agent",
-                    f"{member.name} cannot play in {scenario}: {scenario.red_agents[member.name]}",
+                    "red_agent", f"{member.name} cannot play in {played}: {reason}"
                 )
-    return scenario
+    return played
+
+
+def _player(
+    policy: NumpyPolicy,
+    environment: Environment,
+    played: Scenario | ScenarioFamily,
+    settings: ProtocolSettings,
+    name: str,
+) -> tuple[Actor, Callable[[int], EnvBatchFactory] | None]:
+    """Return the actor that plays, and what makes its envs unless it plays on the bits. Raises
+    InvalidEnvironmentError and CheckpointError."""
+    if not isinstance(environment, Cage2) or environment.family is None:
+        return on_the_bits(policy, environment, name), None
+    from workflow_rl.cage2.env.family_envs import FamilyEnvs, ScenarioActor, on_scenarios
+
+    try:
+        if isinstance(played, Scenario):
+            return ScenarioActor(policy, played), None
+        unseen = played.drawn(range(played.networks, played.networks + UNSEEN))
+        blue = on_scenarios(policy, unseen)
+    except ValueError as error:
+        raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
+    if settings.output_dir is not None:
+        raise InvalidEnvironmentError("output_dir", "a result file is about one scenario")
+    return blue, functools.partial(functools.partial, FamilyEnvs, unseen)
 
 
 def _class_name(agent: str) -> str:

@@ -19,6 +19,7 @@ from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage.tournament import tournament
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.own_reds import in_cyborg
+from workflow_rl.cage2.scenario import SCENARIO2
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.leaderboard import champion_score
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
@@ -189,7 +190,7 @@ def _described(score: Mean, environment: Cage2) -> str:
     cells = f"{names} cell" if len(met) * len(horizons) == 1 else f"{names} cells"
     sum_of = f"Sum of the {len(met) * len(horizons)} {cells}"
     champion = ""
-    if environment.network.is_scenario2 and horizons == HORIZONS and {*met} <= {*ATTACKERS}:
+    if environment.scenario == SCENARIO2 and horizons == HORIZONS and {*met} <= {*ATTACKERS}:
         total = sum(champion_score().sum_against(red_agent) for red_agent in met)
         champion = f" (the champion's sum: {total:.1f})"
     return f"{sum_of}: {score.told(1)}{champion}."

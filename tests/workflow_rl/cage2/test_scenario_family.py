@@ -1,0 +1,116 @@
+"""Families of scenarios: drawn by number, described in a file, played by entities."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from workflow_rl.agents.policies.entity_layout import EntityLayout
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.env.family_envs import N_BITS, Shown
+from workflow_rl.cage2.scenario import Scenario, ScenarioError, played_of, scenario_of
+from workflow_rl.cage2.scenario_family import ScenarioFamily
+
+RANGES = {
+    "networks": 4,
+    "hosts": {"User": [3, 7], "Enterprise": [4, 5], "Operational": [2, 5]},
+    "images": {"User": ["windows_user_host1", "linux_user_host1"]},
+    "values": {"Enterprise": ["High"]},
+    "links": [1, 2],
+}
+FAMILY = ScenarioFamily.from_ranges(RANGES)
+HEADER = "start: scenario2\nnetworks: 4\n"
+
+
+def test_a_network_follows_from_its_number():
+    again = ScenarioFamily.from_text(FAMILY.text)
+    networks = FAMILY.drawn(range(8))
+    assert [network.digest for network in again.drawn(range(8))] == [n.digest for n in networks]
+    assert len({network.digest for network in networks}) == 8
+    assert networks[5].name == "family-5"
+
+
+def test_networks_stay_within_the_ranges_and_red_agents_play_in_all():
+    for network in FAMILY.drawn(range(8)):
+        for subnet, (low, high) in RANGES["hosts"].items():
+            assert low <= len(network.subnets[subnet]) <= high
+        hosts = network.description()["Hosts"]
+        assert {hosts[h]["ConfidentialityValue"] for h in network.subnets["Enterprise"]} == {"High"}
+        assert set(network.red_agents.values()) == {None}
+
+
+def test_where_red_enters_is_drawn_and_b_line_then_cannot_play():
+    family = ScenarioFamily.from_ranges({"entry": ["User0", "User1"], "networks": 2})
+    assert {network.red_host for network in family.drawn(range(12))} == {"User0", "User1"}
+    assert "begins on User0" in str(family.red_agents["B_lineAgent"])
+    assert family.red_agents["RedMeanderAgent"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hosts: {Lab: [1, 2]}", r":3: hosts\.Lab: there is no subnet Lab"),
+        ("hosts: {User: [5, 2]}", r":3: hosts\.User: 5 is above 2"),
+        ("hosts: {User: [1]}", r":3: hosts\.User"),
+        ("hosts: {User: [1, 70]}", "less than or equal to 64"),
+        ("hosts: {User: [1, 60]}", "up to 68 hosts"),
+        ("images: {User: [Windows]}", "there is no image Windows"),
+        ("images: {User: []}", "at least 1"),
+        ("values: {User: [Huge]}", "'High'"),
+        ("links: [1]", "links"),
+        ("entry: [User9]", "there is no host User9"),
+        ("host: {User: [1, 2]}", "Did you mean hosts"),
+        ("start: ../other.yaml", "start is given twice"),
+    ],
+)
+def test_a_damaged_file_is_one_line_with_the_place(text: str, message: str, tmp_path: Path):
+    path = tmp_path / "family.yaml"
+    path.write_text(HEADER + text)
+    with pytest.raises(ScenarioError, match=message) as error:
+        played_of(path)
+    assert "\n" not in str(error.value)
+
+
+def test_the_start_is_a_file_of_the_same_folder(tmp_path: Path):
+    start = Scenario.scenario2().add_host("Web0", "Gateway", "Enterprise")
+    start.save(tmp_path / "office.yaml")
+    (tmp_path / "family.yaml").write_text("start: office.yaml\nhosts: {User: [4, 5]}\n")
+    family = played_of(tmp_path / "family.yaml")
+    assert isinstance(family, ScenarioFamily)
+    assert family.start == start.renamed("office")
+    (tmp_path / "family.yaml").write_text("start: ../office.yaml\n")
+    with pytest.raises(ScenarioError, match="is not in the same folder"):
+        played_of(tmp_path / "family.yaml")
+    with pytest.raises(ScenarioError, match="is a family of scenarios"):
+        scenario_of(FAMILY)
+
+
+def test_ranges_without_a_network_are_one_line():
+    impossible = ScenarioFamily.from_ranges({"links": [0, 0]})
+    with pytest.raises(ScenarioError, match="draws gave no network"):
+        impossible.draw(0)
+
+
+def test_blue_sees_facts_of_hosts_that_exist_and_no_number_of_theirs():
+    small, large = sorted(FAMILY.drawn(range(4)), key=lambda network: len(network.hosts))[::3]
+    shown = Shown([small, large])
+    assert shown.n_hosts == len(large.hosts)
+    obs = np.ones((1, 4 * len(large.hosts)), np.uint8)
+    row = shown.rows(obs, np.array([0]))[0]
+    hosts = row[: shown.n_hosts * N_BITS].reshape(shown.n_hosts, N_BITS)
+    exists, mask = hosts[:, 4], row[shown.n_hosts * N_BITS :]
+    assert exists.tolist() == [1] * len(small.hosts) + [0] * (shown.n_hosts - len(small.hosts))
+    assert not hosts[exists == 0][:, 5:].any()
+    assert mask[:2].tolist() == [1, 1]
+    np.testing.assert_array_equal(mask[2:].reshape(-1, shown.n_hosts), [exists] * 11)
+    assert isinstance(shown.layout, EntityLayout)
+    assert shown.layout.traits.shape == (shown.n_hosts, 0)
+
+
+def test_a_family_is_an_environment_of_entities():
+    environment = Cage2(scenario=FAMILY.text, simulator="compiled")
+    spaces = environment.spaces()
+    assert spaces.masked
+    assert spaces.entities is not None
+    assert spaces.obs_dim == spaces.entities.n_inputs
+    assert environment.label == "family-B_lineAgent"

@@ -1,0 +1,206 @@
+"""A family of scenarios: ranges within which networks are drawn, each by a number."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workflow_rl.cage2.red_plans import GOAL
+from workflow_rl.cage2.scenario import Scenario, ScenarioError, name_in
+from workflow_rl.cage2.scenario2 import RED_AGENTS
+
+MOST_ATTEMPTS = 200
+
+
+@dataclass(frozen=True)
+class ScenarioFamily:
+    """Networks that are like one, the start, but for what its ranges leave open.
+
+    name: what people call it. content: JSON of the ranges, and of the start's text. A network is a
+    function of its number. A training plays those below `networks`; all others it never sees.
+    """
+
+    name: str
+    content: str
+
+    @classmethod
+    def from_ranges(
+        cls, ranges: Mapping[str, Any], start: Scenario | None = None, name: str = "family"
+    ) -> ScenarioFamily:
+        """Return the family of these ranges, as a file has them. start: instead of Scenario 2.
+
+        Raises ScenarioError.
+        """
+        from workflow_rl.cage2.scenario_checks import check_family
+
+        start = start or Scenario.scenario2()
+        content = {"Family": check_family(ranges, start), "Start": start.text}
+        return cls(name, json.dumps(content, separators=(",", ":")))
+
+    @classmethod
+    def from_text(cls, text: str) -> ScenarioFamily:
+        """Return the family of `text`, which a stranger's file may hold. Raises ScenarioError."""
+        from workflow_rl.cage2.scenario_checks import loaded
+
+        heading, _, content = text.partition("\n")
+        data = loaded(content)
+        start, ranges = data.get("Start"), data.get("Family")
+        if not isinstance(start, str) or not isinstance(ranges, dict):
+            raise ScenarioError("the text of the family is damaged")
+        return cls.from_ranges(ranges, Scenario.from_text(start), name_in(heading))
+
+    @property
+    def text(self) -> str:
+        """The whole family as a config keeps it: see `Scenario.text`."""
+        return f"{self}\n{self.content}"
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.digest}"
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """What tells contents apart: 12 hexadecimal digits."""
+        return hashlib.sha256(self.content.encode()).hexdigest()[:12]
+
+    @functools.cached_property
+    def ranges(self) -> Mapping[str, Any]:
+        """What is drawn: see `FamilyFile`."""
+        return dict(json.loads(self.content)["Family"])
+
+    @functools.cached_property
+    def start(self) -> Scenario:
+        """The scenario that the networks are like."""
+        return Scenario.from_checked(json.loads(self.content)["Start"])
+
+    @property
+    def networks(self) -> int:
+        """The number of networks that a training plays."""
+        return int(self.ranges["networks"])
+
+    @functools.cached_property
+    def red_agents(self) -> Mapping[str, str | None]:
+        """The challenge's red agents, each with what keeps it from playing, if anything: those that
+        play in the start play in every network."""
+        moved = [host for host in self.ranges["entry"] if host != self.start.red_host]
+        places = [self.start, *(self.start.enter_at(host) for host in moved)]
+        found = {name: [place.red_agents[name] for place in places] for name in RED_AGENTS}
+        return {name: next(filter(None, reasons), None) for name, reasons in found.items()}
+
+    def require_red_agent(self, name: str) -> None:
+        """See `Scenario.require_red_agent`."""
+        if (reason := self.red_agents[name]) is not None:
+            raise ScenarioError(f"red_agent: {name} cannot play in {self}: {reason}")
+
+    def draw(self, number: int) -> Scenario:
+        """Return network number `number`, from 0 up. Raises ScenarioError if the ranges leave
+        hardly any network in which the red agents can play."""
+        return _drawn(self, number)
+
+    def drawn(self, numbers: Sequence[int]) -> tuple[Scenario, ...]:
+        """Return several networks."""
+        return tuple(map(self.draw, numbers))
+
+
+@functools.lru_cache(2048)
+def _drawn(family: ScenarioFamily, number: int) -> Scenario:
+    able = [name for name, reason in family.red_agents.items() if reason is None]
+    problem: Any = None
+    for attempt in range(MOST_ATTEMPTS):
+        generator = random.Random(f"{family.digest} {number} {attempt}")
+        try:
+            network = _Drawing(family, generator).network()
+        except ScenarioError as error:
+            problem = error
+            continue
+        problem = next((r for name in able if (r := network.red_agents[name]) is not None), None)
+        if problem is None:
+            return network.renamed(f"{family.name}-{number}")
+    raise ScenarioError(f"{family}: {MOST_ATTEMPTS} draws gave no network to play in: {problem}")
+
+
+class _Drawing:
+    """One draw, from the start to the network."""
+
+    def __init__(self, family: ScenarioFamily, generator: random.Random) -> None:
+        self._ranges, self._start, self._random = family.ranges, family.start, generator
+        self._rows: dict[str, Any] = json.loads(self._start.content)["Hosts"]
+        agents = json.loads(self._start.content)["Agents"]
+        sessions = agents["Blue"]["starting_sessions"]
+        server = next(s["hostname"] for s in sessions if s.get("parent") is None)
+        self._kept = {self._start.red_host, server, GOAL, *self._ranges["entry"]}
+        self._models = {  # Of each subnet, the hosts that further ones are like.
+            name: [host for host in hosts if host not in (server, GOAL)] or list(hosts)
+            for name, hosts in self._start.subnets.items()
+        }
+        for hosts in self._start.subnets.values():
+            # B_lineAgent counts the hosts up to one that leads to its goal.
+            leading = [
+                i for i, host in enumerate(hosts) if GOAL in self._rows[host].get("info", {})
+            ]
+            self._kept |= {*hosts[: max(leading, default=-1) + 1]}
+        self._model = {host: host for host in self._start.hosts}
+
+    def network(self) -> Scenario:
+        """Return the network. Raises ScenarioError for one that cannot be."""
+        network = self._start
+        for subnet, (low, high) in self._ranges["hosts"].items():
+            network = self._sized(network, subnet, self._random.randint(low, high))
+        for host in network.hosts:
+            network = self._changed(network, host)
+        if self._ranges["entry"]:
+            network = network.enter_at(self._random.choice(self._ranges["entry"]))
+        return network
+
+    def _sized(self, network: Scenario, subnet: str, n_hosts: int) -> Scenario:
+        hosts = list(network.subnets[subnet])
+        removable = [host for host in hosts if host not in self._kept]
+        self._random.shuffle(removable)
+        for host in removable[: max(len(hosts) - n_hosts, 0)]:
+            network = network.remove_host(host)
+        while len(network.subnets[subnet]) < n_hosts:
+            model = self._random.choice(self._models[subnet])
+            name = _next_name(model, network.hosts)
+            row = self._rows[model]
+            network = network.add_host(
+                name,
+                row["image"],
+                subnet,
+                row.get("ConfidentialityValue"),
+                row.get("AvailabilityValue"),
+            )
+            self._model[name] = model
+        return network
+
+    def _changed(self, network: Scenario, host: str) -> Scenario:
+        subnet = next(name for name, hosts in network.subnets.items() if host in hosts)
+        row, drawn = self._rows[self._model[host]], {}
+        for kind, named in (("images", "image"), ("values", "confidentiality")):
+            if subnet in self._ranges[kind] and host not in (GOAL, self._start.red_host):
+                drawn[named] = self._random.choice(self._ranges[kind][subnet])
+        links = [other for other in row.get("info", {}) if other != self._model[host]]
+        kept = [other for other in links if other == GOAL]
+        for target in dict.fromkeys(self._subnet_in_start(other) for other in links):
+            among = [h for h in network.subnets[target] if h in self._model_names(target)]
+            if not among or GOAL in kept:
+                continue
+            n_links = min(self._random.randint(*self._ranges["links"]), len(among))
+            kept += self._random.sample(among, n_links)
+        if not drawn and not links:
+            return network
+        return network.change_host(host, leads_to=kept, **drawn)
+
+    def _subnet_in_start(self, host: str) -> str:
+        return next(name for name, hosts in self._start.subnets.items() if host in hosts)
+
+    def _model_names(self, subnet: str) -> set[str]:
+        return {host for host, model in self._model.items() if model in self._models[subnet]}
+
+
+def _next_name(model: str, hosts: Sequence[str]) -> str:
+    stem = model.rstrip("0123456789")
+    return next(name for i in range(1000) if (name := f"{stem}{i}") not in hosts)

@@ -14,7 +14,7 @@ from workflow_rl.cage2.red_plans import GOAL
 from workflow_rl.cage2.scenario import Scenario, ScenarioError, name_in
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
-MOST_ATTEMPTS = 200
+MOST_ATTEMPTS = 30
 
 
 @dataclass(frozen=True)

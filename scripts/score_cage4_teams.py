@@ -19,12 +19,12 @@ from workflow_rl.agents.policies.team_file import load_policy_or_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.raw_record import IN_PROGRESS
-from workflow_rl.cage4.agent.released_team import CHAMPION
 from workflow_rl.cage4.agent.rules import ROBUST_RULES, RULES, RuleTeam
 from workflow_rl.cage4.agent.views import ViewRows
 from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.actions import IMPACT
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
+from workflow_rl.cage4.released import RELEASED
 from workflow_rl.cage4.scenario4 import CHALLENGE, SCENARIOS, Scenario
 from workflow_rl.runs.intervals import mean_of
 
@@ -68,7 +68,12 @@ class Team(Protocol):
 
 
 class PlayingPolicies:
-    """A trained team, whose policies choose the likeliest actions. path: its policy file."""
+    """A trained team, whose policies choose the likeliest actions. path: its policy file.
+
+    obs: what the simulator shows, with the messages. sent: the messages, or None.
+    """
+
+    obs: NDArray[np.int8]
 
     def __init__(self, path: Path) -> None:
         try:
@@ -81,6 +86,10 @@ class PlayingPolicies:
             raise click.UsageError(f"{path} holds no team that sees the belief and sends nothing")
         self._team, self._args = team, args
 
+    @property
+    def sent(self) -> NDArray[np.bool_] | None:
+        return self._rows.sent
+
     def begin(self, masks: NDArray[np.bool_]) -> None:
         self._envs, args = list(range(len(masks))), self._args
         shown = args["observation"], args["actions"], args["own_rewards"], args["messages"]
@@ -92,14 +101,14 @@ class PlayingPolicies:
         self._taken = np.zeros((len(masks), len(scenario4.AGENTS)), np.int64)
 
     def play(self, raw: NDArray[Any]) -> NDArray[np.int64]:
-        envs, nothing = self._envs, np.zeros((len(raw), scenario4.N_OBS), np.int8)
+        envs = self._envs
         busy = (raw["success"] == IN_PROGRESS).astype(np.int64)
         if self._masks is not None:
-            rows = self._rows.begin(envs, nothing, self._masks, raw, busy)
+            rows = self._rows.begin(envs, self.obs, self._masks, raw, busy)
             self._masks = None
         else:
             ended = np.zeros(len(raw), np.bool_)
-            rows = self._rows.after(envs, self._taken, nothing, raw, busy, ended)
+            rows = self._rows.after(envs, self._taken, self.obs, raw, busy, ended)
         self._taken = self._rows.play(envs, self._actor.act(rows, envs)[0])
         return self._taken
 
@@ -114,10 +123,14 @@ def play(team: Team, seeds: range, red_agent: str, scenario: Scenario = CHALLENG
         )
         simulator.reset(chosen)
         team.begin(simulator.masks)
+        if isinstance(team, PlayingPolicies):
+            team.obs = simulator.obs
         lost = Lost(*np.zeros((5, len(chosen)), np.int64))
         lost.hosts[:] = simulator.masks[:, _ANALYSES].sum(1)
         for _ in range(scenario4.COUNTED_STEPS):
-            _, rewards, _ = simulator.step(team.play(simulator.raw))
+            actions = team.play(simulator.raw)
+            sent = team.sent if isinstance(team, PlayingPolicies) else None
+            _, rewards, _ = simulator.step(actions, sent)
             impacts, in_contractor = impacts_of(simulator.states)
             lost.total[:] += rewards.sum(1)
             lost.restores[:] += rewards[:, 1]
@@ -174,7 +187,7 @@ def main(
 
     The differences to the first team are of pairs with the same seed.
     """
-    teams: dict[str, Team] = {"champion": PlayingPolicies(CHAMPION)} if champion else {}
+    teams: dict[str, Team] = {"champion": PlayingPolicies(RELEASED["champion"])} if champion else {}
     teams |= {str(path): PlayingPolicies(path) for path in weights}
     for name in variant or (() if teams else VARIANTS):
         teams[name] = RuleTeam(VARIANTS[name])

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from scripts import score_cage4_teams
 from scripts.score_cage4_teams import Lost, PlayingPolicies, play
-from workflow_rl.cage4.agent.released_team import CHAMPION
 from workflow_rl.cage4.agent.rules import RuleTeam
 from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
+from workflow_rl.cage4.released import RELEASED
 from workflow_rl.cage4.scenario4 import COUNTED_STEPS, RED_AGENTS, SCENARIOS, Scenario
 
 SEEDS = range(40, 43)
@@ -39,7 +39,7 @@ def require_parts(lost: Lost) -> None:
 
 
 def test_totals_are_those_of_single_episodes() -> None:
-    for team, name in ((RuleTeam(), "rules"), (PlayingPolicies(CHAMPION), "champion")):
+    for team, name in ((RuleTeam(), "rules"), (PlayingPolicies(RELEASED["champion"]), "champion")):
         lost = play(team, SEEDS, RED_AGENTS[0])
         require_parts(lost)
         expected = [total_of(make_scripted_team(name), seed) for seed in SEEDS]
@@ -48,7 +48,7 @@ def test_totals_are_those_of_single_episodes() -> None:
 
 def test_teams_are_compared_on_the_same_episodes() -> None:
     words = ["--episodes", "2", "--variant", "released", "--variant", "released"]
-    words += ["--weights", str(CHAMPION)]
+    words += ["--weights", str(RELEASED["champion"])]
     result = CliRunner().invoke(score_cage4_teams.main, words)
     assert result.exit_code == 0, result.output
     assert result.output.count("failed work") == 2
@@ -83,7 +83,7 @@ def test_a_scenario_is_played() -> None:
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("notes")
-    cage2 = Path(CHAMPION).parents[3] / "cage2" / "agent" / "released" / "champion.npz"
+    cage2 = Path(RELEASED["champion"]).parents[3] / "cage2" / "agent" / "released" / "champion.npz"
     for path, words in ((tmp_path / "notes", "is no policy file"), (cage2, "holds no team")):
         result = CliRunner().invoke(score_cage4_teams.main, ["--weights", str(path)])
         assert result.exit_code == 2

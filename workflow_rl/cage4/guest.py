@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
 from workflow_rl.cage4.presets import CHAMPION, QUICK, ROBUST
+from workflow_rl.cage4.released import RELEASED
 from workflow_rl.cage4.scenario4 import ENV_ID, RED_AGENTS, RED_ENV_ID, Scenario
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.guest import (
@@ -42,7 +43,7 @@ class Cage4Guest(Guest):
     measured: ClassVar = {"compiled": {"simulator": "compiled"}}
     fastest: ClassVar = {"simulator": "compiled"}
     champion: ClassVar = ChampionBudget(CHAMPION["total_episodes"], selection=1000, score=100)
-    released: ClassVar = {"champion": Path(__file__).parent / "agent" / "released" / "champion.npz"}
+    released: ClassVar = RELEASED
     has_verdicts: ClassVar = False  # A training episode has a reward more than the scores count.
 
     def arguments(self) -> type[Settings]:

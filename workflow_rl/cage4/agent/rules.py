@@ -93,7 +93,7 @@ def _routine(belief: Belief, envs: Any, rules: Rules) -> tuple[Joint, Floats]:
     """Return what to do on each host that needs no repair, and its worth, `[M, 7, 16]` each."""
     analysis, decoy = worth_of_analysing(belief, envs, rules), worth_of_decoys(belief, envs, rules)
     kinds = np.where(decoy > analysis, DECOY, np.where(analysis >= 0, ANALYSE, 0))
-    kinds[_remaining(belief, envs) <= 1] = 0
+    kinds[remaining(belief, envs) <= 1] = 0
     return kinds, np.maximum(analysis, decoy)
 
 
@@ -136,8 +136,7 @@ def ruled(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
         (shell & source, RESTORE),
         (root, RESTORE),
     )
-    remaining = _remaining(belief, envs)
-    pays = (remaining > rules.last)[:, None, None]
+    pays = (remaining(belief, envs) > rules.last)[:, None, None]
     for rank, (hosts, kind) in enumerate(ranked, start=1):
         hosts = hosts & exists & pays
         kinds[hosts] = kind
@@ -145,7 +144,7 @@ def ruled(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
     return most_urgent(kinds, urgency)
 
 
-def _remaining(belief: Belief, envs: Any) -> Joint:
+def remaining(belief: Belief, envs: Any) -> Joint:
     """Return how many steps count yet `[M]`. An episode longer than the challenge's has no end."""
     step = belief.step[envs]
     return np.where(step < scenario4.MAX_STEPS, scenario4.COUNTED_STEPS - step, step)

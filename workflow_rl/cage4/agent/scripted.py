@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -9,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4 import scenario4
-from workflow_rl.cage4.agent.released_team import champion
+from workflow_rl.cage4.agent.released_team import released_team
 from workflow_rl.cage4.agent.rules import ROBUST_RULES, RuleTeam
+from workflow_rl.cage4.released import RELEASED
 
 Look: TypeAlias = Callable[[], NDArray[Any]]
 SHORTEST_BURST, LONGEST_BURST = 3, 30
@@ -164,7 +166,7 @@ TEAMS: dict[str, Callable[[], ScriptedTeam]] = {
     "restore-all-seen": lambda: RestoringTeam(on_connections=True, memory=1),
     "rules": RuleTeam,
     "robust-rules": lambda: RuleTeam(ROBUST_RULES),
-    "champion": champion,
+    **{name: functools.partial(released_team, name) for name in RELEASED},
 }
 
 

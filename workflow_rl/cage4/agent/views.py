@@ -26,6 +26,7 @@ from workflow_rl.cage4.agent.belief import (
 )
 from workflow_rl.cage4.agent.messages import N_WORDS, alerts, spoken
 from workflow_rl.cage4.agent.rules import sweep
+from workflow_rl.cage4.agent.watch import Watch
 
 OBSERVATIONS = ("flat", "belief")
 REPAIR = frozenset({"Sleep", "Remove", "Restore"})
@@ -33,10 +34,12 @@ ACTION_SETS = {
     "all": frozenset(scenario4.DURATIONS),
     "repair": REPAIR,
     "suspects": REPAIR,
+    "watchful": REPAIR,
 }
 """The kinds of actions that a team chooses from, by the name of the set. Of `suspects`, a Remove or
 Restore is possible only on a host that the belief suspects. Whoever does neither analyses, or
-deploys a decoy."""
+deploys a decoy. `watchful` does the same, but restores if nothing is seen for long: see `watch`."""
+SUSPECTING = ("suspects", "watchful")
 
 Shown = NDArray[np.int8]
 N_SEEN = 20
@@ -306,18 +309,20 @@ class ViewRows:
         talks = messages != "none"
         self._view = VIEWS[observation](n_envs, talks)
         self.reads_raw = self._view.reads_raw
-        self._sweeping = None
-        if actions == "suspects":
+        self._sweeping, self._watch = None, None
+        if actions in SUSPECTING:
             assert isinstance(self._view, BeliefView)
             self._sweeping = self._view
+            self._watch = Watch(self._view.belief) if actions == "watchful" else None
         self._alerts, self._learned = messages == "alerts", messages == "learned"
         self._chosen_from = np.isin(_ALL_KINDS, sorted(ACTION_SETS[actions]))
         self._masks = np.zeros((n_envs, scenario4.N_MASKS), np.bool_)
         self.acts, self._free = np.zeros((2, n_envs, N_AGENTS), np.bool_)
         self.own = np.zeros((n_envs, own_rewards * N_AGENTS), np.float32)
         self.seen = np.zeros((*self.own.shape, N_SEEN), np.float32)
+        sends = talks or self._watch
         self.sent = (
-            np.zeros((n_envs, N_AGENTS, scenario4.MESSAGE_BITS), np.bool_) if talks else None
+            np.zeros((n_envs, N_AGENTS, scenario4.MESSAGE_BITS), np.bool_) if sends else None
         )
 
     @property
@@ -340,7 +345,10 @@ class ViewRows:
         taken: Joint = np.where(acts, decided, SLEEP)
         if self._sweeping:
             waits = self._free[envs] & (taken == SLEEP)
-            taken = np.where(waits, self._sweeping.sweep(envs), taken)
+            sweeping = self._sweeping.sweep(envs)
+            if self._watch:
+                sweeping = self._watch.instead(list(envs), sweeping)
+            taken = np.where(waits, sweeping, taken)
         return taken
 
     def begin(
@@ -352,6 +360,8 @@ class ViewRows:
         self.own[envs] = self.seen[envs] = 0
         if self.sent is not None:
             self.sent[envs] = False
+        if self._watch:
+            self._watch.begin(list(envs))
         return self._rows(envs, self._view.begin(envs, obs, masks, raw), obs, busy)
 
     def after(
@@ -365,6 +375,8 @@ class ViewRows:
     ) -> NDArray[np.generic]:
         """Return the rows of M envs after a step. ended: bool [M]; see `View.after`."""
         seen = self._view.after(envs, taken, obs, raw)
+        if self._watch:
+            self._watch.see(list(envs), obs, raw)
         rows = self._rows(envs, seen, obs, busy)
         if ended.any():
             start = seen.shape[1]
@@ -381,6 +393,9 @@ class ViewRows:
             n_options = np.add.reduceat(masks, scenario4.FIRST_ACTION, axis=1, dtype=np.int64)
             acts = self._sweeping.asks(envs, acts & (n_options > 1))
         self.acts[envs] = acts
+        if self._watch:
+            assert self.sent is not None
+            self.sent[envs] = self._watch.says(list(envs))
         if self._alerts:
             assert self.sent is not None
             self.sent[envs] = alerts(self._view.suspected(envs, obs))

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from workflow_rl.agents.settings import ConfigError, OneOf, Settings, Share
 from workflow_rl.cage4.agent.messages import MESSAGES
-from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS
+from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS, SUSPECTING
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.env.red_environment import Cage4Red
 from workflow_rl.cage4.interface import SIMULATORS
@@ -117,7 +117,9 @@ class Cage4Arguments(EpisodeSettings):
         Cage4.actions,
         description="What the policies choose from. all: every action on a host that exists. "
         "repair: Sleep, Remove and Restore alone. suspects: Remove and Restore on hosts that the "
-        "belief suspects; who does neither analyses the host whose Analyse is worth most.",
+        "belief suspects; who does neither analyses the host whose Analyse is worth most. "
+        "watchful: the same, but if the agents tell each other that they see nothing of red for "
+        "long, they restore hosts in turn, because red may hide there.",
     )
 
     own_rewards: bool = Field(
@@ -138,10 +140,12 @@ class Cage4Arguments(EpisodeSettings):
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
-        if self.actions == "suspects" and self.observation != "belief":
+        if self.actions in SUSPECTING and self.observation != "belief":
             raise ConfigError(
-                "actions", f"suspects needs the observation belief, not {self.observation}"
+                "actions", f"{self.actions} needs the observation belief, not {self.observation}"
             )
+        if self.actions == "watchful" and self.messages != "none":
+            raise ConfigError("messages", "none is needed: actions watchful sends its own")
         if self.own_rewards and self.simulator != "compiled":
             raise ConfigError("own_rewards", f"needs the simulator compiled, not {self.simulator}")
         return self

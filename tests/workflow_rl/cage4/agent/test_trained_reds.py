@@ -12,13 +12,13 @@ from click.testing import CliRunner
 
 from tests.workflow_rl.cage4.red_files import write_red_team
 from workflow_rl.cage4 import parallel_env
-from workflow_rl.cage4.agent.released_team import CHAMPION
 from workflow_rl.cage4.agent.trained_reds import PolicyReds, load_reds
 from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.interface import StepResult
 from workflow_rl.cage4.parity import Pair, compare
+from workflow_rl.cage4.released import RELEASED
 from workflow_rl.cage4.scenario4 import AGENTS, ENV_ID
 from workflow_rl.commands.main import main
 from workflow_rl.environments.by_name import make_environment
@@ -129,7 +129,7 @@ def test_commands_play_against_a_trained_red_team(red: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("reds", "told"),
     [
-        (str(CHAMPION), "it is no red team"),
+        (str(RELEASED["champion"]), "it is no red team"),
         ("runs/nobody", "there is no such folder or policy file"),
         ("my_red:Mine", "is no red agent"),
         ("FiniteStateRedAgent=1,SleepAgent=1", "is several"),

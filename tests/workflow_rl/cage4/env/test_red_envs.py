@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF
-from workflow_rl.cage4.agent.released_team import CHAMPION
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.cyborg.simulators import make_red_side
 from workflow_rl.cage4.env.red_environment import Cage4Red
 from workflow_rl.cage4.red_side import FIRST_RED_CHOICE, red_layout
+from workflow_rl.cage4.released import RELEASED
 from workflow_rl.cage4.scenario4 import RED_ENV_ID
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -69,7 +69,9 @@ def test_only_agents_with_a_session_decide() -> None:
 
 
 def test_a_trained_blue_is_a_file(tmp_path: Path) -> None:
-    by_name, by_file = (Cage4Red(blue_agent=blue) for blue in ("champion", str(CHAMPION)))
+    by_name, by_file = (
+        Cage4Red(blue_agent=blue) for blue in ("champion", str(RELEASED["champion"]))
+    )
     made = [
         pickle.loads(pickle.dumps(environment)).make_envs(1) for environment in (by_name, by_file)
     ]

@@ -112,7 +112,11 @@ def official_totals(checkout: Path, folder: Path, steps: int) -> list[int]:
 
 @pytest.mark.parametrize(
     ("name", "packing"),
-    [pytest.param("rules", "moved", marks=pytest.mark.slow), ("champion", "zip *")],
+    [
+        pytest.param("rules", "moved", marks=pytest.mark.slow),
+        pytest.param("watchful", "moved", marks=pytest.mark.slow),
+        ("champion", "zip *"),
+    ],
 )
 def test_a_team_of_the_package_is_handed_in(
     checkout: Path, tmp_path: Path, name: str, packing: str

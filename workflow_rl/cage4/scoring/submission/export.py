@@ -7,8 +7,8 @@ from pathlib import Path
 
 from workflow_rl.agents.policies.team_file import save_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
-from workflow_rl.cage4.agent.released_team import CHAMPION as CHAMPION_FILE
 from workflow_rl.cage4.cyborg.checkout import COMMIT
+from workflow_rl.cage4.released import RELEASED
 from workflow_rl.cage4.scenario4 import MAX_STEPS
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guest import Exported
@@ -26,17 +26,17 @@ ACTING = (
     "workflow_rl.cage4.agent.raw_record",
     "workflow_rl.cage4.agent.rules",
     "workflow_rl.cage4.agent.views",
+    "workflow_rl.cage4.agent.watch",
     "workflow_rl.cage4.scenario4",
 )
 """Modules that are copied into the folder."""
-RULES, CHAMPION = "rules", "champion"
-"""The teams that can be handed in besides trained ones."""
+RULES = "rules"
 TEAM_FILE = "team.npz"
 _FILES = Path(__file__).parent / "files"
 
 
 def write_submission(exported: Exported, environment: Environment, folder: Path) -> None:
-    """Fill the folder. exported: a team's parameters, RULES or CHAMPION.
+    """Fill the folder. exported: a team's parameters, RULES, or the name of a released team.
 
     Raises InvalidEnvironmentError for a team that the challenge cannot play.
     """
@@ -47,14 +47,16 @@ def write_submission(exported: Exported, environment: Environment, folder: Path)
             raise InvalidEnvironmentError(
                 "max_steps", f"the challenge's episodes have {MAX_STEPS} steps"
             )
-    elif exported not in (RULES, CHAMPION):
-        raise InvalidEnvironmentError("env", f"{exported} is neither {RULES} nor {CHAMPION}")
+    elif exported not in (RULES, *RELEASED):
+        raise InvalidEnvironmentError(
+            "env", f"{exported} is none of {', '.join((RULES, *RELEASED))}"
+        )
     write_acting(ACTING, folder)
     if isinstance(exported, TeamParameters):
         about = {"env": environment.env_id, "env_args": dict(environment.args)}
         save_team(folder / TEAM_FILE, exported, about)
-    elif exported == CHAMPION:
-        shutil.copy(CHAMPION_FILE, folder / TEAM_FILE)
+    elif exported in RELEASED:
+        shutil.copy(RELEASED[exported], folder / TEAM_FILE)
     made_of = "rules" if exported == RULES else "policies"
     shutil.copy(_FILES / f"{made_of}.py", folder / "acting_make_team.py")
     list_files(folder)

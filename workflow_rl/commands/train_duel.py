@@ -67,10 +67,11 @@ def train_duel(**options: Any) -> None:
         for side, agent in options["start"]:
             start.setdefault(side, []).append(str(agent))
         from workflow_rl.runs.execute import ready, run_folder
-        from workflow_rl.studies.duel import run_duel
+        from workflow_rl.studies.duel import checked_sides, run_duel
 
         ready(config)
         if options["dry_run"]:
+            checked_sides(config, settings, start)
             for name, value in {**config.flat(), **settings.to_dict()}.items():
                 click.echo(f"{name}: {printable(value)}")
             return

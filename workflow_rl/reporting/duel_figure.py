@@ -89,12 +89,17 @@ def _draw_lineage(axes: Axes, record: DuelRecord) -> None:
     """Draw each agent at its generation, and a line to each agent that it was trained against."""
     (first, rows), (second, columns) = record.agents.items()
     places = {}
+    n_starts = {
+        side: len(agents) - len(record.opponents) * record.responses[side]
+        for side, agents in record.agents.items()
+    }
     for side, agents, height in ((first, rows, 1.0), (second, columns, 0.0)):
-        n_start = len(agents) - len(record.opponents)
+        n_start, each = n_starts[side], record.responses[side]
         for number, agent in enumerate(agents):
-            generation = max(0, number - n_start + 1)
-            # Several agents at the start stand one above the other.
-            aside = 0.12 * (n_start - 1 - number) * (1 if height else -1) if not generation else 0
+            generation = max(0, (number - n_start) // each + 1)
+            # Several agents at the start or of a generation stand one above the other.
+            beside = (number - n_start) % each if generation else n_start - 1 - number
+            aside = 0.12 * beside * (1 if height else -1)
             places[side, number] = generation, height + aside
             name = as_drawn(str(number) if generation else f"{number}: {Path(agent).stem}")
             axes.annotate(
@@ -105,8 +110,9 @@ def _draw_lineage(axes: Axes, record: DuelRecord) -> None:
         range(len(record.opponents)), ((first, second), (second, first))
     ):
         shares = record.opponents[met][other]
-        learner = places[side, len(record.agents[side]) - len(record.opponents) + met]
-        for number, share in enumerate(shares):
+        each = record.responses[side]
+        learners = [places[side, n_starts[side] + met * each + n] for n in range(each)]
+        for learner, (number, share) in itertools.product(learners, enumerate(shares)):
             if share:
                 axes.plot(
                     *zip(learner, places[other, number], strict=True), alpha=min(share, 1),

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from workflow_rl.agents.settings import ConfigError
+from workflow_rl.environments.one_side import weights_of
 from workflow_rl.output_files import NOT_OURS, read_text, require_numbers, write_text
 from workflow_rl.runs.folder import RunDirError
 
@@ -28,10 +30,10 @@ class DuelRecord:
     """What DUEL_FILE holds.
 
     config: `TrainConfig.to_dict` of what all runs have in common. duel: the duel's own settings.
-    agents: by side, those at the start, then one of each generation: policy files in the folder, or
-    names and paths that the user gave. payoffs: mean returns of the first side [R, C], in the order
-    of the agents. intervals: half of each mean's 95% interval. mixtures: at the start, and after
-    each generation. opponents: by generation, the shares in which new agents met each side.
+    agents: by side, those at the start, then those of each generation: policy files in the folder,
+    or names and paths that the user gave. payoffs: mean returns of the first side [R, C], in the
+    order of the agents. intervals: half of each mean's 95% interval. mixtures: at the start, and
+    after each generation. opponents: by generation, the shares in which new agents met each side.
     """
 
     config: dict[str, Any]
@@ -50,6 +52,18 @@ class DuelRecord:
     def text(self) -> str:
         """As the file has it."""
         return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
+
+    @property
+    def responses(self) -> dict[str, int]:
+        """How many policies each side trains in a generation."""
+        asked = responses_of(self.duel.get("responses", ""))
+        return {side: asked.get(side, 1) for side in self.agents}
+
+    def of_generation(self, side: str, generation: int) -> list[str]:
+        """Return the agents that a side got in a generation. 0: those that it began with."""
+        each = self.responses[side]
+        end = len(self.agents[side]) - (len(self.opponents) - generation) * each
+        return self.agents[side][end - each if generation else 0 : end]
 
     def agent(self, path: Path, name: str) -> str:
         """Return an agent as environments take it. path: of the duel's folder."""
@@ -97,8 +111,8 @@ def read_measured(path: Path, record: DuelRecord) -> tuple[Measured, Measured]:
     worst attacker of each gets.
 
     They are the files `*/evaluation.json`, in a folder named after the side, and `*/exploit.json`
-    in `generation-N`, or in `start` of an agent at the start. Raises RunDirError, also if no pair
-    has played yet.
+    in `generation-N`, or in `start` of an agent at the start; attackers of other agents do not
+    count. Raises RunDirError, also if no pair has played yet.
     """
     if not record.mixtures:
         raise RunDirError(f"{path} has no payoffs yet: give the command of the duel again")
@@ -111,8 +125,12 @@ def read_measured(path: Path, record: DuelRecord) -> tuple[Measured, Measured]:
                 score[generation] = _score_in(file)
         for file in sorted(folder.glob(f"*/{EXPLOIT_FILE}")):
             found = read_exploit(file.parent)
-            if found["side"] in attacks:
-                gained, attack = attacks[found["side"]], found["attackers"][found["worst"]]
+            side = found["side"]
+            attacked = map(
+                _place, record.of_generation(side, generation) if side in attacks else []
+            )
+            if _place(found["agent"]) in attacked:
+                gained, attack = attacks[side], found["attackers"][found["worst"]]
                 gained[generation] = max(_mean_in(attack), gained.get(generation, (-np.inf, 0.0)))
     return scores, attacks
 
@@ -126,6 +144,11 @@ def _score_in(file: Path) -> tuple[float, float]:
         raise RunDirError(f"{file} cannot be read: {str(error)[:300]}") from None
 
 
+def _place(agent: str) -> tuple[str, ...]:
+    """Return what an agent's name and its file's path have in common, wherever they are given."""
+    return Path(agent.removesuffix(".npz")).parts[-2:]
+
+
 def _mean_in(score: Mapping[str, Any], kind: str = "") -> tuple[float, float]:
     """Return a mean and half its 95% interval. Raise one of NOT_OURS."""
     mean, interval = score[kind.strip("_") or "mean"], score[f"{kind}interval_95"] or 0.0
@@ -133,6 +156,15 @@ def _mean_in(score: Mapping[str, Any], kind: str = "") -> tuple[float, float]:
     if not 0 <= interval < np.inf:
         raise ValueError(f"its interval is {interval}")
     return mean, interval
+
+
+def responses_of(text: str) -> dict[str, int]:
+    """Return the numbers of "side=number,side=number". Raises ConfigError."""
+    numbers = weights_of(text, "responses") if text else {}
+    for side, number in numbers.items():
+        if number != int(number):
+            raise ConfigError("responses", f"{side}={number}: give a whole number of policies")
+    return {side: int(number) for side, number in numbers.items()}
 
 
 def label(side: str) -> str:
@@ -148,6 +180,7 @@ def _require_whole(record: DuelRecord) -> None:
     if not all(type(name) is str for name in (first, second, *rows, *columns)):
         raise ValueError("its agents have no names")
     size, n_met = (len(rows), len(columns)), len(record.opponents)
+    each = record.responses.values()
     if record.mixtures and any(
         np.array(table, np.float64).shape != size or not np.isfinite(table).all()
         for table in (record.payoffs, record.intervals)
@@ -156,9 +189,10 @@ def _require_whole(record: DuelRecord) -> None:
     for kind in (record.mixtures[: n_met + 1], record.opponents):
         for n, shares in enumerate(kind):
             of = [np.array(shares[side], np.float64) for side in (first, second)]
-            if tuple(len(part) + n_met - n for part in of) != size or not all(
-                (part >= 0).all() and abs(part.sum() - 1) < 1e-6 for part in of
-            ):
+            after = [(n_met - n) * number for number in each]
+            if tuple(
+                len(part) + more for part, more in zip(of, after, strict=True)
+            ) != size or not all((part >= 0).all() and abs(part.sum() - 1) < 1e-6 for part in of):
                 raise ValueError("its mixtures do not fit its agents")
     if len(record.mixtures) != (n_met + 1) * bool(record.mixtures):
         raise ValueError("it has other mixtures than generations")

@@ -33,7 +33,15 @@ from workflow_rl.output_files import make_folder
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.duel_dir import DUEL_FILE, DuelRecord, Shares, is_duel, label, read_duel
+from workflow_rl.runs.duel_dir import (
+    DUEL_FILE,
+    DuelRecord,
+    Shares,
+    is_duel,
+    label,
+    read_duel,
+    responses_of,
+)
 from workflow_rl.runs.evaluation import play_with_progress
 from workflow_rl.runs.execute import AtOnce, Outcome, execute
 from workflow_rl.runs.export import write_policy
@@ -161,24 +169,9 @@ def run_duel(
         ConfigError, InvalidEnvironmentError: the environment has no two sides.
         Exception: what `execute` and `played` raise.
     """
-    path, sides = Path(os.path.abspath(path)), sides_in(config, settings.sides)
+    path, sides = Path(os.path.abspath(path)), checked_sides(config, settings, start)
     if "," in str(path):
         raise ConfigError("run_dir", f"{path} has a comma, which separates agents")
-    if len({*map(label, sides)}) == 1:
-        raise ConfigError("sides", f"{' and '.join(sides)} would have the same folders")
-    if unknown := start.keys() - sides:
-        raise ConfigError("start", f"{min(unknown)} is no side: there is {' and '.join(sides)}")
-    if side := settings.warm_start_side:
-        if not settings.warm_start:
-            raise ConfigError("warm_start_side", f"{side}: it goes with --warm-start")
-        if side not in sides:
-            told = f"{side} is no side: there is {' and '.join(sides)}"
-            raise ConfigError("warm_start_side", told)
-    for side, agents in start.items():
-        if sum(settings.kept.get(agent, 0.0) for agent in agents) > 1 + 1e-9:
-            raise ConfigError("keep", f"the shares of {side} are more than 1 in all")
-    if unknown := settings.kept.keys() - {agent for of in start.values() for agent in of}:
-        raise ConfigError("keep", f"{min(unknown)} is no agent of --start")
     asked = {**settings.to_dict(), "start": {side: list(start.get(side, ())) for side in sides}}
     record = DuelRecord(config.to_dict(), asked, {side: [] for side in sides})
     if is_duel(path):
@@ -188,6 +181,32 @@ def run_duel(
         begin_folder(path, DUEL_FILE, record.text)
     with locked(path):
         return _Duel(path, config, settings, sides, record, say, quiet, trust).run()
+
+
+def checked_sides(
+    config: TrainConfig, settings: DuelConfig, start: Mapping[str, Sequence[str]]
+) -> Mapping[str, Side]:
+    """Return the sides of a duel. Raise ConfigError for settings that do not go with them."""
+    sides = sides_in(config, settings.sides)
+    if len({*map(label, sides)}) == 1:
+        raise ConfigError("sides", f"{' and '.join(sides)} would have the same folders")
+    if settings.warm_start_side and not settings.warm_start:
+        raise ConfigError(
+            "warm_start_side", f"{settings.warm_start_side}: it goes with --warm-start"
+        )
+    for name, named in (
+        ("start", [*start]),
+        ("warm_start_side", [settings.warm_start_side] * bool(settings.warm_start_side)),
+        ("responses", [*responses_of(settings.responses)]),
+    ):
+        if unknown := {*named} - sides.keys():
+            raise ConfigError(name, f"{min(unknown)} is no side: there is {' and '.join(sides)}")
+    for side, agents in start.items():
+        if sum(settings.kept.get(agent, 0.0) for agent in agents) > 1 + 1e-9:
+            raise ConfigError("keep", f"the shares of {side} are more than 1 in all")
+    if unknown := settings.kept.keys() - {agent for of in start.values() for agent in of}:
+        raise ConfigError("keep", f"{min(unknown)} is no agent of --start")
+    return sides
 
 
 def _try_start(
@@ -253,7 +272,7 @@ class _Duel:
             self._keep({side: self._starting(side) for side in self.sides})
         while len(self.record.opponents) < self.settings.generations:
             opponents = self.opponents()
-            self._keep({side: self._response(side, opponents) for side in self.sides}, opponents)
+            self._keep({side: self._responses(side, opponents) for side in self.sides}, opponents)
         with only_warned(self.path / "duel.png"):
             from workflow_rl.reporting.duel_figure import draw_duel  # It loads matplotlib.
 
@@ -282,8 +301,16 @@ class _Duel:
         """Return each side's mixture by the payoffs so far."""
         payoffs = np.array(self.record.payoffs)
         if self.settings.opponents == "latest":
-            return self._by_side(*(np.eye(n)[-1] for n in payoffs.shape))
+            latest = [self._n_latest(side) for side in self.sides]
+            shares = zip(payoffs.shape, latest, strict=True)
+            return self._by_side(*(np.eye(n)[-of:].mean(0) for n, of in shares))
         return self._by_side(*equilibrium(payoffs))
+
+    def _n_latest(self, side: str) -> int:
+        """Return how many policies the last generation gave a side."""
+        agents, mixtures = self.record.agents[side], self.record.mixtures
+        is_start = not mixtures or len(agents) == len(mixtures[0][side])
+        return 1 if is_start else self.record.responses[side]
 
     def _by_side(self, *shares: Array) -> Shares:
         return {side: of.tolist() for side, of in zip(self.sides, shares, strict=True)}
@@ -298,26 +325,33 @@ class _Duel:
         write_policy(parameters, config.environment, self.path / name)
         return [name]
 
-    def _config_of(self, side: str, opponents: Mapping[str, float]) -> TrainConfig:
-        words = self.config.seed, len(self.record.mixtures), [*self.sides].index(side)
+    def _config_of(self, side: str, opponents: Mapping[str, float], number: int = 0) -> TrainConfig:
+        words = [self.config.seed, len(self.record.mixtures), [*self.sides].index(side)]
+        words += [number] if number else []
         seed = int(np.random.SeedSequence(words).generate_state(1)[0])
         return against(self.config, self.sides[side], opponents).changed(seed=seed)
 
-    def _response(self, side: str, opponents: Shares) -> list[str]:
-        """Train a side's next policy, if that is still to be done, and return its file."""
-        number, file = len(self.record.mixtures), f"{label(side)}.npz"
-        folder = self.path / f"generation-{number}" / label(side)
+    def _responses(self, side: str, opponents: Shares) -> list[str]:
+        """Train a side's next policies, and return their files."""
+        return [self._response(side, opponents, n) for n in range(self.record.responses[side])]
+
+    def _response(self, side: str, opponents: Shares, number: int) -> str:
+        """Train one of a side's next policies, if that is still to be done, and return its file."""
+        generation = len(self.record.mixtures)
+        # No side's label has a point.
+        name = label(side) + (f".{number + 1}" if number else "")
+        folder = self.path / f"generation-{generation}" / name
         (other,) = self.sides.keys() - {side}
-        config = self._config_of(side, self.record.weights(self.path, other, opponents))
-        before = self.path / f"generation-{number - 1}" / label(side) / LATEST
+        config = self._config_of(side, self.record.weights(self.path, other, opponents), number)
+        before = self.path / f"generation-{generation - 1}" / name / LATEST
         is_warm = self.settings.warm_start and self.settings.warm_start_side in ("", side)
         begins = load_checkpoint(before) if is_warm and before.exists() else None
         if folder.exists() and not (folder / LATEST).exists():
             shutil.rmtree(folder)  # The run was killed before its first checkpoint.
         trained(config, folder, self.trust, init_from=begins, quiet=self.quiet)
         policy = policy_of(load_checkpoint(folder / LATEST), folder / LATEST)
-        write_policy(policy.parameters, config.environment, folder.with_name(file))
-        return [f"generation-{number}/{file}"]
+        write_policy(policy.parameters, config.environment, folder.with_name(f"{name}.npz"))
+        return f"generation-{generation}/{name}.npz"
 
     def _keep(self, agents: Mapping[str, list[str]], opponents: Shares | None = None) -> None:
         """Add agents to the record, with their payoffs and the mixtures that follow."""
@@ -370,8 +404,8 @@ class _Duel:
         told = f"generation {len(record.opponents)}: {first} gets {x @ payoffs @ y:.3f}"
         if record.opponents:
             x, y = (np.array(record.mixtures[-2][side]) for side in self.sides)
-            before = x @ payoffs[:-1, :-1] @ y
+            before = x @ payoffs[: len(x), : len(y)] @ y
             told += f"; against the mixtures before, {first}'s answer gains "
-            told += f"{payoffs[-1, :-1] @ y - before:.3f}, and {second}'s "
-            told += f"{before - x @ payoffs[:-1, -1]:.3f}"
+            told += f"{(payoffs[len(x) :, : len(y)] @ y).max() - before:.3f}, and {second}'s "
+            told += f"{before - (x @ payoffs[: len(x), len(y) :]).min():.3f}"
         self.say(told)

@@ -15,7 +15,7 @@ class DuelConfig(Settings):
     """How two sides learn from each other. Making one raises ConfigError."""
 
     generations: Count = Field(
-        8, description="Number of policies that each side trains, one after another."
+        8, description="Number of generations, in each of which both sides train."
     )
     opponents: Literal["equilibrium", "prioritised", "uniform", "latest"] = Field(
         "equilibrium",
@@ -39,6 +39,11 @@ class DuelConfig(Settings):
         description="Agents of --start that new policies of the other side meet in a fixed share "
         "of their episodes, such as B_lineAgent=0.3,RedMeanderAgent=0.2. --opponents chooses in "
         "the others.",
+    )
+    responses: str = Field(
+        "",
+        description="Number of policies that a side trains in each generation, such as Red=5, with "
+        "a seed each; 1 by default. Several attackers find more of a defender's weak points.",
     )
     sides: str = Field(
         "",

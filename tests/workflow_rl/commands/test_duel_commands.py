@@ -37,9 +37,11 @@ def invoke(command, *arguments):
     ],
 )
 def test_what_cannot_be_a_duel_is_one_line(arguments, message, tmp_path):
-    code, said = invoke(train_duel, *arguments, "--total-episodes", "32", "--run-dir", tmp_path)
-    assert code == 2, said
-    assert message in said
+    for more in ((), ("--dry-run",)):
+        words = [*arguments, "--total-episodes", "32", "--run-dir", tmp_path, *more]
+        code, said = invoke(train_duel, *words)
+        assert code == 2, said
+        assert message in said
 
 
 def test_the_commands_end_to_end(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -58,6 +59,8 @@ def measure(path: Path) -> None:
     found = {"agent": "champion", "side": "Blue", "attackers": scores, "worst": 1, "fixed": {}}
     leave(path / "start/attackers/exploit.json", found)
     leave(path / "start/later/exploit.json", found | {"worst": 0})
+    # They attacked an agent of another generation.
+    leave(path / "generation-1/attackers/exploit.json", found)
 
 
 def run(*arguments: Any) -> str:
@@ -76,6 +79,22 @@ def test_the_lineage_has_a_line_to_everybody_that_was_met() -> None:
     heights = {text.get_text(): text.xy[1] for text in lineage.texts}
     (thin,) = [line for line in lines if line.get_linewidth() == 1]
     assert list(thin.get_ydata()) == [1, heights["0: a"]]
+
+
+def test_agents_of_one_generation_stand_together() -> None:
+    agents = {**RECORD.agents, "the_$Reds": [*RECORD.agents["the_$Reds"], "generation-1/R.2.npz"]}
+    shares = {"Blue": [0.25, 0.75], "the_$Reds": [0.5, 0, 0.25, 0.25]}
+    record = dataclasses.replace(
+        RECORD, duel={"responses": "the_$Reds=2"}, agents=agents, payoffs=[[0.0] * 4] * 2,
+        intervals=[[0.1] * 4] * 2, mixtures=[RECORD.mixtures[0], shares],
+    )  # fmt: skip
+    axes = {axes.get_title(): axes for axes in duel_figure(record).axes}
+    (lineage,) = [axes[title] for title in axes if title.startswith("Whom")]
+    places = {text.get_text(): text.xy for text in lineage.texts}
+    assert places["2"][0] == places["3"][0] == 1
+    assert places["2"][1] != places["3"][1]
+    # Blue met a and b, and both Reds met Blue.
+    assert len([line for line in lineage.lines if line.get_linestyle() == "-"]) == 4
 
 
 def test_what_was_measured_is_read_and_drawn(duel: Path) -> None:

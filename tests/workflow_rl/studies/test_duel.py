@@ -173,6 +173,59 @@ def test_agents_that_are_kept_are_met_in_a_fixed_share(tmp_path):
             run_duel(config_of(), tmp_path / "duel", settings.changed(keep=keep), start)
 
 
+def test_a_side_may_train_several_policies_in_a_generation(reference, tmp_path, monkeypatch):
+    settings, paths = SETTINGS.changed(responses="second=2"), [tmp_path / "one", tmp_path / "two"]
+    with monkeypatch.context() as patch:
+        # In the middle of the second of the second side's policies.
+        patch.setattr(Learner, "learn_once", killed_at(10, Learner.learn_once))
+        with pytest.raises(Killed):
+            run_duel(config_of(), paths[0], settings)
+    for path, n_workers in zip(paths, (1, 2), strict=True):
+        run_duel(config_of(n_workers=n_workers), path, settings)
+    assert weights(paths[0]) == weights(paths[1])
+    # The first of them is the one that a side trains alone.
+    of, alone = weights(paths[0]), weights(reference)
+    first, second = (of[f"generation-1/second{name}.npz"] for name in ("", ".2"))
+    assert first == alone["generation-1/second.npz"] != second
+    record = read_duel(paths[0])
+    assert np.shape(record.payoffs) == (3, 5)
+    assert record.of_generation("second", 0) == ["start/second.npz"]
+    assert record.of_generation("second", 2) == record.agents["second"][3:]
+    assert record.of_generation("first", 2) == ["generation-2/first.npz"]
+    machine = paths[0] / "generation-2" / "second.2" / "machine.json"
+    assert json.loads(machine.read_text())["init_from"]
+    other = SETTINGS.changed(responses="second=3")
+    with pytest.raises(RunDirError, match="is a duel with responses second=2, not second=3"):
+        run_duel(config_of(), paths[0], other)
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"responses": "third=2"}, "third is no side"),
+        ({"responses": "second=1.5"}, "a whole number"),
+        ({"warm_start_side": "third"}, "third is no side"),
+        ({"warm_start_side": "first", "warm_start": False}, "goes with --warm-start"),
+    ],
+)
+def test_settings_name_the_sides(changes, what, tmp_path):
+    with pytest.raises(ConfigError, match=what):
+        run_duel(config_of(), tmp_path / "duel", SETTINGS.changed(**changes))
+
+
+def test_the_latest_are_all_of_a_generation(tmp_path):
+    agents = {"first": ["a", "b"], "second": ["c", "d", "e"]}
+    start = {"first": [1.0], "second": [1.0]}
+    record = DuelRecord(
+        {}, {"responses": "second=2"}, agents, [[0.0] * 3] * 2, mixtures=[start]
+    )  # fmt: skip
+    of = duel._Duel(
+        *(tmp_path, config_of(), SETTINGS.changed(opponents="latest")),
+        *({"first": None, "second": None}, record, print, True, False),  # type: ignore[arg-type]
+    )
+    assert of.mixtures() == {"first": [0, 1], "second": [0, 0.5, 0.5]}
+
+
 def test_one_side_alone_begins_with_what_it_learned(tmp_path):
     run_duel(config_of(), tmp_path / "duel", SETTINGS.changed(warm_start_side="second"))
     begins = {
@@ -218,6 +271,8 @@ def test_attackers_find_what_an_agent_gives_away(reference, tmp_path):
         {"further": 1},
         {"config": [1]},
         {"duel": None},
+        {"duel": {"responses": "second=2"}},
+        {"duel": {"responses": "x=y"}},
         {"config": 1},
         {"mixtures": [{"first": [0.0], "second": [1.0]}] * 3},
         {"opponents": [{"first": [2.0], "second": [1.0]}] * 2},

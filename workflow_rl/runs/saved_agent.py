@@ -299,7 +299,7 @@ def load_agent(
     return agent_of(*load_player(source, None, greedy, env if callable(env) else None, trust))
 
 
-def agent_of(policy: Actor, environment: Environment) -> Agent | Team:
+def agent_of(policy: Any, environment: Environment) -> Agent | Team:
     """Return what acts on the observations of an environment as its users see them."""
     if isinstance(policy, TeamPolicy):
         return team_of(policy, environment)

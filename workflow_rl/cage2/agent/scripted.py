@@ -21,7 +21,7 @@ from workflow_rl.cage2.scenario import Scenario
 class ScriptedAgent(Protocol):
     """An agent that plays one episode after another."""
 
-    def reset(self, seed: int = 0) -> None:
+    def reset(self, seed: int) -> None:
         """Prepare for an episode; the seed determines any draws made in it."""
 
     def act(self, obs: NDArray[np.uint8], info: Mapping[str, Any] | None = None) -> int:

@@ -178,9 +178,10 @@ class BatchedSimulator(NetworkBatch):
         if len(self.family) > 1:
             scenarios = self._checked("scenarios", scenarios, len(self.family))
             self.states["network"][chosen] = scenarios[chosen]
-        for number, reason in self._no_b_line:
-            if (chosen & (red_agents == B_LINE) & (scenarios == number)).any():
-                raise ValueError(f"B_lineAgent cannot play: {reason}")
+        if self._no_b_line and (begin_b_line := chosen & (red_agents == B_LINE)).any():
+            for number, reason in self._no_b_line:
+                if (begin_b_line & (scenarios == number)).any():
+                    raise ValueError(f"B_lineAgent cannot play: {reason}")
         reset_envs(*self._known, chosen, seeds, red_agents, self._words, self.facts)
         return self.obs
 

@@ -49,7 +49,7 @@ class CompiledSimulator:
     ) -> None:
         self._simulator = batch_with(1, max_steps, attackers, tables)
         # A tuple hands out its rows faster than an array.
-        self._masks = tuple(masks_of(len(tables.hosts)))
+        self._masks = tuple(masks_of_hosts(len(tables.hosts)))
         self._chosen = np.ones(1, np.bool_)
         self._action = np.zeros(1, np.int64)
 
@@ -93,12 +93,12 @@ class CompiledSimulator:
         self._simulator.load(snapshot)
 
 
-def masks_of(n_hosts: int) -> NDArray[np.bool_]:
+def masks_of_hosts(n_hosts: int) -> NDArray[np.bool_]:
     """Return masks of hosts, `[n_hosts + 1, n_hosts]`: row i has host i alone, and row -1 none."""
     return np.eye(n_hosts + 1, n_hosts, dtype=np.bool_)
 
 
-CAUGHT = masks_of(len(SCENARIO2.hosts))
+CAUGHT = masks_of_hosts(len(SCENARIO2.hosts))
 
 
 class CompiledEnvs:
@@ -120,7 +120,7 @@ class CompiledEnvs:
         self.n_envs = n_envs
         self._max_steps = max_steps
         self._simulator = batch_with(n_envs, max_steps, attackers, tables)
-        self._masks = masks_of(len(tables.hosts))
+        self._masks = masks_of_hosts(len(tables.hosts))
         self._steps_left = np.zeros(n_envs, np.int64)
 
     @property

@@ -17,8 +17,7 @@ from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
 from workflow_rl.cage2.compiled.batched_simulator import FACTS
 from workflow_rl.cage2.compiled.simulator import Snapshot as Networks
-from workflow_rl.cage2.compiled.simulator import batch_with, red_action_of
-from workflow_rl.cage2.compiled.simulator import masks_of as masks_of_hosts
+from workflow_rl.cage2.compiled.simulator import batch_with, masks_of_hosts, red_action_of
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.own_reds import batches_of
 from workflow_rl.cage2.reds import REDS

@@ -64,7 +64,8 @@ def step_envs(
         fetch_ahead(states, i)
         if chosen[i]:
             if states[i].error == NO_ERROR:
-                t = tables_at(states, networks, states[i].network)
+                # With one scenario, the processor need not wait for the number.
+                t = tables_at(states, networks, states[i].network if len(networks) > 1 else 0)
                 rewards[i] = step_env(states[i], t, actions[i], obs[i])
                 tell(states[i], t, facts[i])
             if states[i].error != NO_ERROR:

@@ -56,11 +56,13 @@ def note_and_show(
         set_compromise(s, seen_on, USER)
     if malware_found:
         set_compromise(s, host, OWNED)
-    for word in range(len(s.compromise)):
-        compromise = int64(s.compromise[word])
-        for i in range(16 * word, min(16 * word + 16, len(t.subnet))):
-            obs[i] = BYTES[(compromise & 3) << 2]
-            compromise >>= 2
+    # One word holds 16 hosts; of a small network it is read once.
+    compromise, n_hosts = int64(s.compromise[0]), len(t.subnet)
+    for i in range(min(n_hosts, 16)):
+        obs[i] = BYTES[(compromise & 3) << 2]
+        compromise >>= 2
+    for i in range(16, n_hosts):
+        obs[i] = BYTES[compromise_of(s, i) << 2]
     if activity != NO_ACTIVITY:
         obs[seen_on] = BYTES[compromise_of(s, seen_on) << 2 | activity]
 

@@ -143,7 +143,7 @@ def test_what_is_to_be_typed_works(
 def test_no_block_is_left_out(page: Path) -> None:
     assert page.read_text().count("```") == 2 * len(blocks(page))
     for block in blocks(page):
-        assert block.language in {"bash", "python", "toml"}
+        assert block.language in {"bash", "python", "toml", "yaml"}
         if block.snippet is not None:
             assert block.title == block.snippet
             assert (ROOT / block.snippet).is_file()

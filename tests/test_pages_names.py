@@ -87,7 +87,10 @@ def test_commands_are_understood() -> None:
         except click.MissingParameter:
             pass  # It is a part of one.
         except click.UsageError as error:
-            if re.search("No module named .my_|.intruders-quick.|yaml: there is no such file", error.format_message()):
+            if re.search(
+                "No module named .my_|.intruders-quick.|yaml: there is no such file",
+                error.format_message(),
+            ):
                 continue  # A file that the reader writes.
             pytest.fail(f"{name_of(page)}: `{span}`: {error.format_message()}")
     assert len(understood) > 60

@@ -69,13 +69,13 @@ class Scenario:
 
         Raises ScenarioError.
         """
-        from workflow_rl.cage2.scenario_checks import check
+        from workflow_rl.cage2.scenario_checks import check_scenario
 
         try:
             data = _with_images(description)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ScenarioError(f"this is no description of a scenario: {error!s:.100}") from None
-        check(data)
+        check_scenario(data)
         return cls(name, one_text(data))
 
     @classmethod
@@ -83,10 +83,10 @@ class Scenario:
         """Return the scenario of `text`, which a stranger's file may hold. Raises ScenarioError."""
         if text == SCENARIO2:
             return cls.scenario2()
-        from workflow_rl.cage2.scenario_checks import check, loaded
+        from workflow_rl.cage2.scenario_checks import check_scenario, loaded
 
         heading, _, content = text.partition("\n")
-        check(data := loaded(content))
+        check_scenario(data := loaded(content))
         return cls(name_in(heading), one_text(data))
 
     @classmethod
@@ -339,11 +339,11 @@ class Scenario:
         return self._changed(data)
 
     def _changed(self, data: dict[str, Any]) -> Scenario:
-        from workflow_rl.cage2.scenario_checks import check
+        from workflow_rl.cage2.scenario_checks import check_scenario
 
         used = {host["image"] for host in data["Hosts"].values()}
         data["Images"] = {name: image for name, image in data["Images"].items() if name in used}
-        check(data)
+        check_scenario(data)
         return type(self)(self.name, one_text(data))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -386,7 +386,7 @@ def scenario_of(value: Any) -> Scenario:
     return played
 
 
-def text_of(value: Any) -> str:
+def scenario_text(value: Any) -> str:
     """Return the text of what an argument `scenario` names, as configs keep it."""
     return played_of(value).text
 

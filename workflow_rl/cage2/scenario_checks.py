@@ -271,7 +271,7 @@ def loaded(content: str) -> dict[str, Any]:
     return data
 
 
-def check(data: Mapping[str, Any], locate: Locate = _keys) -> None:
+def check_scenario(data: Mapping[str, Any], locate: Locate = _keys) -> None:
     """Raise ScenarioError for the first thing that is wrong with a scenario's data.
 
     data: with Agents, Hosts, Subnets, and Images by name. locate: what messages call a place.

@@ -15,7 +15,7 @@ import yaml
 from workflow_rl.cage.attackers import label_of
 from workflow_rl.cage2 import scenario2 as challenge
 from workflow_rl.cage2.scenario import SCENARIO2, Scenario, ScenarioError, one_text, scenario_of
-from workflow_rl.cage2.scenario_checks import Place, check, check_family
+from workflow_rl.cage2.scenario_checks import Place, check_family, check_scenario
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.output_files import write_text
 from workflow_rl.printable import printable
@@ -138,7 +138,7 @@ def _scenario(path: Path, file: PlacedFile) -> Scenario:
         return file.located(place)
 
     try:
-        check(data, located)
+        check_scenario(data, located)
     except ScenarioError as error:
         raise ScenarioError(printable(error)) from None
     return Scenario(label_of(path.stem) or "scenario", one_text(data))

@@ -20,7 +20,7 @@ COLOURS = {"None": "#eeeeee", "Low": "#fff3c4", "Medium": "#ffc27a", "High": "#f
 WIDTH, HEIGHT = 0.8, 0.62
 
 
-def plain(scenario: Scenario) -> dict[str, Any]:
+def scenario_facts(scenario: Scenario) -> dict[str, Any]:
     """Return the scenario, and what Red can reach, as plain values."""
     described, graph = scenario.description(), attack_graph(scenario)
     subnet_of = {host: name for name, hosts in scenario.subnets.items() for host in hosts}
@@ -65,7 +65,7 @@ def _ports(facts: Mapping[str, Any]) -> list[int]:
 
 def lines(scenario: Scenario) -> list[str]:
     """Return the scenario in words, line by line."""
-    told = plain(scenario)
+    told = scenario_facts(scenario)
     table = PrettyTable(align="l")
     table.set_style(TableStyle.SINGLE_BORDER)
     table.field_names = ["subnet", "host", "value", "open ports", "Red finds it from", "gets in by"]
@@ -122,7 +122,7 @@ def _row(host: Mapping[str, Any], is_entry: bool) -> list[str]:
     return [value, " ".join(map(str, host["ports"])), found, ways]
 
 
-def drawn(scenario: Scenario) -> Figure:
+def scenario_figure(scenario: Scenario) -> Figure:
     """Return a picture: subnets, hosts by their value, and from where Red finds each."""
     from matplotlib.figure import Figure
 

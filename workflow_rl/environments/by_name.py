@@ -35,7 +35,7 @@ def make_environment(
         InvalidEnvironmentError: an argument is wrong.
     """
     if env_id in guests:
-        guest = guests[env_id].make(_checked(guests[env_id], args))
+        guest = guests[env_id].make(_checked(guests[env_id], args, named_by_file))
         if not masks and guest.spaces().masked:
             raise InvalidEnvironmentError(
                 "action_mask", f"{env_id} was asked for masks of actions by its own arguments"
@@ -49,10 +49,9 @@ def make_environment(
     return GymnasiumEnvironment(env_id, dict(args), masks=masks, named_by_file=named_by_file)
 
 
-def _checked(guest: Guest, args: Mapping[str, Any]) -> Settings:
-    from workflow_rl.agents.settings import (
-        ConfigError,  # Workers do not come here, and import no pydantic.
-    )
+def _checked(guest: Guest, args: Mapping[str, Any], named_by_file: bool) -> Settings:
+    # Workers do not come here, and import no pydantic.
+    from workflow_rl.agents.settings import ConfigError, ContentOf
 
     arguments = guest.arguments()
     names = arguments.model_fields
@@ -60,6 +59,12 @@ def _checked(guest: Guest, args: Mapping[str, Any]) -> Settings:
         if name not in names:
             raise InvalidEnvironmentError(
                 "env_arg", f"{name!r} is no argument of {guest.env_id}: it has {', '.join(names)}"
+            )
+    for name, value in args.items() if named_by_file else ():
+        is_content = any(isinstance(mark, ContentOf) for mark in names[name].metadata)
+        if is_content and value != names[name].default and "\n" not in str(value):
+            raise InvalidEnvironmentError(
+                name, f"{value!r:.100} is named by a file: only what the user names is read"
             )
     try:
         return arguments(**args)

@@ -47,7 +47,12 @@ def describe_scenario(
     """
     from workflow_rl.cage2.scenario import ScenarioError, played_of
     from workflow_rl.cage2.scenario_family import ScenarioFamily
-    from workflow_rl.cage2.scenario_report import drawn, lines, lines_of_family, plain
+    from workflow_rl.cage2.scenario_report import (
+        lines,
+        lines_of_family,
+        scenario_facts,
+        scenario_figure,
+    )
 
     written = {"--json": json_path, "--picture": picture, "--write": write}
     for option, path in written.items():
@@ -68,10 +73,10 @@ def describe_scenario(
         raise click.BadParameter(str(error), param_hint="FILE") from None
     click.echo("\n".join(lines(found)))
     if json_path is not None:
-        write_text(json_path, json.dumps(plain(found), indent=2) + "\n")
+        write_text(json_path, json.dumps(scenario_facts(found), indent=2) + "\n")
         click.echo(f"facts: {json_path}")
     if picture is not None:
-        save_png(drawn(found), picture)
+        save_png(scenario_figure(found), picture)
         click.echo(f"picture: {picture}")
     if write is not None:
         found.save(write)

@@ -11,7 +11,7 @@ from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.interface import MOST, SIMULATORS
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import ScenarioError, played_of, text_of
+from workflow_rl.cage2.scenario import ScenarioError, played_of, scenario_text
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 
@@ -65,7 +65,7 @@ class Cage2Arguments(Settings):
         )
     )
 
-    scenario: Annotated[str, ContentOf(text_of)] = Field(
+    scenario: Annotated[str, ContentOf(scenario_text)] = Field(
         Cage2.scenario,
         description="The network: scenario2, the challenge's, a scenario file of CybORG's, or a "
         "family file, of which each episode draws a network. The content is kept with the run. See "

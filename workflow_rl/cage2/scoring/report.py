@@ -20,7 +20,7 @@ from workflow_rl.cage2.own_reds import in_cyborg
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario import SCENARIO2, Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HORIZONS, RED_AGENTS
-from workflow_rl.cage2.scenario_report import drawn, lines
+from workflow_rl.cage2.scenario_report import lines, scenario_figure
 from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, compared_scores
 from workflow_rl.cage2.scoring.players import load_actor, load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec
@@ -89,7 +89,7 @@ def _in_network(text: str, runs: Sequence[Run]) -> Section:
     ]
     heading = ["Mean return, 95%", *(escaped(run.name) for run in runs)]
     body = table(heading, rows, f"Scores in {scenario}") if rows else "<p>Not scored yet.</p>"
-    body += image(drawn(scenario), "The network; the same is in the text below")
+    body += image(scenario_figure(scenario), "The network; the same is in the text below")
     told = escaped("\n".join(lines(scenario)))
     return Section(f"In {escaped(scenario)}", body + folded("The network", f"<pre>{told}</pre>"))
 

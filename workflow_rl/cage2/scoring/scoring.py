@@ -16,7 +16,7 @@ from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MOST
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import SCENARIO2, Scenario, played_of, text_of
+from workflow_rl.cage2.scenario import SCENARIO2, Scenario, played_of, scenario_text
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.cage2.scoring.leaderboard import (
@@ -58,7 +58,7 @@ class ProtocolSettings(ResultSettings):
     max_steps: tuple[Steps, ...] = Field(
         default=HORIZONS, description="Episode lengths of the cells. By default 30, 50 and 100."
     )
-    scenario: Annotated[str, ContentOf(text_of)] | None = Field(
+    scenario: Annotated[str, ContentOf(scenario_text)] | None = Field(
         default=None,
         description="The network: scenario2, a scenario file, or a family file, of which unseen "
         "networks are played. By default that of the training.",

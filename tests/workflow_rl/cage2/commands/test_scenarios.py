@@ -1,0 +1,103 @@
+"""Scenario files on the command line: described, trained on, scored, and damaged."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.commands.main import main
+
+FAMILY = "networks: 3\nhosts: {User: [3, 6]}\n"
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Path:
+    path = tmp_path / "office.yaml"
+    Scenario.scenario2().add_host("Web0", "OP_Server", "Enterprise").save(path)
+    return path
+
+
+def invoke(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def refused(*words: object) -> str:
+    """Return the one line that a command says before it ends with exit code 2."""
+    result = invoke(*words)
+    assert result.exit_code == 2, result.output
+    return result.output.strip().splitlines()[-1]
+
+
+def test_a_scenario_is_described_drawn_and_written(tmp_path: Path):
+    outputs = {kind: tmp_path / f"office.{kind}" for kind in ("yaml", "json", "svg")}
+    words = ("--write", outputs["yaml"], "--json", outputs["json"], "--picture", outputs["svg"])
+    result = invoke("describe-scenario", "scenario2", *words)
+    assert result.exit_code == 0, result.output
+    assert "13 hosts in 3 subnets" in result.output
+    assert "B_lineAgent: plays" in result.output
+    facts = json.loads(outputs["json"].read_text())
+    assert facts["hosts"]["User1"]["leads_to"] == ["Enterprise1"]
+    assert facts["hosts"]["Defender"]["red"] == {
+        "found_from": "Enterprise", "exploits": [], "is_held": False
+    }  # fmt: skip
+    assert outputs["svg"].read_text().lstrip().startswith("<?xml")
+    assert Scenario.from_file(outputs["yaml"]).is_scenario2
+
+
+def test_a_family_is_described_and_its_networks(tmp_path: Path):
+    path = tmp_path / "offices.yaml"
+    path.write_text(FAMILY)
+    assert "3 networks like scenario2" in invoke("describe-scenario", path).output
+    assert "offices-7 " in invoke("describe-scenario", path, "--draw", 7).output
+    assert "--draw" in refused("describe-scenario", path, "--json", tmp_path / "x.json")
+    assert "goes with a family" in refused("describe-scenario", "scenario2", "--draw", 1)
+    words = ("train-sync", "--scenario", path, "--run-dir", tmp_path / "run")
+    assert "choose compiled" in refused(*words)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["describe-scenario {}", "train-sync --scenario {}", "evaluate sleep --scenario {}",
+     "train-duel --scenario {}"],
+)  # fmt: skip
+def test_a_damaged_file_ends_each_command(command: str, office: Path):
+    office.write_text(office.read_text().replace("image: OP_Server", "image: Server", 1))
+    line = refused(*command.format(office).split())
+    assert "office.yaml:" in line
+    assert "there is no image Server" in line
+
+
+def test_what_is_made_for_scenario2_says_so(office: Path, tmp_path: Path):
+    train = ("train-sync", "--scenario", office, "--run-dir", tmp_path / "run")
+    assert "choose table" in refused(*train, "--observation", "belief")
+    assert "choose all" in refused(*train, "--actions", "useful")
+    moved = Scenario.from_file(office).enter_at("User2")
+    moved.save(office)
+    assert "RedMeanderAgent or SleepAgent" in refused(*train)
+    assert "Red learns in scenario2" in refused(
+        "train-duel", "--scenario", office, "--red-agent", "SleepAgent"
+    )
+
+
+def test_a_run_keeps_its_scenario(office: Path, tmp_path: Path):
+    run = tmp_path / "run"
+    small = ("--max-steps", 5, "--n-envs", 1, "--quiet")
+    options = ("--total-episodes", 4, "--episodes-per-update", 4, *small)
+    assert invoke("train-sync", "--scenario", office, "--run-dir", run, *options).exit_code == 0
+    kept = json.loads((run / "config.json").read_text())["scenario"]
+    assert kept == Scenario.from_file(office).text
+    Scenario.from_file(office).change_host("Web0", confidentiality="High").save(office)
+    again = ("train-sync", "--resume", run, "--total-episodes", 8, "--quiet")
+    assert "the run to resume has office " in refused(*again, "--scenario", office)
+    office.unlink()
+    assert invoke(*again).exit_code == 0
+    scored = ("--episodes", 2, "--max-steps", 5, "--n-workers", 1, "--quiet")
+    result = invoke("evaluate", run, *scored)
+    assert result.exit_code == 0, result.output
+    assert "in office " in result.output
+    assert "winner" not in result.output
+    assert "has other hosts" in refused("evaluate", run, "--scenario", "scenario2", *scored)
+    assert "was trained in office" in refused("replay", run)

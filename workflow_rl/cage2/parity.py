@@ -16,7 +16,7 @@ from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import OWN_RED, Simulator
 from workflow_rl.cage2.red_parity import RedSides
-from workflow_rl.cage2.scenario import SCENARIO2, scenario_of
+from workflow_rl.cage2.scenario import SCENARIO2, Scenario, scenario_of
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
 if TYPE_CHECKING:
@@ -81,10 +81,14 @@ class MixedAgent:
     def __init__(
         self, weights: Mapping[str, float], action_names: Sequence[str] = ACTION_NAMES
     ) -> None:
-        self._groups = [
-            [i for i, name in enumerate(action_names) if name.startswith(kind)] for kind in weights
-        ]
-        self._weights = list(weights.values())
+        groups = {
+            kind: [i for i, name in enumerate(action_names) if name.startswith(kind)]
+            for kind in weights
+        }
+        self._groups = [group for group in groups.values() if group]
+        self._weights = [weights[kind] for kind, group in groups.items() if group]
+        if not all(groups.values()):
+            self._weights = [weight / sum(self._weights) for weight in self._weights]
 
     def reset(self, seed: int) -> None:
         self._generator = np.random.default_rng(seed)
@@ -108,10 +112,18 @@ class PolicyAgent:
         return int(actions[0])
 
 
-def make_blue_agent(name: str) -> ScriptedAgent:
-    """Return one of `BLUE_AGENTS` or `HOARDERS`."""
+def make_blue_agent(name: str, scenario: Scenario | None = None) -> ScriptedAgent:
+    """Return one of `BLUE_AGENTS` or `HOARDERS`. scenario: None is Scenario 2.
+
+    Raises ValueError if Blue has no such actions.
+    """
+    scenario = scenario or Scenario.scenario2()
     mixture = {**MIXTURES, **HOARDERS}.get(name)
-    return make_scripted_agent(name) if mixture is None else MixedAgent(mixture)
+    if mixture is None:
+        return make_scripted_agent(name, scenario)
+    if not any(action.startswith(tuple(mixture)) for action in scenario.action_names):
+        raise ValueError(f"Blue has no action {' or '.join(mixture)} in {scenario}")
+    return MixedAgent(mixture, scenario.action_names)
 
 
 class LockStep:
@@ -271,12 +283,14 @@ def shares_of(
 
 
 @functools.cache
-def _lock_step(simulator: str, max_steps: int) -> LockStep:
-    return LockStep(simulator, max_steps)
+def _lock_step(simulator: str, max_steps: int, scenario: Scenario) -> LockStep:
+    return LockStep(simulator, max_steps, scenario=scenario)
 
 
-def _first_difference(share: WorkShare, simulator: str, max_steps: int) -> Difference | None:
-    lock_step = _lock_step(simulator, max_steps)
+def _first_difference(
+    share: WorkShare, simulator: str, max_steps: int, scenario: Scenario
+) -> Difference | None:
+    lock_step = _lock_step(simulator, max_steps, scenario)
     lock_step.networks = share.networks
     for seed in share.seeds:
         difference = lock_step.play(share.agent, share.red_agent, seed, share.blue, share.red)
@@ -286,12 +300,19 @@ def _first_difference(share: WorkShare, simulator: str, max_steps: int) -> Diffe
 
 
 def first_differences(
-    shares: Sequence[WorkShare], simulator: str, max_steps: int, n_workers: int
+    shares: Sequence[WorkShare],
+    simulator: str,
+    max_steps: int,
+    n_workers: int,
+    scenario: Scenario | None = None,
 ) -> Iterator[Difference | None]:
-    """Yield the first difference of each share, if any, in the order of the shares."""
+    """Yield the first difference of each share, if any, in the order of the shares. scenario: None
+    is Scenario 2."""
+    scenario = scenario or Scenario.scenario2()
     # The simulator is compiled once here, for all processes.
-    Cage2(simulator="compiled", max_steps=max_steps).check()
-    play = functools.partial(_first_difference, simulator=simulator, max_steps=max_steps)
+    Cage2(simulator="compiled", max_steps=max_steps, scenario=scenario.text).check()
+    played = {"simulator": simulator, "max_steps": max_steps, "scenario": scenario}
+    play = functools.partial(_first_difference, **played)
     yield from in_processes(play, shares, n_workers)
 
 

@@ -14,8 +14,15 @@ from workflow_rl.cage2 import parity as cage2
 from workflow_rl.cage2.agent.scripted import ScriptedAgent
 from workflow_rl.cage2.interface import MOST
 from workflow_rl.cage2.red_parity import DRAWN_REDS
+from workflow_rl.cage2.scenario import (
+    SCENARIO2,
+    Scenario,
+    ScenarioError,
+    scenario_of,
+    scenario_text,
+)
 from workflow_rl.cage2.scenario2 import RED_AGENTS, RED_ENV_ID
-from workflow_rl.commands.options import PATH, TRUST, plain_option
+from workflow_rl.commands.options import PATH, TRUST, Content, plain_option
 from workflow_rl.commands.parity import shared_options
 from workflow_rl.runs.config import usable_cores
 
@@ -37,6 +44,8 @@ _OPTIONS = [
                  help="In the first N episodes of each pair, also compare the simulated "
                       "networks at every step: sessions by host and privilege, processes, ports, "
                       "what Red knows, and the random numbers drawn. This is ten times as slow."),
+    plain_option("--scenario", type=Content(scenario_text), default=SCENARIO2,
+                 help="The network: scenario2, or a scenario file."),
     plain_option("--stock-simulator", is_flag=True,
                  help="Compare with csle-cyborg without the speed-ups, which is slower."),
 ]  # fmt: skip
@@ -50,10 +59,16 @@ def parity(**options: Any) -> None:
     both simulators. What Red sees is compared, too.
     """
     blues = _names(options["blues"], cage2.BLUE_AGENTS, options, "--blue", "checkpoint")
-    reds = _names(
-        options["red_agents"], (*RED_AGENTS, *DRAWN_REDS), options, "--red-agent", "red_checkpoint"
-    )
-    agents = {blue: _chosen_agent(blue, options["checkpoint"]) for blue in blues}
+    scenario = _one_scenario(options["scenario"])
+    able = tuple(name for name in RED_AGENTS if scenario.red_agents[name] is None)
+    # The others name actions of Scenario 2.
+    able = (*RED_AGENTS, *DRAWN_REDS) if scenario.is_scenario2 else able
+    reds = _names(options["red_agents"], able, options, "--red-agent", "red_checkpoint")
+    for red in reds:
+        if not scenario.is_scenario2 and red not in able:
+            reason = scenario.red_agents.get(red, "it is made for scenario2")
+            raise click.UsageError(f"--red-agent {red} cannot play in {scenario}: {reason}")
+    agents = {blue: _chosen_agent(blue, options["checkpoint"], scenario) for blue in blues}
     red_agents = {red: _chosen_red(red, options["red_checkpoint"]) for red in reds}
     max_steps, n_episodes = options["max_steps"], options["episodes"]
     n_networks = min(options["network_episodes"], n_episodes)
@@ -64,7 +79,7 @@ def parity(**options: Any) -> None:
     start = time.perf_counter()
     first: dict[tuple[str, str], cage2.Difference | None] = {}
     n_played = n_networks_played = 0
-    results = cage2.first_differences(shares, simulator, max_steps, n_workers)
+    results = cage2.first_differences(shares, simulator, max_steps, n_workers, scenario)
     n_asked = sum(len(share.seeds) for share in shares)
     with tqdm(total=n_asked, unit="ep", disable=options["quiet"] or None) as progress_bar:
         for share, difference in zip(shares, results, strict=True):
@@ -113,9 +128,19 @@ def _names(
     return names
 
 
-def _chosen_agent(blue: str, checkpoint: Path | None) -> ScriptedAgent:
+def _one_scenario(text: str) -> Scenario:
+    try:
+        return scenario_of(text)
+    except ScenarioError as error:
+        raise click.BadParameter(str(error), param_hint="--scenario") from None
+
+
+def _chosen_agent(blue: str, checkpoint: Path | None, scenario: Scenario) -> ScriptedAgent:
     if blue != CHECKPOINT or checkpoint is None:
-        return cage2.make_blue_agent(blue)
+        try:
+            return cage2.make_blue_agent(blue, scenario)
+        except ValueError as error:
+            raise click.UsageError(f"--blue {blue}: {error}") from None
     from workflow_rl.cage2.scoring.players import load_actor
     from workflow_rl.runs.checkpoint import checkpoint_path
 

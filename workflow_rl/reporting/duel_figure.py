@@ -94,11 +94,11 @@ def _draw_lineage(axes: Axes, record: DuelRecord) -> None:
         for side, agents in record.agents.items()
     }
     for side, agents, height in ((first, rows, 1.0), (second, columns, 0.0)):
-        n_start, each = n_starts[side], record.responses[side]
+        n_start, n_trained = n_starts[side], record.responses[side]
         for number, agent in enumerate(agents):
-            generation = max(0, (number - n_start) // each + 1)
+            generation = max(0, (number - n_start) // n_trained + 1)
             # Several agents at the start or of a generation stand one above the other.
-            beside = (number - n_start) % each if generation else n_start - 1 - number
+            beside = (number - n_start) % n_trained if generation else n_start - 1 - number
             aside = 0.12 * beside * (1 if height else -1)
             places[side, number] = generation, height + aside
             name = as_drawn(str(number) if generation else f"{number}: {Path(agent).stem}")
@@ -110,8 +110,9 @@ def _draw_lineage(axes: Axes, record: DuelRecord) -> None:
         range(len(record.opponents)), ((first, second), (second, first))
     ):
         shares = record.opponents[met][other]
-        each = record.responses[side]
-        learners = [places[side, n_starts[side] + met * each + n] for n in range(each)]
+        n_trained = record.responses[side]
+        start = n_starts[side] + met * n_trained
+        learners = [places[side, start + n] for n in range(n_trained)]
         for learner, (number, share) in itertools.product(learners, enumerate(shares)):
             if share:
                 axes.plot(

@@ -61,9 +61,9 @@ class DuelRecord:
 
     def of_generation(self, side: str, generation: int) -> list[str]:
         """Return the agents that a side got in a generation. 0: those that it began with."""
-        each = self.responses[side]
-        end = len(self.agents[side]) - (len(self.opponents) - generation) * each
-        return self.agents[side][end - each if generation else 0 : end]
+        n_trained = self.responses[side]
+        end = len(self.agents[side]) - (len(self.opponents) - generation) * n_trained
+        return self.agents[side][end - n_trained if generation else 0 : end]
 
     def agent(self, path: Path, name: str) -> str:
         """Return an agent as environments take it. path: of the duel's folder."""
@@ -180,7 +180,7 @@ def _require_whole(record: DuelRecord) -> None:
     if not all(type(name) is str for name in (first, second, *rows, *columns)):
         raise ValueError("its agents have no names")
     size, n_met = (len(rows), len(columns)), len(record.opponents)
-    each = record.responses.values()
+    n_trained = record.responses.values()
     if record.mixtures and any(
         np.array(table, np.float64).shape != size or not np.isfinite(table).all()
         for table in (record.payoffs, record.intervals)
@@ -189,7 +189,7 @@ def _require_whole(record: DuelRecord) -> None:
     for kind in (record.mixtures[: n_met + 1], record.opponents):
         for n, shares in enumerate(kind):
             of = [np.array(shares[side], np.float64) for side in (first, second)]
-            after = [(n_met - n) * number for number in each]
+            after = [(n_met - n) * number for number in n_trained]
             if tuple(
                 len(part) + more for part, more in zip(of, after, strict=True)
             ) != size or not all((part >= 0).all() and abs(part.sum() - 1) < 1e-6 for part in of):

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from tests.workflow_rl.cage4.agent.raw_records import ALL_HOSTS, OTHER_USER, USER, raw_record
+from workflow_rl.agents.policies.team_file import load_policy_or_team
+from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.cage4.agent.raw_record import NUMBERS
 from workflow_rl.cage4.agent.views import SLEEP, ViewRows
 from workflow_rl.cage4.agent.watch import LONG, MOST_APART
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.env.arguments import Cage4Arguments
+from workflow_rl.cage4.released import RELEASED
 from workflow_rl.cage4.scenario4 import ACTIONS, AGENT_HOSTS, N_OBS, PHASE_STARTS
 
 FREE = np.zeros((1, 5), np.int64)
@@ -106,6 +109,16 @@ def test_who_is_not_heard_counts_as_one_that_sees_red() -> None:
     team.step(decoy(1000))
     team.step(decoy(1010))
     assert "Restore" not in kinds(team.after(PHASE_STARTS[1] - 10))
+
+
+def test_the_released_team_has_the_champions_policies() -> None:
+    (champion, played), (watchful, watched) = map(load_policy_or_team, RELEASED.values())
+    assert isinstance(champion, TeamParameters)
+    assert isinstance(watchful, TeamParameters)
+    for name, policy in champion.parameters.items():
+        for array, same in zip(policy.weights, watchful.parameters[name].weights, strict=True):
+            np.testing.assert_array_equal(array, same)
+    assert watched["env_args"] == {**played["env_args"], "actions": "watchful"}
 
 
 def test_the_messages_are_the_teams_own() -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import gc
 
 import workflow_rl.collection.worker  # noqa: F401
-from workflow_rl.cage4.cyborg.sped_up import SpedUpSimulator
+from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
 from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS
 
-SpedUpSimulator(RED_AGENTS[0], MAX_STEPS).reset(0)
+SpedUpNetwork(RED_AGENTS[0], MAX_STEPS).reset(0)
 
 gc.collect()

@@ -13,7 +13,7 @@ from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF
 from workflow_rl.cage4 import red_side
 from workflow_rl.cage4.compiled import actions, network
 from workflow_rl.cage4.compiled.red_tables import STATES
-from workflow_rl.cage4.cyborg.sped_up import SpedUpSimulator
+from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
 from workflow_rl.cage4.cyborg.stock import CyborgSimulator, StockSimulator
 from workflow_rl.cage4.interface import StepResult, checked_red_choices, checked_red_sessions
 from workflow_rl.cage4.red_side import FIRST_KNOWN, RED_CHOICES, RED_HOSTS, RED_TEAM, RED_ZONES
@@ -151,7 +151,7 @@ class RedSide(CyborgSimulator):
         return obs, status, mask
 
 
-class SpedUpRedSide(RedSide, SpedUpSimulator):
+class SpedUpRedSide(RedSide, SpedUpNetwork):
     """See `RedSide`."""
 
 

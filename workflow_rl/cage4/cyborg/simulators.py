@@ -21,7 +21,7 @@ from workflow_rl.cage4.scenario4 import (
 
 _CLASSES = {
     "compiled": ("workflow_rl.cage4.compiled.simulator", "CompiledSimulator"),
-    "cyborg": ("workflow_rl.cage4.cyborg.sped_up", "SpedUpSimulator"),
+    "cyborg": ("workflow_rl.cage4.cyborg.sped_up", "SpedUpNetwork"),
     "cyborg-stock": ("workflow_rl.cage4.cyborg.stock", "StockSimulator"),
 }
 _RED_SIDES = {

@@ -18,7 +18,7 @@ from workflow_rl.cage4.cyborg.vectors import Vectors
 from workflow_rl.cage4.interface import StepResult, checked_actions, checked_messages, seed_or_none
 
 
-class SpedUpSimulator(CyborgSimulator):
+class SpedUpNetwork(CyborgSimulator):
     """See `Simulator`."""
 
     load = staticmethod(sped_up_cyborg)

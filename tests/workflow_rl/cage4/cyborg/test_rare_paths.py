@@ -4,11 +4,11 @@ from pathlib import Path
 
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.cyborg.rare_paths import RARE_PATHS, counted_rare_paths
-from workflow_rl.cage4.cyborg.sped_up import SpedUpSimulator
+from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
 from workflow_rl.cage4.scenario4 import RED_AGENTS
 
 
-def play(simulator: SpedUpSimulator, blue: str, seed: int, steps: int) -> tuple[int, int, int, int]:
+def play(simulator: SpedUpNetwork, blue: str, seed: int, steps: int) -> tuple[int, int, int, int]:
     team = make_scripted_team(blue)
     observations = simulator.reset(seed)
     team.reset(simulator.masks, seed)
@@ -18,7 +18,7 @@ def play(simulator: SpedUpSimulator, blue: str, seed: int, steps: int) -> tuple[
 
 
 def test_paths_are_counted_and_change_nothing(checkout: Path) -> None:
-    simulator = SpedUpSimulator(RED_AGENTS[0], 500)
+    simulator = SpedUpNetwork(RED_AGENTS[0], 500)
     with counted_rare_paths() as counts:
         after = play(simulator, "restores", 3, 250)
     assert tuple(counts) == RARE_PATHS

@@ -11,7 +11,7 @@ import pytest
 
 from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.cyborg.sped_up import SpedUpSimulator
+from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
 from workflow_rl.cage4.cyborg.stock import StockSimulator
 from workflow_rl.cage4.parity import Pair, compare
 from workflow_rl.cage4.scenario4 import (
@@ -94,7 +94,7 @@ def test_cyborgs_networks_and_greens_have_the_values(checkout: Path) -> None:
 
 
 def test_cyborgs_red_actions_have_the_values(checkout: Path) -> None:
-    simulator = SpedUpSimulator(RED_AGENTS[0], 500, ALL_CHANGED)
+    simulator = SpedUpNetwork(RED_AGENTS[0], 500, ALL_CHANGED)
     simulator.reset(1)
     red = simulator._controller.agent_interfaces["red_agent_0"].agent
     played = {}

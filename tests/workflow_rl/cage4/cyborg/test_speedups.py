@@ -9,7 +9,7 @@ import pytest
 
 from tests.workflow_rl.cage4.conftest import BESIDE_THE_REPOSITORY
 from tests.workflow_rl.cage4.digests import state_digest
-from workflow_rl.cage4.cyborg.sped_up import SpedUpSimulator
+from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
 from workflow_rl.cage4.cyborg.stock import StockSimulator
 from workflow_rl.cage4.interface import SimulationError
 from workflow_rl.cage4.parity import Pair, compare_episode
@@ -27,7 +27,7 @@ TRACES = BESIDE_THE_REPOSITORY / "traces.npz"
 def test_short_episodes_are_those_of_cyborg_as_published(
     checkout: Path, blue: str, red_agent: str
 ) -> None:
-    stock, sped_up = StockSimulator(red_agent, 24), SpedUpSimulator(red_agent, 24)
+    stock, sped_up = StockSimulator(red_agent, 24), SpedUpNetwork(red_agent, 24)
     steps, difference, error, _ = compare_episode(
         stock, sped_up, Pair(blue, red_agent, 7, 13), state_every=4
     )
@@ -35,14 +35,14 @@ def test_short_episodes_are_those_of_cyborg_as_published(
 
 
 def test_a_step_past_the_end_fails_in_both(checkout: Path) -> None:
-    stock, sped_up = StockSimulator("SleepAgent", 3), SpedUpSimulator("SleepAgent", 3)
+    stock, sped_up = StockSimulator("SleepAgent", 3), SpedUpNetwork("SleepAgent", 3)
     steps, difference, error, _ = compare_episode(stock, sped_up, Pair("sleep", "SleepAgent", 1, 9))
     assert (steps, difference) == (4, None)
     assert error.startswith("CybORG fails in step 4: ValueError: Step number (3) exceeds")
 
 
 def test_a_stream_goes_on_as_in_cyborg(checkout: Path) -> None:
-    simulators = [StockSimulator(RED_AGENTS[0], 500), SpedUpSimulator(RED_AGENTS[0], 500)]
+    simulators = [StockSimulator(RED_AGENTS[0], 500), SpedUpNetwork(RED_AGENTS[0], 500)]
     for simulator in simulators:
         simulator.start_stream(11)
         simulator.reset()
@@ -59,7 +59,7 @@ def test_stored_episodes_are_repeated(checkout: Path, name: str) -> None:
     with np.load(TRACES) as traces:
         stored = {key: traces[f"{name}/{key}"] for key in ("obs", "mask", "actions", "messages")}
         stored |= {key: traces[f"{name}/{key}"] for key in ("rewards", "done", "state", "rng")}
-    simulator = SpedUpSimulator(RED_AGENTS[0], 500)
+    simulator = SpedUpNetwork(RED_AGENTS[0], 500)
     observations = simulator.reset(int(name.split("_")[1]))
     assert np.array_equal(np.concatenate(simulator.masks), stored["mask"])
     for t, actions in enumerate(stored["actions"]):
@@ -75,7 +75,7 @@ def test_stored_episodes_are_repeated(checkout: Path, name: str) -> None:
 
 
 def test_busy_agents_are_told(checkout: Path) -> None:
-    simulator = SpedUpSimulator("SleepAgent", 500)
+    simulator = SpedUpNetwork("SleepAgent", 500)
     simulator.reset(1)
     restore = int(np.flatnonzero(simulator.masks[0][33:49])[0]) + 33
     steps = []
@@ -89,7 +89,7 @@ def test_busy_agents_are_told(checkout: Path) -> None:
 def test_what_cyborg_raises_is_told_with_its_step(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    simulator = SpedUpSimulator("SleepAgent", 500)
+    simulator = SpedUpNetwork("SleepAgent", 500)
     simulator.reset(1)
 
     def no_route() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from workflow_rl.cage4.agent.scripted import RandomTeam, SleepingTeam
-from workflow_rl.cage4.cyborg.sped_up import SpedUpSimulator
+from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
 from workflow_rl.cage4.scenario4 import Scenario
 from workflow_rl.cage4.scoring import protocol
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, evaluated_episodes, play_protocol
@@ -88,7 +88,7 @@ def test_one_episode_has_no_standard_deviation(simulator: CountingSimulator) -> 
 
 
 def test_logged_actions_are_those_that_cyborg_played(checkout: Path) -> None:
-    simulator = SpedUpSimulator("FiniteStateRedAgent", 40)
+    simulator = SpedUpNetwork("FiniteStateRedAgent", 40)
     played = []
 
     class Watched(RandomTeam):

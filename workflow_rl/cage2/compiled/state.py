@@ -130,6 +130,12 @@ def _processes(n_processes: int, count: type[np.unsignedinteger], capacity: Capa
     ]
 
 
+def _ports(capacity: Capacity) -> tuple[Any, int]:
+    """Return the type and the number of listed ports."""
+    is_small = capacity == CAPACITIES[0]
+    return (np.uint16, MAX_PORTS) if is_small else (np.uint32, max(MAX_PORTS, 40 * capacity.hosts))
+
+
 @functools.cache
 def _state(n_steps: int, any_ports: bool, capacity: Capacity) -> np.dtype[Any]:
     # A step adds at most a decoy, a red session and a process caught. The number of ports depends
@@ -155,7 +161,7 @@ def _state(n_steps: int, any_ports: bool, capacity: Capacity) -> np.dtype[Any]:
             # Ephemeral ports in use. With `any_ports` a bit for each of every host. Otherwise, on
             # Red's host and on one other with many, a bit each; those of the rest are
             # listed, see `tables.port_side`.
-            ("ports", np.uint16 if capacity.hosts <= 13 else np.uint32, MAX_PORTS),
+            ("ports", *_ports(capacity)),
             ("port_bits", np.uint32, (n_rows, (tables.N_EPHEMERAL + 31) // 32)),
             ("mt", np.uint32, N),
             # The addresses: each subnet's index among the possible ones, each host's within its

@@ -30,6 +30,7 @@ NEEDED = {
     "train-workflow": ["--run-dir", "run"],
     "search-workflow": ["nowhere"],
     "improve": ["run", "new.npz"],
+    "describe-scenario": ["scenario2"],
     "evaluate": ["run", "--episodes", "1", "--quiet"],
     "replay": ["sleep", "--max-steps", "2"],
     "export": ["run", "--format", "npz", "--output", "other.npz"],

@@ -118,7 +118,7 @@ class DecoyAgent:
             if f"{kind} {scenario.hosts[0]}" not in self._actions:
                 raise ValueError(f"Blue cannot {kind} in {scenario}")
         tables, names = scenario.tables(), scenario.hosts
-        worth = np.maximum(tables.of["worth"], 0) + 10 * np.isin(names, scenario.ot_hosts)
+        worth = tables.of["worth_of_host"] + 10 * np.isin(names, scenario.ot_hosts)
         # Red's first host stays Red's, and no attacker of the challenge goes to Blue's server.
         is_treated = (tables.of["n_blue_sessions"] == 1) & (np.array(names) != scenario.red_host)
         treated = [host for host in np.argsort(-worth, kind="stable") if is_treated[host]]

@@ -311,8 +311,9 @@ def first_differences(
     scenario = scenario or Scenario.scenario2()
     # The simulator is compiled once here, for all processes.
     Cage2(simulator="compiled", max_steps=max_steps, scenario=scenario.text).check()
-    played = {"simulator": simulator, "max_steps": max_steps, "scenario": scenario}
-    play = functools.partial(_first_difference, **played)
+    play = functools.partial(
+        _first_difference, simulator=simulator, max_steps=max_steps, scenario=scenario
+    )
     yield from in_processes(play, shares, n_workers)
 
 

@@ -36,6 +36,7 @@ NEEDED = {
     "export": ["run", "--format", "npz", "--output", "other.npz"],
     "check-env": ["no_such_module:Env"],
     "benchmark": ["--env", "no_such_module:Env"],
+    "compare": ["nowhere"],
     "compare-modes": ["--env", "no_such_module:Env", "--target-return", "1"],
     "parity": ["--checkpoint", "nowhere.pt", "--blue", "checkpoint"],
     "plot": ["nowhere"],

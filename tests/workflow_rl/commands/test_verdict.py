@@ -50,7 +50,8 @@ def reported(
         {**summarise(config, state), "weights": "0" * 64, "worker_utilisation_run": 1.0}
         for state in states
     ]
-    learners: Any = [SimpleNamespace(config=config, state=state, copied=None) for state in states]
+    about = {"config": config, "copied": None, "stopped": None}
+    learners: Any = [SimpleNamespace(state=state, **about) for state in states]
     print_report(Outcome(path, learners, summaries, best_of(summaries), None), is_scored_next=False)
     lines = (line.partition(":") for line in capsys.readouterr().out.splitlines())
     return {heading: text.strip() for heading, _, text in lines}

@@ -15,7 +15,7 @@ from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.evaluate import MOST_OF_SCORES
 from workflow_rl.commands.options import PATH, SEED, OutputFile
 from workflow_rl.environments.guests import guests
-from workflow_rl.output_files import NOT_OURS, read_text, require_writable, write_text
+from workflow_rl.output_files import NOT_OURS, read_text, require_writable, sha256_of, write_text
 
 if TYPE_CHECKING:
     from workflow_rl.reporting.comparison import Compared, Returns
@@ -82,7 +82,7 @@ def compare(
 
 def _returns(path: Path, named: str, seeds: dict[Any, Path]) -> Returns:
     """Return an agent's returns by task, and keep the seed of its episodes."""
-    from workflow_rl.runs.evaluation import ReturnScoring
+    from workflow_rl.runs.evaluation import AGENT_DIGEST, ReturnScoring
 
     file = path / "evaluation.json" if path.is_dir() else path
     scorings = [scoring for guest in guests.values() if (scoring := guest.scoring()) is not None]
@@ -97,11 +97,25 @@ def _returns(path: Path, named: str, seeds: dict[Any, Path]) -> Returns:
         except NOT_OURS:
             continue
         if returns and all(returns.values()):
+            _require_same_agent(path, content.get(AGENT_DIGEST), named)
             seeds.setdefault(seed, path)
             return returns
     raise click.BadParameter(
         f"{path} has no scores of evaluate: run `evaluate {path}` first", param_hint=named
     )
+
+
+def _require_same_agent(path: Path, digest: str | None, named: str) -> None:
+    """Raise click.BadParameter if the scores in a run's folder are not of the agent there now."""
+    from workflow_rl.agents.policies.archive import MOST_BYTES
+
+    files = (path / "best.pt", path / "checkpoint.pt")
+    agent = next((file for file in files if file.exists()), None)
+    if agent is not None and digest != sha256_of(agent, MOST_BYTES):
+        raise click.BadParameter(
+            f"the scores in {path} are not of {agent}: run `evaluate {path}` again",
+            param_hint=named,
+        )
 
 
 def _episodes(returns: Returns) -> int:

@@ -61,8 +61,9 @@ class Scoring(Protocol):
     def returns(self, scores: Mapping[str, Any]) -> Mapping[str, Sequence[float]]:
         """Return the episodes' returns by task, from scores as `Scores.to_dict` gives them.
 
-        The name of an only task is "". An agent's score is the mean return, of several tasks the
-        sum of these. Raise LookupError, TypeError or ValueError if they are no such scores.
+        Agents that are compared have played tasks of the same names. An agent's score is the mean
+        return, of several tasks the sum of these. Raise LookupError, TypeError or ValueError if
+        they are no such scores.
         """
 
     def score(

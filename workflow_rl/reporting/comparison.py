@@ -22,7 +22,7 @@ N_RESAMPLES = 10_000
 SUM = "sum"
 
 Returns: TypeAlias = "Mapping[str, Sequence[float]]"
-"""The returns of an agent's episodes, by task; "" for the only task."""
+"""The returns of an agent's episodes, by task."""
 
 
 class Bounded(NamedTuple):
@@ -111,7 +111,7 @@ def _figures(row: Compared) -> dict[str, float | None]:
 
 
 def _told(played: Mapping[str, int]) -> str:
-    return ", ".join(f"{n} of {task}" if task else str(n) for task, n in played.items())
+    return ", ".join(f"{n} of {task}" for task, n in played.items())
 
 
 def _by_task(agents: Sequence[Returns]) -> dict[str, FloatArray]:

@@ -279,8 +279,8 @@ class ReturnScoring:
         return True
 
     def returns(self, scores: Mapping[str, Any]) -> dict[str, list[float]]:
-        """Return the returns."""
-        return {"": list(map(float, scores["returns"]))}
+        """Return the returns, by the environment's id."""
+        return {str(scores["env"]): list(map(float, scores["returns"]))}
 
     def score(
         self,

@@ -11,7 +11,8 @@ from click.testing import CliRunner, Result
 
 from workflow_rl.commands.compare import compare
 from workflow_rl.environments.guests import guests
-from workflow_rl.runs.evaluation import Evaluation
+from workflow_rl.output_files import sha256_of
+from workflow_rl.runs.evaluation import AGENT_DIGEST, Evaluation
 
 
 def scored(path: Path, returns: list[float], seed: int = 0) -> Path:
@@ -70,8 +71,9 @@ def test_cells_are_tasks(tmp_path: Path) -> None:
         (None, "run `evaluate"),
         ("[1, 2]", "has no scores"),
         ('{"seed": 0, "returns": []}', "has no scores"),
-        ('{"seed": 0, "returns": [1, 2, 3]}', "the same --episodes"),
-        ('{"seed": 7, "returns": [1, 2]}', "with --seed 7"),
+        ('{"seed": 0, "env": "CartPole-v1", "returns": [1, 2, 3]}', "the same --episodes"),
+        ('{"seed": 7, "env": "CartPole-v1", "returns": [1, 2]}', "with --seed 7"),
+        ('{"seed": 0, "env": "Acrobot-v1", "returns": [1, 2]}', "and 2 of Acrobot-v1"),
     ],
 )
 def test_what_cannot_be_compared_is_one_line(
@@ -83,3 +85,32 @@ def test_what_cannot_be_compared_is_one_line(
     shown = run(*agents, "--baseline", other)
     assert shown.exit_code == 2
     assert told in shown.output
+
+
+@pytest.mark.parametrize("name", ["best.pt", "checkpoint.pt"])
+def test_scores_of_an_agent_that_has_learned_on_are_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"an agent")
+    scores = Evaluation("CartPole-v1", 0, [1.0, 2.0], [1, 1], 1.0).to_dict()
+    digest = sha256_of(tmp_path / name, 100)
+    (tmp_path / "evaluation.json").write_text(json.dumps({**scores, AGENT_DIGEST: digest}))
+    assert run(tmp_path).exit_code == 0
+    (tmp_path / name).write_bytes(b"another agent")
+    shown = run(tmp_path)
+    assert shown.exit_code == 2
+    assert "again" in shown.output
+
+
+def test_other_networks_and_lengths_are_other_tasks() -> None:
+    cage2, cage4 = (guests[f"workflow_rl/CAGE{n}-v0"].scoring() for n in (2, 4))
+    assert cage2 is not None
+    assert cage4 is not None
+    cell = {"red_agent": "B_lineAgent", "max_steps": 30, "returns": [-1]}
+    assert [*cage2.returns({"scenario": "office 12", "cells": [cell]})] == [
+        "B_lineAgent, 30 steps, office 12"
+    ]
+    played = {"red_agent": "FiniteStateRedAgent", "steps": 500, "totals": [-1]}
+    tasks = [
+        *cage4.returns({**played, "scenario": {}}),
+        *cage4.returns({**played, "scenario": {"users": 3}}),
+    ]
+    assert tasks == ["FiniteStateRedAgent, 500 steps", "FiniteStateRedAgent, 500 steps, users 3"]

@@ -70,8 +70,8 @@ def test_one_agent_has_no_interval_over_agents() -> None:
 
 
 def test_other_episodes_are_refused() -> None:
-    with pytest.raises(ValueError, match="2, and 1"):
-        compare_agents([{"": [1, 2]}], [{"": [1]}])
+    with pytest.raises(ValueError, match="2 of a, and 1 of a"):
+        compare_agents([{"a": [1, 2]}], [{"a": [1]}])
     with pytest.raises(ValueError, match="1 of a, and 1 of b"):
         compare_agents([{"a": [1]}, {"b": [1]}])
 

@@ -164,8 +164,12 @@ class Cage2Scoring:
 
     def returns(self, scores: Mapping[str, Any]) -> dict[str, list[float]]:
         """Return the returns of each cell."""
+        scenario = scores.get("scenario", SCENARIO2)
+        changed = "" if scenario == SCENARIO2 else f", {scenario}"
         return {
-            f"{cell['red_agent']}, {cell['max_steps']} steps": list(map(float, cell["returns"]))
+            f"{cell['red_agent']}, {cell['max_steps']} steps{changed}": list(
+                map(float, cell["returns"])
+            )
             for cell in scores["cells"]
         }
 

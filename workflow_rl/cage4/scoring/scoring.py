@@ -166,7 +166,10 @@ class Cage4Scoring:
 
     def returns(self, scores: Mapping[str, Any]) -> dict[str, list[float]]:
         """Return the episodes' total rewards."""
-        return {"": list(map(float, scores["totals"]))}
+        parts = scores["scenarios"].values() if "scenarios" in scores else [scores]
+        changes = [Scenario(**part["scenario"]).changes for part in parts]
+        played = [scores["red_agent"], f"{scores['steps']} steps", *filter(None, changes)]
+        return {", ".join(played): list(map(float, scores["totals"]))}
 
     def score(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -29,3 +29,32 @@ class GloballyDrawing(gymnasium.Env[NDArray[Any], Any]):
 
     def _drawn(self) -> NDArray[Any]:
         return np.array([random.random(), self._scale * np.random.uniform()], np.float32)
+
+
+class GloballyDrawingGame:
+    """A ParallelEnv of two agents, whose payoffs are drawn in the same way."""
+
+    metadata: ClassVar = {"name": "drawing"}
+    render_mode = None
+    possible_agents = ("first", "second")
+
+    def observation_space(self, agent: str) -> gymnasium.spaces.Box:
+        return gymnasium.spaces.Box(0, 1, (1,), np.float32)
+
+    def action_space(self, agent: str) -> gymnasium.spaces.Discrete:
+        return gymnasium.spaces.Discrete(2)
+
+    def reset(self, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
+        self.agents = list(self.possible_agents)
+        return self._of_both(np.ones(1, np.float32)), self._of_both({})
+
+    def step(self, actions: dict[str, int]) -> tuple[Any, ...]:
+        payoff = np.random.uniform() * (1 if actions["first"] == actions["second"] else -1)
+        shown, end = self._of_both(np.ones(1, np.float32)), random.random() < 0.3
+        rewards = {"first": payoff, "second": -payoff}
+        answer = shown, rewards, self._of_both(end), self._of_both(False), self._of_both({})
+        self.agents = [] if end else self.agents
+        return answer
+
+    def _of_both(self, value: Any) -> dict[str, Any]:
+        return dict.fromkeys(self.possible_agents, value)

@@ -50,7 +50,7 @@ RANGES: dict[str, tuple[float, float]] = {
 TUNE_FILE = "tune.json"
 MOST_OF_TUNE = 2**20
 SHOWN_TRIALS = 10
-IGNORED = frozenset(("init_from", "trace", "final_evaluation"))
+IGNORED = frozenset(("init_from", "trace", "final_evaluation", "on_update"))
 GOES_ON_WITH = frozenset(("resume", "run_dir", "trials", "minutes", "quiet", "dry_run", "trust"))
 
 
@@ -185,7 +185,7 @@ def _read(path: Path, trust: bool) -> tuple[TrainConfig, dict[str, tuple[float, 
         ranges = {str(n): (float(low), float(high)) for n, (low, high) in values["ranges"].items()}
         config = TrainConfig.from_dict(values["config"])
         config = trusted_config(config, trust, "cluster" in given_options())
-        trial.learn_facts(config.environment, config.worker_timeout)
+        trial.check(config.environment, config.worker_timeout)
         n_policies, n_finalists = int(values["n_policies"]), int(values["finalists"])
         if not 1 <= n_policies <= MOST_POLICIES or n_finalists < 0:
             raise ValueError(f"n_policies {n_policies} and finalists {n_finalists} make no search")

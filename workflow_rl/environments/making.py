@@ -84,7 +84,8 @@ def _batch(factory: Callable[..., Any], n_envs: int, args: Mapping[str, Any]) ->
 
 def declared_facts(environment: GymnasiumEnvironment) -> Facts:
     """Return what an environment declares. Raise InvalidEnvironmentError."""
-    env = required_env(environment)
+    # A wrapper would hide what a team or a batch declares.
+    env = required_env(dataclasses.replace(environment, private_random=False))
     with _naming(environment, env):
         try:
             masked = environment.masks and offers_mask(env)

@@ -28,6 +28,7 @@ from workflow_rl.environments.environment import Environment, InvalidEnvironment
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.guest import NOTHING, Side
 from workflow_rl.environments.guests import guests
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.one_side import sides_of, text_of_weights
 from workflow_rl.output_files import make_folder
 from workflow_rl.runs.bar import Progress
@@ -80,7 +81,17 @@ def against(config: TrainConfig, side: Side, opponents: Mapping[str, float]) -> 
     """Return the config of a run in which a side learns against opponents; none: its default."""
     args = {**side.args, **({side.opponents: text_of_weights(opponents)} if opponents else {})}
     is_own = side.env == config.env or "env_args" not in preset_named(config.preset)
-    return config.changed(env=side.env, env_args=args, preset=config.preset if is_own else None)
+    changed = config.changed(env=side.env, env_args=args, preset=config.preset if is_own else None)
+    separate_like(config.environment, changed.environment)
+    return changed
+
+
+def separate_like(whole: Environment, *sides: Environment) -> None:
+    """Give the envs of the sides random states of their own if the whole environment needs it."""
+    if isinstance(whole, GymnasiumEnvironment) and whole.private_random:
+        for side in sides:
+            assert isinstance(side, GymnasiumEnvironment)
+            side.separate()
 
 
 def seated(
@@ -108,6 +119,7 @@ def trained(config: TrainConfig, folder: Path, trust: bool, **options: Any) -> O
     if is_population(folder) or (folder / "checkpoint.pt").exists():
         asked = {name: value for name, value in config.flat().items() if name != "seed"}
         plan, init_from = resumed_plan(folder, asked, trust=trust, names_cluster=True), None
+        separate_like(config.environment, *(of.environment for of in plan.configs))
     else:
         plan = new_plan(config, n_policies)
     watch = stopped_by_signals
@@ -386,6 +398,7 @@ class _Duel:
             environment = make_environment(
                 side.env, json.loads(text), masks=self.config.action_mask
             )
+            separate_like(self.config.environment, environment)
             wanted = [
                 (actor, [spec._replace(variant=column) for spec in specs])
                 for _, actor, column in pairs

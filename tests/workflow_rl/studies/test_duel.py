@@ -15,6 +15,7 @@ from workflow_rl.agents.policies.team_file import load_policy_or_team
 from workflow_rl.environments.one_side import weights_of
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.duel_dir import DuelRecord, read_duel
+from workflow_rl.runs.execute import ready
 from workflow_rl.runs.folder import RunDirError, read_config
 from workflow_rl.runs.learner import Learner
 from workflow_rl.studies import duel
@@ -30,10 +31,10 @@ class Killed(BaseException):
 
 
 def config_of(mode: str = "async", n_workers: int = 1, **changes: Any) -> TrainConfig:
-    given = {"total_episodes": 64, "episodes_per_update": 16, "checkpoint_every": 1, "seed": 3}
+    given = {"env": MATRIX, "total_episodes": 64, "episodes_per_update": 16, "checkpoint_every": 1}
     return TrainConfig(
-        mode, 10, env=MATRIX, n_workers=n_workers, envs_per_worker=10 // n_workers,
-        settings={"hidden_sizes": (4,), "learning_rate": 0.1}, **{**given, **changes},
+        mode, 10, n_workers=n_workers, envs_per_worker=10 // n_workers,
+        settings={"hidden_sizes": (4,), "learning_rate": 0.1}, **{**given, "seed": 3, **changes},
     )  # fmt: skip
 
 
@@ -336,3 +337,17 @@ def test_sides_have_folders_of_their_own(reference, tmp_path):
     rules = "first=a b,*=a/b"
     with pytest.raises(ConfigError, match="a b and a/b would have the same folders"):
         run_duel(config_of(), tmp_path / "duel", SETTINGS.changed(sides=rules))
+
+
+def test_sides_that_draw_from_the_state_of_the_process_do_not_depend_on_the_workers(
+    tmp_path: Path,
+) -> None:
+    found = []
+    for n_workers in (1, 2):
+        path = tmp_path / str(n_workers)
+        env = "tests.globally_drawing_env:GloballyDrawingGame"
+        config = config_of(n_workers=n_workers, env=env, total_episodes=16)
+        ready(config)
+        run_duel(config, path, DuelConfig(generations=1, payoff_episodes=10))
+        found.append(weights(path))
+    assert found[0] == found[1]

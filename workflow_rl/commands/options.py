@@ -207,6 +207,8 @@ class HookName(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if callable(value):
             return value
+        if ":" not in value:
+            self.fail(f"{value} is not of the form module:function", param, ctx)
         _prepare_for(value)
         try:
             found = attribute_named(value)

@@ -41,7 +41,10 @@ def _duel_options(option: Option) -> list[Any]:
 @training_command(
     "train-duel",
     {"Duel": _duel_options},
-    without=("resume", "n_policies", "init_from", "final_evaluation", "trace", "teacher"),
+    without=(
+        *("resume", "n_policies", "init_from", "final_evaluation", "trace", "teacher"),
+        "on_update",
+    ),
 )
 def train_duel(**options: Any) -> None:
     """Train both sides of an environment: each learns against mixtures of the other's policies.

@@ -128,6 +128,9 @@ def _report_several(outcome: Outcome) -> None:
     with only_warned(path / "learning_curve.png"):
         picture = draw_population(path)
     click.echo(table)
+    for learner in outcome.learners:
+        if learner.stopped is not None:
+            click.echo(f"stopped early:   {learner.path.name}: {learner.stopped}")
     seconds = max(summary["wall_seconds"] for summary in summaries)
     episodes = sum(summary["episodes"] for summary in summaries)
     # A policy that diverged in its first update has no utilisation.

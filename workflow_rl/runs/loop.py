@@ -104,6 +104,8 @@ class Meetings:
 
     may_lose = True
     """Whether the others go on without a learner that diverges for good."""
+    end_together = False
+    """Whether all learners end when one is stopped."""
 
     def is_due(self, learner: Learner) -> bool:
         """Return whether the learner has come to the next meeting, and waits for it."""
@@ -209,6 +211,12 @@ def _loop(
             row = _learn_once(going_on, learners, meetings, lost)
             if row is not None:
                 show_progress(bar, learners, row, last_update)
+            reason = next(
+                (learner.stopped for learner in learners if learner.stopped is not None), None
+            )
+            if meetings.end_together and reason is not None:
+                for learner in learners:
+                    learner.stopped = reason
 
 
 def _learn_once(

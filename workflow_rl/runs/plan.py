@@ -62,11 +62,7 @@ def new_plan(
         require_shareable(config)
     if exchange is not None:
         require_variable(config)
-        for name in ("stop_at_return", "patience"):
-            if (value := getattr(config, name)) is not None:
-                raise ConfigError(
-                    name, f"{value} does not go with a population, whose policies end together"
-                )
+        _require_same_end(config)
 
     def policy(number: int) -> TrainConfig:
         changes: dict[str, Any] = {"seed": config.seed + number} if number else {}
@@ -78,6 +74,14 @@ def new_plan(
         return config.changed(**changes) if changes else config
 
     return Plan([policy(number) for number in range(n_policies)], [None] * n_policies, exchange)
+
+
+def _require_same_end(config: TrainConfig) -> None:
+    for name in ("stop_at_return", "patience"):
+        if (value := getattr(config, name)) is not None:
+            raise ConfigError(
+                name, f"{value} does not go with a population, whose policies end together"
+            )
 
 
 def require_variable(config: TrainConfig) -> None:
@@ -159,6 +163,8 @@ def resumed_plan(
         if (config.env, config.env_args) != (configs[0].env, configs[0].env_args):
             raise RunDirError(f"{path}: {folder.name} is of another environment than policy-0")
     exchange = None if record.exchange is None else ExchangeConfig(**record.exchange)
+    if exchange is not None:
+        _require_same_end(configs[0])
     return Plan(configs, resumed, exchange, record)
 
 

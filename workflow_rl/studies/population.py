@@ -27,6 +27,8 @@ class Population(Meetings):
     on: a run that is killed on the way finds what is left to do.
     """
 
+    end_together = True
+
     def __init__(
         self, path: Path, record: PopulationRecord | None, learners: Sequence[Learner]
     ) -> None:

@@ -32,6 +32,7 @@ def invoke(command, *arguments):
         ([*GAME, "--start", "third=x.npz"], "third is no side: there is first and second"),
         ([*GAME, "--opponents", "strongest"], "--opponents"),
         ([*GAME, "--n-policies", "2"], "No such option"),
+        ([*GAME, "--on-update", "builtins:print"], "No such option"),
         ([*GAME, "--warm-start", "--warm-start-side", "third"], "--warm-start-side: third is no"),
         ([*GAME, "--warm-start-side", "first"], "--warm-start-side: first: it goes with"),
     ],

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from click import BadParameter
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from workflow_rl import TrainConfig, Update, train
+from workflow_rl.commands.options import HookName
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.exchange import ExchangeConfig
 from workflow_rl.runs.folder import read_metrics, read_summary
@@ -108,3 +110,9 @@ def test_a_run_ends_when_it_no_longer_improves(tmp_path: Path) -> None:
 def test_policies_of_a_population_end_together(field: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="does not go with a population"):
         new_plan(config(**field), 2, ExchangeConfig(ranges={}, period=8))
+
+
+def test_a_hook_is_named_by_module_and_function() -> None:
+    with pytest.raises(BadParameter, match="not of the form module:function"):
+        HookName().convert("builtins", None, None)
+    assert HookName().convert("builtins:print", None, None) is print

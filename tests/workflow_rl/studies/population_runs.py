@@ -14,6 +14,7 @@ from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import ExchangeConfig, drawn
 from workflow_rl.runs.folder import POPULATION_FILE
+from workflow_rl.runs.hooks import OnUpdate
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.population_dir import (
     PopulationRecord,
@@ -56,6 +57,7 @@ def run(
     configs: list[TrainConfig],
     exchange: ExchangeConfig | None = None,
     before: Any = None,
+    on_update: OnUpdate | None = None,
 ) -> list[dict[str, Any]]:
     """Begin it, or go on with it."""
     if not (path / POPULATION_FILE).exists():
@@ -70,7 +72,7 @@ def run(
             resumed = load_checkpoint(folder / "checkpoint.pt")
             changes = {"n_workers": config.n_workers, "envs_per_worker": config.envs_per_worker}
             config = TrainConfig.from_dict(resumed.config).changed(**changes)
-        learners.append(Learner(config, folder, resumed))
+        learners.append(Learner(config, folder, resumed, on_update=on_update))
 
     def collector_of(pool: Any, config: TrainConfig) -> Any:
         collector = loop.make_collector(pool, config)

@@ -18,8 +18,11 @@ from tests.workflow_rl.studies.population_runs import (
 )
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.folder import NotWrittenError, read_config, read_metrics
+from workflow_rl.runs.hooks import Update
 from workflow_rl.runs.learner import Learner
+from workflow_rl.runs.plan import resumed_plan
 from workflow_rl.runs.population_dir import PopulationRecord, read_population, run_folders
 from workflow_rl.studies.population import Population
 
@@ -51,6 +54,24 @@ def test_weights_and_settings_are_taken_over(population):
         # A learning rate falls to 0 by the run's end, from where the last meeting put it.
         last = read_metrics(folder)[-1]["learning_rate"]
         assert last == pytest.approx(ppo.learning_rate * (1 - 30 / 36))
+
+
+def test_all_end_when_one_is_stopped_and_go_on_exactly(tmp_path, population):
+    def stop(update: Update) -> None:
+        if update.path.name == "policy-1" and update.number == 1:
+            update.stop("enough")
+
+    path, configs = tmp_path / "run", configs_of(N_POLICIES, EXCHANGE)
+    summaries = run(path, configs, exchange=EXCHANGE, on_update=stop)
+    assert [summary["stopped"] for summary in summaries] == ["enough"] * N_POLICIES
+    assert not read_population(path).meetings
+    run(path, configs, exchange=EXCHANGE)
+    assert same_population(path, population)
+
+
+def test_a_resume_cannot_make_members_end_apart(population):
+    with pytest.raises(ConfigError, match="end together"):
+        resumed_plan(population, {"total_episodes": 72, "patience": 3})
 
 
 def test_unfinished_episodes_of_another_are_not_gone_on_with(tmp_path, monkeypatch):

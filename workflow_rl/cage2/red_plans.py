@@ -25,11 +25,11 @@ def missing_for_b_line(description: Mapping[str, Any]) -> str | None:
 
     It begins on User0, takes any other host of its subnet, from there a host that is
     called Enterprise, then the third host of that one's subnet, and from there GOAL."""
-    hosts, subnets = description["Hosts"], description["Subnets"].values()
+    hosts, subnets = description["Hosts"], description["Subnets"]
     entry = description["Agents"]["Red"]["starting_sessions"][0]["hostname"]
     if entry != "User0":
         return f"its plan begins on User0, and Red begins on {entry}"
-    first = next(subnet["Hosts"] for subnet in subnets if entry in subnet["Hosts"])
+    home, first = _subnet_of(entry, subnets)
     if len(first) == 1:
         return "its plan needs a second host in the subnet of User0"
     for host in first:
@@ -42,10 +42,21 @@ def missing_for_b_line(description: Mapping[str, Any]) -> str | None:
             return f"its plan needs a host that is called Enterprise in what {host} leads to"
         if hosts[target].get("info", {}).get(target, {}).get("Interfaces") != "All":
             return f"its plan needs the interfaces of {target} in what {target} leads to"
-        second = next(subnet["Hosts"] for subnet in subnets if target in subnet["Hosts"])
+        subnet, second = _subnet_of(target, subnets)
         if len(second) < 3 or "Interfaces" not in hosts[second[2]].get("info", {}).get(GOAL, {}):
             return f"its plan needs a third host, which leads to {GOAL}, in the subnet of {target}"
+        # It takes the first port that a scan shows, and raises an error if it shows none.
+        access = subnets[subnet]["NACLs"]
+        if access.get(home, access.get("all", {"in": "None"}))["in"] == "None":
+            return f"its plan needs the subnet {subnet}, which is closed to {home}"
+        for scanned in (target, second[2]):
+            if not any(process.get("Connections") for process in hosts[scanned]["Processes"]):
+                return f"its plan needs an open port on {scanned}"
     return None
+
+
+def _subnet_of(host: str, subnets: Mapping[str, Any]) -> tuple[str, list[str]]:
+    return next((name, row["Hosts"]) for name, row in subnets.items() if host in row["Hosts"])
 
 
 def _of_meander(scenario: Scenario) -> str | None:

@@ -90,6 +90,22 @@ def test_red_agents_play_where_their_plans_exist():
         CHALLENGE.enter_at("User1").require_red_agent("B_lineAgent")
 
 
+def test_b_line_does_not_play_where_what_it_scans_shows_nothing():
+    description = CHALLENGE.description()
+    closed = {"User": {"in": "None", "out": "all"}, "all": {"in": "all", "out": "all"}}
+    description["Subnets"]["Enterprise"]["NACLs"] = closed
+    reasons = Scenario.from_description(description).red_agents
+    assert "Enterprise, which is closed to User" in str(reasons["B_lineAgent"])
+    assert reasons["RedMeanderAgent"] is None
+    description["Subnets"]["Enterprise"]["NACLs"] = {}
+    assert Scenario.from_description(description).red_agents["B_lineAgent"] is not None
+    description = CHALLENGE.description()
+    for process in description["Hosts"]["Enterprise2"]["Processes"]:
+        process.pop("Connections", None)
+    reasons = Scenario.from_description(description).red_agents
+    assert "an open port on Enterprise2" in str(reasons["B_lineAgent"])
+
+
 def test_a_subnet_grows_to_hold_its_hosts():
     grown = CHALLENGE
     for number in range(5, 25):

@@ -22,6 +22,7 @@ from pydantic import (
 from workflow_rl.agents.settings import MOST_LISTED, config_error
 from workflow_rl.cage2 import scenario2 as challenge
 from workflow_rl.cage2.scenario import WITHOUT_HOST, Scenario, ScenarioError, capacity
+from workflow_rl.cage2.scenario_family import kept_hosts
 from workflow_rl.suggestions import question, word_meant
 
 MOST_HOSTS, MOST_SUBNETS = 64, 8
@@ -231,7 +232,7 @@ def check_family(
         raise ScenarioError(f"{locate(place)}: {_shape(error, FamilyFile)}") from None
     for place, message in _family_problems(family, start):
         raise ScenarioError(f"{locate(place)}: {message}")
-    return family.model_dump()
+    return family.model_dump(exclude={"start"})
 
 
 def _family_problems(family: FamilyFile, start: Scenario) -> Problems:
@@ -245,6 +246,13 @@ def _family_problems(family: FamilyFile, start: Scenario) -> Problems:
     ):
         if low > high:
             yield place, f"{low} is above {high}: give the smaller number first"
+    kept = kept_hosts(start, family.entry)
+    for subnet, (low, _) in family.hosts.items():
+        if low < len(staying := [host for host in start.subnets[subnet] if host in kept]):
+            yield (
+                ("hosts", subnet),
+                f"{', '.join(staying)} are in every network: give {len(staying)} hosts or more",
+            )
     most = {
         name: family.hosts.get(name, [0, len(hosts)])[1] for name, hosts in start.subnets.items()
     }

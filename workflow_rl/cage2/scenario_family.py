@@ -64,8 +64,9 @@ class ScenarioFamily:
 
     @functools.cached_property
     def digest(self) -> str:
-        """What tells contents apart: 12 hexadecimal digits."""
-        return hashlib.sha256(self.content.encode()).hexdigest()[:12]
+        """What tells contents apart, whatever files are called: 12 hexadecimal digits."""
+        told = json.dumps([self.ranges, self.start.digest], sort_keys=True)
+        return hashlib.sha256(told.encode()).hexdigest()[:12]
 
     @functools.cached_property
     def ranges(self) -> Mapping[str, Any]:
@@ -106,6 +107,24 @@ class ScenarioFamily:
         return tuple(map(self.draw, numbers))
 
 
+def kept_hosts(start: Scenario, entry: Sequence[str]) -> set[str]:
+    """Return the hosts that every network of a family has. entry: those where Red may begin."""
+    data = json.loads(start.content)
+    kept = {start.red_host, _server(data["Agents"]), GOAL, *entry}
+    for hosts in start.subnets.values():
+        # B_lineAgent counts the hosts up to one that leads to its goal.
+        leading = [
+            n for n, host in enumerate(hosts, 1) if GOAL in data["Hosts"][host].get("info", {})
+        ]
+        kept |= {*hosts[: max(leading, default=0)]}
+    return kept
+
+
+def _server(agents: Mapping[str, Any]) -> str:
+    sessions = agents["Blue"]["starting_sessions"]
+    return next(str(s["hostname"]) for s in sessions if s.get("parent") is None)
+
+
 @functools.lru_cache(2048)
 def _drawn(family: ScenarioFamily, number: int) -> Scenario:
     able = [name for name, reason in family.red_agents.items() if reason is None]
@@ -128,28 +147,23 @@ class _Drawing:
 
     def __init__(self, family: ScenarioFamily, generator: random.Random) -> None:
         self._ranges, self._start, self._random = family.ranges, family.start, generator
-        self._rows: dict[str, Any] = json.loads(self._start.content)["Hosts"]
-        agents = json.loads(self._start.content)["Agents"]
-        sessions = agents["Blue"]["starting_sessions"]
-        server = next(s["hostname"] for s in sessions if s.get("parent") is None)
-        self._kept = {self._start.red_host, server, GOAL, *self._ranges["entry"]}
+        data = json.loads(self._start.content)
+        self._rows: dict[str, Any] = data["Hosts"]
+        self._kept = kept_hosts(self._start, self._ranges["entry"])
+        unlike_others = (_server(data["Agents"]), GOAL, self._start.red_host)
         self._models = {  # Of each subnet, the hosts that further ones are like.
-            name: [host for host in hosts if host not in (server, GOAL)] or list(hosts)
+            name: [host for host in hosts if host not in unlike_others] or list(hosts)
             for name, hosts in self._start.subnets.items()
         }
-        for hosts in self._start.subnets.values():
-            # B_lineAgent counts the hosts up to one that leads to its goal.
-            leading = [
-                i for i, host in enumerate(hosts) if GOAL in self._rows[host].get("info", {})
-            ]
-            self._kept |= {*hosts[: max(leading, default=-1) + 1]}
         self._model = {host: host for host in self._start.hosts}
 
     def network(self) -> Scenario:
         """Return the network. Raises ScenarioError for one that cannot be."""
         network = self._start
-        for subnet, (low, high) in self._ranges["hosts"].items():
-            network = self._sized(network, subnet, self._random.randint(low, high))
+        for subnet in self._start.subnets:
+            if subnet in self._ranges["hosts"]:
+                n_hosts = self._random.randint(*self._ranges["hosts"][subnet])
+                network = self._sized(network, subnet, n_hosts)
         for host in network.hosts:
             network = self._changed(network, host)
         if self._ranges["entry"]:

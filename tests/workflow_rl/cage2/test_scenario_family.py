@@ -39,6 +39,25 @@ def test_networks_stay_within_the_ranges_and_red_agents_play_in_all():
         assert set(network.red_agents.values()) == {None}
 
 
+def test_a_large_network_is_drawn_in_which_b_line_plays():
+    family = ScenarioFamily.from_ranges({"hosts": {"User": [40, 40]}, "networks": 1})
+    (network,) = family.drawn([0])
+    assert len(network.hosts) == 48
+    assert network.red_agents["B_lineAgent"] is None
+
+
+def test_networks_do_not_depend_on_the_names_of_files_or_on_the_order_of_keys():
+    start = Scenario.scenario2().add_host("Web0", "Gateway", "Enterprise")
+    first = {"start": "a.yaml", "hosts": {"User": [3, 6], "Enterprise": [5, 6]}, "links": [1, 2]}
+    other = {"links": [1, 2], "hosts": {"Enterprise": [5, 6], "User": [3, 6]}, "start": "b.yaml"}
+    families = [
+        ScenarioFamily.from_ranges(first, start.renamed("a")),
+        ScenarioFamily.from_ranges(other, start.renamed("b"), "other"),
+    ]
+    drawn = [[network.content for network in family.drawn(range(3))] for family in families]
+    assert drawn[0] == drawn[1]
+
+
 def test_where_red_enters_is_drawn_and_b_line_then_cannot_play():
     family = ScenarioFamily.from_ranges({"entry": ["User0", "User1"], "networks": 2})
     assert {network.red_host for network in family.drawn(range(12))} == {"User0", "User1"}
@@ -54,6 +73,7 @@ def test_where_red_enters_is_drawn_and_b_line_then_cannot_play():
         ("hosts: {User: [1]}", r":3: hosts\.User"),
         ("hosts: {User: [1, 70]}", "less than or equal to 64"),
         ("hosts: {User: [1, 60]}", "up to 68 hosts"),
+        ("hosts: {Enterprise: [2, 5]}", "Enterprise2, Defender are in every network: give 4"),
         ("images: {User: [Windows]}", "there is no image Windows"),
         ("images: {User: []}", "at least 1"),
         ("values: {User: [Huge]}", "'High'"),

@@ -225,13 +225,13 @@ class Cage2:
         return found_by_trying(self)
 
     def _check_family(self) -> None:
-        from workflow_rl.environments.episode import EpisodeSpec
+        from workflow_rl.cage2.env.family_envs import compile_for
 
+        self._require_trust()
         try:
-            envs = self.make_envs(1)
+            compile_for(self.networks, self.max_steps)
         except ValueError as error:
             raise InvalidEnvironmentError("scenario", str(error)) from None
-        envs.reset([0], [EpisodeSpec(0, self.variants[0], 0, 0)])
 
     def _require_trust(self) -> None:
         if self.named_by_file and self.foreign:

@@ -156,6 +156,16 @@ class FamilyEnvs:
         """Nothing is held."""
 
 
+def compile_for(scenarios: Sequence[Scenario], max_steps: int) -> None:
+    """Compile what plays the scenarios, so that the workers find it on disk.
+
+    Raises ScenarioError.
+    """
+    envs = FamilyEnvs(scenarios, max_steps, 1)
+    envs.reset([0], [EpisodeSpec(0, "SleepAgent", 0, 0)])
+    envs.step([0], np.zeros(1, np.int64))
+
+
 def on_scenarios(policy: NumpyPolicy, scenarios: Sequence[Scenario]) -> NumpyPolicy:
     """Return a policy of `FamilyEnvs` that plays the envs of other scenarios, of any size.
 

@@ -261,13 +261,19 @@ def _player(
     InvalidEnvironmentError and CheckpointError."""
     if not isinstance(environment, Cage2) or environment.family is None:
         return on_the_bits(policy, environment, name), None
-    from workflow_rl.cage2.env.family_envs import FamilyEnvs, ScenarioActor, on_scenarios
+    from workflow_rl.cage2.env.family_envs import (
+        FamilyEnvs,
+        ScenarioActor,
+        compile_for,
+        on_scenarios,
+    )
 
     try:
         if isinstance(played, Scenario):
             return ScenarioActor(policy, played), None
         unseen = played.drawn(range(played.networks, played.networks + UNSEEN))
         blue = on_scenarios(policy, unseen)
+        compile_for(unseen, max(settings.max_steps))
     except ValueError as error:
         raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
     if settings.output_dir is not None:

@@ -18,9 +18,9 @@ from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.own_reds import in_cyborg
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import SCENARIO2, Scenario
+from workflow_rl.cage2.scenario import SCENARIO2, Scenario, played_of
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HORIZONS, RED_AGENTS
-from workflow_rl.cage2.scenario_report import lines, scenario_figure
+from workflow_rl.cage2.scenario_report import lines, lines_of_family, scenario_figure
 from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, compared_scores
 from workflow_rl.cage2.scoring.players import load_actor, load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec
@@ -80,7 +80,11 @@ def _in_challenge(runs: Sequence[Run], further: Path) -> list[Section]:
 
 
 def _in_network(text: str, runs: Sequence[Run]) -> Section:
-    scenario = Scenario.from_text(text)
+    played = played_of(text)
+    if isinstance(played, Scenario):
+        scenario, told, shows = played, lines(played), "The network"
+    else:
+        scenario, told, shows = played.start, lines_of_family(played), "The start of the family"
     cells = {run.name: _cells(run) for run in runs}
     keys_of = dict.fromkeys(key for of_run in cells.values() for key in of_run)
     rows = [
@@ -88,10 +92,10 @@ def _in_network(text: str, runs: Sequence[Run]) -> Section:
         for steps, red in keys_of
     ]
     heading = ["Mean return, 95%", *(escaped(run.name) for run in runs)]
-    body = table(heading, rows, f"Scores in {scenario}") if rows else "<p>Not scored yet.</p>"
-    body += image(scenario_figure(scenario), "The network; the same is in the text below")
-    told = escaped("\n".join(lines(scenario)))
-    return Section(f"In {escaped(scenario)}", body + folded("The network", f"<pre>{told}</pre>"))
+    body = table(heading, rows, f"Scores in {played}") if rows else "<p>Not scored yet.</p>"
+    body += image(scenario_figure(scenario), f"{shows}; the text below says more")
+    text_of = escaped("\n".join(told))
+    return Section(f"In {escaped(played)}", body + folded("In words", f"<pre>{text_of}</pre>"))
 
 
 def _scores(runs: Sequence[Run]) -> Section:

@@ -2,11 +2,15 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario_family import ScenarioFamily
+from workflow_rl.cage2.scoring.report import sections
 from workflow_rl.commands.main import main
 
 FAMILY = "networks: 3\nhosts: {User: [3, 6]}\n"
@@ -101,3 +105,16 @@ def test_a_run_keeps_its_scenario(office: Path, tmp_path: Path):
     assert "winner" not in result.output
     assert "has other hosts" in refused("evaluate", run, "--scenario", "scenario2", *scored)
     assert "was trained in office" in refused("replay", run)
+
+
+def test_a_report_shows_scenarios_and_families(office: Path, tmp_path: Path):
+    family = ScenarioFamily.from_ranges({"networks": 2, "hosts": {"User": [3, 5]}})
+    texts = [Scenario.from_file(office).text, family.text]
+    runs: list[Any] = [
+        SimpleNamespace(name=f"run{number}", config={"scenario": text}, evaluation=None)
+        for number, text in enumerate(texts)
+    ]
+    network, drawn = sections(runs, tmp_path)
+    assert network.title.startswith("In office ")
+    assert drawn.title == f"In {family}"
+    assert "2 networks like scenario2" in str(drawn)

@@ -120,7 +120,9 @@ class Scenario:
         images = {name: json.dumps(image) for name, image in data.pop("Images").items()}
         for host in data["Hosts"].values():
             # Two hosts with one image share no object: CybORG writes into what it is given.
-            host |= json.loads(images[host.pop("image")])
+            image = json.loads(images[host.pop("image")])
+            # What else an image holds is not checked.
+            host |= {key: value for key, value in image.items() if key in OF_IMAGE}
         return dict(data)
 
     @functools.cached_property

@@ -14,7 +14,7 @@ import yaml
 
 from workflow_rl.cage.attackers import label_of
 from workflow_rl.cage2 import scenario2 as challenge
-from workflow_rl.cage2.scenario import SCENARIO2, Scenario, ScenarioError, one_text, scenario_of
+from workflow_rl.cage2.scenario import SCENARIO2, Scenario, ScenarioError, one_text
 from workflow_rl.cage2.scenario_checks import Place, check_family, check_scenario
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.output_files import write_text
@@ -93,8 +93,11 @@ def read(path: Path) -> Scenario | ScenarioFamily:
     """Read the file of a scenario, see `Scenario.from_file`, or of a family. Raises
     ScenarioError."""
     file = PlacedFile(path)
-    is_family = bool(file.data) and file.data.keys().isdisjoint(("Agents", "Hosts", "Subnets"))
-    return _family(path, file) if is_family else _scenario(path, file)
+    return _family(path, file) if _is_family(file) else _scenario(path, file)
+
+
+def _is_family(file: PlacedFile) -> bool:
+    return bool(file.data) and file.data.keys().isdisjoint(("Agents", "Hosts", "Subnets"))
 
 
 def _family(path: Path, file: PlacedFile) -> ScenarioFamily:
@@ -104,7 +107,12 @@ def _family(path: Path, file: PlacedFile) -> ScenarioFamily:
             raise ScenarioError(
                 printable(f"{file.located(('start',))}: {named!r:.100} is not in the same folder")
             )
-        start = scenario_of(path.parent / named)
+        start_file = PlacedFile(path.parent / named)
+        if _is_family(start_file):
+            raise ScenarioError(
+                printable(f"{file.located(('start',))}: {named:.100} is a family: give a scenario")
+            )
+        start = _scenario(path.parent / named, start_file)
     try:
         check_family(file.data, start, file.located)
     except ScenarioError as error:

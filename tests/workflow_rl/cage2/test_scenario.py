@@ -106,6 +106,13 @@ def test_b_line_does_not_play_where_what_it_scans_shows_nothing():
     assert "an open port on Enterprise2" in str(reasons["B_lineAgent"])
 
 
+def test_what_an_image_has_no_place_for_changes_no_host():
+    data = json.loads(CHALLENGE.content)
+    data["Images"]["Gateway"] |= {"info": {"Nobody": {}}, "ConfidentialityValue": "Huge"}
+    read = Scenario.from_text("x 1\n" + json.dumps(data))
+    assert read.description() == CHALLENGE.description()
+
+
 def test_a_subnet_grows_to_hold_its_hosts():
     grown = CHALLENGE
     for number in range(5, 25):

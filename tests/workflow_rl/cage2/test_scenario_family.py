@@ -101,6 +101,9 @@ def test_the_start_is_a_file_of_the_same_folder(tmp_path: Path):
     (tmp_path / "family.yaml").write_text("start: ../office.yaml\n")
     with pytest.raises(ScenarioError, match="is not in the same folder"):
         played_of(tmp_path / "family.yaml")
+    (tmp_path / "family.yaml").write_text("start: family.yaml\n")
+    with pytest.raises(ScenarioError, match=r":1: start: family.yaml is a family"):
+        played_of(tmp_path / "family.yaml")
     with pytest.raises(ScenarioError, match="is a family of scenarios"):
         scenario_of(FAMILY)
 

@@ -232,7 +232,7 @@ def _played(
     played = trained_in if settings.scenario is None else played_of(settings.scenario)
     if isinstance(played, ScenarioFamily) and isinstance(trained_in, Scenario):
         raise InvalidEnvironmentError(
-            "scenario", f"{name} was trained in one scenario: it plays no family"
+            "scenario", f"{name} plays one scenario, and {played} is a family of them"
         )
     if isinstance(played, Scenario) and not (
         environment is None or isinstance(trained_in, ScenarioFamily) or played.is_like(trained_in)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from workflow_rl.cage2.presets import QUICK, ROBUST
 from workflow_rl.cage2.scenario import SCENARIO2, Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
+from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.environments.guest import (
     ChampionBudget,
     ChampionRecipe,
@@ -101,17 +102,20 @@ class Cage2Guest(Guest):
         from workflow_rl.environments.environment import InvalidEnvironmentError
 
         assert isinstance(environment, Cage2)
-        if agent not in SCRIPTED_AGENTS:
-            _, trained_on = load_trained(agent)
-            trained_in = getattr(trained_on, "network", Scenario.scenario2())
-            if not environment.network.is_like(trained_in):
-                raise InvalidEnvironmentError(
-                    "teacher",
-                    f"{agent} was trained in {trained_in}, which has other hosts or actions than "
-                    f"{environment.network}",
-                )
-            if isinstance(trained_on, Cage2) and trained_on.view == environment.view:
-                return None
+        trained_on = None if agent in SCRIPTED_AGENTS else load_trained(agent)[1]
+        played: Scenario | ScenarioFamily = environment.family or environment.network
+        scenario = getattr(trained_on, "network", Scenario.scenario2())
+        knows = getattr(trained_on, "family", None) or scenario
+        if isinstance(played, Scenario) and isinstance(knows, Scenario):
+            fits = trained_on is None or played.is_like(knows)
+        else:
+            fits = played.digest == knows.digest
+        if not fits:
+            raise InvalidEnvironmentError(
+                "teacher", f"{agent} plays {knows}, which has other hosts or actions than {played}"
+            )
+        if isinstance(trained_on, Cage2) and trained_on.view == environment.view:
+            return None
         environment.scored().check()
         return functools.partial(
             TaughtEnvs, environment, load_on_records(agent, environment.network)

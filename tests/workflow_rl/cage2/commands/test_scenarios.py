@@ -86,6 +86,13 @@ def test_what_is_made_for_scenario2_says_so(office: Path, tmp_path: Path):
     )
 
 
+def test_no_other_agent_teaches_in_a_family(tmp_path: Path):
+    path = tmp_path / "offices.yaml"
+    path.write_text(FAMILY)
+    words = ("train-sync", "--scenario", path, "--simulator", "compiled", "--teacher", "decoys")
+    assert "other hosts or actions than offices" in refused(*words, "--run-dir", tmp_path / "run")
+
+
 def test_a_run_keeps_its_scenario(office: Path, tmp_path: Path):
     run = tmp_path / "run"
     small = ("--max-steps", 5, "--n-envs", 1, "--quiet")

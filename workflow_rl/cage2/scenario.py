@@ -367,16 +367,21 @@ def played_of(value: Any) -> Scenario | ScenarioFamily:
 
     if isinstance(value, Scenario | ScenarioFamily):
         return value
-    if isinstance(value, str) and "\n" in value:
-        is_family = value.partition("\n")[2].startswith(FAMILY)
-        return (ScenarioFamily if is_family else Scenario).from_text(value)
-    if value == SCENARIO2:
-        return Scenario.scenario2()
+    if isinstance(value, str) and ("\n" in value or value == SCENARIO2):
+        return played_in(value)
     if isinstance(value, str | os.PathLike):
         from workflow_rl.cage2.scenario_file import read
 
         return read(Path(value))
     raise ScenarioError(f"{value!r:.100} is no scenario: give {SCENARIO2}, a file or a Scenario")
+
+
+def played_in(text: str) -> Scenario | ScenarioFamily:
+    """Return the scenario or the family of a text, which is never a path. Raises ScenarioError."""
+    from workflow_rl.cage2.scenario_family import ScenarioFamily
+
+    is_family = text.partition("\n")[2].startswith(FAMILY)
+    return (ScenarioFamily if is_family else Scenario).from_text(text)
 
 
 def scenario_of(value: Any) -> Scenario:

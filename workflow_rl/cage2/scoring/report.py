@@ -18,7 +18,7 @@ from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.own_reds import in_cyborg
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import SCENARIO2, Scenario, played_of
+from workflow_rl.cage2.scenario import SCENARIO2, Scenario, played_in
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scenario_report import lines, lines_of_family, scenario_figure
 from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, compared_scores
@@ -80,7 +80,7 @@ def _in_challenge(runs: Sequence[Run], further: Path) -> list[Section]:
 
 
 def _in_network(text: str, runs: Sequence[Run]) -> Section:
-    played = played_of(text)
+    played = played_in(text)
     if isinstance(played, Scenario):
         scenario, told, shows = played, lines(played), "The network"
     else:

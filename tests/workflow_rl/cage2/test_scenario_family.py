@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from workflow_rl import TrainConfig
 from workflow_rl.agents.policies.entity_layout import EntityLayout
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.family_envs import N_BITS, Shown
@@ -137,3 +138,10 @@ def test_a_family_is_an_environment_of_entities():
     assert spaces.entities is not None
     assert spaces.obs_dim == spaces.entities.n_inputs
     assert environment.label == "family-B_lineAgent"
+
+
+def test_a_run_on_a_family_learns_by_entities_unless_told_otherwise():
+    args = {"scenario": FAMILY.text, "simulator": "compiled", "red_agent": "SleepAgent"}
+    assert TrainConfig("async", env_args=args).settings.network == "entities"
+    assert TrainConfig("async", env_args=args, network="gru").settings.network == "gru"
+    assert TrainConfig("async").settings.network == "mlp"

@@ -41,7 +41,11 @@ class Cage2:
     named_by_file: bool = field(default=False, compare=False, repr=False)
 
     env_id: ClassVar[str] = ENV_ID
-    settings: ClassVar[Mapping[str, Any]] = {"total_episodes": 3000}
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The defaults of a run. Entities alone play networks of other sizes."""
+        return {"total_episodes": 3000} | ({"network": "entities"} if self.family else {})
 
     @property
     def args(self) -> Mapping[str, Any]:

@@ -25,7 +25,7 @@ class Cage2Red(AgainstBlue):
     """CAGE Challenge 2 from Red's side. `arguments.Cage2RedArguments` describes the arguments."""
 
     env_id: ClassVar[str] = RED_ENV_ID
-    settings: ClassVar[Mapping[str, Any]] = Cage2.settings
+    settings: ClassVar[Mapping[str, Any]] = {"total_episodes": 3000}
     preload: ClassVar[str] = "workflow_rl.cage2.compiled.preload"
 
     @property

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.agents.settings import ConfigError
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.one_side import weights_of
 from workflow_rl.output_files import NOT_OURS, read_text, require_numbers, write_text
 from workflow_rl.runs.folder import RunDirError
@@ -160,7 +161,11 @@ def _mean_in(score: Mapping[str, Any], kind: str = "") -> tuple[float, float]:
 
 def responses_of(text: str) -> dict[str, int]:
     """Return the numbers of "side=number,side=number". Raises ConfigError."""
-    numbers = weights_of(text, "responses") if text else {}
+    try:
+        numbers = weights_of(text, "responses") if text else {}
+    except InvalidEnvironmentError:
+        told = "is not side=number, with a number of policies from 1 on"
+        raise ConfigError("responses", f"{text!r:.200} {told}") from None
     for side, number in numbers.items():
         if number != int(number):
             raise ConfigError("responses", f"{side}={number}: give a whole number of policies")

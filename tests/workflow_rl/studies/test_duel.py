@@ -205,6 +205,7 @@ def test_a_side_may_train_several_policies_in_a_generation(reference, tmp_path, 
     [
         ({"responses": "third=2"}, "third is no side"),
         ({"responses": "second=1.5"}, "a whole number"),
+        ({"responses": "second=0"}, "is not side=number"),
         ({"warm_start_side": "third"}, "third is no side"),
         ({"warm_start_side": "first", "warm_start": False}, "goes with --warm-start"),
     ],

@@ -381,6 +381,12 @@ class TrainConfig(Settings):
         return cluster
 
     def _check_end(self) -> None:
+        if self.patience is not None and self.patience < self.eval_every:
+            raise ConfigError(
+                "patience",
+                f"{self.patience} does not go with eval_every, {self.eval_every}: between two "
+                f"evaluations no score can be better; give {self.eval_every} or more",
+            )
         if self.total_episodes is not None and self.total_steps is not None:
             raise ConfigError(
                 "total_steps",

@@ -93,6 +93,7 @@ class Learner:
             restored_agent(self.agent, resumed, path / LATEST)
             load_memory(self.agent, resumed, path)
             self.state = resumed.training
+            self.stopped = _enough(config, self.state, self.state.best_score)
         elif init_from is not None:
             begin_with(self.agent, init_from, config)
         self._policy: Policy | None = None

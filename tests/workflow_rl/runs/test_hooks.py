@@ -103,7 +103,10 @@ def test_a_run_ends_when_it_no_longer_improves(tmp_path: Path) -> None:
     path = train(still, tmp_path / "still")
     assert read_summary(path)["updates"] == 3
     assert "in the last 2 updates" in read_summary(path)["stopped"]
+    assert read_summary(train(still, path, resume=True))["updates"] == 3
     assert read_summary(train(still.changed(patience=4), path, resume=True))["updates"] == 5
+    with pytest.raises(ConfigError, match="patience: 3 does not go with eval_every, 10"):
+        config(eval_every=10, patience=3)
 
 
 @pytest.mark.parametrize("field", [{"stop_at_return": 1.0}, {"patience": 3}])

@@ -241,8 +241,9 @@ def _useful_beside() -> NDArray[np.bool_]:
     return useful
 
 
-def make_action_set(name: str) -> ActionSet:
-    """Return one of `env.arguments.ACTION_SETS`."""
+def make_action_set(name: str, n_actions: int = len(ACTION_NAMES)) -> ActionSet:
+    """Return one of `env.arguments.ACTION_SETS`. n_actions: how many Blue has; "all" alone takes
+    another number than Scenario 2's."""
     with_episodes = {
         "possible": PossibleActions,
         "by-host": ActionsByHost,
@@ -250,4 +251,4 @@ def make_action_set(name: str) -> ActionSet:
     }
     if name in with_episodes:
         return with_episodes[name]()
-    return ActionSet(np.arange(len(ACTION_NAMES)) if name == "all" else useful_actions())
+    return ActionSet(np.arange(n_actions) if name == "all" else useful_actions())

@@ -54,6 +54,15 @@ class RandomAgent:
         return int(self._generator.integers(self._n_actions))
 
 
+def require_bits(obs: NDArray[np.uint8], scenario: Scenario) -> None:
+    """Raise ValueError for an observation of another scenario."""
+    if len(obs) != scenario.obs_size:
+        raise ValueError(
+            f"the observation has {len(obs)} bits, and those of {scenario} have "
+            f"{scenario.obs_size}: make the agent for your scenario, see make_scripted_agent"
+        )
+
+
 class ReactAgent:
     """An agent that monitors until a process is caught, and then treats the hosts in turn.
 
@@ -73,6 +82,7 @@ class ReactAgent:
         first = f"{treatment} {scenario.hosts[0]}"
         if first not in scenario.action_names:
             raise ValueError(f"Blue cannot {treatment} in {scenario}")
+        self._scenario = scenario
         self._first_treatment = scenario.action_names.index(first)
         self._monitor = scenario.action_names.index("Monitor")
         self._of_red = scenario.hosts.index(scenario.red_host)
@@ -86,6 +96,7 @@ class ReactAgent:
     def act(self, obs: NDArray[np.uint8], info: Mapping[str, Any] | None = None) -> int:
         if info is None or "suspicious_hosts" not in info:
             raise ValueError("a react agent needs info['suspicious_hosts'], as Cage2Env returns it")
+        require_bits(obs, self._scenario)
         if self._monitored:
             for host in np.flatnonzero(info["suspicious_hosts"]).tolist():
                 if host != self._of_red and host not in self._queue:
@@ -117,6 +128,7 @@ class DecoyAgent:
         for kind in ("Analyse", "Remove", "Restore"):
             if f"{kind} {scenario.hosts[0]}" not in self._actions:
                 raise ValueError(f"Blue cannot {kind} in {scenario}")
+        self._scenario = scenario
         tables, names = scenario.tables(), scenario.hosts
         worth = tables.of["worth_of_host"] + 10 * np.isin(names, scenario.ot_hosts)
         # Red's first host stays Red's, and no attacker of the challenge goes to Blue's server.
@@ -142,6 +154,7 @@ class DecoyAgent:
         self._removed = ""
 
     def act(self, obs: NDArray[np.uint8], info: Mapping[str, Any] | None = None) -> int:
+        require_bits(obs, self._scenario)
         removed, self._removed = self._removed, ""
         shown = {
             name: tuple(obs[4 * host + 2 : 4 * host + 4]) for name, host in self._hosts.items()

@@ -57,18 +57,24 @@ class ViewedEnvs:
 
     Observations end with the mask of the actions, if the actions have masks.
 
-    opening: actions that begin every episode. The policy chooses after them.
+    opening: actions that begin every episode. The policy chooses after them. n_actions: how many
+    actions Blue has.
     """
 
     def __init__(
-        self, envs: EnvBatch, observation: str, actions: str, opening: Sequence[str] = ()
+        self,
+        envs: EnvBatch,
+        observation: str,
+        actions: str,
+        opening: Sequence[str] = (),
+        n_actions: int = len(ACTION_NAMES),
     ) -> None:
         self.n_envs = envs.n_envs
         self.close = envs.close
         self._envs = envs
         is_true_state = observation == "true-state"
         self.view = TrueStateView(envs) if is_true_state else make_view(observation)
-        self._actions = make_action_set(actions)
+        self._actions = make_action_set(actions, n_actions)
         self._opening = [ACTION_NAMES.index(name) for name in opening]
         self._opening_rewards = np.zeros(envs.n_envs)
 

@@ -26,7 +26,8 @@ def test_agents_play_in_other_scenarios() -> None:
     agent = make_scripted_agent("react-restore", scenario)
     agent.reset(0)
     caught = np.isin(scenario.hosts, ["User0", "User1", "Web0"])
-    acts = [agent.act(OBS, {"suspicious_hosts": caught}) for _ in range(4)]
+    obs = np.zeros(scenario.obs_size, np.uint8)
+    acts = [agent.act(obs, {"suspicious_hosts": caught}) for _ in range(4)]
     monitor, first, second, third = (scenario.action_names[act] for act in acts)
     assert (monitor, first, second, third) == (
         "Monitor",
@@ -115,6 +116,12 @@ def test_the_agent_of_decoys_acts_by_what_it_sees_in_any_scenario() -> None:
     assert {act() for _ in range(30)} >= {"Analyse User4", "Analyse Vault"}
     with pytest.raises(ValueError, match="Blue cannot Restore in scenario2"):
         make_scripted_agent("decoys", without_restore())
+
+
+@pytest.mark.parametrize("name", ["decoys", "react-remove"])
+def test_an_observation_of_another_scenario_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="the observation has 56 bits, and those of scenario2"):
+        make_scripted_agent(name).act(np.zeros(56, np.uint8), {"suspicious_hosts": mask()})
 
 
 def test_scripted_agents_are_agents_in_python() -> None:

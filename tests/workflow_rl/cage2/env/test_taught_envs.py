@@ -15,6 +15,7 @@ from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.guest import Cage2Guest
+from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
 from workflow_rl.cage2.scoring.players import load_actor
@@ -44,8 +45,8 @@ def taught(teacher: str, **args: Any) -> Trajectory:
     return trajectory
 
 
-def evaluated(actor: Actor) -> Trajectory:
-    make_env = functools.partial(EvaluationEnv, STEPS, "compiled")
+def evaluated(actor: Actor, scenario: Scenario | None = None) -> Trajectory:
+    make_env = functools.partial(EvaluationEnv, STEPS, "compiled", scenario=scenario)
     return play_episode(SerialEnvs(make_env, 1, "red_agent"), actor, SPEC)
 
 
@@ -54,6 +55,16 @@ def test_a_scripted_agent_teaches_what_it_does(teacher: str) -> None:
     played = evaluated(ScriptedBlue(teacher))
     assert np.array_equal(taught(teacher).action, played.action)
     assert np.array_equal(taught(teacher, observation="belief").reward, played.reward)
+
+
+@pytest.mark.parametrize("teacher", ["react-restore", "decoys"])
+def test_a_scripted_agent_teaches_in_other_scenarios(teacher: str) -> None:
+    larger = Scenario.scenario2().add_host("Web0", "Gateway", "Enterprise", "High")
+    played = evaluated(ScriptedBlue(teacher, larger), larger)
+    trajectory = taught(teacher, scenario=larger.text)
+    assert np.array_equal(trajectory.action, played.action)
+    assert trajectory.action.max() >= len(ACTION_NAMES)
+    assert np.array_equal(trajectory.reward, played.reward)
 
 
 def test_the_champion_teaches_what_it_does_to_policies_of_other_views() -> None:

@@ -14,7 +14,7 @@ class GloballyDrawing(gymnasium.Env[NDArray[Any], Any]):
     """Draws when it is made, in reset and in step, from Python's and from NumPy's state."""
 
     def __init__(self) -> None:
-        self.observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
         self.action_space = gymnasium.spaces.Discrete(2)
         self._scale = np.random.uniform()
 
@@ -28,7 +28,7 @@ class GloballyDrawing(gymnasium.Env[NDArray[Any], Any]):
         return obs, float(obs[action]), random.random() < 0.1, False, {}
 
     def _drawn(self) -> NDArray[Any]:
-        return np.array([random.random(), self._scale * np.random.uniform()], np.float32)
+        return np.array([random.random(), self._scale * np.random.normal()], np.float32)
 
 
 class GloballyDrawingGame:

@@ -25,11 +25,12 @@ ENTERPRISE = "Enterprise"
 
 
 class Reach(NamedTuple):
-    """A host as Red reaches it. found_from: where its address is found: a host or a subnet; None
-    where Red begins, or if Red never finds it. exploits: those that give a session. is_held:
+    """A host as Red reaches it. found_from: where its address is found: all hosts that lead there
+    and that Red can hold, or else the subnet; empty where Red begins, or if Red never finds it.
+    exploits: those that give a session. is_held:
     whether Red can get a privileged session, in any number of steps."""
 
-    found_from: str | None
+    found_from: tuple[str, ...]
     exploits: tuple[str, ...]
     is_held: bool
 
@@ -66,7 +67,18 @@ def attack_graph(scenario: Scenario) -> Mapping[str, Reach]:
             if host not in held and exploits[host] and is_open(subnet_of[host]):
                 held.append(host)
                 explore(host)
-    return {host: Reach(found.get(host), exploits[host], host in held) for host in scenario.hosts}
+
+    def sources(host: str) -> tuple[str, ...]:
+        first = found.get(host)
+        if first is None:
+            return ()
+        lead = [other for other in scenario.hosts if other in held and other != host]
+        leading = [
+            o for o in lead if "Interfaces" in description["Hosts"][o].get("info", {}).get(host, {})
+        ]
+        return tuple(leading) or (first,)
+
+    return {host: Reach(sources(host), exploits[host], host in held) for host in scenario.hosts}
 
 
 def _exploits(scenario: Scenario) -> dict[str, tuple[str, ...]]:

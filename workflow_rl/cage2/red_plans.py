@@ -67,7 +67,7 @@ def _of_meander(scenario: Scenario) -> str | None:
     if any(part in scenario.red_host for part in ("Op", "Ent")):
         return f"it loses its way where Red begins on a host like {scenario.red_host}"
     graph = attack_graph(scenario)
-    known = [reach for reach in graph.values() if reach.found_from is not None]
+    known = [reach for reach in graph.values() if reach.found_from]
     goal_is_held = GOAL in graph and graph[GOAL].is_held
     if not goal_is_held and all(reach.is_held for reach in known):
         return f"it ends where it holds all hosts that Red can find, and no {GOAL} is among them"

@@ -115,7 +115,7 @@ def _row(host: Mapping[str, Any], is_entry: bool) -> list[str]:
     if host["has_ot_service"]:
         value = f"{value}, OT {host['availability']}"
     red = host["red"]
-    found = "it begins here" if is_entry else red["found_from"] or "nowhere"
+    found = "it begins here" if is_entry else ", ".join(red["found_from"]) or "nowhere"
     ways = " ".join(str(EXPLOITS[exploit]) for exploit in red["exploits"]) or "nothing"
     if not red["is_held"] and red["exploits"]:
         ways = f"not reached ({ways})"
@@ -144,9 +144,10 @@ def scenario_figure(scenario: Scenario) -> Figure:
         _draw_host(axes, place, host, COLOURS[value], graph[host], host == scenario.red_host)
         if host in scenario.ot_hosts:
             axes.text(place[0] + WIDTH / 2, place[1], " OT", va="center", size=7, weight="bold")
-    for host, reach in graph.items():
-        if reach.found_from in places:
-            start, end = places[reach.found_from], places[host]
+    ways = [(source, host) for host, reach in graph.items() for source in reach.found_from]
+    for source, host in ways:
+        if source in places:
+            start, end = places[source], places[host]
             bend = "arc3,rad=0.35" if start[0] == end[0] else "arc3,rad=0.08"
             style = {"arrowstyle": "-|>", "color": "#b03030", "connectionstyle": bend, "lw": 0.9}
             axes.annotate("", end, start, arrowprops={**style, "shrinkA": 26, "shrinkB": 26})

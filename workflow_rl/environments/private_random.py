@@ -22,12 +22,16 @@ _current: PrivateRandom | None = None
 class PrivateRandom(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Gives an env a random state of its own, which the seed of each episode determines.
 
-    A step costs nothing more while no other such env plays in the process.
+    The state is exchanged before each call of the env, in 0.3 microseconds, and in 12 more if
+    another such env was called before. A call begins without the second of a pair of normal
+    numbers, which NumPy keeps besides its state.
+
     make_env: makes the env, and may draw from the same state each time.
     """
 
     def __init__(self, make_env: Callable[[], Env]) -> None:
-        self._state: tuple[Any, Any] | None = None
+        self._of_numpy = np.random.MT19937(0)
+        self._of_python: Any = None
         self._enter()
         _seed(0)
         super().__init__(make_env())
@@ -46,14 +50,14 @@ class PrivateRandom(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _enter(self) -> None:
         global _current
+        np.random.set_bit_generator(self._of_numpy)  # type: ignore[attr-defined]
         if _current is self:
             return
         if _current is not None:
-            _current._state = random.getstate(), np.random.get_state()
+            _current._of_python = random.getstate()
         _current = self
-        if self._state is not None:
-            random.setstate(self._state[0])
-            np.random.set_state(self._state[1])
+        if self._of_python is not None:
+            random.setstate(self._of_python)
 
 
 def _seed(seed: int) -> None:

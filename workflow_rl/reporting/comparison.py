@@ -41,14 +41,15 @@ class Compared(NamedTuple):
     """What agents score in a task, and how far they are from a baseline, if there is one.
 
     mean: over agents and episodes, both of which are drawn by chance. iqm: the mean of the agents'
-    scores without the lowest and the highest quarter. difference: of the means, over the same
-    episodes. better: the probability that an agent has a higher score than one of the baseline, if
-    there are several of both.
+    scores without the lowest and the highest quarter. baseline: the mean of the baseline.
+    difference: of the means, over the same episodes. better: the probability that an agent has a
+    higher score than one of the baseline, if there are several of both.
     """
 
     task: str
     mean: Mean
     iqm: Bounded
+    baseline: Mean | None = None
     difference: Mean | None = None
     better: Bounded | None = None
 
@@ -90,7 +91,8 @@ def compare_agents(
 def comparison_table(rows: Sequence[Compared]) -> PrettyTable:
     """Return a line for each row; the columns of the baseline, if there is one."""
     figures = [[figure for figure in row[1:] if figure is not None] for row in rows]
-    headings = ["", "mean", "IQM", "difference", "P(better)"][: 1 + len(figures[0])]
+    names = ["task", "mean", "IQM", "baseline", "difference", "P(better)"]
+    headings = names[: 1 + len(figures[0])]
     cells = [[row.task, *map(str, of_row)] for row, of_row in zip(rows, figures, strict=True)]
     return text_table(headings, cells, groups=[row.task == SUM for row in rows])
 
@@ -130,13 +132,14 @@ def _row(
     row = Compared(task, over_agents(ours), _bootstrapped(_iqm, [ours.mean(axis=1)], seed))
     if not bases:
         return row
-    difference = _difference(ours, sum(bases[1:], start=bases[0]))
-    if 1 in (len(ours), len(bases[0])):
-        return row._replace(difference=difference)
+    theirs: FloatArray = sum(bases[1:], start=bases[0])
+    row = row._replace(baseline=over_agents(theirs), difference=_difference(ours, theirs))
+    if 1 in (len(ours), len(theirs)):
+        return row
     better = _bootstrapped(
         _probability_of_improvement, [sample.mean(axis=1) for sample in (*totals, *bases)], seed
     )
-    return row._replace(difference=difference, better=better)
+    return row._replace(better=better)
 
 
 def _difference(ours: FloatArray, theirs: FloatArray) -> Mean:

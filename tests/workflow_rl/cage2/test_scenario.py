@@ -74,7 +74,8 @@ def test_hosts_values_links_and_subnets_change():
     assert [*description["Hosts"]["Enterprise2"]["info"]] == ["Enterprise2", "Lab0"]
     assert changed.digest != CHALLENGE.digest
     graph = attack_graph(changed)
-    assert graph["Lab0"].found_from == "Enterprise2"
+    assert graph["Lab0"].found_from == ("Enterprise2",)
+    assert attack_graph(CHALLENGE)["Enterprise0"].found_from == ("User3", "User4")
     assert graph["Lab0"].is_held
     assert graph["Defender"] == ("Enterprise", (), False) or not graph["Defender"].is_held
 

@@ -44,7 +44,7 @@ def test_a_scenario_is_described_drawn_and_written(tmp_path: Path):
     facts = json.loads(outputs["json"].read_text())
     assert facts["hosts"]["User1"]["leads_to"] == ["Enterprise1"]
     assert facts["hosts"]["Defender"]["red"] == {
-        "found_from": "Enterprise", "exploits": [], "is_held": False
+        "found_from": ["Enterprise"], "exploits": [], "is_held": False
     }  # fmt: skip
     assert outputs["svg"].read_text().lstrip().startswith("<?xml")
     assert Scenario.from_file(outputs["yaml"]).is_scenario2

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workflow_rl.cage.attackers import label_of
-from workflow_rl.cage2 import scenario2 as challenge
+from workflow_rl.cage2 import scenario2
 from workflow_rl.errors import UserError
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class Scenario:
     @functools.cache
     def scenario2(cls) -> Scenario:
         """Return CAGE Challenge 2's own scenario."""
-        return cls(SCENARIO2, one_text(_with_images(challenge.scenario2())))
+        return cls(SCENARIO2, one_text(_with_images(scenario2.scenario2())))
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Scenario:
@@ -245,7 +244,7 @@ class Scenario:
         data = json.loads(self.content)
         if name in data["Hosts"]:
             raise ScenarioError(f"there is a host {name} already")
-        data["Images"].setdefault(image, challenge.IMAGES.get(image))
+        data["Images"].setdefault(image, scenario2.IMAGES.get(image))
         if data["Images"][image] is None:
             raise ScenarioError(f"there is no image {image}: choose one of {_images(data)}")
         host: dict[str, Any] = {"AWS_Info": [], "image": image}
@@ -300,7 +299,7 @@ class Scenario:
         host |= _values(confidentiality, availability)
         links = set(host.get("info", {})) - {name} if leads_to is None else set(leads_to)
         if image is not None:
-            data["Images"].setdefault(image, challenge.IMAGES.get(image))
+            data["Images"].setdefault(image, scenario2.IMAGES.get(image))
             if data["Images"][image] is None:
                 raise ScenarioError(f"there is no image {image}: choose one of {_images(data)}")
             host["image"] = image
@@ -357,6 +356,8 @@ class Scenario:
 
 
 def name_in(heading: str) -> str:
+    from workflow_rl.cage.attackers import label_of
+
     return label_of(heading.rpartition(" ")[0]) or "scenario"
 
 
@@ -428,7 +429,7 @@ def _values(confidentiality: str | None, availability: str | None) -> dict[str, 
 
 
 def _images(data: Mapping[str, Any]) -> str:
-    names = {**data["Images"], **challenge.IMAGES}
+    names = {**data["Images"], **scenario2.IMAGES}
     return ", ".join(name for name in names if data["Images"].get(name, name) is not None)
 
 
@@ -441,7 +442,7 @@ def _require(entries: Mapping[str, Any], name: str, what: str) -> Any:
 def _with_images(description: Mapping[str, Any]) -> dict[str, Any]:
     """Return a description with each image once, under Images."""
     data = json.loads(json.dumps(dict(description)))
-    known = {json.dumps(image, sort_keys=True): name for name, image in challenge.IMAGES.items()}
+    known = {json.dumps(image, sort_keys=True): name for name, image in scenario2.IMAGES.items()}
     data["Images"] = {}
     for name, host in data["Hosts"].items():
         image = {key: host.pop(key) for key in OF_IMAGE if key in host}

@@ -17,7 +17,7 @@ from workflow_rl.cage2 import scenario2 as challenge
 from workflow_rl.cage2.scenario import SCENARIO2, Scenario, ScenarioError, one_text
 from workflow_rl.cage2.scenario_checks import Place, check_family, check_scenario
 from workflow_rl.cage2.scenario_family import ScenarioFamily
-from workflow_rl.output_files import write_text
+from workflow_rl.output_files import make_folder, write_text
 from workflow_rl.printable import printable
 
 MOST_BYTES = 300_000
@@ -201,7 +201,7 @@ def write_scenario(data: Mapping[str, Any], path: Path) -> None:
     }
     if own:
         folder = path.parent / "images"
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         index = folder / "images.yaml"
         entries = {name: {"path": f"{name}_image"} for name in own}
         if index.exists():

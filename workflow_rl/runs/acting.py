@@ -11,8 +11,8 @@ from workflow_rl.runs.handed_in import LIST
 
 _PACKAGE = Path(__file__).parents[1]
 _IMPORT = re.compile(
-    r"^( *)from workflow_rl\.\w+(?:\.policies|\.agent|\.compiled)?"
-    r"(?:\.(\w+) import|( import \w+(?:, \w+)*$))",
+    r"^( *)from workflow_rl\.(?:(errors) import|\w+(?:\.policies|\.agent|\.compiled)?"
+    r"(?:\.(\w+) import|( import \w+(?:, \w+)*$)))",
     re.M,
 )
 
@@ -49,9 +49,9 @@ def write_acting(modules: Sequence[str], folder: Path) -> None:
 
 
 def _flat(statement: re.Match[str]) -> str:
-    indent, module, names = statement.groups()
-    if module:
-        return f"{indent}from {ACTING}{module} import"
+    indent, errors, module, names = statement.groups()
+    if errors or module:
+        return f"{indent}from {ACTING}{errors or module} import"
     return indent + re.sub(r"(?<= )(?!import\b)(\w+)", rf"{ACTING}\1 as \1", names.strip())
 
 

@@ -16,8 +16,8 @@ from workflow_rl.cage4.parity import Pair
 STEP_BYTES = 4
 STATE_EVERY = 50
 
-STORED_TEAMS = tuple(name for name in TEAMS if name != "champion")
-"""The teams whose episodes are stored. The champion's weights change."""
+STORED_TEAMS = tuple(name for name in TEAMS if name not in ("champion", "watchful"))
+"""The teams whose episodes are stored. The champion's weights, which watchful has too, change."""
 
 
 def state_digest(true_state: list[Any]) -> bytes:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from workflow_rl.cage4 import parity
-from workflow_rl.cage4.parity import Pair, compare, comparisons, difference_of, summary
+from workflow_rl.cage4.parity import Pair, compare_episode, comparisons, difference_of, summary
 from workflow_rl.cage4.scenario4 import Scenario
 
 PAIR = Pair("random", "SleepAgent", 3, 25)
@@ -15,20 +15,20 @@ NAMES = ("cyborg-stock", "compiled")
 
 
 def test_equal_simulators_have_no_difference() -> None:
-    steps, difference, error, _ = compare(CountingSimulator(), CountingSimulator(), PAIR)
+    steps, difference, error, _ = compare_episode(CountingSimulator(), CountingSimulator(), PAIR)
     assert (steps, difference, error) == (25, None, "")
 
 
 def test_both_simulators_get_the_same_actions_and_messages() -> None:
     first, second = CountingSimulator(), CountingSimulator()
-    compare(first, second, PAIR)
+    compare_episode(first, second, PAIR)
     assert len(first.seen) == 25
     assert repr(first.seen) == repr(second.seen)
 
 
 def test_a_difference_of_the_state_is_found_at_the_next_look_and_named() -> None:
     second = CountingSimulator(differs_at=12)
-    _, difference, _, _ = compare(CountingSimulator(), second, PAIR, state_every=10)
+    _, difference, _, _ = compare_episode(CountingSimulator(), second, PAIR, state_every=10)
     assert str(difference) == (
         "blue random, red SleepAgent, seed 3, step 20: state[0][host_0][sshd][1] is 22 in the "
         "first simulator, 23 in the second"
@@ -37,7 +37,7 @@ def test_a_difference_of_the_state_is_found_at_the_next_look_and_named() -> None
 
 def test_the_last_state_is_compared() -> None:
     second = CountingSimulator(differs_at=25)
-    _, difference, _, _ = compare(CountingSimulator(), second, PAIR, state_every=10)
+    _, difference, _, _ = compare_episode(CountingSimulator(), second, PAIR, state_every=10)
     assert difference is not None
     assert difference.step == 25
 
@@ -50,14 +50,14 @@ def test_a_bit_that_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
                 vectors[2][-5] = 7
             return vectors
 
-    _, difference, _, _ = compare(CountingSimulator(), OtherMessages(), PAIR)
+    _, difference, _, _ = compare_episode(CountingSimulator(), OtherMessages(), PAIR)
     assert difference is not None
     assert (difference.step, difference.what) == (4, "messages to blue_agent_2[27]")
     assert difference.second == 7
 
 
 def test_a_raw_observation_that_differs_is_named() -> None:
-    _, difference, _, _ = compare(CountingSimulator(), CountingSimulator(shows_at=7), PAIR)
+    _, difference, _, _ = compare_episode(CountingSimulator(), CountingSimulator(shows_at=7), PAIR)
     assert difference is not None
     assert (difference.step, difference.first, difference.second) == (7, 0, 1)
     assert difference.what == ("length of raw observation of blue_agent_0[host_0][1][Files][1]")
@@ -69,12 +69,12 @@ def test_keys_in_another_order_are_a_difference() -> None:
 
 
 def test_an_error_of_both_at_one_step_ends_the_episode_without_a_difference() -> None:
-    pair = compare(CountingSimulator(fails_at=6), CountingSimulator(fails_at=6), PAIR)
+    pair = compare_episode(CountingSimulator(fails_at=6), CountingSimulator(fails_at=6), PAIR)
     assert pair[:3] == (6, None, "no step 6")
 
 
 def test_an_error_of_one_simulator_is_a_difference() -> None:
-    _, difference, _, _ = compare(CountingSimulator(), CountingSimulator(fails_at=6), PAIR)
+    _, difference, _, _ = compare_episode(CountingSimulator(), CountingSimulator(fails_at=6), PAIR)
     assert difference is not None
     assert (difference.step, difference.what) == (6, "error")
     assert (difference.first, difference.second) == ("none", "raised")

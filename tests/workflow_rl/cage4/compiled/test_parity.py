@@ -13,7 +13,7 @@ from tests.workflow_rl.cage4.test_digests import stored_digests
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.cyborg.stock import StockSimulator
 from workflow_rl.cage4.interface import SimulationError
-from workflow_rl.cage4.parity import Pair, compare
+from workflow_rl.cage4.parity import Pair, compare_episode
 from workflow_rl.cage4.scenario4 import RED_AGENTS, SLEEP_ACTIONS
 
 pytestmark = pytest.mark.system
@@ -39,13 +39,13 @@ def test_networks_are_those_of_cyborg_as_published(
 ) -> None:
     stock, own = StockSimulator(red_agent, 24), CompiledSimulator(red_agent, 24)
     pair = Pair(blue, red_agent, 5, 14)
-    steps, difference, error, _ = compare(stock, own, pair, state_every=1)
+    steps, difference, error, _ = compare_episode(stock, own, pair, state_every=1)
     assert (steps, difference, error) == (14, None, "")
 
 
 def test_a_step_past_the_end_fails_in_both(checkout: Path) -> None:
     stock, own = StockSimulator("SleepAgent", 4), CompiledSimulator("SleepAgent", 4)
-    steps, difference, error, _ = compare(stock, own, Pair("sleep", "SleepAgent", 1, 9))
+    steps, difference, error, _ = compare_episode(stock, own, Pair("sleep", "SleepAgent", 1, 9))
     assert (steps, difference) == (5, None)
     assert error
     with pytest.raises(SimulationError, match="step 4 exceeds the last phase"):

@@ -14,7 +14,7 @@ from workflow_rl.cage4.agent.red_scripted import RED_TEAMS, ProgramReds
 from workflow_rl.cage4.compiled import actions
 from workflow_rl.cage4.compiled.red_simulator import RedSimulator
 from workflow_rl.cage4.cyborg.simulators import make_red_side
-from workflow_rl.cage4.parity import Pair, compare
+from workflow_rl.cage4.parity import Pair, compare_episode
 from workflow_rl.cage4.red_side import FIRST_KNOWN, FIRST_RED_CHOICE, RED_CHOICES, RedAction
 from workflow_rl.cage4.scenario4 import SLEEP_ACTIONS
 
@@ -29,7 +29,7 @@ def test_red_agents_see_and_do_what_they_do_in_cyborg(
     n_steps = 60 if simulator == "cyborg" else 12
     pair = Pair("restores", red, seed, n_steps)
     official, own = (make_red_side(name, n_steps + 1) for name in (simulator, "compiled"))
-    assert compare(official, own, pair)[:3] == (n_steps, None, "")
+    assert compare_episode(official, own, pair)[:3] == (n_steps, None, "")
 
 
 def facts(simulator: RedSimulator, agent: int) -> tuple[list[int], list[int]]:

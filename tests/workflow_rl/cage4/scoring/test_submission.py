@@ -171,5 +171,5 @@ def test_what_cannot_be_handed_in(tmp_path: Path) -> None:
     team = random_team(Cage4()).parameters
     with pytest.raises(InvalidEnvironmentError, match="500 steps"):
         write_submission(team, Cage4(max_steps=100), tmp_path / "submission")
-    with pytest.raises(InvalidEnvironmentError, match="sleep is neither rules"):
+    with pytest.raises(InvalidEnvironmentError, match="sleep is none of rules"):
         write_submission("sleep", Cage4(), tmp_path / "submission")

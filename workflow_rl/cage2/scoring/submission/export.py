@@ -19,6 +19,9 @@ ACTING = (
     *NUMPY_POLICY,
     "workflow_rl.cage2.agent.action_sets",
     "workflow_rl.cage2.scenario2",
+    "workflow_rl.cage2.scenario",
+    "workflow_rl.cage2.red_plans",
+    "workflow_rl.errors",
     "workflow_rl.cage2.agent.views",
     "workflow_rl.cage2.agent.evidence",
     "workflow_rl.cage2.compiled.blue_belief",
@@ -28,6 +31,7 @@ ACTING = (
     "workflow_rl.cage2.compiled.red_agents",
     "workflow_rl.cage2.compiled.state",
     "workflow_rl.cage2.compiled.tables",
+    "workflow_rl.cage2.compiled.description",
 )
 """Modules that are copied into the folder, which has its own `jit`. That one compiles nothing,
 because `compiled.jit` needs numba."""

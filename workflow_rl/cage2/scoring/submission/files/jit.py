@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+int64 = int
+
 
 class _PlainRecord:
     """A NumPy record with Python's own numbers. Integers of fixed size take no negative mask."""

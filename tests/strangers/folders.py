@@ -98,6 +98,12 @@ def options_of(kind: str, command: str) -> list[list[str]]:
         "train-champion": [env, ["--env", "workflow_rl/CAGE4-v0"], ["--seed", "1"]],
         "train-workflow": [["--workflow", "run/config.json"], ["--order", "users"]],
         "search-workflow": [["--output", "run/out"], ["--beside", "run"], ["--method", "random"]],
+        "compare": [["--output", "run/table.csv"], ["--baseline", "run"]],
+        "describe-scenario": [
+            ["--picture", "run/network.svg"],
+            ["--json", "run/facts.json"],
+            ["--draw", "2"],
+        ],
         "plot": [["--output", "run/plot.png"], ["--timeline"]],
         "report": [["--output", "run/report.html"], ["--trace", "run/trace.json"], ["population"]],
         "parity": [env, ["--record", "run/record"]],
@@ -110,7 +116,14 @@ WRITTEN = [
     *("training.npz", "scores.json", "trace.json", "out.npz", "plot.png", "report.html", "record"),
     *("population.json", "tune.json", "study.db", "study.db-journal", "best.json", "policies.png"),
     *("video/CartPole-v1-episode-0.mp4", ".checkpoint.pt.writing", ".evaluation.json.writing"),
-    *("kept/000002.pt", "kept/mean.npz", "logs/summary.json", "out/workflow.html"),
+    *(
+        "table.csv",
+        "network.svg",
+        "kept/000002.pt",
+        "kept/mean.npz",
+        "logs/summary.json",
+        "out/workflow.html",
+    ),
 ]
 """Files that commands write into the folders that they are given."""
 FILLED = ["kept", "memory", "report_files", "policy-0", "policy-1", "trial-0", "final-0"]

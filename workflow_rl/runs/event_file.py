@@ -52,7 +52,7 @@ class EventFile:
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         self._event, self._summary = Event, Summary
-        name = f"{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}.{next(_number)}"
+        name = f"{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}.{next(_number):06}"
         path = folder / f"events.out.tfevents.{name}"
         self._file = new_file(path)
         self._records = RecordWriter(self._file)

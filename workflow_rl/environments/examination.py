@@ -85,8 +85,8 @@ class _FiniteEnv(CheckedEnv):
 
 
 def _hear_gymnasium(environment: GymnasiumEnvironment, tell: Tell) -> None:
-    """Tell what Gymnasium's checker says. It refuses much that can be trained on, such as wrappers
-    that do not record their arguments: what decides is how the env plays."""
+    """Tell what Gymnasium's checker says. The checker refuses much that can be trained on, such as
+    wrappers that do not record their arguments: what decides is how the env plays."""
     env = environment.make_env()
     checked = env
     # Gymnasium's own wrappers would hide from its checker what is within.
@@ -138,8 +138,8 @@ def _is_fine_when_played(
                 environment.separate()
                 tell(
                     Line(
-                        "seeds         note: it draws from the random state of the whole process. "
-                        "Training gives each env a state of its own"
+                        "seeds         note: the environment draws from the process's random "
+                        "state. Training gives each env a state of its own"
                     )
                 )
                 difference = difference_of(environment, seed)

@@ -26,7 +26,7 @@ class PrivateRandom(gymnasium.Wrapper[Any, Any, Any, Any]):
     another such env was called before. A call begins without the second of a pair of normal
     numbers, which NumPy keeps besides its state.
 
-    make_env: makes the env, and may draw from the same state each time.
+    make_env: makes the env. Whatever it draws is the same for every env.
     """
 
     def __init__(self, make_env: Callable[[], Env]) -> None:

@@ -109,9 +109,9 @@ class DecoyAgent:
     """An agent that first sets up decoys on the hosts that are worth most, and then analyses all
     hosts in turn.
 
-    It removes Red from a host that looks compromised. It restores the host if Red is privileged
-    there, or if the host still looks compromised after the removal. A Restore ends the decoys of
-    the host, so that the agent sets them up again.
+    The agent removes Red from a host that looks compromised. It restores the host if Red is
+    privileged there, or if the host still looks compromised after the removal. A Restore ends the
+    decoys of the host, so the agent sets up decoys there again.
 
     Raises ValueError if Blue has no such actions, or the compiled simulator does not play the
     scenario.

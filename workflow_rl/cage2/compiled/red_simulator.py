@@ -50,7 +50,7 @@ class RedSimulator(BatchedSimulator):
             observation of `Cage2RedEnv`, and the mask of its actions. The next call overwrites it.
     """
 
-    # Of `step_envs`, only episodes of the simulator's own red agents have need.
+    # `step_envs` is not here, because only episodes of the simulator's own red agents call it.
     _compiled = reset_envs, begin_reds, step_blues, step_reds
 
     def __init__(

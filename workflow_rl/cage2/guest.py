@@ -116,6 +116,10 @@ class Cage2Guest(Guest):
             )
         if isinstance(trained_on, Cage2) and trained_on.view == environment.view:
             return None
+        if environment.family is not None:
+            raise InvalidEnvironmentError(
+                "teacher", f"{agent} sees or chooses other things: in a family, it teaches its own"
+            )
         environment.scored().check()
         return functools.partial(
             TaughtEnvs, environment, load_on_records(agent, environment.network)

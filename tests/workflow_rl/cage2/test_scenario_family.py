@@ -7,8 +7,8 @@ import pytest
 
 from workflow_rl import TrainConfig
 from workflow_rl.agents.policies.entity_layout import EntityLayout
+from workflow_rl.cage2.agent.known_networks import N_BITS, KnownNetworks, layout_of_hosts
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.env.family_envs import N_BITS, Shown
 from workflow_rl.cage2.scenario import Scenario, ScenarioError, played_of, scenario_of
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 
@@ -117,18 +117,19 @@ def test_ranges_without_a_network_are_one_line():
 
 def test_blue_sees_facts_of_hosts_that_exist_and_no_number_of_theirs():
     small, large = sorted(FAMILY.drawn(range(4)), key=lambda network: len(network.hosts))[::3]
-    shown = Shown([small, large])
-    assert shown.n_hosts == len(large.hosts)
+    known = KnownNetworks([small, large])
+    assert known.n_hosts == len(large.hosts)
     obs = np.ones((1, 4 * len(large.hosts)), np.uint8)
-    row = shown.rows(obs, np.array([0]))[0]
-    hosts = row[: shown.n_hosts * N_BITS].reshape(shown.n_hosts, N_BITS)
-    exists, mask = hosts[:, 4], row[shown.n_hosts * N_BITS :]
-    assert exists.tolist() == [1] * len(small.hosts) + [0] * (shown.n_hosts - len(small.hosts))
+    (row,) = known.action_set("all").with_masks(known.view("table").begin([0], obs), [0])
+    hosts = row[: known.n_hosts * N_BITS].reshape(known.n_hosts, N_BITS)
+    exists, mask = hosts[:, 4], row[known.n_hosts * N_BITS :]
+    assert exists.tolist() == [1] * len(small.hosts) + [0] * (known.n_hosts - len(small.hosts))
     assert not hosts[exists == 0][:, 5:].any()
     assert mask[:2].tolist() == [1, 1]
-    np.testing.assert_array_equal(mask[2:].reshape(-1, shown.n_hosts), [exists] * 11)
-    assert isinstance(shown.layout, EntityLayout)
-    assert shown.layout.traits.shape == (shown.n_hosts, 0)
+    np.testing.assert_array_equal(mask[2:].reshape(-1, known.n_hosts), [exists] * 11)
+    layout = layout_of_hosts(known)
+    assert isinstance(layout, EntityLayout)
+    assert layout.traits.shape == (known.n_hosts, 0)
 
 
 def test_a_family_is_an_environment_of_entities():

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, HOSTS
+
+if TYPE_CHECKING:
+    from workflow_rl.cage2.agent.known_networks import KnownNetworks
 
 LATE = {30: 5, 50: 3, 100: 12}
 """For each horizon: the number of its last steps in which restoring a user's host does not pay, if
@@ -73,19 +76,60 @@ class ActionSet:
         return obs
 
 
-class ActionsBesideDecoys(ActionSet):
-    """Actions that depend on the decoys in place."""
+class BlueActions(NamedTuple):
+    """What Blue's actions are in K scenarios of at most H hosts.
 
-    def __init__(self, actions: Indices) -> None:
+    kinds, hosts: of each action, `[A]`. fits: masks of the decoys that can be set up on a host at
+    all, `[K, H]`. are_alike: whether decoys are of no known kind, as those of Misinform are: then
+    one after the other is counted. playing: the scenario of each env, `[N]`; None for the first.
+    """
+
+    kinds: Indices
+    hosts: Indices
+    fits: Indices
+    are_alike: bool = False
+    playing: Indices | None = None
+
+    def scenarios(self, envs: Sequence[int] | Indices) -> Indices:
+        """Return the scenario of each of M envs, `[M]`."""
+        return np.zeros(len(envs), np.int64) if self.playing is None else self.playing[envs]
+
+    def useful(self, envs: Sequence[int] | Indices, decoys: Indices) -> Indices:
+        """Return masks of the decoys that have an effect beside those in place, `[M, H]`."""
+        beside = ~decoys if self.are_alike else decoys_beside()[1][decoys]
+        return beside & self.fits[self.scenarios(envs)]
+
+    def after(self, decoys: Indices, envs: Indices, actions: Indices) -> None:
+        """Update masks of decoys `[N, H]` with the actions `[M]` of some envs `[M]`."""
+        from workflow_rl.cage2.compiled import tables
+
+        kinds, hosts = self.kinds[actions], self.hosts[actions]
+        before, fits = decoys[envs, hosts], self.fits[self.scenarios(envs), hosts]
+        if self.are_alike:
+            can = fits & ~before
+            set_up = np.where(kinds == tables.MISINFORM, can & -can, 0)
+        else:
+            is_decoy = (kinds >= tables.FIRST_DECOY) & (kinds <= tables.LAST_DECOY)
+            bits = np.where(is_decoy, 1 << np.maximum(kinds - tables.FIRST_DECOY, 0), 0)
+            set_up = decoys_beside()[0][before] & fits & bits
+        decoys[envs, hosts] = np.where(kinds == tables.RESTORE, 0, before | set_up)
+
+
+class ActionsBesideDecoys(ActionSet):
+    """Actions that depend on the decoys in place. blue: None stands for Scenario 2."""
+
+    def __init__(self, actions: Indices, blue: BlueActions | None = None) -> None:
         super().__init__(actions)
-        self._decoys = np.zeros((0, len(HOSTS)), np.int64)
+        self._after = after_actions if blue is None else blue.after
+        n_hosts = len(HOSTS) if blue is None else blue.fits.shape[1]
+        self._decoys = np.zeros((0, n_hosts), np.int64)
 
     def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
         self._decoys = with_rows(self._decoys, max(envs) + 1)
         self._decoys[envs] = decoys
 
     def after(self, envs: Sequence[int], actions: Indices) -> None:
-        after_actions(self._decoys, np.asarray(envs), actions)
+        self._after(self._decoys, np.asarray(envs), actions)
 
 
 class PossibleActions(ActionsBesideDecoys):
@@ -172,6 +216,29 @@ def _by_the_clock() -> Indices:
 
 
 @functools.cache
+def decoys_beside() -> tuple[Indices, Indices, Indices]:
+    """Return three tables by a mask of decoys, `[256]`.
+
+    Masks of the decoys that CybORG sets up beside these, and of those among them that have an
+    effect, which a second decoy on one port has not; and the decoy in the mask for which Red falls
+    most readily, or -1.
+    """
+    from workflow_rl.cage2.compiled import tables
+
+    bits = 1 << np.arange(tables.N_DECOYS)
+    in_mask = np.arange(1 << tables.N_DECOYS)[:, None] & bits != 0
+    opens, needs = (
+        ports[: tables.N_DECOYS] for ports in (tables.DECOY_PORT, tables.DECOY_FREE_PORT)
+    )
+    is_open = (in_mask[:, :, None] & (opens[:, None] == opens)).any(axis=1)
+    is_used = (in_mask[:, :, None] & (opens[:, None] == needs)).any(axis=1)
+    possible = ~in_mask & ~is_used
+    in_order = np.argsort([tables.PREFERENCE.tolist().index(port) for port in opens], kind="stable")
+    first = np.where(in_mask.any(axis=1), in_order[in_mask[:, in_order].argmax(axis=1)], -1)
+    return possible @ bits, (possible & ~is_open) @ bits, first
+
+
+@functools.cache
 def _decoy_tables() -> tuple[Indices, Indices, Indices]:
     """Return three tables about decoys, whose masks are those of the decoys on a host.
 
@@ -181,30 +248,20 @@ def _decoy_tables() -> tuple[Indices, Indices, Indices]:
     from workflow_rl.cage2.compiled import tables
     from workflow_rl.cage2.compiled.description import SCENARIO2
 
-    n_masks = 1 << tables.N_DECOYS
-    kinds, useful = SCENARIO2.of["action_kind"], set(useful_actions().tolist())
-    decoy_of = {
-        action: kind - tables.FIRST_DECOY
-        for action, kind in enumerate(kinds.tolist())
-        if tables.FIRST_DECOY <= kind <= tables.LAST_DECOY
-    }
-    rank = {port: rank for rank, port in enumerate(tables.PREFERENCE.tolist())}
-    in_order = sorted(decoy_of, key=lambda action: rank[int(tables.DECOY_PORT[decoy_of[action]])])
+    n_masks, bits = 1 << tables.N_DECOYS, 1 << np.arange(tables.N_DECOYS)
+    kinds, useful = SCENARIO2.of["action_kind"], useful_actions()
+    possible, effective, first = decoys_beside()
+    is_decoy = (kinds >= tables.FIRST_DECOY) & (kinds <= tables.LAST_DECOY)
     following = np.zeros((len(HOSTS), n_masks), np.int64)
     after = np.tile(np.arange(n_masks), (len(ACTION_NAMES), 1))
     after[kinds == tables.RESTORE] = 0
-    for action in in_order:
-        decoy, host = decoy_of[action], int(SCENARIO2.of["action_host"][action])
-        for mask in range(n_masks):
-            ports = {int(tables.DECOY_PORT[i]) for i in range(tables.N_DECOYS) if mask >> i & 1}
-            fits = SCENARIO2.decoy_fits[host, decoy] and tables.DECOY_FREE_PORT[decoy] not in ports
-            is_new = fits and not mask >> decoy & 1
-            after[action, mask] |= is_new << decoy
-            # A second decoy on one port has no effect.
-            if is_new and tables.DECOY_PORT[decoy] not in ports and action in useful:
-                following[host, mask] = following[host, mask] or action
-    fixed = np.array([action for action in useful_actions() if action not in decoy_of])
-    return fixed, following, after
+    fits = SCENARIO2.decoy_fits @ bits
+    for action in np.flatnonzero(is_decoy):
+        decoy, host = kinds[action] - tables.FIRST_DECOY, SCENARIO2.of["action_host"][action]
+        after[action] |= possible & fits[host] & bits[decoy]
+        if action in useful:
+            following[host, first[effective & fits[host]] == decoy] = action
+    return useful[~is_decoy[useful]], following, after
 
 
 def after_actions(decoys: Indices, envs: Indices, actions: Indices) -> None:
@@ -241,9 +298,16 @@ def _useful_beside() -> NDArray[np.bool_]:
     return useful
 
 
-def make_action_set(name: str, n_actions: int = len(ACTION_NAMES)) -> ActionSet:
+def make_action_set(
+    name: str,
+    n_actions: int = len(ACTION_NAMES),
+    known: KnownNetworks | None = None,
+    playing: Indices | None = None,
+) -> ActionSet:
     """Return one of `env.arguments.ACTION_SETS`. n_actions: how many Blue has; "all" alone takes
-    another number than Scenario 2's."""
+    another number than Scenario 2's. known, playing: see `views.make_view`."""
+    if known is not None:
+        return known.action_set(name, playing)
     with_episodes = {
         "possible": PossibleActions,
         "by-host": ActionsByHost,
@@ -252,3 +316,15 @@ def make_action_set(name: str, n_actions: int = len(ACTION_NAMES)) -> ActionSet:
     if name in with_episodes:
         return with_episodes[name]()
     return ActionSet(np.arange(n_actions) if name == "all" else useful_actions())
+
+
+def verbs_of(actions: Sequence[str], hosts: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the verb and the host of each action, or the number of an action on no host and -1."""
+    named = []
+    for action in actions:
+        verb, _, host = action.partition(" ")
+        named.append((verb, hosts.index(host) if host else -1))
+    numbers: dict[bool, dict[str, int]] = {True: {}, False: {}}
+    return [
+        (numbers[host < 0].setdefault(verb, len(numbers[host < 0])), host) for verb, host in named
+    ]

@@ -7,12 +7,12 @@ submissions contain a copy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.agent.action_sets import Indices, after_actions, with_rows
+from workflow_rl.cage2.agent.action_sets import BlueActions, Indices, after_actions, with_rows
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.scenario2 import HOSTS
@@ -37,38 +37,70 @@ N_SHOWN = (
 )
 
 
-class Evidence:
-    """The evidence in several envs, numbered from 0."""
+class EvidenceSeen(NamedTuple):
+    """What Blue has seen and done in M envs on each of H hosts.
 
-    def __init__(self) -> None:
-        n = len(HOSTS)
-        # By env and host: the age of the last event of each kind, how many there were, and how
-        # many steps without any activity Red has had there since Blue saw an exploit.
+    ages: `[M, N_EVENTS, H]`, of the last event of each kind. counts: `[M, len(COUNTED), H]`, of the
+    events that are counted. quiet: `[M, H]`, steps without any activity since Blue saw an exploit
+    on the host. decoys, at_last, at_all: `[M, H]`, masks of the decoys in place, at the last
+    activity, and at every one. quiet_steps: `[M]`, steps since the last activity anywhere.
+    """
+
+    ages: Indices
+    counts: Indices
+    quiet: Indices
+    decoys: Indices
+    at_last: Indices
+    at_all: Indices
+    quiet_steps: Indices
+
+
+_BY_ENV = ("_ages", "_counts", "_quiet", "_decoys", "_at_last", "_at_all", "_quiet_steps")
+
+
+class Evidence:
+    """The evidence in several envs, numbered from 0. blue: None stands for Scenario 2."""
+
+    def __init__(self, blue: BlueActions | None = None) -> None:
+        self._after = after_actions if blue is None else blue.after
+        of = SCENARIO2.of
+        self._kinds = of["action_kind"] if blue is None else blue.kinds
+        self._on = of["action_host"] if blue is None else blue.hosts
+        n = len(HOSTS) if blue is None else blue.fits.shape[1]
+        # By env: see `EvidenceSeen`.
         self._ages = np.zeros((0, N_EVENTS, n), np.int64)
         self._counts = np.zeros((0, len(COUNTED), n), np.int64)
         self._quiet = np.zeros((0, n), np.int64)
-        # Masks of the decoys in place, at the last activity, and at every one.
         self._decoys, self._at_last, self._at_all = np.zeros((3, 0, n), np.int64)
         self._quiet_steps = np.zeros(0, np.int64)
 
     def begin(self, envs: Sequence[int]) -> NDArray[np.uint8]:
         """Begin episodes in M envs. Return the bits [M, N_SHOWN]."""
-        for name, array in vars(self).items():
-            rows = with_rows(array, max(envs) + 1)
+        self.forget(envs)
+        return self._shown(envs)
+
+    def forget(self, envs: Sequence[int]) -> None:
+        """Begin episodes in M envs."""
+        for name in _BY_ENV:
+            rows = with_rows(getattr(self, name), max(envs) + 1)
             rows[envs] = NEVER if name == "_ages" else 255 if name == "_at_all" else 0
             setattr(self, name, rows)
-        return self._shown(envs)
 
     def after(
         self, envs: Sequence[int], actions: Indices, obs: NDArray[np.uint8]
     ) -> NDArray[np.uint8]:
         """Note Blue's actions [M], and the 52 bits [M, 52] that followed. Return the bits."""
+        self.note(envs, actions, obs)
+        return self._shown(envs)
+
+    def note(self, envs: Sequence[int], actions: Indices, obs: NDArray[np.uint8]) -> None:
+        """Note Blue's actions [M], and the bits [M, 4 H] that followed."""
         rows = np.arange(len(envs))
-        table = obs.reshape(len(envs), len(HOSTS), 4).astype(bool)
+        table = obs.reshape(len(envs), -1, 4).astype(bool)
         is_active, is_exploited = table[:, :, 0], table[:, :, 1]
         ages, counts, quiet = self._ages[envs], self._counts[envs], self._quiet[envs]
         ages = np.minimum(ages + 1, NEVER)
-        kinds, hosts = (SCENARIO2.of[name][actions] for name in ("action_kind", "action_host"))
+        kinds, hosts = self._kinds[actions], self._on[actions]
         restored, removed = kinds == _RESTORED, kinds == _REMOVED
         no_root = (kinds == _ANALYSED) & ~table[rows, hosts, 2:].all(axis=1)
         for event, happened in ((RESTORED, restored), (REMOVED, removed), (FOUND_NO_ROOT, no_root)):
@@ -77,7 +109,7 @@ class Evidence:
         counts[rows[restored], 1, hosts[restored]] += 1
         for event in (restored, no_root):
             quiet[rows[event], hosts[event]] = 0
-        after_actions(self._decoys, np.asarray(envs), actions)
+        self._after(self._decoys, np.asarray(envs), actions)
         no_activity = np.logical_not(np.any(is_active, axis=1))
         quiet += no_activity[:, None] & (ages[:, EXPLOITED] < NEVER)
         ages[:, SCANNED][is_active & ~is_exploited] = 0
@@ -88,20 +120,28 @@ class Evidence:
         self._at_all[envs] = np.where(is_active, at_all & decoys, at_all)
         self._ages[envs], self._counts[envs], self._quiet[envs] = ages, counts, quiet
         self._quiet_steps[envs] = np.where(no_activity, self._quiet_steps[envs] + 1, 0)
-        return self._shown(envs)
+
+    def of(self, envs: Sequence[int]) -> EvidenceSeen:
+        """Return what Blue has seen in M envs."""
+        return EvidenceSeen(*(getattr(self, name)[envs] for name in _BY_ENV))
 
     def _shown(self, envs: Sequence[int]) -> NDArray[np.uint8]:
-        ages, counts = self._ages[envs][:, :, _HOSTS], self._counts[envs][:, :, _HOSTS]
-        limits = np.array([*(age - 1 for age in AGES), NEVER - 1])
+        seen = self.of(envs)
         places, decoys = _DECOYS.T
         parts: list[NDArray[Any]] = [
-            ages[..., None] <= limits,
-            counts[..., None] >= COUNTS,
-            self._quiet[envs][:, _HOSTS, None] >= COUNTS,
-            self._at_last[envs][:, places] >> decoys & 1,
-            self._at_all[envs][:, places] >> decoys & 1,
-            self._quiet_steps[envs, None] >= COUNTS,
+            ages_shown(seen.ages[:, :, _HOSTS]),
+            seen.counts[:, :, _HOSTS, None] >= COUNTS,
+            seen.quiet[:, _HOSTS, None] >= COUNTS,
+            seen.at_last[:, places] >> decoys & 1,
+            seen.at_all[:, places] >> decoys & 1,
+            seen.quiet_steps[:, None] >= COUNTS,
         ]
         return np.concatenate(
             [part.reshape(len(envs), -1).astype(np.uint8) for part in parts], axis=1
         )
+
+
+def ages_shown(ages: Indices) -> NDArray[np.bool_]:
+    """Return how ages [...] are shown, [..., len(AGES) + 1]."""
+    shown: NDArray[np.bool_] = ages[..., None] <= [*(age - 1 for age in AGES), NEVER - 1]
+    return shown

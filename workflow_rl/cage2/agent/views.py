@@ -7,7 +7,7 @@ because submissions contain a copy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from workflow_rl.agents.policies.distributions import Choice
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.agent.action_sets import Indices, make_action_set, with_rows
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
+
+if TYPE_CHECKING:
+    from workflow_rl.cage2.agent.known_networks import KnownNetworks
 
 TABLE_SIZE = 4 * len(HOSTS)
 
@@ -106,22 +109,39 @@ def plain(obs: Bits) -> Bits:
     return np.array(obs, np.uint8, order="C")
 
 
-def make_view(observation: str) -> View:
-    """Return the view of this name, which is not the true state: Blue does not see that."""
+def make_view(
+    observation: str, known: KnownNetworks | None = None, playing: Indices | None = None
+) -> View:
+    """Return the view of this name, which is not the true state: Blue does not see that.
+
+    known: see `ViewingActor`. playing: see `action_sets.BlueActions`.
+    """
     assert observation != "true-state"
+    if known is not None:
+        return known.view(observation, playing)
     return {"table": View, "belief": BeliefView, "evidence": EvidenceView}[observation]()
 
 
 class ViewingActor:
-    """An actor of `ViewedEnvs` that plays on the 52 bits with all 145 actions."""
+    """An actor of `ViewedEnvs` that plays on the 52 bits with all 145 actions.
+
+    known: what Blue knows of the scenario, for views and action sets of any network. Then the bits
+    and actions are those of that scenario.
+    """
 
     def __init__(
-        self, actor: Actor, observation: str, actions: str, opening: Sequence[str] = ()
+        self,
+        actor: Actor,
+        observation: str,
+        actions: str,
+        opening: Sequence[str] = (),
+        known: KnownNetworks | None = None,
     ) -> None:
         self.actor = actor
         self.policy_version = actor.policy_version
-        self._view = make_view(observation)
-        self._actions = make_action_set(actions)
+        self._n_bits = TABLE_SIZE if known is None else 4 * known.n_hosts
+        self._view = make_view(observation, known)
+        self._actions = make_action_set(actions, known=known)
         self._opening = [ACTION_NAMES.index(name) for name in opening]
         # By env: the number of actions so far, and the last one.
         self._made: dict[int, tuple[int, int]] = {}
@@ -140,14 +160,14 @@ class ViewingActor:
         self._made[env] = 0, 0
 
     def act(self, obs: NDArray[np.uint8], envs: Sequence[int] = (0,)) -> Choice:
-        """Return indices into ACTION_NAMES for obs [M, 52], and log-probabilities: see Actor.
+        """Return Blue's actions for obs [M, 52], and log-probabilities: see Actor.
 
         Actions of the opening have probability 1.
         """
         obs = np.atleast_2d(obs)
         # Compiled code does not check, and would read beyond a shorter array.
-        if obs.shape != (len(envs), TABLE_SIZE) or not ((obs == 0) | (obs == 1)).all():
-            raise ValueError(f"observations are zeros and ones, ({len(envs)}, {TABLE_SIZE})")
+        if obs.shape != (len(envs), self._n_bits) or not ((obs == 0) | (obs == 1)).all():
+            raise ValueError(f"observations are zeros and ones, ({len(envs)}, {self._n_bits})")
         for env in envs:
             if env not in self._made:
                 self.reset(0, env)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -15,8 +15,15 @@ from workflow_rl.cage2.scenario import ScenarioError, played_of, scenario_text
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 
-OBSERVATIONS = ("table", "belief", "evidence", "true-state")
+OBSERVATIONS = ("table", "belief", "evidence", "history", "true-state")
 ACTION_SETS = ("all", "possible", "useful", "by-host", "by-host-timed")
+
+IN_ANY_SCENARIO: dict[str, tuple[Any, ...]] = {
+    "observation": ("table", "history"),
+    "actions": ("all", "by-host"),
+    "opening": ((),),
+}
+"""What is made for other scenarios than Scenario 2, too."""
 
 
 class Cage2Arguments(Settings):
@@ -46,9 +53,9 @@ class Cage2Arguments(Settings):
         Cage2.observation,
         description="What the policy sees. table: the 52 bits of the last step. belief: also what "
         "Blue concludes from all steps before. evidence: the belief, and what Blue saw and did on "
-        "each host, for attackers that the belief does not know. true-state: the whole simulated "
-        "network, which measures what hidden information costs; agents that see it cannot be "
-        "scored.",
+        "each host, for attackers that the belief does not know. history: what Blue knows, saw and "
+        "did on each host, in any scenario. true-state: the whole simulated network, which "
+        "measures what hidden information costs; agents that see it cannot be scored.",
     )
     actions: Annotated[str, OneOf(ACTION_SETS)] = Field(
         Cage2.actions,
@@ -90,18 +97,28 @@ class Cage2Arguments(Settings):
     def _fit_the_scenario(self) -> None:
         scenario = played_of(self.scenario)
         if self.scenario == Cage2.scenario:
+            if self.observation == "history" and self.actions not in IN_ANY_SCENARIO["actions"]:
+                raise ConfigError(
+                    "actions",
+                    f"{self.actions} does not go with the observation history: choose "
+                    + " or ".join(IN_ANY_SCENARIO["actions"]),
+                )
             return
         if isinstance(scenario, ScenarioFamily) and self.simulator != "compiled":
             raise ConfigError(
                 "simulator",
                 f"{self.simulator} plays one scenario: for the family {scenario}, choose compiled",
             )
-        for name in ("observation", "actions", "opening"):
-            if getattr(self, name) != (default := getattr(Cage2, name)):
+        for name, general in IN_ANY_SCENARIO.items():
+            if (chosen := getattr(self, name)) not in general:
                 raise ConfigError(
                     name,
-                    f"{getattr(self, name)} is made for scenario2 alone: in {scenario}, "
-                    + (f"choose {default}" if default else "leave it out"),
+                    f"{chosen} is made for scenario2 alone: in {scenario}, "
+                    + (
+                        f"choose {' or '.join(map(str, general))}"
+                        if any(general)
+                        else "leave it out"
+                    ),
                 )
         for red_agent in REDS.read(self.red_agent).members:
             if red_agent.name in RED_AGENTS:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.entity_layout import EntityLayout
-from workflow_rl.cage2.agent.action_sets import make_action_set
+from workflow_rl.cage2.agent.action_sets import make_action_set, verbs_of
 from workflow_rl.cage2.env.viewed_envs import view_size
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTIONS
 
@@ -48,18 +48,6 @@ def _layout(
         "traits": np.eye(len(hosts)),
     }
     return EntityLayout(size, tables)
-
-
-def verbs_of(actions: Sequence[str], hosts: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the verb and the host of each action, or the number of an action on no host and -1."""
-    named = []
-    for action in actions:
-        verb, _, host = action.partition(" ")
-        named.append((verb, hosts.index(host) if host else -1))
-    numbers: dict[bool, dict[str, int]] = {True: {}, False: {}}
-    return [
-        (numbers[host < 0].setdefault(verb, len(numbers[host < 0])), host) for verb, host in named
-    ]
 
 
 def _belief_of_hosts() -> NDArray[np.int64]:

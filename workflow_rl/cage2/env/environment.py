@@ -16,8 +16,9 @@ from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 if TYPE_CHECKING:
-    from workflow_rl.agents.policies.numpy_policy import Actor
+    from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
     from workflow_rl.agents.spaces import Spaces
+    from workflow_rl.cage2.agent.known_networks import KnownNetworks
     from workflow_rl.cage2.attackers import AttackerBatch
     from workflow_rl.environments.env_batch import EnvBatch
 
@@ -81,6 +82,17 @@ class Cage2:
             if self.family is None
             else self.family.drawn(range(self.family.networks))
         )
+
+    @functools.cached_property
+    def known(self) -> KnownNetworks | None:
+        """What Blue knows of the networks, for observations and actions of any network; None where
+        those of Scenario 2, or all bits and actions of one scenario, are enough."""
+        is_general = self.observation == "history" or self.family is not None
+        if not is_general and (self.network.is_scenario2 or self.view == Cage2().view):
+            return None
+        from workflow_rl.cage2.agent.known_networks import KnownNetworks
+
+        return KnownNetworks(self.networks)
 
     @functools.cached_property
     def reds(self) -> Attackers:
@@ -152,8 +164,8 @@ class Cage2:
 
     def spaces(self) -> Spaces:
         """Return the spaces: 52 bits and 145 actions, unless the arguments choose others."""
-        if self.family is not None:
-            return self._spaces_of_family()
+        if self.known is not None:
+            return self._spaces_of_known(self.known)
         if not self.network.is_scenario2:
             return self._spaces_of_network()
         from workflow_rl.agents.policies.distributions import Categorical
@@ -183,14 +195,14 @@ class Cage2:
             entities=table_as_entities(self.network.hosts, self.network.action_names),
         )
 
-    def _spaces_of_family(self) -> Spaces:
+    def _spaces_of_known(self, known: KnownNetworks) -> Spaces:
         from workflow_rl.agents.policies.distributions import Categorical
         from workflow_rl.agents.spaces import Spaces
-        from workflow_rl.cage2.env.family_envs import Shown
+        from workflow_rl.cage2.agent.known_networks import layout_of_hosts
 
-        shown = Shown(self.networks)
-        n_inputs, n_actions = shown.layout.n_inputs, Categorical(shown.n_actions)
-        return Spaces(n_inputs, n_actions, bits=True, masked=True, entities=shown.layout)
+        layout = layout_of_hosts(known, self.observation, self.actions)
+        n_actions = Categorical(len(layout.actions))
+        return Spaces(layout.n_inputs, n_actions, bits=True, masked=True, entities=layout)
 
     def check(self) -> str | None:
         """Raise InvalidEnvironmentError if the simulator is not installed, or not as needed.
@@ -252,15 +264,32 @@ class Cage2:
             raise InvalidEnvironmentError(
                 "observation", "true-state is shown by the simulator compiled alone"
             )
-        if self.family is not None:
-            from workflow_rl.cage2.env.family_envs import ScenarioActor
-
-            return ScenarioActor(actor, self.network)  # type: ignore[arg-type]
+        if self.known is not None:
+            return self.actor_in(self.network, actor)  # type: ignore[arg-type]
         if self.view == Cage2().view:
             return actor
         from workflow_rl.cage2.agent.views import ViewingActor
 
         return ViewingActor(actor, *self.view)
+
+    def plays_any_network(self, policy: NumpyPolicy) -> bool:
+        """Return whether a policy of these envs is asked to play other networks, of any size."""
+        has_entities = "layout" in policy.parameters.network_args
+        return self.family is not None or (self.known is not None and has_entities)
+
+    def actor_in(self, network: Scenario, policy: NumpyPolicy) -> Actor:
+        """Wrap a policy of known networks, so that it plays another one on its bits.
+
+        Raise ValueError if the policy cannot play there.
+        """
+        from workflow_rl.cage2.agent.known_networks import KnownNetworks
+        from workflow_rl.cage2.agent.views import ViewingActor
+        from workflow_rl.cage2.env.family_envs import on_networks
+
+        known = KnownNetworks([network])
+        if self.family is not None or network != self.network:
+            policy = on_networks(policy, known, self.observation, self.actions)
+        return ViewingActor(policy, *self.view, known=known)
 
     @property
     def view(self) -> tuple[str, str, tuple[str, ...]]:
@@ -281,9 +310,10 @@ class Cage2:
         self._require_trust()
         envs: EnvBatch
         if self.family is not None:
-            from workflow_rl.cage2.env.family_envs import FamilyEnvs
+            from workflow_rl.cage2.env.family_envs import family_envs
 
-            return FamilyEnvs(self.networks, self.max_steps, n_envs)
+            assert self.known is not None
+            return family_envs(self.known, self.networks, self.view, self.max_steps, n_envs)
         # A worker imports one simulator alone. One call steps all compiled envs.
         if self.simulator == "compiled" and not in_cyborg(self.reds):
             from workflow_rl.cage2.compiled.simulator import CompiledEnvs
@@ -301,4 +331,4 @@ class Cage2:
             return envs
         from workflow_rl.cage2.env.viewed_envs import ViewedEnvs
 
-        return ViewedEnvs(envs, *self.view)
+        return ViewedEnvs(envs, *self.view, known=self.known)

@@ -61,7 +61,9 @@ class TaughtEnvs(ViewedEnvs):
     def __init__(self, environment: Cage2, teacher: Actor, n_envs: int) -> None:
         self._asking = AskingEnvs(environment, n_envs, teacher)
         n_actions = len(environment.network.action_names)
-        super().__init__(self._asking, *environment.view, n_actions=n_actions)
+        super().__init__(
+            self._asking, *environment.view, n_actions=n_actions, known=environment.known
+        )
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Bits:
         return self._with_advice(super().reset(envs, specs), envs)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage2.agent.action_sets import Indices, make_action_set
+from workflow_rl.cage2.agent.known_networks import KnownNetworks
 from workflow_rl.cage2.agent.views import TABLE_SIZE, Bits, View, make_view, plain
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.environments.env_batch import EnvBatch, StepAnswers
@@ -58,7 +59,7 @@ class ViewedEnvs:
     Observations end with the mask of the actions, if the actions have masks.
 
     opening: actions that begin every episode. The policy chooses after them. n_actions: how many
-    actions Blue has.
+    actions Blue has. known: see `ViewingActor`.
     """
 
     def __init__(
@@ -68,13 +69,15 @@ class ViewedEnvs:
         actions: str,
         opening: Sequence[str] = (),
         n_actions: int = len(ACTION_NAMES),
+        known: KnownNetworks | None = None,
     ) -> None:
         self.n_envs = envs.n_envs
         self.close = envs.close
         self._envs = envs
         is_true_state = observation == "true-state"
-        self.view = TrueStateView(envs) if is_true_state else make_view(observation)
-        self._actions = make_action_set(actions, n_actions)
+        playing = getattr(envs, "playing", None)
+        self.view = TrueStateView(envs) if is_true_state else make_view(observation, known, playing)
+        self._actions = make_action_set(actions, n_actions, known, playing)
         self._opening = [ACTION_NAMES.index(name) for name in opening]
         self._opening_rewards = np.zeros(envs.n_envs)
 

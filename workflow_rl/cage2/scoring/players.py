@@ -105,7 +105,7 @@ def on_the_bits(policy: Actor, environment: Environment, path: str | os.PathLike
         actor = environment.bare_actor(policy)
     except InvalidEnvironmentError as error:
         raise CheckpointError(f"{path}: {error}, which no evaluation shows") from None
-    if isinstance(environment, Cage2) and environment.observation != "table":
+    if isinstance(environment, Cage2) and environment.observation in ("belief", "evidence"):
         _compile_beliefs(actor)
     return actor
 
@@ -177,7 +177,8 @@ class TrainedPlayer:
         self._policy = WatchedPolicy(policy)
         self._actor = on_the_bits(self._policy, environment, path or name)
         self._actions = make_action_set(
-            environment.actions if isinstance(environment, Cage2) else "all"
+            environment.actions if isinstance(environment, Cage2) else "all",
+            known=environment.known if isinstance(environment, Cage2) else None,
         )
         self._critic = critic
 

@@ -188,7 +188,8 @@ class Cage2Scoring:
         agent is not for CAGE-2, and TooManyFailuresError.
         """
         assert isinstance(settings, ProtocolSettings)
-        network = _played(settings, environment, name)
+        policy = actor if isinstance(actor, NumpyPolicy) else None
+        network = _played(settings, environment, policy, name)
         red_agents = settings.red_agent
         if red_agents == RED_AGENTS:
             red_agents = tuple(n for n in RED_AGENTS if network.red_agents[n] is None)
@@ -201,10 +202,10 @@ class Cage2Scoring:
             assert settings.agent is not None
             blue, technique = settings.agent, _class_name(settings.agent)
         else:
-            assert isinstance(actor, NumpyPolicy)
-            require_fitting(actor, environment, name)
+            assert policy is not None
+            require_fitting(policy, environment, name)
             technique = "PPOAgent"
-            blue, envs_of = _player(actor, environment, network, settings, name)
+            blue, envs_of = _player(policy, environment, network, settings, name)
         cells = evaluate_actor(
             blue,
             simulator=settings.played_on,
@@ -222,20 +223,27 @@ class Cage2Scoring:
 
 
 def _played(
-    settings: ProtocolSettings, environment: Environment | None, name: str
+    settings: ProtocolSettings,
+    environment: Environment | None,
+    policy: NumpyPolicy | None,
+    name: str,
 ) -> Scenario | ScenarioFamily:
     """Return what an evaluation plays. Raises InvalidEnvironmentError if the agent, or a red agent
     that is asked for, does not fit it."""
     trained_in: Scenario | ScenarioFamily = Scenario.scenario2()
+    plays_any = False
     if isinstance(environment, Cage2):
         trained_in = environment.family or environment.network
+        plays_any = policy is not None and environment.plays_any_network(policy)
     played = trained_in if settings.scenario is None else played_of(settings.scenario)
-    if isinstance(played, ScenarioFamily) and isinstance(trained_in, Scenario):
+    if isinstance(played, ScenarioFamily) and not plays_any:
         raise InvalidEnvironmentError(
             "scenario", f"{name} plays one scenario, and {played} is a family of them"
         )
     if isinstance(played, Scenario) and not (
-        environment is None or isinstance(trained_in, ScenarioFamily) or played.is_like(trained_in)
+        environment is None
+        or plays_any
+        or (isinstance(trained_in, Scenario) and played.is_like(trained_in))
     ):
         raise InvalidEnvironmentError(
             "scenario",
@@ -259,26 +267,24 @@ def _player(
 ) -> tuple[Actor, Callable[[int], EnvBatchFactory] | None]:
     """Return the actor that plays, and what makes its envs unless it plays on the bits. Raises
     InvalidEnvironmentError and CheckpointError."""
-    if not isinstance(environment, Cage2) or environment.family is None:
+    if not isinstance(environment, Cage2) or not environment.plays_any_network(policy):
         return on_the_bits(policy, environment, name), None
-    from workflow_rl.cage2.env.family_envs import (
-        FamilyEnvs,
-        ScenarioActor,
-        compile_for,
-        on_scenarios,
-    )
+    from workflow_rl.cage2.agent.known_networks import KnownNetworks
+    from workflow_rl.cage2.env.family_envs import compile_for, family_envs, on_networks
 
     try:
         if isinstance(played, Scenario):
-            return ScenarioActor(policy, played), None
+            return environment.actor_in(played, policy), None
         unseen = played.drawn(range(played.networks, played.networks + UNSEEN))
-        blue = on_scenarios(policy, unseen)
+        known = KnownNetworks(unseen)
+        blue = on_networks(policy, known, environment.observation, environment.actions)
         compile_for(unseen, max(settings.max_steps))
     except ValueError as error:
         raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
     if settings.output_dir is not None:
         raise InvalidEnvironmentError("output_dir", "a result file is about one scenario")
-    return blue, functools.partial(functools.partial, FamilyEnvs, unseen)
+    make_envs = functools.partial(family_envs, known, unseen, environment.view)
+    return blue, functools.partial(functools.partial, make_envs)
 
 
 def _class_name(agent: str) -> str:

@@ -1,0 +1,141 @@
+"""What Blue sees of any network, and chooses from: alike on both simulators, and by host."""
+
+import numpy as np
+import pytest
+
+from workflow_rl.agents.policies.distributions import Choice
+from workflow_rl.cage2.agent.action_sets import make_action_set
+from workflow_rl.cage2.agent.evidence import AGES, N_EVENTS
+from workflow_rl.cage2.agent.known_networks import N_BITS, N_HISTORY, ON_HOSTS, KnownNetworks
+from workflow_rl.cage2.agent.views import ViewingActor
+from workflow_rl.cage2.env.cage2_env import Cage2Env
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario_family import ScenarioFamily
+from workflow_rl.environments.episode import EpisodeSpec
+
+FAMILY = ScenarioFamily.from_ranges(
+    {"networks": 3, "hosts": {"User": [3, 7], "Operational": [2, 5]}, "links": [1, 2]}
+)
+
+
+class ByMask:
+    """Chooses by chance among what the mask allows, and notes what it saw."""
+
+    policy_version = 0
+
+    def __init__(self, n_choices: int) -> None:
+        self.n_choices = n_choices
+        self.random = np.random.default_rng(0)
+        self.seen: list[np.ndarray] = []
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        self.random = np.random.default_rng(seed)
+
+    def act(self, obs: np.ndarray, envs: object = (0,)) -> Choice:
+        self.seen.append(obs[0].copy())
+        allowed = np.flatnonzero(obs[0, -self.n_choices :])
+        return self.random.choice(allowed, 1), np.zeros(1, np.float32)
+
+
+@pytest.mark.parametrize("actions", ["all", "by-host"])
+@pytest.mark.parametrize("scenario", [Scenario.scenario2(), FAMILY.draw(1)], ids=str)
+def test_csle_cyborg_shows_what_the_compiled_simulator_shows(scenario: Scenario, actions: str):
+    args = {"scenario": scenario.text, "observation": "history", "actions": actions}
+    environment = Cage2("RedMeanderAgent", simulator="compiled", **args)
+    spaces = environment.spaces()
+    envs, within = environment.make_envs(1), ByMask(spaces.distribution.n_outputs)
+    obs, rewards = envs.reset([0], [EpisodeSpec(0, "RedMeanderAgent", 5, 7)]), []
+    for _ in range(40):
+        answers = envs.step([0], within.act(obs)[0])
+        obs = answers.obs
+        rewards.append(answers.reward[0])
+
+    known = KnownNetworks([scenario])
+    inside = ByMask(spaces.distribution.n_outputs)
+    actor = ViewingActor(inside, "history", actions, known=known)
+    env = Cage2Env("RedMeanderAgent", 100, "cyborg", "uint8", scenario=scenario)
+    bits, _ = env.reset(seed=5)
+    actor.reset(0)
+    for step in range(40):
+        (action,), _ = actor.act(bits[None])
+        np.testing.assert_array_equal(inside.seen[step], within.seen[step])
+        bits, reward, *_ = env.step(int(action))
+        assert reward == rewards[step]
+    assert len(inside.seen[0]) == spaces.obs_dim + spaces.distribution.n_outputs
+
+
+def test_an_episode_of_a_family_shows_what_its_scenario_shows():
+    family = Cage2(
+        "SleepAgent",
+        simulator="compiled",
+        observation="history",
+        actions="by-host",
+        scenario=FAMILY.text,
+    )
+    envs = family.make_envs(3)
+    rows = envs.reset(range(3), [EpisodeSpec(i, "SleepAgent", i, 0) for i in range(3)])
+    assert family.known is not None
+    per_host = N_BITS + N_HISTORY
+    for number, scenario in enumerate(FAMILY.drawn(range(3))):
+        known, size = KnownNetworks([scenario]), len(scenario.hosts)
+        alone = known.view("history").begin([0], np.zeros((1, 4 * size), np.uint8))[0]
+        hosts = rows[number, : family.known.n_hosts * per_host].reshape(-1, per_host)
+        np.testing.assert_array_equal(hosts[:size].ravel(), alone[: size * per_host])
+        assert not hosts[size:, 4:N_BITS].any()
+
+
+def test_choices_by_host_are_those_of_scenario2_with_masks():
+    general = KnownNetworks([Scenario.scenario2()]).action_set("by-host")
+    special = make_action_set("by-host")
+    random = np.random.default_rng(3)
+    for actions in (general, special):
+        actions.begin([0])
+    for _ in range(60):
+        mask = general.with_masks(np.zeros((1, 0), np.uint8), [0])[0]
+        possible = general.chosen([0] * general.n, np.arange(general.n))[mask == 1]
+        others = special.chosen([0] * special.n, np.arange(special.n))
+        assert set(possible) == set(others)
+        action = random.choice(possible, 1)
+        general.after([0], action)
+        special.after([0], action)
+
+
+def test_misinform_is_the_next_decoy_where_blue_has_no_other():
+    data = Scenario.scenario2().description()
+    data["Agents"]["Blue"]["actions"] = ["Sleep", "Monitor", "Analyse", "Misinform", "Restore"]
+    scenario = Scenario.from_description(data)
+    actions = KnownNetworks([scenario]).action_set("by-host")
+    actions.begin([0])
+    host = scenario.hosts.index("Enterprise0")
+    choice = np.array([1 + ON_HOSTS.index("NextDecoy") * len(scenario.hosts) + host])
+    n_set_up = 0
+    while actions.with_masks(np.zeros((1, 0), np.uint8), [0])[0, choice[0]]:
+        action = actions.chosen([0], choice)
+        assert scenario.action_names[action[0]] == "Misinform Enterprise0"
+        actions.after([0], action)
+        n_set_up += 1
+    assert 1 <= n_set_up <= 5
+    # Remove is none of Blue's actions.
+    removing = 1 + ON_HOSTS.index("Remove") * len(scenario.hosts)
+    assert not actions.with_masks(np.zeros((1, 0), np.uint8), [0])[0, removing:][
+        : len(scenario.hosts)
+    ].any()
+
+
+def test_the_past_of_a_host_and_around_it():
+    scenario = Scenario.scenario2()
+    view = KnownNetworks([scenario]).view("history")
+    view.begin([0], np.zeros((1, 52), np.uint8))
+    obs = np.zeros((1, 13, 4), np.uint8)
+    user1, enterprise1, user2 = map(scenario.hosts.index, ("User1", "Enterprise1", "User2"))
+    obs[0, user1, :2] = 1
+    shown = view.after([0], np.zeros(1, np.int64), obs.reshape(1, -1))[0]
+    hosts = shown[: 13 * (N_BITS + N_HISTORY)].reshape(13, -1)[:, N_BITS:]
+    ages = hosts[:, : (N_EVENTS + 2) * (len(AGES) + 1)].reshape(13, N_EVENTS + 2, -1)
+    assert ages[user1, 1].all()
+    assert not ages[user2, 1].any()
+    leading, beside = ages[:, N_EVENTS].all(axis=1), ages[:, N_EVENTS + 1].all(axis=1)
+    assert leading[enterprise1]
+    assert not leading[user2]
+    assert {scenario.hosts[n] for n in np.flatnonzero(beside)} == set(scenario.subnets["User"])

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workflow_rl.cage2 import scenario2
+from workflow_rl.cage2 import scenario1b, scenario2
 from workflow_rl.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SCENARIO2 = "scenario2"
 """The name of CAGE Challenge 2's own scenario."""
+SCENARIO1B = "scenario1b"
+"""The name of CAGE Challenge 1's own scenario."""
 FAMILY = '{"Family":'
 """How the content of a family begins."""
 OF_IMAGE = ("Processes", "System info", "Services", "User Info")
@@ -55,6 +57,12 @@ class Scenario:
         return cls(SCENARIO2, one_text(_with_images(scenario2.scenario2())))
 
     @classmethod
+    @functools.cache
+    def scenario1b(cls) -> Scenario:
+        """Return CAGE Challenge 1's own scenario, as its own repository has it."""
+        return cls(SCENARIO1B, one_text(scenario1b.scenario1b(json.loads(cls.scenario2().content))))
+
+    @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Scenario:
         """Read a scenario file of CybORG's, with its images in the folder `images` beside it.
 
@@ -80,8 +88,8 @@ class Scenario:
     @classmethod
     def from_text(cls, text: str) -> Scenario:
         """Return the scenario of `text`, which a stranger's file may hold. Raises ScenarioError."""
-        if text == SCENARIO2:
-            return cls.scenario2()
+        if text in NAMED:
+            return NAMED[text]()
         from workflow_rl.cage2.scenario_checks import check_scenario, loaded
 
         heading, _, content = text.partition("\n")
@@ -92,13 +100,14 @@ class Scenario:
     def from_checked(cls, text: str) -> Scenario:
         """Return the scenario of a `text` that was checked before, as workers get it."""
         heading, _, content = text.partition("\n")
-        return cls(name_in(heading), content) if content else cls.scenario2()
+        return cls(name_in(heading), content) if content else NAMED[text]()
 
     @property
     def text(self) -> str:
-        """The whole scenario as a config keeps it: a line with its name and digest, and the
-        content."""
-        return SCENARIO2 if self.is_scenario2 else f"{self}\n{self.content}"
+        """The whole scenario as a config keeps it: its name if it is one of NAMED, or else a line
+        with its name and digest, and the content."""
+        named = (name for name, make in NAMED.items() if make().content == self.content)
+        return next(named, f"{self}\n{self.content}")
 
     def __str__(self) -> str:
         return f"{self.name} {self.digest}"
@@ -170,6 +179,11 @@ class Scenario:
         return ("Sleep", *named)
 
     @property
+    def is_cage1(self) -> bool:
+        """Whether the rules are those of CAGE Challenge 1's own CybORG."""
+        return "Rules" in self._data
+
+    @property
     def red_host(self) -> str:
         """The host on which Red has a session from the beginning."""
         return str(self._data["Agents"]["Red"]["starting_sessions"][0]["hostname"])
@@ -211,6 +225,14 @@ class Scenario:
             able = [agent for agent, problem in self.red_agents.items() if problem is None]
             raise ScenarioError(
                 f"red_agent: {name} cannot play in {self}: {reason}; choose {' or '.join(able)}"
+            )
+
+    def require_simulator(self, name: str) -> None:
+        """Raise ScenarioError if a simulator plays by other rules."""
+        if self.is_cage1 and name in ("cyborg", "cyborg-stock"):
+            raise ScenarioError(
+                f"simulator: {name} plays by the rules of CAGE Challenge 2, and {self} has those of "
+                "CAGE Challenge 1: choose compiled, or cyborg-upstream with that challenge's CybORG"
             )
 
     # --- Others like it ---------------------------------------------------------------------------
@@ -355,6 +377,10 @@ class Scenario:
         write_scenario(json.loads(self.content), Path(path))
 
 
+NAMED = {SCENARIO2: Scenario.scenario2, SCENARIO1B: Scenario.scenario1b}
+"""The challenges' own scenarios."""
+
+
 def name_in(heading: str) -> str:
     from workflow_rl.cage.attackers import label_of
 
@@ -362,19 +388,21 @@ def name_in(heading: str) -> str:
 
 
 def played_of(value: Any) -> Scenario | ScenarioFamily:
-    """Return what an argument `scenario` names: a Scenario or a family, "scenario2", the path of a
+    """Return what an argument `scenario` names: a Scenario or a family, one of NAMED, the path of a
     file, or a text of one. Raises ScenarioError."""
     from workflow_rl.cage2.scenario_family import ScenarioFamily
 
     if isinstance(value, Scenario | ScenarioFamily):
         return value
-    if isinstance(value, str) and ("\n" in value or value == SCENARIO2):
+    if isinstance(value, str) and ("\n" in value or value in NAMED):
         return played_in(value)
     if isinstance(value, str | os.PathLike):
         from workflow_rl.cage2.scenario_file import read
 
         return read(Path(value))
-    raise ScenarioError(f"{value!r:.100} is no scenario: give {SCENARIO2}, a file or a Scenario")
+    raise ScenarioError(
+        f"{value!r:.100} is no scenario: give {' or '.join(NAMED)}, a file or a Scenario"
+    )
 
 
 def played_in(text: str) -> Scenario | ScenarioFamily:

@@ -192,6 +192,7 @@ class _Scenario(_Part):
     hosts: dict[Name, _Host] = Field(alias="Hosts", min_length=2, max_length=MOST_HOSTS)
     subnets: dict[Name, _Subnet] = Field(alias="Subnets", min_length=1, max_length=MOST_SUBNETS)
     images: dict[Text, _Image] = Field(alias="Images")
+    rules: Literal["CAGE-1"] | None = Field(None, alias="Rules")
 
 
 def _keys(place: Place) -> str:

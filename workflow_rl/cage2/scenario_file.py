@@ -14,7 +14,7 @@ import yaml
 
 from workflow_rl.cage.attackers import label_of
 from workflow_rl.cage2 import scenario2 as challenge
-from workflow_rl.cage2.scenario import SCENARIO2, Scenario, ScenarioError, one_text
+from workflow_rl.cage2.scenario import NAMED, SCENARIO2, Scenario, ScenarioError, one_text
 from workflow_rl.cage2.scenario_checks import Place, check_family, check_scenario
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.output_files import make_folder, write_text
@@ -102,7 +102,9 @@ def _is_family(file: PlacedFile) -> bool:
 
 def _family(path: Path, file: PlacedFile) -> ScenarioFamily:
     named, start = file.data.get("start", SCENARIO2), Scenario.scenario2()
-    if isinstance(named, str) and named != SCENARIO2:
+    if named in NAMED:
+        start = NAMED[named]()
+    elif isinstance(named, str):
         if Path(named).name != named:
             raise ScenarioError(
                 printable(f"{file.located(('start',))}: {named!r:.100} is not in the same folder")

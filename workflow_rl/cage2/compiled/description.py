@@ -40,6 +40,7 @@ from workflow_rl.cage2.compiled.tables import (
     PRIVILEGED_USERS,
     SILENT,
     SLEEP,
+    SQL_INJECTION,
     SSH_BRUTE_FORCE,
     SUPERUSERS,
     VULNERABLE,
@@ -98,6 +99,8 @@ def tables_of(
         "n_subnets": len(subnets),
         "n_sessions": len(starting),
         "red_host": hosts.index(scenario.red_host),
+        "is_cage1": scenario.is_cage1,
+        "exploits": (1 << (SQL_INJECTION if scenario.is_cage1 else N_EXPLOITS)) - 1,
         "groups_of_meander": [_named(hosts, "Op"), _named(hosts, "Ent")],
         "op_server": hosts.index("Op_Server0") if "Op_Server0" in hosts else NONE,
     }

@@ -115,13 +115,28 @@ def is_using_port(s: Any, t: Any, host: int, port: int) -> bool:
 @compiled
 def has_decoy_on_port(s: Any, host: int, port: int, n_kinds: int) -> bool:
     """Return whether a decoy of the first kinds that runs on the host listens on a port."""
-    process = s.first_process[host]
+    return decoy_on_port(s, host, port, n_kinds) != state.NO_PROCESS
+
+
+@compiled
+def decoy_on_port(s: Any, host: int, port: int, n_kinds: int) -> int:
+    """Return the process of the first decoy of these kinds that listens on a port of the host."""
+    process = int(s.first_process[host])
     while process != state.NO_PROCESS:
         kind = s.processes[process].kind & state.KIND
         if kind < n_kinds and tables.DECOY_PORT[kind] == port:
-            return True
-        process = s.processes[process].next
-    return False
+            return process
+        process = int(s.processes[process].next)
+    return int(state.NO_PROCESS)
+
+
+@compiled
+def process_before(s: Any, host: int, process: int) -> int:
+    """Return the process that comes right before another one in the host's list."""
+    before, following = int(state.NO_PROCESS), int(s.first_process[host])
+    while following != process:
+        before, following = following, int(s.processes[following].next)
+    return before
 
 
 @compiled

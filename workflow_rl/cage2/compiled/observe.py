@@ -36,7 +36,11 @@ def observe(s: Any, t: Any, kind: int, host: int, obs: Any) -> None:
         activity = activity_of(
             int(s.n_events), int(s.event_ports), s.reverse_shell_seen, decoy_host == s.event_host
         )
-    note_and_show(s, t, kind, host, activity, int(s.event_host), s.malware_found, obs)
+    seen_on = int(s.event_host)
+    note_and_show(s, t, kind, host, activity, seen_on, s.malware_found, obs)
+    if t.is_cage1 and decoy_host != NONE and (decoy_host != seen_on or activity == NO_ACTIVITY):
+        # CAGE-1's Blue takes its own decoy for a scan.
+        obs[decoy_host] = BYTES[compromise_of(s, decoy_host) << 2 | SCAN]
 
 
 @compiled

@@ -86,8 +86,11 @@ def discover_network_services(s: Any, t: Any, host: int) -> bool:
         process = s.processes[process].next
     if s.n_events == 0:
         return True
+    # In CAGE-1, Red never forgets a port.
+    forgets = not t.is_cage1 or not s.scanned_by_session >> host & 1
+    known = 0 if forgets else int(s.known_ports[host])
     s.scanned_by_session |= 1 << host
-    s.known_ports[host] = ports & ((1 << tables.N_EXPLOITS) - 1)
+    s.known_ports[host] = known | ports & int(t.exploits)
     return True
 
 
@@ -136,21 +139,28 @@ def choose_exploit(s: Any, ports: int) -> int:
 def exploit_service(s: Any, t: Any, host: int, exploit: int) -> bool:
     """`ExploitAction.sim_exploit`: all exploits but SSHBruteForce. Each attacks the port it is."""
     vulnerability = t.vulnerability[host, exploit]
+    as_root, kind = vulnerability == tables.VULNERABLE_AS_ROOT, state.SHELL
     if vulnerability == tables.NOT_VULNERABLE:
-        if hosts.has_decoy_on_port(s, host, exploit, tables.N_DECOYS):
-            hosts.use_ephemeral_port(s, t, host)
+        decoy = hosts.decoy_on_port(s, host, exploit, tables.N_DECOYS)
+        if decoy == state.NO_PROCESS:
+            return False
+        hosts.use_ephemeral_port(s, t, host)
+        show_connection(s, host, exploit)
+        if t.decoys_fail[host] >> exploit & 1:
+            return False
+        if not t.is_cage1:
             show_connection(s, host, exploit)
-            if not t.decoys_fail[host] >> exploit & 1:
-                show_connection(s, host, exploit)
-        return False
-    hosts.use_ephemeral_port(s, t, host)
-    show_connection(s, host, exploit)
-    if vulnerability == tables.PATCHED:
-        return False
+            return False
+        # In CAGE-1, Red gets a session in a sandbox.
+        as_root, kind = s.processes[decoy].kind & state.PRIVILEGED != 0, state.SHELL | state.SANDBOX
+    else:
+        hosts.use_ephemeral_port(s, t, host)
+        show_connection(s, host, exploit)
+        if vulnerability == tables.PATCHED:
+            return False
     # A reverse session, from another port of the host.
     hosts.use_ephemeral_port(s, t, host)
-    as_root = vulnerability == tables.VULNERABLE_AS_ROOT
-    pid = hosts.add_process(s, t, host, state.SHELL | (state.PRIVILEGED if as_root else 0))
+    pid = hosts.add_process(s, t, host, kind | (state.PRIVILEGED if as_root else 0))
     s.has_malware |= 1 << host
     start_session(s, host, as_root)
     if random(s) < tables.DETECTION_RATE:
@@ -174,13 +184,15 @@ def ssh_brute_force(s: Any, t: Any, host: int) -> bool:
     is_service = t.vulnerability[host, tables.SSH_BRUTE_FORCE] != tables.NOT_VULNERABLE
     if not is_service and not hosts.has_decoy_on_port(s, host, tables.SSH_PORT, tables.N_DECOYS):
         return False
+    in_sandbox = not is_service and t.is_cage1
     for _ in range(tables.WORDS_OF_BRUTE_FORCE):
         hosts.use_ephemeral_port(s, t, t.red_host)
         show_connection(s, host, tables.SSH_PORT)
-    if not is_service or not t.bruteforceable[host]:
+    if not (is_service or in_sandbox) or not t.bruteforceable[host]:
         return False
     as_root = t.bruteforceable[host] == tables.VULNERABLE_AS_ROOT
-    hosts.add_process(s, t, host, state.SSH | (state.PRIVILEGED if as_root else 0))
+    kind = state.SSH | (state.SANDBOX if in_sandbox else 0)
+    hosts.add_process(s, t, host, kind | (state.PRIVILEGED if as_root else 0))
     start_session(s, host, as_root)
     hosts.use_ephemeral_port(s, t, host)
     show_connection(s, host, tables.SSH_PORT)
@@ -206,6 +218,10 @@ def privilege_escalate(s: Any, t: Any, host: int) -> bool:
         if s.n_red_sessions[host] == 0:
             return False
         session = hosts.red_session(s, host, randbelow(s, s.n_red_sessions[host]))
+        if s.processes[session].kind & state.SANDBOX:
+            hosts.remove_process(s, host, session, hosts.process_before(s, host, session))
+            s.n_red_sessions[host] -= 1
+            return False
         s.processes[session].kind |= state.PRIVILEGED
         s.is_owned |= 1 << host
         s.has_malware |= 1 << host

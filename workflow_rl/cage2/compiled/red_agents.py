@@ -77,7 +77,9 @@ def b_line(s: Any, t: Any) -> None:
     """
     action = next_of_b_line(s)
     if action == CHOOSES_FIRST_HOST and not s.b_line_made >> action & 1:
-        s.b_line_host = t.first_hosts[randbelow(s, int64(t.n_first_hosts))]
+        # In CAGE-1, it always takes the first.
+        number = 0 if t.is_cage1 else randbelow(s, int64(t.n_first_hosts))
+        s.b_line_host = t.first_hosts[number]
     if (READ_A_SCAN & ~s.b_line_made) >> action & 1 and s.n_events == 0:
         s.error = CYBORG_FAILS
         return
@@ -123,11 +125,15 @@ def meander(s: Any, t: Any) -> None:
         return
     if kind == tables.DISCOVER_SYSTEMS or kind == tables.IMPACT:
         target = lowest_bit(int(targets))
+    elif t.is_cage1:
+        target = first_in_order(s, t, int(kind), int(targets))
     elif len(t.subnet) <= MOST_NIBBLES:
         target = first_of_nibbles(s, t, int(kind), int(targets))
     else:
         target = first_of_list(s, t, int(kind), int(targets))
     act_as_meander(s, int(kind), target)
+    if kind == tables.IMPACT and not s.known_hostnames >> target & 1:
+        s.red_kind = tables.REFUSED
 
 
 @compiled
@@ -137,6 +143,14 @@ def lowest_bit(mask: int) -> int:
     while not mask >> i & 1:
         i += 1
     return i
+
+
+@compiled
+def first_in_order(s: Any, t: Any, kind: int, targets: int) -> int:
+    """Return the first host of a mask in the order of Red's action space: see `address_order`."""
+    target, first, bound = lowest_bit(targets), int(s.first_address), int64(t.bound_host)
+    is_first = bound <= target < first and targets >> first & 1 != 0
+    return first if kind != tables.ESCALATE and is_first else target
 
 
 @compiled
@@ -200,7 +214,7 @@ def meanders_options(s: Any, t: Any) -> tuple[np.int64, np.int64]:
     """
     # All are signed: numba turns a mixture of signed and unsigned integers into a float.
     goal = int64(t.op_server)
-    if goal != NONE and s.meander_escalated >> goal & 1:
+    if goal != NONE and s.meander_escalated >> goal & 1 and not t.is_cage1:
         return int64(tables.IMPACT), int64(1) << goal
     for i in range(t.n_subnets):
         subnet = int64(t.subnets_by_host[i])
@@ -216,6 +230,8 @@ def meanders_options(s: Any, t: Any) -> tuple[np.int64, np.int64]:
     hosts = int64(s.known_addresses & ~s.meander_exploited)
     if hosts != 0:
         return int64(tables.EXPLOIT), hosts
+    if t.is_cage1 and goal != NONE:
+        return int64(tables.IMPACT), int64(1) << goal
     return int64(tables.RED_SLEEP), int64(0)
 
 
@@ -230,7 +246,8 @@ def act_as_meander(s: Any, kind: int, target: int) -> None:
         s.meander_exploited |= 1 << target
         s.meander_last_address = target
     else:
-        s.meander_escalated |= 1 << target
+        if kind == tables.ESCALATE:
+            s.meander_escalated |= 1 << target
         s.meander_last_host = target
     s.red_kind = kind
     s.red_target = target
@@ -243,6 +260,8 @@ def learn_as_meander(s: Any, t: Any) -> None:
         bit = 1 << int(s.meander_last_address)
         if s.red_success == tables.TRUE:
             s.meander_mapped |= bit
+        elif t.is_cage1:
+            s.meander_escalated = 0
         else:
             s.meander_exploited &= ~bit
             for i in range(2):

@@ -21,7 +21,7 @@ NO_PROCESS = 0  # The first slot is never used.
 # Kinds of processes that are added in an episode: decoys (numbered as in `tables`), and those
 # of Red's sessions, from an exploit or by SSH. Bit 16 marks processes of root and SYSTEM.
 SHELL, SSH = tables.N_DECOY_KINDS, tables.N_DECOY_KINDS + 1
-KIND, PRIVILEGED = 15, 16
+KIND, PRIVILEGED, SANDBOX = 15, 16, 32
 
 # Why an episode cannot go on.
 NO_ERROR, TOO_MANY_PROCESSES, TOO_MANY_SUSPICIOUS_PIDS, TOO_MANY_PORTS, CYBORG_FAILS = range(5)

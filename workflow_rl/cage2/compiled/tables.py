@@ -200,6 +200,9 @@ def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
         "n_blue_sessions": n,
         "blue_is_privileged": n,
         "red_host": (),
+        # Whether the rules are CAGE-1's, and the mask of the exploits that Red has there.
+        "is_cage1": (),
+        "exploits": (),
         # Blue.
         "action_kind": 2 + (len(KINDS) - 2) * n,
         "action_host": 2 + (len(KINDS) - 2) * n,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from workflow_rl.cage.attackers import Attacker, AttackerError
 from workflow_rl.cage2 import own_reds
 from workflow_rl.cage2.cyborg.stock import (
+    CAGE1_COMMIT,
     UPSTREAM_COMMIT,
     ChallengeSimulator,
     stock_simulator,
@@ -35,11 +36,13 @@ def make_simulator(
 
     attacker: the red agent, if it is not one of RED_AGENTS. It is then the only one. One that
     `name` does not play is played by "cyborg" or "compiled", of which either goes for the other.
-    Raises ValueError, or AttackerError for an attacker that cannot play.
+    Raises ValueError, ScenarioError for a scenario with other rules, or AttackerError for an
+    attacker that cannot play.
     """
     if name not in SIMULATORS:
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
     scenario = scenario or Scenario.scenario2()
+    scenario.require_simulator(name)
     if attacker is not None:
         return _simulator_against(attacker, name, max_steps, scenario)
     if name == "compiled":
@@ -81,10 +84,14 @@ def _simulator_against(
     return simulator
 
 
+COMPILED_CAGE1 = "the compiled simulator, which plays as CAGE-1's CybORG"
+
+
 class SimulatorVersion(NamedTuple):
     """Name and version of a CybORG package, and the commit of the challenge's repository.
 
-    Scores on different commits cannot be compared. csle-cyborg 0.0.3 plays exactly like 26ce1c1.
+    Scores on different commits cannot be compared. csle-cyborg 0.0.3 plays exactly like 26ce1c1 of
+    CAGE-2's.
     """
 
     name: str
@@ -95,8 +102,13 @@ class SimulatorVersion(NamedTuple):
         return f"{self.name} {self.version} (commit {self.commit})"
 
 
-def simulator_version(simulator: str) -> SimulatorVersion:
-    """Return the package behind one of `SIMULATORS`; "unknown" for what is unknown."""
+def simulator_version(simulator: str, is_cage1: bool = False) -> SimulatorVersion:
+    """Return the package behind one of `SIMULATORS`; "unknown" for what is unknown.
+
+    is_cage1: whether what is played has the rules of CAGE Challenge 1.
+    """
+    if is_cage1 and simulator == "compiled":
+        return SimulatorVersion(COMPILED_CAGE1, "1.2", CAGE1_COMMIT)
     if simulator != "cyborg-upstream":
         return SimulatorVersion("csle-cyborg", package_version("csle-cyborg"), UPSTREAM_COMMIT)
     spec = importlib.util.find_spec("CybORG")

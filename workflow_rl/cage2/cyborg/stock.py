@@ -21,6 +21,7 @@ from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_ACTIONS, RED_AGENTS, SUCCESSES
 
 UPSTREAM_COMMIT = "26ce1c1"
+CAGE1_COMMIT = "6d5d9fd"
 _RED_ACTION_INDEX = {name: index for index, name in enumerate(RED_ACTIONS)}
 
 
@@ -69,7 +70,7 @@ class ChallengeSimulator:
         with self._random_state:
             cyborg = cyborg_class(given, "sim", agents={"Red": agents.SleepAgent})
             self._wrapper = challenge_wrapper(env=cyborg, agent_name="Blue")
-        names = tuple(map(str, self._wrapper.possible_actions))
+        names = tuple(map(str, self._wrapper.get_attr("possible_actions")))
         if names != scenario.action_names:
             raise RuntimeError(
                 f"the simulator offers Blue {len(names)} actions instead of CAGE-2's "
@@ -121,8 +122,10 @@ class ChallengeSimulator:
             for host in self._hosts
         ]
         return (
-            # The wrapper takes the success out of Blue's observation.
-            SUCCESSES.index(str(self._blue_table.success)),
+            # CAGE-2's wrapper takes the success out of Blue's observation, CAGE-1's does not.
+            SUCCESSES.index(
+                str(seen["success"] if "success" in seen else self._blue_table.success)
+            ),
             red_action_index(red),
             red_target_index(red, controller.state, self._red_target_index),
             SUCCESSES.index(str(controller.observation["Red"].data["success"])),
@@ -197,13 +200,20 @@ def upstream_simulator(scenario: Scenario) -> ChallengeSimulator:
         if not (error.name or "").startswith("CybORG"):
             raise
         raise ModuleNotFoundError(
-            "simulator='cyborg-upstream' needs CAGE-2's package CybORG, which is not installed: "
-            f"clone github.com/cage-challenge/cage-challenge-2 at {UPSTREAM_COMMIT} and "
+            "simulator='cyborg-upstream' needs the challenge's package CybORG, which is not "
+            f"installed: clone github.com/cage-challenge/cage-challenge-2 at {UPSTREAM_COMMIT} and "
             "`pip install -e` its CybORG folder, or use simulator='cyborg'",
             name="CybORG",
         ) from error
     assert package.__file__ is not None
-    file = str(Path(package.__file__).parent / "Shared" / "Scenarios" / "Scenario2.yaml")
+    path = Path(package.__file__).parent / "Shared" / "Scenarios" / "Scenario2.yaml"
+    if path.exists() == scenario.is_cage1:
+        challenge, commit = (1, CAGE1_COMMIT) if scenario.is_cage1 else (2, UPSTREAM_COMMIT)
+        raise RuntimeError(
+            f"the installed CybORG is that of another challenge: {scenario} needs the one of "
+            f"github.com/cage-challenge/cage-challenge-{challenge} at {commit}"
+        )
+    file = str(path)
     if scenario.is_scenario2:
         return ChallengeSimulator(package.CybORG, scenario, file, agents, wrapper.ChallengeWrapper)
     # It reads images from its own folder alone.

@@ -11,7 +11,7 @@ from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.interface import MOST, SIMULATORS
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import ScenarioError, played_of, scenario_text
+from workflow_rl.cage2.scenario import Scenario, ScenarioError, played_of, scenario_text
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 
@@ -74,9 +74,9 @@ class Cage2Arguments(Settings):
 
     scenario: Annotated[str, ContentOf(scenario_text)] = Field(
         Cage2.scenario,
-        description="The network: scenario2, the challenge's, a scenario file of CybORG's, or a "
-        "family file, of which each episode draws a network. The content is kept with the run. See "
-        "docs/how-to/own-scenario.md.",
+        description="The network: scenario2, scenario1b of CAGE Challenge 1, a scenario file of "
+        "CybORG's, or a family file, of which each episode draws a network. The content is kept "
+        "with the run. See docs/how-to/own-scenario.md.",
     )
 
     @model_validator(mode="after")
@@ -109,6 +109,11 @@ class Cage2Arguments(Settings):
                 "simulator",
                 f"{self.simulator} plays one scenario: for the family {scenario}, choose compiled",
             )
+        if isinstance(scenario, Scenario):
+            try:
+                scenario.require_simulator(self.simulator)
+            except ScenarioError as error:
+                raise ConfigError("simulator", str(error).partition(": ")[2]) from None
         for name, general in IN_ANY_SCENARIO.items():
             if (chosen := getattr(self, name)) not in general:
                 raise ConfigError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from workflow_rl.cage.attackers import AttackerError, Attackers, label_of
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import FAMILY, SCENARIO2, Scenario
+from workflow_rl.cage2.scenario import FAMILY, SCENARIO2, Scenario, ScenarioError
 from workflow_rl.cage2.scenario2 import ENV_ID
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -214,6 +214,7 @@ class Cage2:
         if self.family is not None:
             self._check_family()
             return None
+        self._require_simulator()
         if self.simulator in ("cyborg-upstream", "compiled"):
             from workflow_rl.cage2.env.cage2_env import Cage2Env
 
@@ -248,6 +249,12 @@ class Cage2:
             compile_for(self.networks, self.max_steps)
         except ValueError as error:
             raise InvalidEnvironmentError("scenario", str(error)) from None
+
+    def _require_simulator(self) -> None:
+        try:
+            self.network.require_simulator(self.simulator)
+        except ScenarioError as error:
+            raise InvalidEnvironmentError("simulator", str(error).partition(": ")[2]) from None
 
     def _require_trust(self) -> None:
         if self.named_by_file and self.foreign:

@@ -1,0 +1,41 @@
+"""CAGE Challenge 1, Scenario 1b: what differs from Scenario 2, described once.
+
+The facts are those of the official `Scenario1b.yaml` and its host images in the repository of CAGE
+Challenge 1 (copyright DST Group, MIT licence). Hosts, subnets, links and values are Scenario 2's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workflow_rl.cage2 import scenario2
+
+RULES = "CAGE-1"
+"""What a scenario says under Rules if it is played by the rules of CAGE Challenge 1."""
+BLUE_ACTIONS = "Sleep", "Monitor", "Analyse", "Remove", "Misinform", "Restore"
+USERS = {
+    **dict.fromkeys(("User0", "User1", "User2"), "windows_user_host"),
+    **dict.fromkeys(("User3", "User4"), "linux_user_host"),
+}
+"""The images of the hosts in User."""
+
+
+def scenario1b(data: dict[str, Any]) -> dict[str, Any]:
+    """Turn the content of Scenario 2, with each image once, into that of Scenario 1b."""
+    data["Agents"]["Blue"]["actions"] = list(BLUE_ACTIONS)
+    data["Agents"]["Red"]["actions"] = list(scenario2.RED_ACTIONS)
+    images = data["Images"]
+    windows, linux = images["windows_user_host2"], images["linux_user_host2"]
+    smb, rpc, rdp = windows["Processes"]
+    ssh, web = linux["Processes"][:2]
+    ssh_exe = images["Internal"]["Processes"][0]
+    for process in (rdp, images["Internal"]["Processes"][2]):
+        del process["Process Type"]
+    images["windows_user_host"] = {**windows, "Processes": [ssh_exe, rpc, rdp, smb]}
+    images["linux_user_host"] = {**linux, "Processes": [ssh, web]}
+    for host, image in USERS.items():
+        data["Hosts"][host]["image"] = image
+    data["Rules"] = RULES
+    used = {host["image"] for host in data["Hosts"].values()}
+    data["Images"] = {name: image for name, image in images.items() if name in used}
+    return data

@@ -15,6 +15,7 @@ class, `PolicyAttacker` of a trained policy.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -22,24 +23,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES, RED_OBS_SIZE
-
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Actor
-
-INDICES = {name: index for index, name in enumerate(RED_ACTION_NAMES)}
 
 
 class Seen:
     """What Red has observed in one env, up to now, and what it may do. It is valid until Red acts.
 
-    obs: uint8 `[RED_OBS_SIZE]`, zeros and ones, as `Cage2RedEnv` shows them.
-    mask: bool `[44]`, the actions that can do anything now. The others are allowed too: they fail.
+    action_names: the names `[A]` of Red's actions, by index: `Scenario.red_action_names`.
+    obs: uint8, zeros and ones, as `Cage2RedEnv` shows them.
+    mask: bool `[A]`, the actions that can do anything now. The others are allowed too: they fail.
     """
 
-    def __init__(self, row: NDArray[np.uint8], network: AskedNetwork) -> None:
-        self.obs = row[:RED_OBS_SIZE]
-        self.mask = row[RED_OBS_SIZE:].view(np.bool_)
+    def __init__(
+        self, row: NDArray[np.uint8], network: AskedNetwork, action_names: tuple[str, ...]
+    ) -> None:
+        self.action_names = action_names
+        self.obs = row[: -len(action_names)]
+        self.mask = row[-len(action_names) :].view(np.bool_)
         self._network = network
 
     @property
@@ -50,12 +51,12 @@ class Seen:
 
     @property
     def possible(self) -> list[str]:
-        """The names of the actions in the mask, in the order of `RED_ACTION_NAMES`."""
-        return [RED_ACTION_NAMES[index] for index in np.flatnonzero(self.mask)]
+        """The names of the actions in the mask, in the order of `action_names`."""
+        return [self.action_names[index] for index in np.flatnonzero(self.mask)]
 
     def can(self, action: str) -> bool:
         """Return whether the action of this name is in the mask."""
-        return bool(self.mask[INDICES[action]])
+        return bool(self.mask[_indices(self.action_names)[action]])
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -90,22 +91,23 @@ class Attacker(Protocol):
         """
 
     def act(self, seen: Seen) -> int | str:
-        """Return the next action: an index into `RED_ACTION_NAMES`, or one of these names."""
+        """Return the next action: an index into `Seen.action_names`, or one of these names."""
 
 
 class SeenBatch(NamedTuple):
     """What Red has observed in M envs. It is valid until Red acts.
 
-    rows: uint8 `[M, RED_OBS_SIZE + 44]`, the observation and the mask of each env: see `Seen`.
-    networks: `[M]`.
+    rows: uint8 `[M, O + A]`, the observation and the mask of each env: see `Seen`. networks: `[M]`.
+    action_names: of Red's actions, `[A]`.
     """
 
     rows: NDArray[np.uint8]
     networks: Sequence[AskedNetwork]
+    action_names: tuple[str, ...]
 
     def of(self, i: int) -> Seen:
         """Return what Red has observed in the i-th of the M envs."""
-        return Seen(self.rows[i], self.networks[i])
+        return Seen(self.rows[i], self.networks[i], self.action_names)
 
 
 class AttackerBatch(Protocol):
@@ -117,7 +119,7 @@ class AttackerBatch(Protocol):
         """Begin an episode in each of M envs. seeds, generators: of the episodes, `[M]`."""
 
     def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
-        """Return the next action in each of M envs: indices `[M]` into `RED_ACTION_NAMES`."""
+        """Return the next action in each of M envs: indices `[M]` into `SeenBatch.action_names`."""
 
 
 class OneByOne:
@@ -140,18 +142,26 @@ class OneByOne:
 
     def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
         """Raises ValueError for what is no action."""
-        actions = [action_index(self._attackers[env].act(seen.of(i))) for i, env in enumerate(envs)]
+        names = seen.action_names
+        actions = [
+            action_index(self._attackers[env].act(seen.of(i)), names) for i, env in enumerate(envs)
+        ]
         return np.array(actions, np.int64)
 
 
-def action_index(action: Any) -> int:
+@functools.cache
+def _indices(action_names: tuple[str, ...]) -> Mapping[str, int]:
+    return {name: index for index, name in enumerate(action_names)}
+
+
+def action_index(action: Any, action_names: tuple[str, ...]) -> int:
     """Return the index of an attacker's action. Raises ValueError."""
-    index = INDICES.get(action, action) if isinstance(action, str) else action
-    if isinstance(index, int | np.integer) and 0 <= index < len(RED_ACTION_NAMES):
+    index = _indices(action_names).get(action, action) if isinstance(action, str) else action
+    if isinstance(index, int | np.integer) and 0 <= index < len(action_names):
         return int(index)
     raise ValueError(
-        f"Red's action={action!r}: it is no index from 0 to {len(RED_ACTION_NAMES) - 1}, and no "
-        "name in scenario2.RED_ACTION_NAMES"
+        f"Red's action={action!r}: it is no index from 0 to {len(action_names) - 1}, and no name "
+        "in Scenario.red_action_names"
     )
 
 
@@ -175,7 +185,7 @@ class PolicyAttacker:
         return actions.astype(np.int64)
 
 
-# --- CybORG's own attackers, written as such -----------------------------------------------------
+# --- CybORG's own attackers on Scenario 2, written as such ---------------------------------------
 
 USERS = ("User1", "User2", "User3", "User4")
 AFTER_FAILURE = (0, 1, 2, 2, 2, 2, 5, 5, 5, 5, 9, 9, 9, 12, 13)
@@ -300,26 +310,27 @@ class Stubborn:
 
     def begin(self, random: random.Random) -> None:
         self._random = random
-        self._untried = set(range(1, len(RED_ACTION_NAMES)))
-        self._choose_likings()
+        self._untried: set[int] = set()
+        self._likings: list[float] = []
 
     def act(self, seen: Seen) -> int:
+        if not self._likings:
+            self._untried = set(range(1, len(seen.action_names)))
+            self._choose_likings(len(seen.action_names))
         possible = np.flatnonzero(seen.mask)[1:].tolist()
         untried = [action for action in possible if action in self._untried]
         if untried and self._random.random() < self.CURIOSITY:
             action = self._random.choice(untried)
         else:
             if self._random.random() < self.FICKLENESS:
-                self._choose_likings()
+                self._choose_likings(len(self._likings))
             weights = [self._likings[action] for action in possible]
             action = self._random.choices(possible, weights)[0]
         self._untried.discard(action)
         return action
 
-    def _choose_likings(self) -> None:
-        self._likings = [
-            self._random.lognormvariate(0, self.TASTE) for _ in range(len(RED_ACTION_NAMES))
-        ]
+    def _choose_likings(self, n_actions: int) -> None:
+        self._likings = [self._random.lognormvariate(0, self.TASTE) for _ in range(n_actions)]
 
 
 RESTATED: Mapping[str, type[Attacker]] = {

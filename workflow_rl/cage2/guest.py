@@ -155,9 +155,6 @@ class Cage2Guest(Guest):
 
         return Cage2Replays()
 
-    def is_replayed(self, args: Mapping[str, Any]) -> bool:
-        return bool(args["scenario"] == SCENARIO2)
-
     def exports(self) -> Mapping[str, Export]:
         from workflow_rl.cage2.scoring.submission.export import write_submission
 

@@ -231,8 +231,9 @@ class Scenario:
         """Raise ScenarioError if a simulator plays by other rules."""
         if self.is_cage1 and name in ("cyborg", "cyborg-stock"):
             raise ScenarioError(
-                f"simulator: {name} plays by the rules of CAGE Challenge 2, and {self} has those of "
-                "CAGE Challenge 1: choose compiled, or cyborg-upstream with that challenge's CybORG"
+                f"simulator: {name} plays by the rules of CAGE Challenge 2, and {self} has those "
+                "of CAGE Challenge 1: choose compiled, or cyborg-upstream with that challenge's "
+                "CybORG"
             )
 
     # --- Others like it ---------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def print_report(outcome: Outcome, is_scored_next: bool) -> None:
     path, config = outcome.path, outcome.learners[outcome.best].config
     if not is_scored_next:
         click.echo(f"is it good:      {own_command('evaluate', path)}")
-    if config.env in guests and guests[config.env].is_replayed(config.env_args):
+    if config.env in guests and guests[config.env].replays() is not None:
         click.echo(f"watch it:        {own_command('replay', path)}")
     click.echo(f"all on a page:   {own_command('report', path)}")
 

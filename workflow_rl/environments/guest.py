@@ -322,10 +322,6 @@ class Guest:
         """Return how episodes are shown as pages; None: they are not."""
         return None
 
-    def is_replayed(self, args: Mapping[str, Any]) -> bool:
-        """Return whether `replays` shows episodes of an environment with these arguments."""
-        return self.replays() is not None
-
     def exports(self) -> Mapping[str, Export]:
         """Return functions that write an agent in formats of this environment, by format."""
         return NOTHING

@@ -238,8 +238,8 @@ def test_what_is_no_action_is_refused(action: Any) -> None:
 
 
 def test_an_action_is_a_name_or_an_index() -> None:
-    assert [action_index(name) for name in RED_ACTION_NAMES] == list(range(44))
-    assert action_index(np.int64(7)) == 7
+    assert [action_index(name, RED_ACTION_NAMES) for name in RED_ACTION_NAMES] == list(range(44))
+    assert action_index(np.int64(7), RED_ACTION_NAMES) == 7
 
 
 def test_what_red_may_do_is_told_by_name() -> None:
@@ -264,11 +264,11 @@ def test_what_red_may_do_is_told_by_name() -> None:
 def test_a_stubborn_attacker_tries_all_and_repeats_what_it_likes() -> None:
     row = np.ones(RED_OBS_SIZE + len(RED_ACTION_NAMES), np.uint8)
     row[-1] = 0  # The last action is not possible.
-    played = []
+    played, seen = [], Seen(row, None, RED_ACTION_NAMES)  # type: ignore[arg-type]
     for seed in (1, 1, 2):
         attacker = Stubborn()
         attacker.begin(random.Random(seed))
-        played.append([attacker.act(Seen(row, None)) for _ in range(600)])  # type: ignore[arg-type]
+        played.append([attacker.act(seen) for _ in range(600)])
     assert played[0] == played[1] != played[2]
     assert set(played[0]) == set(range(1, len(RED_ACTION_NAMES) - 1))
     later = played[0][300:]

@@ -132,7 +132,8 @@ class RedSimulator(BatchedSimulator):
         red_actions = np.zeros(len(self.states), np.int64)
         for attacker, envs in self._attacked(is_attacked):
             networks = [_Network(self, env) for env in envs]
-            red_actions[envs] = attacker.act(envs, SeenBatch(self.rows[envs], networks))
+            names = self.tables.scenario.red_action_names
+            red_actions[envs] = attacker.act(envs, SeenBatch(self.rows[envs], networks, names))
         self._play_reds(actions, red_actions, is_attacked, with_blue=False)
 
     def play_both(
@@ -143,7 +144,7 @@ class RedSimulator(BatchedSimulator):
     ) -> None:
         """Play one step with the actions of both sides, in envs whose Red is outside.
 
-        The arrays `[N]` are not checked. red_actions: indices into `RED_ACTION_NAMES`.
+        The arrays `[N]` are not checked. red_actions: indices into `Scenario.red_action_names`.
         """
         self._play_reds(actions, red_actions, chosen, with_blue=True)
 

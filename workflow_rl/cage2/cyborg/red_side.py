@@ -7,14 +7,11 @@ from enum import Enum
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
-import numpy as np
-
 from workflow_rl.cage2.cyborg.network import address_in, network_parts
 from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
 from workflow_rl.cage2.env.cage2_env import Cage2Env
+from workflow_rl.cage2.red_knowledge import RedKnowledge
 from workflow_rl.cage2.reds import REDS
-
-NO_SESSION, USER, ROOT = range(3)
 
 
 class ShownRed:
@@ -22,57 +19,31 @@ class ShownRed:
 
     def __init__(self, env: Cage2Env) -> None:
         self._env = env
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin an episode, in which Red has a privileged session where it begins."""
-        scenario = self._env.scenario
-        self._session = np.full(len(scenario.hosts), NO_SESSION)
-        self._session[scenario.hosts.index(scenario.red_host)] = ROOT
+        self._knowledge = RedKnowledge(env.scenario)
+        self.forget = self._knowledge.forget
 
     def after(self, action: str) -> dict[str, Any]:
         """Return what Red is shown now, and what `Cage2RedEnv` makes of it.
 
-        Call it once after each step: it follows Red's sessions. action: Red's, by its name in
-        `Scenario.red_action_names`.
+        Call it once after each step. action: Red's, by its name in `Scenario.red_action_names`.
         """
-        observation = in_plain_values(network_parts(self._env)[2])
+        state, known, shown = network_parts(self._env)
+        observation = in_plain_values(shown)
         succeeded = None if action == "Sleep" else observation["success"]
-        self._conclude(action, succeeded)
-        state, known, _ = network_parts(self._env)
         scanned = state.sessions["Red"][0].ports
         facts = {
-            f"{subnet} subnet": state.subnet_name_to_cidr[subnet]
+            f"{subnet} subnet": known["subnet"].get(state.subnet_name_to_cidr[subnet], False)
             for subnet in self._env.scenario.subnets
         }
-        is_known = {name: known["subnet"].get(cidr, False) for name, cidr in facts.items()}
-        for name, session in zip(self._env.scenario.hosts, self._session.tolist(), strict=True):
+        for name in self._env.scenario.hosts:
             address = address_in(state, name)
-            is_known |= {
+            facts |= {
                 f"{name} address": known["ip_address"].get(address, False),
                 f"{name} name": known["hostname"].get(name, False),
                 f"{name} ports": address in scanned,
-                f"{name} user": session >= USER,
-                f"{name} root": session == ROOT,
             }
-        numbers = [*is_known.values(), succeeded is True, succeeded is False]
-        needed = {"DiscoverRemoteSystems": "subnet", "DiscoverNetworkServices": "address"}
-        needed["ExploitRemoteService"] = "ports"
-        for name in self._env.scenario.red_action_names:
-            kind, _, target = name.partition(" ")
-            numbers.append(not target or is_known[f"{target} {needed.get(kind, 'name')}"])
-        return {"red_observation": observation, "red_row": [int(number) for number in numbers]}
-
-    def _conclude(self, action: str, succeeded: bool | None) -> None:
-        """Update what Red thinks of its sessions, from the outcome of an action on a host."""
-        kind, _, target = action.partition(" ")
-        if kind == "ExploitRemoteService" and succeeded:
-            host = self._env.scenario.hosts.index(target)
-            self._session[host] = max(self._session[host], USER)
-        elif kind in ("PrivilegeEscalate", "Impact"):
-            self._session[self._env.scenario.hosts.index(target)] = (
-                ROOT if succeeded else NO_SESSION
-            )
+        row = self._knowledge.after(action, succeeded, facts)
+        return {"red_observation": observation, "red_row": row.tolist()}
 
 
 class ToldRed:

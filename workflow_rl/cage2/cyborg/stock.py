@@ -123,9 +123,7 @@ class ChallengeSimulator:
         ]
         return (
             # CAGE-2's wrapper takes the success out of Blue's observation, CAGE-1's does not.
-            SUCCESSES.index(
-                str(seen["success"] if "success" in seen else self._blue_table.success)
-            ),
+            SUCCESSES.index(str(seen.get("success", self._blue_table.success))),
             red_action_index(red),
             red_target_index(red, controller.state, self._red_target_index),
             SUCCESSES.index(str(controller.observation["Red"].data["success"])),

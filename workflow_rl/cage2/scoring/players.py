@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.cage2.agent.action_sets import make_action_set
+from workflow_rl.cage2.agent.known_networks import KnownNetworks
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
+from workflow_rl.cage2.agent.views import ViewingActor
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario import SCENARIO2, Scenario
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, OBS_SIZE
+from workflow_rl.cage2.scenario import SCENARIO2, Scenario, played_of
+from workflow_rl.cage2.scenario2 import OBS_SIZE
+from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.cage2.scoring.decisions import Decision, WatchedPolicy, likeliest, probabilities
 from workflow_rl.cage2.scoring.evaluation_env import PolicyBlue, ScriptedBlue
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
@@ -121,19 +124,53 @@ def _compile_beliefs(actor: Actor) -> None:
     actor.reset(0)
 
 
+def network_for(
+    asked: str | None, environment: Environment | None, policy: NumpyPolicy | None, name: str
+) -> Scenario | ScenarioFamily:
+    """Return what an agent plays: what is asked for, or else what it was trained in.
+
+    environment, policy: None for a scripted agent. name: what errors call the agent. Raises
+    InvalidEnvironmentError if the agent does not fit.
+    """
+    trained_in: Scenario | ScenarioFamily = Scenario.scenario2()
+    plays_any = False
+    if isinstance(environment, Cage2):
+        trained_in = environment.family or environment.network
+        plays_any = policy is not None and environment.plays_any_network(policy)
+    played = trained_in if asked is None else played_of(asked)
+    if isinstance(played, ScenarioFamily) and not plays_any:
+        raise InvalidEnvironmentError(
+            "scenario", f"{name} plays one scenario, and {played} is a family of them"
+        )
+    if isinstance(played, Scenario) and not (
+        environment is None
+        or plays_any
+        or (isinstance(trained_in, Scenario) and played.is_like(trained_in))
+    ):
+        raise InvalidEnvironmentError(
+            "scenario",
+            f"{played} has other hosts or actions than {trained_in}, where {name} was trained",
+        )
+    return played
+
+
 class BluePlayer(Protocol):
-    """An agent that tells how it decides."""
+    """An agent that tells how it decides. network: what it plays."""
 
     name: str
     choice: str
+    network: Scenario
+
+    def into(self, network: Scenario) -> BluePlayer:
+        """Return the agent in another network. Raise InvalidEnvironmentError if it does not fit."""
 
     def reset(self, seed: int) -> None:
         """Begin an episode, whose random choices follow from `seed`."""
 
     def decide(self, obs: NDArray[np.uint8], caught: NDArray[np.bool_]) -> tuple[int, Any]:
-        """Return an index into ACTION_NAMES, and a Decision unless the agent is scripted.
+        """Return an index of the network's actions, and a Decision unless the agent is scripted.
 
-        obs: [52]. caught: mask of the hosts [13] on which a process was caught.
+        obs: `[4 H]`. caught: mask of the hosts `[H]` on which a process was caught.
         """
 
 
@@ -142,9 +179,15 @@ class ScriptedPlayer:
 
     choice = "scripted"
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._agent = make_scripted_agent(name)
+    def __init__(self, name: str, network: Scenario | None = None) -> None:
+        self.name, self.network = name, network or Scenario.scenario2()
+        try:
+            self._agent = make_scripted_agent(name, network)
+        except ValueError as error:
+            raise InvalidEnvironmentError("scenario", str(error)) from None
+
+    def into(self, network: Scenario) -> BluePlayer:
+        return ScriptedPlayer(self.name, network)
 
     def reset(self, seed: int) -> None:
         self._agent.reset(seed)
@@ -160,8 +203,10 @@ Critic: TypeAlias = Callable[[np.ndarray], np.ndarray]
 class TrainedPlayer:
     """A policy that was trained on `environment`.
 
-    critic: None if there is none. path: what errors call the agent. Making one raises
-    CheckpointError if the policy sees what no evaluation shows.
+    critic: None if there is none. path: what errors call the agent. network: what it plays; None:
+    what it was trained in, or a network of its family that it has not seen. Making one raises
+    CheckpointError if the policy sees what no evaluation shows, and InvalidEnvironmentError if it
+    does not fit the network.
     """
 
     def __init__(
@@ -171,22 +216,49 @@ class TrainedPlayer:
         environment: Environment,
         critic: Critic | None = None,
         path: Path | None = None,
+        network: Scenario | None = None,
     ) -> None:
         self.name = name
         self.choice = "greedy" if policy.greedy else "sampled"
-        self._policy = WatchedPolicy(policy)
-        self._actor = on_the_bits(self._policy, environment, path or name)
-        self._actions = make_action_set(
-            environment.actions if isinstance(environment, Cage2) else "all",
-            known=environment.known if isinstance(environment, Cage2) else None,
-        )
+        self._made = name, policy, environment, critic, path
         self._critic = critic
+        if network is not None:
+            network_for(network.text, environment, policy, name)
+        known = environment.known if isinstance(environment, Cage2) else None
+        if known is None:
+            own = environment.network if isinstance(environment, Cage2) else Scenario.scenario2()
+            self.network = network or own
+            self._policy = WatchedPolicy(policy)
+            self._actor: Actor = on_the_bits(self._policy, environment, path or name)
+            actions = environment.actions if isinstance(environment, Cage2) else "all"
+            self._actions = make_action_set(actions, len(self.network.action_names))
+            return
+        assert isinstance(environment, Cage2)
+        family = environment.family
+        if network is None and family is not None:
+            (network,) = family.drawn([family.networks])
+        self.network = network or environment.network
+        try:
+            actor = environment.actor_in(self.network, policy)
+        except ValueError as error:
+            raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
+        assert isinstance(actor, ViewingActor)
+        assert isinstance(actor.actor, NumpyPolicy)
+        if actor.actor is not policy:
+            self._critic = None  # It was made for the hosts of the training.
+        self._policy = actor.actor = WatchedPolicy(actor.actor)
+        self._actor = actor
+        self._actions = make_action_set(environment.actions, known=KnownNetworks([self.network]))
+
+    def into(self, network: Scenario) -> BluePlayer:
+        return TrainedPlayer(*self._made, network=network)
 
     def reset(self, seed: int) -> None:
         self._actor.reset(seed)
         self._actions.begin([0])
 
     def decide(self, obs: NDArray[np.uint8], caught: NDArray[np.bool_]) -> tuple[int, Decision]:
+        names = self.network.action_names
         # The action behind each choice depends on the steps before.
         choices = self._actions.chosen([0] * self._actions.n, np.arange(self._actions.n))
         self._policy.obs = self._policy.outputs = None
@@ -194,11 +266,11 @@ class TrainedPlayer:
         self._actions.after([0], np.array([action]))
         seen, outputs = self._policy.obs, self._policy.outputs
         if seen is None or outputs is None:  # The opening goes on, and the policy was not asked.
-            return int(action), Decision(((ACTION_NAMES[action], 1.0),), is_opening=True)
-        probability = np.zeros(len(ACTION_NAMES))
+            return int(action), Decision(((names[action], 1.0),), is_opening=True)
+        probability = np.zeros(len(names))
         np.add.at(probability, choices, probabilities(outputs))
         value = None if self._critic is None else float(self._critic(seen)[0])
-        return int(action), Decision(likeliest(probability, int(action), ACTION_NAMES), value)
+        return int(action), Decision(likeliest(probability, int(action), names), value)
 
 
 def load_blue(agent: Path, which: str | None = None, greedy: bool = True) -> BluePlayer:
@@ -212,7 +284,6 @@ def load_blue(agent: Path, which: str | None = None, greedy: bool = True) -> Blu
     from workflow_rl.runs.saved_agent import critic_of, saved_path
 
     policy, environment = load_trained(agent, greedy, which)
-    require_challenge(environment, agent)
     path = saved_path(agent, which)
     # A critic with a memory would need the episode before each observation.
     has_critic = path.suffix == ".pt" and not policy.network.memory_size

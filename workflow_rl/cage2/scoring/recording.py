@@ -9,20 +9,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scoring.decisions import Decision
 from workflow_rl.cage2.scoring.protocol import cell_spec
-from workflow_rl.cage2.scoring.red_view import CompiledRed, CybORGRed, RedChoice, watched
+from workflow_rl.cage2.scoring.red_view import CybORGRed, RedChoice, WatchedRed, watched
 from workflow_rl.reporting.replay_frame import Moment, moments_of
 
 if TYPE_CHECKING:
-    from workflow_rl.cage2.env.cage2_env import Cage2Env
     from workflow_rl.cage2.scoring.players import BluePlayer
 
 ACTIVITIES = {(0, 0): "nothing", (1, 0): "scan", (1, 1): "exploit"}
@@ -54,11 +54,12 @@ class HostState:
 
 @dataclass(frozen=True)
 class NetworkState:
-    """The network after a step. hosts: in the order of `HOSTS`. subnets: those that Red knows."""
+    """The network after a step. hosts: in the scenario's order. subnets: those that Red knows.
+    ot_stopped: hosts whose OT service stands still."""
 
     hosts: tuple[HostState, ...]
     subnets: tuple[str, ...]
-    ot_service_runs: bool
+    ot_stopped: tuple[str, ...]
     red_knows_ot_service: bool
 
 
@@ -120,20 +121,26 @@ class Recording:
 
 
 def record_episode(
-    blue: BluePlayer, red_agent: str, max_steps: int = 100, seed: int = 0, episode: int = 0
+    blue: BluePlayer,
+    red_agent: str,
+    max_steps: int = 100,
+    seed: int = 0,
+    episode: int = 0,
+    scenario: Scenario | None = None,
 ) -> Recording:
-    """Play episode number `episode` of the evaluation's cell.
+    """Play episode number `episode` of the evaluation's cell. scenario: None is Scenario 2.
 
     Raises RuntimeError where CybORG itself would fail.
     """
+    scenario = scenario or Scenario.scenario2()
     spec = cell_spec(seed, max_steps, red_agent, episode)
-    red = watched(spec.variant, max_steps)
+    red = watched(spec.variant, max_steps, scenario)
     simulator = red.simulator
     obs = simulator.reset(spec.env_seed, red.name)
-    caught = np.zeros(len(scenario2.HOSTS), np.bool_)
+    caught = np.zeros(len(scenario.hosts), np.bool_)
     blue.reset(spec.action_seed)
     seen = red.shown()
-    beginning, steps, total = _network(red, obs, seen.row), list[Step](), 0.0
+    beginning, steps, total = _network(scenario, red, obs, seen.row), list[Step](), 0.0
     for _ in range(max_steps):
         action, decision = blue.decide(obs.copy(), caught)
         obs, reward = simulator.step(action)
@@ -141,8 +148,8 @@ def record_episode(
         red_name, red_decision = red.chosen()
         red_choice = RedChoice(red_name, seen.possible, seen.observation, red_decision)
         seen = red.shown(red_name)
-        after = _network(red, obs, seen.row)
-        blue_action, red_text = scenario2.ACTION_NAMES[action], simulator.texts[1]
+        after = _network(scenario, red, obs, seen.row)
+        blue_action, red_text = scenario.action_names[action], simulator.texts[1]
         blue_success, red_action, target, red_success, caught = simulator.facts
         steps.append(
             Step(
@@ -151,12 +158,12 @@ def record_episode(
                 red_action=red_text.split()[0]
                 if red_action < 0
                 else scenario2.RED_ACTIONS[red_action],
-                red_target=None if target < 0 else scenario2.RED_TARGETS[target],
+                red_target=None if target < 0 else scenario.red_targets[target],
                 red_text=red_text,
                 red_success=scenario2.SUCCESSES[red_success],
-                caught=tuple(scenario2.HOSTS[host] for host in np.flatnonzero(caught)),
+                caught=tuple(scenario.hosts[host] for host in np.flatnonzero(caught)),
                 reward=reward,
-                costs=_costs(after, blue_action),
+                costs=_costs(scenario, after, blue_action),
                 total=total,
                 decision=decision,
                 red_choice=red_choice,
@@ -190,42 +197,50 @@ class _HostFacts(NamedTuple):
 
 
 def _network(
-    red: CompiledRed | CybORGRed, obs: NDArray[np.uint8], row: NDArray[np.uint8]
+    scenario: Scenario, red: WatchedRed, obs: NDArray[np.uint8], row: NDArray[np.uint8]
 ) -> NetworkState:
     """Return the network now. row: see `red_view.ShownToRed`."""
-    if isinstance(red, CybORGRed):
-        return _cyborg_network(red.env, obs, row)
-    return _compiled_network(red.simulator.state, obs, row)
+    tell = _cyborg_network if isinstance(red, CybORGRed) else _compiled_network
+    hosts, subnets, stopped, knows_ot_service = tell(red, scenario)
+    bits = obs.reshape(len(hosts), 4).tolist()
+    first, n_facts = len(scenario.subnets), len(scenario2.FACTS_OF_A_HOST)
+    thought = row[first : first + len(hosts) * n_facts].reshape(len(hosts), n_facts)[:, -2:]
+    states = tuple(map(_state_of, hosts, bits, thought.tolist()))
+    return NetworkState(states, subnets, stopped, knows_ot_service)
 
 
-def _compiled_network(state: Any, obs: NDArray[np.uint8], row: NDArray[np.uint8]) -> NetworkState:
-    from workflow_rl.cage2.compiled.description import SCENARIO2
+_Told: TypeAlias = tuple[list[_HostFacts], tuple[str, ...], tuple[str, ...], bool]
+"""The hosts, and what else a `NetworkState` has."""
+
+
+def _compiled_network(red: Any, scenario: Scenario) -> _Told:
     from workflow_rl.cage2.compiled.network import decoys_on, known_ports, red_sessions
 
+    state, tables = red.simulator.state, scenario.tables()
     files, addresses = int(state["has_malware"]), int(state["known_addresses"])
     scanned, processes = int(state["scanned_by_session"]), state["first_process"].tolist()
     hosts = []
-    for host in range(len(scenario2.HOSTS)):
+    for host in range(len(scenario.hosts)):
         rights, decoys = list[bool](), list[str]()
-        if processes[host] or host == SCENARIO2.of["red_host"]:
-            rights = [is_privileged for _, is_privileged in red_sessions(state, host)]
+        if processes[host] or host == tables.of["red_host"]:
+            rights = [is_privileged for _, is_privileged in red_sessions(state, host, tables)]
             decoys = decoys_on(state, host)
         ports = known_ports(state, host) if scanned >> host & 1 else None
         known = bool(addresses >> host & 1)
         hosts.append(_HostFacts(rights, ports, known, bool(files >> host & 1), decoys))
-    return NetworkState(
-        _host_states(hosts, obs, row),
-        tuple(name for i, name in enumerate(SCENARIO2.subnets) if state["known_subnets"] >> i & 1),
-        bool(state["ot_running"].all()),
+    runs = state["ot_running"][tables.of["ot_number"][list(tables.ot_hosts)]]
+    return (
+        hosts,
+        tuple(name for i, name in enumerate(tables.subnets) if state["known_subnets"] >> i & 1),
+        tuple(name for name, run in zip(scenario.ot_hosts, runs, strict=True) if not run),
         bool(state["knows_ot_service"]),
     )
 
 
-def _cyborg_network(env: Cage2Env, obs: NDArray[np.uint8], row: NDArray[np.uint8]) -> NetworkState:
-    from workflow_rl.cage2.compiled.description import SCENARIO2
+def _cyborg_network(red: Any, scenario: Scenario) -> _Told:
     from workflow_rl.cage2.cyborg.network import cyborg_network
 
-    told = cyborg_network(env)
+    told, tables = cyborg_network(red.env), scenario.tables()
     hosts = [
         _HostFacts(
             [is_privileged for _, is_privileged in told[f"{name}: red sessions"]],
@@ -234,37 +249,27 @@ def _cyborg_network(env: Cage2Env, obs: NDArray[np.uint8], row: NDArray[np.uint8
             told[f"{name}: red files"],
             [decoy for decoy in told[f"{name}: services"] if decoy != "OTService"],
         )
-        for name in scenario2.HOSTS
+        for name in scenario.hosts
     ]
-    (ot_host,) = SCENARIO2.ot_hosts
-    processes = told[f"{scenario2.HOSTS[ot_host]}: processes"]
-    return NetworkState(
-        _host_states(hosts, obs, row),
-        tuple(told["subnets Red knows"]),
-        any(pid == SCENARIO2.of["ot_pid"][ot_host] for pid, *_ in processes),
-        told["Red knows the OT service"],
+    stopped = (
+        name
+        for name, host in zip(scenario.ot_hosts, tables.ot_hosts, strict=True)
+        if all(pid != tables.of["ot_pid"][host] for pid, *_ in told[f"{name}: processes"])
     )
+    subnets = tuple(told["subnets Red knows"])
+    return hosts, subnets, tuple(stopped), told["Red knows the OT service"]
 
 
-def _host_states(
-    hosts: Sequence[_HostFacts], obs: NDArray[np.uint8], row: NDArray[np.uint8]
-) -> tuple[HostState, ...]:
-    n_hosts, n_facts = len(scenario2.HOSTS), len(scenario2.FACTS_OF_A_HOST)
-    bits = obs.reshape(n_hosts, 4).tolist()
-    first = len(scenario2.SUBNETS)
-    thought = row[first : first + n_hosts * n_facts].reshape(n_hosts, n_facts)[:, -2:].tolist()
-    return tuple(
-        _host_state(
-            "privileged" if any(facts.rights) else "user" if facts.rights else "none",
-            THOUGHTS[user + root],
-            _known(facts.ports, facts.address),
-            tuple(facts.ports or ()),
-            facts.files,
-            tuple(name.removeprefix("Decoy") for name in facts.decoys),
-            ACTIVITIES[of_host[0], of_host[1]],
-            BELIEFS[of_host[2], of_host[3]],
-        )
-        for facts, of_host, (user, root) in zip(hosts, bits, thought, strict=True)
+def _state_of(facts: _HostFacts, bits: Sequence[int], thought: Sequence[int]) -> HostState:
+    return _host_state(
+        "privileged" if any(facts.rights) else "user" if facts.rights else "none",
+        THOUGHTS[sum(thought)],
+        _known(facts.ports, facts.address),
+        tuple(facts.ports or ()),
+        facts.files,
+        tuple(name.removeprefix("Decoy") for name in facts.decoys),
+        ACTIVITIES[bits[0], bits[1]],
+        BELIEFS[bits[2], bits[3]],
     )
 
 
@@ -278,19 +283,18 @@ def _known(ports: list[int] | None, address: bool) -> str:
 _host_state = functools.lru_cache(maxsize=4096)(HostState)
 
 
-def _costs(after: NetworkState, blue_action: str) -> dict[str, float]:
+def _costs(scenario: Scenario, after: NetworkState, blue_action: str) -> dict[str, float]:
     """Return the costs of a step by cause: see `compiled.observe.reward`."""
-    from workflow_rl.cage2.compiled.description import SCENARIO2
     from workflow_rl.cage2.compiled.tables import RESTORE_COST
 
     costs: dict[str, float] = {}
     if blue_action.startswith("Restore"):
         costs[blue_action] = RESTORE_COST / 10
-    for name, host, worth in zip(
-        scenario2.HOSTS, after.hosts, SCENARIO2.of["worth_of_host"], strict=True
-    ):
-        if host.red == "privileged" and worth:
-            costs[f"{name} held by Red"] = int(worth) / 10
-    if not after.ot_service_runs:
-        costs[OT_SERVICE_STOPPED] = int(SCENARIO2.of["worth_of_ot_service"].sum()) / 10
+    worth = scenario.tables().of
+    for name, host, tenths in zip(scenario.hosts, after.hosts, worth["worth_of_host"], strict=True):
+        if host.red == "privileged" and tenths:
+            costs[f"{name} held by Red"] = int(tenths) / 10
+    services = zip(scenario.ot_hosts, worth["worth_of_ot_service"], strict=True)
+    if stopped := sum(int(tenths) for name, tenths in services if name in after.ot_stopped):
+        costs[OT_SERVICE_STOPPED] = stopped / 10
     return costs

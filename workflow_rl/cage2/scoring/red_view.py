@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.cage2.attackers import RESTATED, PolicyAttacker, SeenBatch
-from workflow_rl.cage2.interface import OWN_RED
+from workflow_rl.cage2.interface import OWN_RED, Facts
 from workflow_rl.cage2.own_reds import acts_in_cyborg, batch_of, found
+from workflow_rl.cage2.red_knowledge import RedKnowledge
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES, RED_ACTIONS, RED_OBS_SIZE, RED_TARGETS
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import RED_ACTIONS, SUCCESSES
 from workflow_rl.cage2.scoring.decisions import Decision, WatchedPolicy, likeliest, probabilities
 
 if TYPE_CHECKING:
@@ -25,30 +27,31 @@ if TYPE_CHECKING:
 
 
 class ShownToRed(NamedTuple):
-    """What Red has observed. row: `[ROW_SIZE]`, see `attackers.SeenBatch`. observation: of the last
-    action, see `attackers.Seen`."""
+    """What Red has observed. row: `[O + A]`, see `attackers.SeenBatch`. observation: of the last
+    action, see `attackers.Seen`; None if nobody tells it. n_actions: A."""
 
     row: NDArray[np.uint8]
-    observation: dict[str, Any]
+    observation: dict[str, Any] | None
+    n_actions: int
 
     @property
     def possible(self) -> tuple[int, ...]:
-        """The actions that can do anything: indices into `RED_ACTION_NAMES`."""
-        return tuple(np.flatnonzero(self.row[RED_OBS_SIZE:]).tolist())
+        """The actions that can do anything: indices into `Scenario.red_action_names`."""
+        return tuple(np.flatnonzero(self.row[-self.n_actions :]).tolist())
 
 
 @dataclass(frozen=True)
 class RedChoice:
     """How Red chose an action.
 
-    action: of `RED_ACTION_NAMES`, or "InvalidAction". possible: indices of the actions that could
-    do anything. observation: what CybORG had shown Red of its action before, see `attackers.Seen`.
-    decision: of a trained red agent; None for others.
+    action: of `Scenario.red_action_names`, or "InvalidAction". possible: indices of the actions
+    that could do anything. observation: see `ShownToRed`. decision: of a trained red agent; None
+    for others.
     """
 
     action: str
     possible: tuple[int, ...]
-    observation: dict[str, Any]
+    observation: dict[str, Any] | None
     decision: Decision | None
 
 
@@ -60,7 +63,7 @@ class CompiledRed:
 
     name = OWN_RED
 
-    def __init__(self, red: Any, max_steps: int) -> None:
+    def __init__(self, red: Any, max_steps: int, scenario: Scenario) -> None:
         from workflow_rl.cage2.compiled.red_simulator import RedSimulator
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
@@ -69,7 +72,8 @@ class CompiledRed:
             assert isinstance(red.actor, NumpyPolicy)
             self._policy = WatchedPolicy(red.actor)
             self._attacker = PolicyAttacker(self._policy)
-        self.simulator = CompiledSimulator(max_steps, {OWN_RED: self})
+        self._names = scenario.red_action_names
+        self.simulator = CompiledSimulator(max_steps, {OWN_RED: self}, scenario.tables())
         batch = self.simulator._simulator
         assert isinstance(batch, RedSimulator)
         self._batch = batch
@@ -84,18 +88,58 @@ class CompiledRed:
         self._action = int(actions[0])
         return actions
 
-    def shown(self, action: str = "Sleep") -> ShownToRed:
+    def shown(self, action: str = "") -> ShownToRed:
         """Return what Red has observed. Call it once after a reset and after each step, whose
         action is Red's."""
-        return ShownToRed(self._batch.rows[0].copy(), self._batch.observation(0))
+        row, observation = self._batch.rows[0].copy(), self._batch.observation(0)
+        return ShownToRed(row, observation, len(self._names))
 
     def chosen(self) -> tuple[str, Decision | None]:
         """Return Red's last action, and how a trained red agent decided."""
-        name = RED_ACTION_NAMES[self._action]
+        name = self._names[self._action]
         if self._policy is None or self._policy.outputs is None:
             return name, None
         probability = probabilities(self._policy.outputs)
-        return name, Decision(likeliest(probability, self._action, RED_ACTION_NAMES))
+        return name, Decision(likeliest(probability, self._action, self._names))
+
+
+def _action_in(facts: Facts, scenario: Scenario) -> str:
+    """Return Red's action by its name in `Scenario.red_action_names`, or "InvalidAction"."""
+    _, action, target, _, _ = facts
+    name = RED_ACTIONS[action] if action >= 0 else "InvalidAction"
+    return name if target < 0 else f"{name} {scenario.red_targets[target]}"
+
+
+class OwnRed:
+    """The compiled simulator with one of its own red agents, which it calls `name`: see
+    `CompiledRed`. What CybORG would show Red is not told."""
+
+    def __init__(self, name: str, max_steps: int, scenario: Scenario) -> None:
+        from workflow_rl.cage2.compiled.simulator import CompiledSimulator
+
+        self.name, self._scenario = name, scenario
+        self.simulator = CompiledSimulator(max_steps, tables=scenario.tables())
+        self._knowledge = RedKnowledge(scenario)
+
+    def shown(self, action: str = "") -> ShownToRed:
+        state, succeeded = self.simulator.state, None
+        if not action:
+            self._knowledge.forget()
+        elif action != "Sleep":
+            succeeded = {"TRUE": True, "FALSE": False}.get(SUCCESSES[self.simulator.facts[3]])
+        known = {
+            f"{name} subnet": bool(state["known_subnets"] >> i & 1)
+            for i, name in enumerate(self._scenario.subnets)
+        }
+        masks = ("address", "known_addresses"), ("name", "known_hostnames")
+        for fact, mask in (*masks, ("ports", "scanned_by_session")):
+            for i, name in enumerate(self._scenario.hosts):
+                known[f"{name} {fact}"] = bool(state[mask] >> i & 1)
+        row = self._knowledge.after(action or "Sleep", succeeded, known)
+        return ShownToRed(row, None, len(self._scenario.red_action_names))
+
+    def chosen(self) -> tuple[str, None]:
+        return _action_in(self.simulator.facts, self._scenario), None
 
 
 class CybORGRed:
@@ -108,21 +152,27 @@ class CybORGRed:
         self.simulator = env._simulator
         self._shown = ShownRed(env)
 
-    def shown(self, action: str = "Sleep") -> ShownToRed:
-        seen = self._shown.after(action)
-        return ShownToRed(np.array(seen["red_row"], np.uint8), seen["red_observation"])
+    def shown(self, action: str = "") -> ShownToRed:
+        if not action:
+            self._shown.forget()
+        seen = self._shown.after(action or "Sleep")
+        row = np.array(seen["red_row"], np.uint8)
+        return ShownToRed(row, seen["red_observation"], len(self.env.scenario.red_action_names))
 
     def chosen(self) -> tuple[str, None]:
-        _, action, target, _, _ = self.simulator.facts
-        name = RED_ACTIONS[action] if action >= 0 else "InvalidAction"
-        return name if target < 0 else f"{name} {RED_TARGETS[target]}", None
+        return _action_in(self.simulator.facts, self.env.scenario), None
 
 
-def watched(red_agent: str, max_steps: int) -> CompiledRed | CybORGRed:
+WatchedRed: TypeAlias = CompiledRed | OwnRed | CybORGRed
+
+
+def watched(red_agent: str, max_steps: int, scenario: Scenario) -> WatchedRed:
     """Return a simulator of a red agent, given by its name. Raises AttackerError."""
+    if red_agent in RESTATED and not scenario.is_scenario2:
+        return OwnRed(red_agent, max_steps, scenario)
     red = RESTATED.get(red_agent) or found(REDS.member(red_agent))
     if not acts_in_cyborg(red):
-        return CompiledRed(red, max_steps)
+        return CompiledRed(red, max_steps, scenario)
     from workflow_rl.cage2.env.cage2_env import Cage2Env
 
-    return CybORGRed(Cage2Env(red_agent, max_steps), red_agent)
+    return CybORGRed(Cage2Env(red_agent, max_steps, scenario=scenario), red_agent)

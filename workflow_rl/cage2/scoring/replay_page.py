@@ -6,9 +6,8 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTION_NAMES, RED_AGENTS
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.recording import Recording
 from workflow_rl.reporting.replay_frame import framed
@@ -39,28 +38,35 @@ class _Repeated:
         return next(self._left)
 
 
-def compare_with_cyborg(recording: Recording, networks: bool = True) -> ReplayCheck:
+def compare_with_cyborg(
+    recording: Recording, networks: bool = True, scenario: Scenario | None = None
+) -> ReplayCheck:
     """Play the episode in CybORG too, if it is installed, and compare every step.
 
     Each step's observation, reward, actions and successes are compared, and what Red is shown, if
     it is a trained red agent. networks: compare the networks as well, which takes most of the time.
+    scenario: what was played; None is Scenario 2.
     """
     from workflow_rl.cage2.cyborg.simulators import simulator_version
 
+    scenario = scenario or Scenario.scenario2()
     version = simulator_version("cyborg")
+    if scenario.is_cage1:
+        return ReplayCheck(None, f"Played by the rules of CAGE-1, which {version} does not know.")
     steps, red = recording.steps, None
     if all(step.red_choice.decision is not None for step in steps):
-        red = _Repeated([RED_ACTION_NAMES.index(step.red_choice.action) for step in steps])
+        names = scenario.red_action_names
+        red = _Repeated([names.index(step.red_choice.action) for step in steps])
     elif recording.drawn not in RED_AGENTS:
         return ReplayCheck(None, f"A red agent of the user's own: not held against {version}.")
     try:
-        lock_step = _lock_step(recording.max_steps)
+        lock_step = _lock_step(recording.max_steps, scenario)
     except ImportError as error:
         return ReplayCheck(None, f"Not held against CybORG, which is not installed ({error}).")
     lock_step.networks = networks
     cell = recording.seed, recording.max_steps, recording.red_agent, recording.episode
     seed = cell_spec(*cell).env_seed
-    blue = _Repeated([ACTION_NAMES.index(step.blue_action) for step in steps])
+    blue = _Repeated([scenario.action_names.index(step.blue_action) for step in steps])
     difference = lock_step.play(blue, recording.drawn, seed, recording.agent, red)
     if difference is not None:
         return ReplayCheck(False, f"Differs from {version} in step {difference.step}.")
@@ -69,15 +75,20 @@ def compare_with_cyborg(recording: Recording, networks: bool = True) -> ReplayCh
 
 
 @functools.cache
-def _lock_step(max_steps: int) -> LockStep:
+def _lock_step(max_steps: int, scenario: Scenario) -> LockStep:
     from workflow_rl.cage2.parity import LockStep
 
-    return LockStep("cyborg", max_steps)
+    return LockStep("cyborg", max_steps, scenario=scenario)
 
 
-def replay_page(recordings: Sequence[Recording], compared: Sequence[ReplayCheck]) -> str:
-    """Return the page of an episode, or of one episode as two agents play it."""
-    first = recordings[0]
+def replay_page(
+    recordings: Sequence[Recording],
+    compared: Sequence[ReplayCheck],
+    scenario: Scenario | None = None,
+) -> str:
+    """Return the page of an episode, or of one episode as two agents play it. scenario: None is
+    Scenario 2."""
+    scenario, first = scenario or Scenario.scenario2(), recordings[0]
     agents = " and ".join(recording.agent for recording in recordings)
     returns = "; ".join(
         f"{recording.agent}, {recording.choice} actions: return {recording.episode_return:.1f}"
@@ -89,30 +100,44 @@ def replay_page(recordings: Sequence[Recording], compared: Sequence[ReplayCheck]
     )
     if len(recordings) > 1:
         about += " Chance is the same for both until their actions differ."
+    if not scenario.is_scenario2:
+        about += f" The network: {scenario}."
     return framed(
         PAGES,
         f"{agents} against {first.opponent}",
         about,
         " ".join(dict.fromkeys(comparison.text for comparison in compared)),
-        {**_scenario(), "recordings": recordings, "moments_shown": 3 if len(recordings) > 1 else 5},
+        {
+            **_network_of(scenario),
+            "recordings": recordings,
+            "moments_shown": 3 if len(recordings) > 1 else 5,
+        },
     )
 
 
-def _scenario() -> dict[str, Any]:
-    from workflow_rl.cage2.compiled.description import SCENARIO2
-
-    of = SCENARIO2.of
-    members = zip(SCENARIO2.subnets, of["subnet_hosts"], of["n_subnet_hosts"], strict=True)
-    by_name = {name: [HOSTS[host] for host in hosts[:n]] for name, hosts, n in members}
+def _network_of(scenario: Scenario) -> dict[str, Any]:
+    tables = scenario.tables()
+    of, hosts = tables.of, scenario.hosts
+    leads = [
+        (host, other)
+        for host, explored in enumerate(of["explored_addresses"].tolist())
+        for other in range(len(hosts))
+        if other != host and explored >> other & 1
+    ]
+    # From where Red begins to what it is after.
+    subnet, order = of["subnet"].tolist(), [int(of["subnet"][of["red_host"]])]
+    for at in order:
+        order += dict.fromkeys(
+            subnet[other]
+            for host, other in leads
+            if subnet[host] == at and subnet[other] not in order
+        )
+    order += [number for number in range(len(tables.subnets)) if number not in order]
+    names = [tuple(tables.subnets)[number] for number in order]
     return {
-        "hosts": HOSTS,
-        "red_actions": RED_ACTION_NAMES,
-        # From where Red begins to what it is after.
-        "subnets": {name: by_name[name] for name in ("User", "Enterprise", "Operational")},
-        "leads": [
-            (HOSTS[host], HOSTS[other])
-            for host, explored in enumerate(of["explored_addresses"])
-            for other in np.flatnonzero([explored >> i & 1 for i in range(len(HOSTS))])
-            if other != host
-        ],
+        "hosts": hosts,
+        "red_host": scenario.red_host,
+        "red_actions": scenario.red_action_names,
+        "subnets": {name: scenario.subnets[name] for name in names},
+        "leads": [(hosts[host], hosts[other]) for host, other in leads],
     }

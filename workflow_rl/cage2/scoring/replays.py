@@ -9,11 +9,13 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from workflow_rl.agents.modules import in_one_line
-from workflow_rl.agents.settings import Settings
+from workflow_rl.agents.settings import ContentOf, Settings
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scenario import Scenario, played_of, scenario_text
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scoring.players import BluePlayer, load_blue
+from workflow_rl.cage2.scenario_family import ScenarioFamily
+from workflow_rl.cage2.scoring.players import BluePlayer, ScriptedPlayer, load_blue
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -32,6 +34,11 @@ class ReplaySettings(Settings):
     max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] = Field(
         100, description="Length of the episode in steps."
     )
+    scenario: Annotated[str, ContentOf(scenario_text)] | None = Field(
+        None,
+        description="The network: scenario2, scenario1b or a scenario file. By default that of the "
+        "training, or a network of its family that the agent has not seen.",
+    )
 
 
 class Cage2Replays:
@@ -49,13 +56,20 @@ class Cage2Replays:
         """Play the episode, and compare each step with CybORG if that is installed."""
         assert isinstance(settings, ReplaySettings)
         red_agent, max_steps = settings.red_agent, settings.max_steps
-        environment = Cage2(red_agent)
+        network = _network_of(agents, settings)
+        environment = Cage2(red_agent, simulator="compiled", scenario=network.text)
         environment.check()
         try:
             recordings = [
-                record_episode(blue, red_agent, max_steps, seed, episode) for blue in agents
+                record_episode(
+                    blue if blue.network == network else blue.into(network),
+                    *(red_agent, max_steps, seed, episode, network),
+                )
+                for blue in agents
             ]
-            compared = [compare_with_cyborg(recording) for recording in recordings]
+            compared = [
+                compare_with_cyborg(recording, scenario=network) for recording in recordings
+            ]
         except (Exception, SystemExit) as error:
             if not environment.foreign:
                 raise
@@ -68,4 +82,22 @@ class Cage2Replays:
         ]
         lines += dict.fromkeys(comparison.text for comparison in compared)
         is_same = all(comparison.is_same is not False for comparison in compared)
-        return Replay(replay_page(recordings, compared), lines, is_same)
+        return Replay(replay_page(recordings, compared, network), lines, is_same)
+
+
+def _network_of(agents: Sequence[BluePlayer], settings: ReplaySettings) -> Scenario:
+    """Return what is played. Raises InvalidEnvironmentError for what cannot be."""
+    learned = (blue.network for blue in agents if not isinstance(blue, ScriptedPlayer))
+    network: Scenario | ScenarioFamily = next(learned, agents[0].network)
+    if settings.scenario is not None:
+        network = played_of(settings.scenario)
+    if isinstance(network, ScenarioFamily):
+        raise InvalidEnvironmentError(
+            "scenario", f"{network} is a family: a page shows one network, so give a scenario"
+        )
+    for member in REDS.read(settings.red_agent).members:
+        if (reason := network.red_agents.get(member.name)) is not None:
+            raise InvalidEnvironmentError(
+                "red_agent", f"{member.name} cannot play in {network}: {reason}"
+            )
+    return network

@@ -16,7 +16,7 @@ from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MOST
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import SCENARIO2, Scenario, played_of, scenario_text
+from workflow_rl.cage2.scenario import SCENARIO2, Scenario, scenario_text
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.cage2.scoring.leaderboard import (
@@ -24,7 +24,7 @@ from workflow_rl.cage2.scoring.leaderboard import (
     TOP_SCORES,
     champion_score,
 )
-from workflow_rl.cage2.scoring.players import on_the_bits, require_fitting
+from workflow_rl.cage2.scoring.players import network_for, on_the_bits, require_fitting
 from workflow_rl.cage2.scoring.protocol import evaluate_actor
 from workflow_rl.cage2.scoring.scores import (
     ProtocolScores,
@@ -230,25 +230,7 @@ def _played(
 ) -> Scenario | ScenarioFamily:
     """Return what an evaluation plays. Raises InvalidEnvironmentError if the agent, or a red agent
     that is asked for, does not fit it."""
-    trained_in: Scenario | ScenarioFamily = Scenario.scenario2()
-    plays_any = False
-    if isinstance(environment, Cage2):
-        trained_in = environment.family or environment.network
-        plays_any = policy is not None and environment.plays_any_network(policy)
-    played = trained_in if settings.scenario is None else played_of(settings.scenario)
-    if isinstance(played, ScenarioFamily) and not plays_any:
-        raise InvalidEnvironmentError(
-            "scenario", f"{name} plays one scenario, and {played} is a family of them"
-        )
-    if isinstance(played, Scenario) and not (
-        environment is None
-        or plays_any
-        or (isinstance(trained_in, Scenario) and played.is_like(trained_in))
-    ):
-        raise InvalidEnvironmentError(
-            "scenario",
-            f"{played} has other hosts or actions than {trained_in}, where {name} was trained",
-        )
+    played = network_for(settings.scenario, environment, policy, name)
     for red_agent in settings.red_agent if settings.red_agent != RED_AGENTS else ():
         for member in REDS.read(red_agent).members:
             if (reason := played.red_agents.get(member.name)) is not None:

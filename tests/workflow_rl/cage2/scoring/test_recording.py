@@ -20,14 +20,15 @@ from workflow_rl.cage2.cyborg.red_side import ShownRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_env import Cage2RedEnv
+from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import (
     ACTION_NAMES,
-    HOSTS,
     RED_ACTION_NAMES,
     RED_AGENTS,
     RED_ENV_ID,
     RED_OBS_SIZE,
 )
+from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.cage2.scoring import replay_page
 from workflow_rl.cage2.scoring.evaluation_env import step_actions
 from workflow_rl.cage2.scoring.players import ScriptedPlayer, TrainedPlayer, load_actor, load_blue
@@ -35,6 +36,7 @@ from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
 from workflow_rl.cage2.scoring.recording import Recording, record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg
 from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.reporting.replay_frame import moments_of
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
@@ -44,6 +46,7 @@ from workflow_rl.runs.checkpoint import (
 )
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.export import write_policy
+from workflow_rl.runs.make_agent import make_agent
 
 ATTACKERS = RED_AGENTS[:2]
 STEPS = 30
@@ -65,9 +68,11 @@ def save_run(path: Path, ppo: PPOConfig | None = None, **env_args: object) -> PP
     return agent
 
 
-def assert_as_in_cyborg(one: Recording) -> None:
+def assert_as_in_cyborg(one: Recording, scenario: Scenario | None = None) -> None:
     """Everything that is shown of every step, read from CybORG."""
-    env = Cage2Env(one.drawn, one.max_steps, obs_dtype="uint8")
+    scenario = scenario or Scenario.scenario2()
+    n_hosts, n_subnets = len(scenario.hosts), len(scenario.subnets)
+    env = Cage2Env(one.drawn, one.max_steps, obs_dtype="uint8", scenario=scenario)
     spec = cell_spec(one.seed, one.max_steps, one.red_agent, one.episode)
     obs, _ = env.reset(seed=spec.env_seed)
     total, shown, of_red = 0.0, ShownRed(env), {}
@@ -75,7 +80,7 @@ def assert_as_in_cyborg(one: Recording) -> None:
         (one.beginning, *(step.after for step in one.steps)), (None, *one.steps), strict=True
     ):
         if step is not None:
-            obs, reward, *_ = env.step(ACTION_NAMES.index(step.blue_action))
+            obs, reward, *_ = env.step(scenario.action_names.index(step.blue_action))
             total += reward
             told = env.describe()
             assert (step.reward, step.total) == (reward, total)
@@ -83,22 +88,30 @@ def assert_as_in_cyborg(one: Recording) -> None:
             assert (step.red_text, step.red_success) == (told["red_action"], told["red_success"])
             assert step.caught == told["suspicious_hosts"]
             assert round(sum(step.costs.values()), 1) == -reward
-            assert step.red_choice.observation == of_red["red_observation"]
-            mask = of_red["red_row"][RED_OBS_SIZE:]
+            if scenario.is_scenario2:
+                assert step.red_choice.observation == of_red["red_observation"]
+            mask = of_red["red_row"][-len(scenario.red_action_names) :]
             assert [i for i, is_possible in enumerate(mask) if is_possible] == [
                 *step.red_choice.possible
             ]
             assert step.red_choice.action == f"{step.red_action} {step.red_target or ''}".rstrip()
         of_red = shown.after(step.red_choice.action if step else "Sleep")
-        sessions_of_red = np.reshape(of_red["red_row"][3 : 3 + 5 * 13], (13, 5))[:, 3:].sum(1)
+        facts = of_red["red_row"][n_subnets : n_subnets + 5 * n_hosts]
+        sessions_of_red = np.reshape(facts, (n_hosts, 5))[:, 3:].sum(1)
         assert [host.thought for host in after.hosts] == [
             ("none", "user", "privileged")[n] for n in sessions_of_red
         ]
         network = cyborg_network(env)
         assert list(after.subnets) == network["subnets Red knows"]
         assert after.red_knows_ot_service == network["Red knows the OT service"]
-        assert after.ot_service_runs == (1043 in [p[0] for p in network["Op_Server0: processes"]])
-        for host, state, bits in zip(HOSTS, after.hosts, obs.reshape(13, 4), strict=True):
+        stopped = {
+            name
+            for name in scenario.ot_hosts
+            if 1043 not in [process[0] for process in network[f"{name}: processes"]]
+        }
+        assert {*after.ot_stopped} == stopped
+        rows = zip(scenario.hosts, after.hosts, obs.reshape(n_hosts, 4), strict=True)
+        for host, state, bits in rows:
             sessions = network[f"{host}: red sessions"]
             rights = {privileged for _, privileged in sessions}
             assert state.red == ("privileged" if True in rights else "user" if sessions else "none")
@@ -118,6 +131,55 @@ def assert_as_in_cyborg(one: Recording) -> None:
 @pytest.mark.parametrize("blue", ["sleep", "random", "react-restore"])
 def test_every_step_is_as_in_cyborg(blue: str, red_agent: str) -> None:
     assert_as_in_cyborg(record_episode(ScriptedPlayer(blue), red_agent, 100, seed=4))
+
+
+@pytest.fixture(scope="module")
+def office() -> Scenario:
+    """Two hosts more than Scenario 2, of which one has a second OT service."""
+    return (
+        Scenario.scenario2()
+        .add_host("Web0", "OP_Server", "Enterprise", availability="Medium")
+        .add_host("Desk0", "windows_user_host1", "User", leads_to=["Web0"])
+    )
+
+
+@pytest.mark.parametrize("red_agent", RED_AGENTS[1:])
+def test_every_step_in_another_network_is_as_in_cyborg(office: Scenario, red_agent: str) -> None:
+    blue = ScriptedPlayer("react-restore").into(office)
+    one = record_episode(blue, red_agent, 100, 4, scenario=office)
+    assert_as_in_cyborg(one, office)
+    assert compare_with_cyborg(one, scenario=office).is_same is True
+
+
+def test_an_own_red_agent_attacks_in_another_network(office: Scenario) -> None:
+    blue = ScriptedPlayer("sleep").into(office)
+    stubborn = "workflow_rl.cage2.attackers:Stubborn"
+    one = record_episode(blue, stubborn, 100, 4, scenario=office)
+    assert {step.red_choice.action for step in one.steps} <= {*office.red_action_names}
+    assert "Web0" in {step.red_target for step in one.steps}
+    assert sum(step.reward for step in one.steps) < 0
+
+
+def test_a_policy_of_a_family_is_shown_in_networks_that_it_never_saw(
+    office: Scenario, tmp_path: Path
+) -> None:
+    family = ScenarioFamily.from_ranges({"hosts": {"User": [3, 4]}, "networks": 2})
+    args = {"scenario": family.text, "simulator": "compiled", "observation": "history"}
+    ppo = PPOConfig(network="entities", hidden_sizes=(8,))
+    config = TrainConfig("async", ppo=ppo, env_args=args | {"actions": "by-host"})
+    checkpoint = Checkpoint(config.to_dict(), make_agent(config).state_dict(), TrainingState())
+    save_checkpoint(tmp_path / "agent.pt", checkpoint)
+    blue = load_blue(tmp_path / "agent.pt")
+    assert blue.network == family.draw(2)
+    for network in (blue.network, office):
+        one = record_episode(blue.into(network), "RedMeanderAgent", STEPS, scenario=network)
+        assert_as_in_cyborg(one, network)
+        decisions = [step.decision for step in one.steps if step.decision]
+        assert len(decisions) == STEPS
+        named = {name for decision in decisions for name, _ in decision.probabilities}
+        assert named <= {*network.action_names}
+    with pytest.raises(InvalidEnvironmentError, match="other hosts or actions"):
+        load_blue(Path("champion")).into(office)
 
 
 @pytest.mark.parametrize("red_agent", [OWN, f"SleepAgent,{OWN}"])

@@ -118,7 +118,7 @@ def test_a_difference_from_cyborg_is_no_success(
     page = tmp_path / "replay.html"
     monkeypatch.setattr(
         "workflow_rl.cage2.scoring.replays.compare_with_cyborg",
-        lambda one: ReplayCheck(False, "Differs in step 3."),
+        lambda one, **options: ReplayCheck(False, "Differs in step 3."),
     )
     result = run("sleep", "--max-steps", "5", "--output", page)
     assert result.exit_code == 1

@@ -1,6 +1,6 @@
 // How one agent's episode of CAGE-2 is shown, in the frame of reporting/pages/replay.js.
 "use strict";
-const {hosts, subnets, leads, red_actions} = DATA;
+const {hosts, subnets, leads, red_actions, red_host} = DATA;
 const SAME = {none: "clean", user: "user", privileged: "privileged"};
 const SUCCESS = {TRUE: "succeeded", FALSE: "failed", UNKNOWN: ""};
 const DOES = {DiscoverRemoteSystems: "sweeps", DiscoverNetworkServices: "scans",
@@ -71,7 +71,7 @@ function makeSide(recording, index) {
     card.dataset.known = state.known;
     card.classList.toggle("attacked", step?.red_target === host);
     card.classList.toggle("treated", step !== null && step.blue_action.endsWith(` ${host}`));
-    const stopped = host === "Op_Server0" && !network.ot_service_runs ? ", OT service stopped" : "";
+    const stopped = network.ot_stopped.includes(host) ? ", OT service stopped" : "";
     const session = state.red === "none" ? "no session" : state.red;
     const seen = state.belief + (state.activity === "nothing" ? "" : `, ${state.activity}`);
     const n = state.decoys.length;
@@ -132,7 +132,7 @@ function makeSide(recording, index) {
       add(list, "dt", {}, DOES[kind]);
       add(list, "dd", {}, targets.join(", "));
     }
-    field("shown-to-red").textContent = choice ? JSON.stringify(choice.observation, null, 1) : "";
+    field("shown-to-red").textContent = choice ? JSON.stringify(choice.observation, null, 1) ?? "" : "";
   }
 
   function wire() {
@@ -155,14 +155,14 @@ function makeSide(recording, index) {
       add(drawing, "line", {...attributes, x1: from.x + x * from.width / 2, y1: from.y + y * from.height / 2,
         x2: to.x - x * to.width / 2, y2: to.y - y * to.height / 2});
     };
-    const [first, , last] = Object.values(titles).map((title) => at(title.parentElement));
+    const [first, last] = [0, -1].map((i) => at(Object.values(titles).at(i).parentElement));
     // Where the subnets lie side by side.
     if (first.x < last.x - first.width) for (const [from, to] of leads) line(at(cards[from]), at(cards[to]), {});
     const step = state.now ? recording.steps[state.now - 1] : null;
     const target = step && (cards[step.red_target] ?? titles[step.red_target]?.parentElement);
-    if (target && target !== cards.User0) {
+    if (target && target !== cards[red_host]) {
       const failed = step.red_success === "FALSE" ? " failed" : "";
-      line(at(cards.User0), at(target), {class: `attack${failed}`, "marker-end": `url(#${arrow})`});
+      line(at(cards[red_host]), at(target), {class: `attack${failed}`, "marker-end": `url(#${arrow})`});
     }
   }
 
@@ -180,7 +180,7 @@ function makeSide(recording, index) {
     field("costs").textContent = costs.map(([cause, cost]) => `${cause} ${number(-cost)}`).join(", ");
     field("return").textContent = number(step ? step.total : 0);
     const known = (level) => network.hosts.filter((host) => level.includes(host.known)).length;
-    field("knows").textContent = `${network.subnets.length} of 3 subnets, ${known(["address", "ports"])} of 13 `
+    field("knows").textContent = `${network.subnets.length} of ${Object.keys(subnets).length} subnets, ${known(["address", "ports"])} of ${hosts.length} `
       + `addresses, the ports of ${known(["ports"])}; ${network.red_knows_ot_service ? "has found" : "not"} the OT service`;
     for (const subnet of Object.keys(subnets)) {
       titles[subnet].textContent = network.subnets.includes(subnet) ? "known to Red" : "unknown to Red";

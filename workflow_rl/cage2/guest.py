@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from workflow_rl.cage2.presets import QUICK, ROBUST
+from workflow_rl.cage2.presets import ANY_NETWORK, QUICK, ROBUST
 from workflow_rl.cage2.scenario import SCENARIO2, Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
 from workflow_rl.cage2.scenario_family import ScenarioFamily
@@ -37,7 +37,11 @@ class Cage2Guest(Guest):
     title = "CAGE-2"
     most_used = ("red_agent", "simulator")
     flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
-    presets: ClassVar = {"cage2-quick": QUICK, "cage2-robust": ROBUST}
+    presets: ClassVar = {
+        "cage2-quick": QUICK,
+        "cage2-robust": ROBUST,
+        "any-network": ANY_NETWORK,
+    }
     # The table of 52 bits shows neither Blue's decoys nor what Red has found out.
     off_policy: ClassVar = {"observation": "belief", "actions": "by-host"}
     measured: ClassVar = {

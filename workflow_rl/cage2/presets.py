@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 # The champion's recipe, see `agent.champion`, with a smaller network and a fifth of its
@@ -48,5 +49,24 @@ ROBUST: dict[str, Any] = {
         **QUICK["settings"],
         "hidden_sizes": (128, 128),
         "learning_rate": 1e-3,
+    },
+}
+
+# One defender for all networks: what it sees and chooses holds in each of them.
+ANY_NETWORK: dict[str, Any] = {
+    **QUICK,
+    "env_args": {
+        "simulator": "compiled",
+        "scenario": str(Path(__file__).parent / "agent" / "released" / "any-network.yaml"),
+        "observation": "history",
+        "actions": "by-host",
+        "red_agent": "attackers",
+    },
+    "settings": {
+        **QUICK["settings"],
+        "network": "entities",
+        # Attention costs four times as much and is no better here.
+        "network_args": {"heads": 0},
+        "minibatches_of": "steps",
     },
 }

@@ -154,11 +154,16 @@ class Scenario:
         """Blue's actions by index, named as CybORG prints them."""
         return tuple(
             name
-            for action in self._data["Agents"]["Blue"]["actions"]
+            for action in self.kinds_of_action
             for name in (
                 (action,) if action in WITHOUT_HOST else (f"{action} {h}" for h in self.hosts)
             )
         )
+
+    @functools.cached_property
+    def kinds_of_action(self) -> tuple[str, ...]:
+        """The kinds of Blue's actions."""
+        return tuple(self._data["Agents"]["Blue"]["actions"])
 
     @property
     def obs_size(self) -> int:
@@ -360,6 +365,15 @@ class Scenario:
             "username": "SYSTEM" if is_windows else "root",
         }
         red["INT"] = {"Hosts": {name: {"Interfaces": "All", "System info": "All"}}}
+        return self._changed(data)
+
+    def let_blue(self, kinds: Iterable[str]) -> Scenario:
+        """Return the scenario in which Blue has these kinds of actions, such as "Restore".
+
+        Raises ScenarioError.
+        """
+        data = json.loads(self.content)
+        data["Agents"]["Blue"]["actions"] = list(kinds)
         return self._changed(data)
 
     def _changed(self, data: dict[str, Any]) -> Scenario:

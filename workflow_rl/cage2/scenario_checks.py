@@ -210,7 +210,7 @@ class FamilyFile(_Part):
     networks: how many different ones a training plays. hosts: the smallest and the largest number
     of hosts of a subnet. images, values: what hosts of a subnet may run, and what their
     confidentiality may be worth. links: to how many hosts of a subnet one leads. entry: the hosts
-    of which Red begins on one."""
+    of which Red begins on one. decoys: whether Blue has decoys, one of a list."""
 
     start: Text = "scenario2"
     networks: Annotated[int, Field(ge=1, le=10_000)] = 200
@@ -219,6 +219,7 @@ class FamilyFile(_Part):
     values: dict[Name, Annotated[list[Worth], Field(min_length=1)]] = {}
     links: Range = [1, 1]
     entry: list[Name] = []
+    decoys: Annotated[list[bool], Field(min_length=1)] = [True]
 
 
 def check_family(

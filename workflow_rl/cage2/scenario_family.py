@@ -168,6 +168,8 @@ class _Drawing:
             network = self._changed(network, host)
         if self._ranges["entry"]:
             network = network.enter_at(self._random.choice(self._ranges["entry"]))
+        if not self._random.choice(self._ranges["decoys"]):
+            network = network.let_blue(filter(_sets_up_no_decoy, network.kinds_of_action))
         return network
 
     def _sized(self, network: Scenario, subnet: str, n_hosts: int) -> Scenario:
@@ -213,6 +215,10 @@ class _Drawing:
 
     def _model_names(self, subnet: str) -> set[str]:
         return {host for host, model in self._model.items() if model in self._models[subnet]}
+
+
+def _sets_up_no_decoy(kind: str) -> bool:
+    return not kind.startswith(("Decoy", "Misinform"))
 
 
 def _next_name(model: str, hosts: Sequence[str]) -> str:

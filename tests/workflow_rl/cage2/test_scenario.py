@@ -439,3 +439,11 @@ def problem_of(text: str) -> str:
     except ScenarioError as error:
         return str(error)
     return ""
+
+
+def test_blue_can_have_other_actions():
+    scenario = Scenario.scenario2().let_blue(("Sleep", "Monitor", "Restore"))
+    restoring = (f"Restore {host}" for host in scenario.hosts)
+    assert scenario.action_names == ("Sleep", "Monitor", *restoring)
+    with pytest.raises(ScenarioError, match="Restor"):
+        scenario.let_blue(("Sleep", "Monitor", "Restor"))

@@ -11,6 +11,7 @@ from workflow_rl.cage2.agent.known_networks import N_BITS, KnownNetworks, layout
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario import Scenario, ScenarioError, played_of, scenario_of
 from workflow_rl.cage2.scenario_family import ScenarioFamily
+from workflow_rl.environments.episode import EpisodeSpec
 
 RANGES = {
     "networks": 4,
@@ -146,3 +147,24 @@ def test_a_run_on_a_family_learns_by_entities_unless_told_otherwise():
     assert TrainConfig("async", env_args=args).settings.network == "entities"
     assert TrainConfig("async", env_args=args, network="gru").settings.network == "gru"
     assert TrainConfig("async").settings.network == "mlp"
+
+
+def test_in_some_networks_blue_has_no_decoys():
+    family = ScenarioFamily.from_ranges({"networks": 6, "decoys": [True, False]})
+    networks = family.drawn(range(6))
+    has_decoys = ["DecoyApache" in network.kinds_of_action for network in networks]
+    assert sorted(set(has_decoys)) == [False, True]
+    environment = Cage2(
+        "SleepAgent",
+        simulator="compiled",
+        observation="history",
+        actions="by-host",
+        scenario=family.text,
+    )
+    envs = environment.make_envs(6)
+    rows = envs.reset(range(6), [EpisodeSpec(i, "SleepAgent", i, 0) for i in range(6)])
+    n_choices = environment.spaces().distribution.n_outputs
+    masks = rows[:, -n_choices:]
+    n_hosts = (n_choices - 1) // 4
+    assert masks[:, -n_hosts:].any(axis=1).tolist() == has_decoys
+    assert masks[:, 1:-n_hosts].any(axis=1).all()

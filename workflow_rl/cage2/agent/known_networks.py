@@ -57,10 +57,11 @@ ON_HOSTS = ("Analyse", "Remove", "Restore", NEXT_DECOY)
 
 
 class KnownNetworks:
-    """What Blue knows of K scenarios with the same kinds of actions.
+    """What Blue knows of K scenarios. Of Blue's kinds of actions, some may lack in some of them.
 
     Attributes:
         n_hosts: H, of the largest.
+        scenarios: the same with all kinds of actions, as one simulator plays them.
         named, host_names: Blue's actions and the hosts by name, in a network of that size.
         kinds, hosts: of each of these actions, `[A]`.
         facts: uint8 `[K, H, N_FACTS]`, see `facts_of`.
@@ -68,10 +69,17 @@ class KnownNetworks:
         leads: bool `[K, H, H]`, whether Red finds the second host on the first.
         is_beside: bool `[K, H, H]`, whether two hosts share a subnet.
         fits: see `BlueActions`.
+        can: bool `[K, kinds]`, which kinds of actions Blue has in each.
     """
 
     def __init__(self, scenarios: Sequence[Scenario]) -> None:
-        largest = max(scenarios, key=lambda scenario: len(scenario.hosts))
+        kinds = max((scenario.kinds_of_action for scenario in scenarios), key=len)
+        self.scenarios = tuple(
+            scenario if scenario.kinds_of_action == kinds else scenario.let_blue(kinds)
+            for scenario in scenarios
+        )
+        self.can = np.array([[k in s.kinds_of_action for k in tables.KINDS] for s in scenarios])
+        largest = max(self.scenarios, key=lambda scenario: len(scenario.hosts))
         of, self.named, self.host_names = largest.tables().of, largest.action_names, largest.hosts
         self.kinds, self.hosts = of["action_kind"], of["action_host"]
         self.n_hosts = n = len(largest.hosts)
@@ -93,7 +101,7 @@ class KnownNetworks:
             self.fits[number, :size] = self._decoys_that_fit(scenario)
 
     def has(self, kind: str) -> bool:
-        """Return whether Blue has actions of a kind."""
+        """Return whether Blue has actions of a kind in some of the scenarios."""
         return tables.KINDS.index(kind) in self.kinds
 
     def of_kind(self, kind: str) -> Indices:
@@ -109,7 +117,7 @@ class KnownNetworks:
     def _decoys_that_fit(self, scenario: Scenario) -> Indices:
         of = scenario.tables()
         if not self.is_misinforming:
-            can = of.decoy_fits & [*map(self.has, tables.DECOYS)]
+            can = of.decoy_fits & [kind in scenario.kinds_of_action for kind in tables.DECOYS]
             return can @ (1 << np.arange(tables.N_DECOYS))
         ports = tables.DECOY_FREE_PORT[tables.MISINFORM_KINDS]
         is_free = of.of["listening_ports"][:, None] >> ports & 1 == 0
@@ -260,7 +268,8 @@ class KnownActions(ActionSet):
         super().__init__(np.arange(len(known.kinds)))
         self._blue = known.blue(playing)
         is_plain = np.isin(known.kinds, [tables.KINDS.index(kind) for kind in WITHOUT_HOST])
-        self._masks = (is_plain | known.exists[:, known.hosts]).astype(np.uint8)
+        can = known.can[:, known.kinds] & (is_plain | known.exists[:, known.hosts])
+        self._masks = can.astype(np.uint8)
         self.named = known.named
 
     def with_masks(self, obs: Bits, envs: Sequence[int]) -> Bits:
@@ -283,7 +292,7 @@ class KnownActionsByHost(ActionsBesideDecoys):
         super().__init__(np.concatenate([sleep, *fixed, -1 - np.arange(n)]), self._blue)
         decoys = ("Misinform",) if known.is_misinforming else tables.DECOYS
         self._decoy_actions = np.stack([known.of_kind(kind) for kind in decoys])
-        self._can = np.array([known.has(kind) for kind in ON_HOSTS[:-1]])
+        self._can = known.can[:, [tables.KINDS.index(kind) for kind in ON_HOSTS[:-1]]]
         self.named = (
             "Sleep",
             *(f"{kind} {host}" for kind in ON_HOSTS for host in known.host_names),
@@ -298,8 +307,9 @@ class KnownActionsByHost(ActionsBesideDecoys):
         return np.where(actions < 0, following, actions)
 
     def with_masks(self, obs: Bits, envs: Sequence[int]) -> Bits:
-        contested = self._known.contested[self._blue.scenarios(envs)]
-        fixed = contested[:, None] & self._can[:, None]
+        scenarios = self._blue.scenarios(envs)
+        contested = self._known.contested[scenarios]
+        fixed = contested[:, None] & self._can[scenarios, :, None]
         decoys = contested & (self._blue.useful(envs, self._decoys[envs]) > 0)
         masks = [np.ones((len(obs), 1)), fixed.reshape(len(obs), -1), decoys]
         return np.concatenate([obs, *masks], axis=1, dtype=np.uint8, casting="unsafe")

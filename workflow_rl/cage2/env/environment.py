@@ -83,12 +83,18 @@ class Cage2:
             else self.family.drawn(range(self.family.networks))
         )
 
+    @property
+    def knows_networks(self) -> bool:
+        """Whether there is something in `known`, which takes a while for a family."""
+        if self.observation == "history" or self.family is not None:
+            return True
+        return not self.network.is_scenario2 and self.view != Cage2().view
+
     @functools.cached_property
     def known(self) -> KnownNetworks | None:
         """What Blue knows of the networks, for observations and actions of any network; None where
         those of Scenario 2, or all bits and actions of one scenario, are enough."""
-        is_general = self.observation == "history" or self.family is not None
-        if not is_general and (self.network.is_scenario2 or self.view == Cage2().view):
+        if not self.knows_networks:
             return None
         from workflow_rl.cage2.agent.known_networks import KnownNetworks
 
@@ -246,7 +252,8 @@ class Cage2:
 
         self._require_trust()
         try:
-            compile_for(self.networks, self.max_steps)
+            assert self.known is not None
+            compile_for(self.known, self.max_steps)
         except ValueError as error:
             raise InvalidEnvironmentError("scenario", str(error)) from None
 
@@ -271,7 +278,7 @@ class Cage2:
             raise InvalidEnvironmentError(
                 "observation", "true-state is shown by the simulator compiled alone"
             )
-        if self.known is not None:
+        if self.knows_networks:
             return self.actor_in(self.network, actor)  # type: ignore[arg-type]
         if self.view == Cage2().view:
             return actor
@@ -282,7 +289,7 @@ class Cage2:
     def plays_any_network(self, policy: NumpyPolicy) -> bool:
         """Return whether a policy of these envs is asked to play other networks, of any size."""
         has_entities = "layout" in policy.parameters.network_args
-        return self.family is not None or (self.known is not None and has_entities)
+        return self.family is not None or (self.knows_networks and has_entities)
 
     def actor_in(self, network: Scenario, policy: NumpyPolicy) -> Actor:
         """Wrap a policy of known networks, so that it plays another one on its bits.
@@ -320,7 +327,7 @@ class Cage2:
             from workflow_rl.cage2.env.family_envs import family_envs
 
             assert self.known is not None
-            return family_envs(self.known, self.networks, self.view, self.max_steps, n_envs)
+            return family_envs(self.known, self.view, self.max_steps, n_envs)
         # A worker imports one simulator alone. One call steps all compiled envs.
         if self.simulator == "compiled" and not in_cyborg(self.reds):
             from workflow_rl.cage2.compiled.simulator import CompiledEnvs

@@ -43,23 +43,19 @@ class FamilyEnvs(CompiledEnvs):
 
 
 def family_envs(
-    known: KnownNetworks,
-    scenarios: Sequence[Scenario],
-    view: tuple[str, str, Sequence[str]],
-    max_steps: int,
-    n_envs: int,
+    known: KnownNetworks, view: tuple[str, str, Sequence[str]], max_steps: int, n_envs: int
 ) -> ViewedEnvs:
-    """Return envs of a family as Blue's policy sees them. known: the scenarios. view: see
+    """Return envs of a family as Blue's policy sees them. known: its scenarios. view: see
     `Cage2.view`."""
-    return ViewedEnvs(FamilyEnvs(scenarios, max_steps, n_envs), *view, known=known)
+    return ViewedEnvs(FamilyEnvs(known.scenarios, max_steps, n_envs), *view, known=known)
 
 
-def compile_for(scenarios: Sequence[Scenario], max_steps: int) -> None:
-    """Compile what plays the scenarios, so that the workers find it on disk.
+def compile_for(known: KnownNetworks, max_steps: int) -> None:
+    """Compile what plays the networks, so that the workers find it on disk.
 
     Raises ScenarioError.
     """
-    envs = FamilyEnvs(scenarios, max_steps, 1)
+    envs = FamilyEnvs(known.scenarios, max_steps, 1)
     envs.reset([0], [EpisodeSpec(0, "SleepAgent", 0, 0)])
     envs.step([0], np.zeros(1, np.int64))
 

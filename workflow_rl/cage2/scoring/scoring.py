@@ -260,12 +260,12 @@ def _player(
         unseen = played.drawn(range(played.networks, played.networks + UNSEEN))
         known = KnownNetworks(unseen)
         blue = on_networks(policy, known, environment.observation, environment.actions)
-        compile_for(unseen, max(settings.max_steps))
+        compile_for(known, max(settings.max_steps))
     except ValueError as error:
         raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
     if settings.output_dir is not None:
         raise InvalidEnvironmentError("output_dir", "a result file is about one scenario")
-    make_envs = functools.partial(family_envs, known, unseen, environment.view)
+    make_envs = functools.partial(family_envs, known, environment.view)
     return blue, functools.partial(functools.partial, make_envs)
 
 

@@ -1,0 +1,208 @@
+"""Train the preset any-network and specialists, and score them in networks that it never saw.
+
+The networks are seven variants of CAGE-2's, in which Blue has no decoys (Nyberg and Johnson 2024,
+"Structural Generalization in Autonomous Cyber Incident Response with Message-Passing Neural
+Networks and Reinforcement Learning", arXiv 2407.05775; the hosts that each lacks are those of the
+scenario files of their repository, github.com/kasanari/incident-response-rl-gnn), Scenario 2
+itself, and one of 20 and one of 30 hosts. A specialist learns one of them with the same settings.
+
+    python scripts/score_any_network.py runs/any-network --jobs 5
+    python scripts/score_any_network.py runs/any-network --table
+
+Runs that are finished are not trained again, and scores are appended to scores.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from workflow_rl import TrainConfig
+from workflow_rl.cage.recipe import train_recipe
+from workflow_rl.cage2.agent.known_networks import KnownNetworks
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.env.family_envs import compile_for, family_envs, on_networks
+from workflow_rl.cage2.presets import ANY_NETWORK
+from workflow_rl.cage2.scenario import Scenario, scenario_text
+from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.cage2.scenario_family import ScenarioFamily
+from workflow_rl.cage2.scoring.players import load_trained
+from workflow_rl.cage2.scoring.protocol import evaluate_actor
+
+LACKING: dict[str, tuple[str, ...]] = {
+    "variant0": (),
+    "variant1": ("User3",),
+    "variant2": ("User3", "User4"),
+    "variant3": ("User2", "Op_Host1", "Op_Host2"),
+    "variant4": ("User1", "User2", "User3", "Op_Host1"),
+    "variant5": ("User1", "User3", "User4", "Op_Host1", "Op_Host2"),
+    "variant6": ("User2", "User3", "User4", "Op_Host0", "Op_Host1", "Op_Host2"),
+}
+LARGE = {"hosts20": (9, 6, 5), "hosts30": (15, 8, 7)}
+
+
+def variant(lacking: tuple[str, ...]) -> Scenario:
+    """Return Scenario 2 without some hosts and without decoys."""
+    scenario = Scenario.scenario2().let_blue(("Sleep", "Monitor", "Analyse", "Remove", "Restore"))
+    for host in lacking:
+        scenario = scenario.remove_host(host)
+    return scenario
+
+
+def large(user: int, enterprise: int, operational: int) -> Scenario:
+    """Return a network of these sizes, drawn as the preset's are."""
+    family = ScenarioFamily.from_text(preset_scenario())
+    hosts = {"User": user, "Enterprise": enterprise, "Operational": operational}
+    sizes = {subnet: [n, n] for subnet, n in hosts.items()}
+    return ScenarioFamily.from_ranges({**family.ranges, "hosts": sizes, "decoys": [True]}).draw(0)
+
+
+@functools.cache
+def preset_scenario() -> str:
+    """Return the family of the preset."""
+    return scenario_text(ANY_NETWORK["env_args"]["scenario"])
+
+
+@functools.cache
+def networks() -> Mapping[str, Scenario]:
+    """Return what is scored by name."""
+    made = {name: variant(lacking) for name, lacking in LACKING.items()}
+    made |= {name: large(*sizes) for name, sizes in LARGE.items()}
+    return {**made, "scenario2": Scenario.scenario2()}
+
+
+def train(folder_of_all: Path, name: str, episodes: int, threads: int, device: str) -> None:
+    """Train one agent: any-SEED, or NETWORK-SEED for a specialist."""
+    what, _, seed = name.rpartition("-")
+    scenario = preset_scenario() if what == "any" else networks()[what].text
+    given = {
+        **{key: value for key, value in ANY_NETWORK.items() if key != "settings"},
+        "env": Cage2.env_id,
+        "env_args": {**Cage2().args, **ANY_NETWORK["env_args"], "scenario": scenario},
+        "ppo": ANY_NETWORK["settings"],
+        "seed": int(seed),
+        "total_episodes": episodes,
+        "n_workers": 1,
+        "learner_threads": threads,
+        "device": device,
+    }
+    train_recipe(TrainConfig("async", **given), folder_of_all / name)
+
+
+def score(run_dir: Path, network: str, episodes: int, seed: int) -> list[dict[str, Any]]:
+    """Return a row for each cell of a run's last agent in a network."""
+    policy, environment = load_trained(run_dir / "checkpoint.pt")
+    assert isinstance(environment, Cage2)
+    scenario = networks()[network]
+    known = KnownNetworks([scenario])
+    compile_for(known, 100)
+    cells = evaluate_actor(
+        on_networks(policy, known, environment.observation, environment.actions),
+        episodes,
+        seed,
+        n_workers=1,
+        horizons=(30, 50, 100),
+        red_agents=RED_AGENTS,
+        scenario=scenario,
+        envs_of=functools.partial(
+            functools.partial, functools.partial(family_envs, known, environment.view)
+        ),
+    ).cells
+    return [
+        {"agent": run_dir.name, "network": network, "red_agent": cell.red_agent}
+        | {"steps": cell.max_steps, "mean": cell.mean, "std": cell.std, "episodes": episodes}
+        | {"seed": seed}
+        for cell in cells
+    ]
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return a line for each network: the sum of the nine cells, median over seeds with range, of
+    any-network and of specialists."""
+    totals: dict[tuple[str, str], dict[str, float]] = {}
+    for row in rows:
+        kind = "any" if row["agent"].startswith("any-") else "specialist"
+        of = totals.setdefault((row["network"], kind), {})
+        of[row["agent"]] = of.get(row["agent"], 0.0) + row["mean"]
+    lines = []
+    for network in networks():
+        parts = [f"{network:10}"]
+        for kind in ("any", "specialist"):
+            found = sorted(totals.get((network, kind), {}).values())
+            spread = f"({found[0]:.1f} to {found[-1]:.1f}, {len(found)} seeds)" if found else ""
+            parts.append(f"{kind} {median(found):.1f} {spread}" if found else f"{kind} none")
+        lines.append("  ".join(parts))
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """See the top."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--jobs", type=int, default=2, help="runs at once")
+    parser.add_argument("--threads", type=int, default=1, help="of each learner")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seeds", type=int, default=5, help="of any-network")
+    parser.add_argument("--specialists", type=int, default=3, help="seeds of each specialist")
+    parser.add_argument("--episodes", type=int, default=16_000, help="of any-network")
+    parser.add_argument("--of-specialists", type=int, default=8000, help="episodes of each")
+    parser.add_argument("--scored", type=int, default=100, help="episodes of a cell")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no run after these")
+    parser.add_argument("--table", action="store_true", help="print the scores there are")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    path = args.folder / "scores.jsonl"
+    if args.one:
+        is_any = args.one.startswith("any-")
+        train(
+            args.folder,
+            args.one,
+            args.episodes if is_any else args.of_specialists,
+            args.threads,
+            args.device,
+        )
+        played = networks() if is_any else [args.one.rpartition("-")[0]]
+        rows = [
+            row
+            for name in played
+            for row in score(args.folder / args.one, name, args.scored, int(time.time()))
+        ]
+        with path.open("a") as file:
+            file.write("".join(json.dumps(row) + "\n" for row in rows))
+        return
+    if not args.table:
+        args.folder.mkdir(parents=True, exist_ok=True)
+        names = [f"any-{seed}" for seed in range(1, args.seeds + 1)]
+        names += [
+            f"{network}-{seed}"
+            for seed in range(1, args.specialists + 1)
+            for network in sorted(networks(), key=lambda name: -len(networks()[name].hosts))
+        ]
+        began = time.monotonic()
+
+        def run(name: str) -> None:
+            done = path.exists() and f'"{name}"' in path.read_text()
+            if done or time.monotonic() - began > args.seconds:
+                return
+            with (args.folder / f"{name}.log").open("w") as log:
+                subprocess.run([sys.executable, *sys.argv, "--one", name], stdout=log, stderr=log)
+            print(f"{time.monotonic() - began:.0f} s: {name}", flush=True)
+
+        with ThreadPoolExecutor(args.jobs) as pool:
+            list(pool.map(run, names))
+    print(table([json.loads(line) for line in path.read_text().splitlines()]))
+
+
+if __name__ == "__main__":
+    main()

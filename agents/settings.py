@@ -52,10 +52,12 @@ class ContentOf:
     """Restrict a text field to what `read` makes of it: of a name, or of the path of a file, whose
     content is kept. `read` leaves its own results as they are, and raises ValueError.
 
-    Of a content of several lines, the first tells what it is.
+    Of a content of several lines, the first tells what it is. names: what it keeps as it is, so
+    that a file from a stranger may say it too.
     """
 
     read: Callable[[str], str]
+    names: Collection[str] = ()
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler

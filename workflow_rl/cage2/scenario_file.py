@@ -211,7 +211,7 @@ def write_scenario(data: Mapping[str, Any], path: Path) -> None:
         for name, image in own.items():
             write_text(folder / f"{name}_image.yaml", _yaml({"Test_Host": image}))
         write_text(index, _yaml(entries))
-    write_text(path, _yaml({kind: data[kind] for kind in ("Agents", "Hosts", "Subnets")}))
+    write_text(path, _yaml({kind: data[kind] for kind in data if kind != "Images"}))
 
 
 def _yaml(data: Mapping[str, Any]) -> str:

@@ -61,8 +61,8 @@ def _checked(guest: Guest, args: Mapping[str, Any], named_by_file: bool) -> Sett
                 "env_arg", f"{name!r} is no argument of {guest.env_id}: it has {', '.join(names)}"
             )
     for name, value in args.items() if named_by_file else ():
-        is_content = any(isinstance(mark, ContentOf) for mark in names[name].metadata)
-        if is_content and value != names[name].default and "\n" not in str(value):
+        marks = (mark for mark in names[name].metadata if isinstance(mark, ContentOf))
+        if any(value not in mark.names and "\n" not in str(value) for mark in marks):
             raise InvalidEnvironmentError(
                 name, f"{value!r:.100} is named by a file: only what the user names is read"
             )

@@ -11,7 +11,7 @@ from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.interface import MOST, SIMULATORS
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import Scenario, ScenarioError, played_of, scenario_text
+from workflow_rl.cage2.scenario import NAMED, Scenario, ScenarioError, played_of, scenario_text
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 
@@ -72,7 +72,7 @@ class Cage2Arguments(Settings):
         )
     )
 
-    scenario: Annotated[str, ContentOf(scenario_text)] = Field(
+    scenario: Annotated[str, ContentOf(scenario_text, tuple(NAMED))] = Field(
         Cage2.scenario,
         description="The network: scenario2, scenario1b of CAGE Challenge 1, a scenario file of "
         "CybORG's, or a family file, of which each episode draws a network. The content is kept "

@@ -1,4 +1,5 @@
-"""Scores on CAGE Challenge 2 to compare with: published ones, and those of the package's agents.
+"""Scores to compare with, on CAGE Challenges 2 and 1: published ones, and those of the package's
+agents.
 
 Every cell is the mean total reward of 1000 episodes, except where a note says otherwise; None
 where a source gives no figure.
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 from workflow_rl.cage2.agent.card import read_card
 from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scenario import SCENARIO1B, SCENARIO2
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 
 LEADERBOARD_NOTE = (
@@ -21,6 +23,12 @@ LEADERBOARD_NOTE = (
     "the agent that Cardiff University released, which won the challenge (300 episodes a cell). "
     "Columns marked * are the challenge's leaderboard. They were scored on an older simulator, "
     "whose Red is weaker, and do not compare with the other columns."
+)
+
+
+LEADERBOARD_NOTE_1B = (
+    "champion1b comes with the package. Columns marked * are the final leaderboard of CAGE Challenge "
+    "1, scored on its own CybORG 1.2, by whose rules scenario1b is played."
 )
 
 
@@ -55,6 +63,15 @@ class PublishedScore(NamedTuple):
 NONE_LOST = (0.0, 0.0, 0.0)
 
 # fmt: off
+# https://github.com/cage-challenge/cage-challenge-1, the table of its page.
+TOP_SCORES_1B = (
+    PublishedScore("Mindrake*", (-2.63, -4.71, -11.01), (-2.28, -3.60, -5.84), NONE_LOST, -30.07),
+    PublishedScore("Raytheon\nSRG*", (-3.87, -6.81, -14.06), (-3.27, -6.66, -14.68), NONE_LOST,
+                   -49.35),
+    PublishedScore("CUABv2*", (-6.87, -12.67, -27.47), (-6.00, -16.87, -49.13), NONE_LOST, -119.01),
+    PublishedScore("CUABv1*", (-8.10, -19.22, -59.66), (-9.39, -30.62, -86.77), NONE_LOST, -213.76),
+)
+
 TOP_SCORES = (
     # The total is the sum of these six cells: the agent loses nothing to SleepAgent.
     PublishedScore("winner", (-5.06, -12.63, -37.24), (-5.61, -8.85, -16.43), NONE_LOST, -85.8),
@@ -93,21 +110,26 @@ SCRIPTED_HERE = (
 
 
 @functools.cache
-def champion_score() -> PublishedScore:
-    """Return what the champion's card says of its score on the current simulator."""
-    card = read_card(Path(__file__).parents[1] / "agent" / "released" / "champion.json")
+def champion_score(name: str = "champion") -> PublishedScore:
+    """Return what the card of a released agent says of its score on the current simulator."""
+    card = read_card(Path(__file__).parents[1] / "agent" / "released" / f"{name}.json")
     scores = card["evaluation"]
     means = {(cell["red_agent"], cell["max_steps"]): cell["mean"] for cell in scores["cells"]}
     b_line, meander, sleep = (
         tuple(round(means[red_agent, max_steps], 2) for max_steps in HORIZONS)
         for red_agent in RED_AGENTS
     )
-    return PublishedScore("champion", b_line, meander, sleep, round(scores["total"], 2))
+    return PublishedScore(name, b_line, meander, sleep, round(scores["total"], 2))
 
 
-def compared_scores() -> tuple[PublishedScore, ...]:
-    """Return the scores that stand beside every agent's: the champion's, then TOP_SCORES."""
-    return (champion_score(), *TOP_SCORES)
+def compared_scores(scenario: str = SCENARIO2) -> tuple[PublishedScore, ...]:
+    """Return the scores that stand beside every agent's: a released agent's, then published ones.
+
+    scenario: the text of what is played. Only the challenges' own scenarios have scores.
+    """
+    if scenario == SCENARIO1B:
+        return TOP_SCORES_1B
+    return (champion_score(), *TOP_SCORES) if scenario == SCENARIO2 else ()
 
 
 def known_returns(args: Mapping[str, Any]) -> dict[str, float]:

@@ -90,7 +90,7 @@ def evaluate_actor(
                 CellScore(max_steps, red_agent, trajectories[i * episodes : (i + 1) * episodes])
                 for i, red_agent in enumerate(red_agents)
             ]
-    version = simulator_version(simulator)
+    version = simulator_version(simulator, network is not None and network.is_cage1)
     if envs_of is not None:
         version = version._replace(name=f"the compiled simulator, which plays as {version.name}")
     return ProtocolScores(

@@ -16,7 +16,7 @@ from workflow_rl.cage2.scenario import SCENARIO2, Scenario
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.cage2.scoring.evaluation_env import step_actions
-from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, compared_scores
+from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, PublishedScore, compared_scores
 from workflow_rl.runs.intervals import Mean, mean_of
 
 
@@ -50,16 +50,25 @@ class ProtocolScores(NamedTuple):
         return self.scenario in (None, Scenario.scenario2())
 
     @property
+    def published(self) -> tuple[PublishedScore, ...]:
+        """The scores of others in this scenario."""
+        return compared_scores((self.scenario or Scenario.scenario2()).text)
+
+    @property
     def episodes(self) -> int:
         """Episodes of a cell."""
         return len(self.cells[0].trajectories)
 
     @property
     def is_official(self) -> bool:
-        """Whether the cells are the nine of the protocol, and no others."""
+        """Whether the cells are the nine of CAGE-2's protocol, and no others."""
+        return self.is_of_challenge and self.has_all_cells
+
+    @property
+    def has_all_cells(self) -> bool:
+        """Whether the cells are the nine of both challenges' protocols, and no others."""
         cells = [(cell.max_steps, cell.red_agent) for cell in self.cells]
-        official = [(steps, red_agent) for steps in HORIZONS for red_agent in RED_AGENTS]
-        return self.is_of_challenge and cells == official
+        return cells == [(steps, red_agent) for steps in HORIZONS for red_agent in RED_AGENTS]
 
     @property
     def total_mean(self) -> Mean:
@@ -79,7 +88,7 @@ class ProtocolScores(NamedTuple):
 
 def score_table(scores: ProtocolScores) -> PrettyTable:
     """Return a row for each cell and one for the total, beside published scores."""
-    published = list(compared_scores()) if scores.is_of_challenge else []
+    published = list(scores.published)
     if scores.is_of_challenge and scores.agent in SCRIPTED_SCORES:
         published.append(SCRIPTED_SCORES[scores.agent])
     table = PrettyTable(align="r")
@@ -96,11 +105,12 @@ def score_table(scores: ProtocolScores) -> PrettyTable:
             [cell.max_steps, cell.red_agent, *ours, *others],
             divider=number == last or scores.cells[number + 1].max_steps != cell.max_steps,
         )
-    totals = [_figure(score.total if scores.is_official else None) for score in published]
+    is_total = bool(published) and scores.has_all_cells
+    totals = [_figure(score.total if is_total else None) for score in published]
     table.add_row(
         [
             "",
-            "total" if scores.is_official else "sum of these",
+            "total" if is_total else "sum of these",
             f"{scores.total:.2f}",
             _interval(scores.total_mean.interval_95),
             "",

@@ -16,11 +16,12 @@ from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MOST
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import SCENARIO2, Scenario, scenario_text
+from workflow_rl.cage2.scenario import NAMED, SCENARIO2, Scenario, scenario_text
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.cage2.scoring.leaderboard import (
     LEADERBOARD_NOTE,
+    LEADERBOARD_NOTE_1B,
     TOP_SCORES,
     champion_score,
 )
@@ -58,15 +59,16 @@ class ProtocolSettings(ResultSettings):
     max_steps: tuple[Steps, ...] = Field(
         default=HORIZONS, description="Episode lengths of the cells. By default 30, 50 and 100."
     )
-    scenario: Annotated[str, ContentOf(scenario_text)] | None = Field(
+    scenario: Annotated[str, ContentOf(scenario_text, tuple(NAMED))] | None = Field(
         default=None,
-        description="The network: scenario2, a scenario file, or a family file, of which unseen "
+        description="The network: scenario2, scenario1b, a scenario file, or a family file, of which unseen "
         "networks are played. By default that of the training.",
     )
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
         default="cyborg",
-        description="cyborg is the csle-cyborg package, sped up without changing a bit; "
-        "cyborg-upstream is the official CybORG package, if it is installed.",
+        description="cyborg is the csle-cyborg package, sped up without changing a bit, or in "
+        "scenario1b the compiled simulator; cyborg-upstream is the official CybORG package of the "
+        "challenge, if it is installed.",
     )
 
     @model_validator(mode="after")
@@ -90,11 +92,12 @@ class Cage2Scores(NamedTuple):
         """Return the table beside the leaderboard, and what was played."""
         cells = self.cells
         where = "" if cells.is_of_challenge else f" in {cells.scenario}"
+        note = LEADERBOARD_NOTE if cells.is_of_challenge else LEADERBOARD_NOTE_1B
         return [
             str(score_table(cells)),
             f"{agent} on {cells.simulator}{where}: {cells.episodes} episodes a cell, seed "
             f"{cells.seed}, {cells.seconds:.1f} s.",
-            *([LEADERBOARD_NOTE] if cells.is_of_challenge else []),
+            *([note] if cells.published else []),
         ]
 
     def closing_lines(self, agent: str) -> list[str]:
@@ -193,9 +196,13 @@ class Cage2Scoring:
         red_agents = settings.red_agent
         if red_agents == RED_AGENTS:
             red_agents = tuple(n for n in RED_AGENTS if network.red_agents[n] is None)
-        text = SCENARIO2 if isinstance(network, ScenarioFamily) else network.text
+        text, simulator = SCENARIO2, settings.played_on
+        if isinstance(network, Scenario):
+            text = network.text
+            if network.is_cage1 and simulator == "cyborg":
+                simulator = "compiled"
         for red_agent in {RED_AGENTS[2], *red_agents} - {*RED_AGENTS[:2]}:
-            Cage2(red_agent, simulator=settings.played_on, scenario=text).check()
+            Cage2(red_agent, simulator=simulator, scenario=text).check()
         blue: Actor | str
         envs_of = None
         if environment is None:
@@ -208,7 +215,7 @@ class Cage2Scoring:
             blue, envs_of = _player(policy, environment, network, settings, name)
         cells = evaluate_actor(
             blue,
-            simulator=settings.played_on,
+            simulator=simulator,
             horizons=settings.max_steps,
             red_agents=red_agents,
             scenario=network,

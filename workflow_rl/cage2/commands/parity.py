@@ -75,6 +75,8 @@ def parity(**options: Any) -> None:
     seeds = range(options["seed"], options["seed"] + n_episodes)
     shares = list(cage2.shares_of(red_agents, agents, seeds, n_networks))
     simulator = "cyborg-stock" if options["stock_simulator"] else "cyborg"
+    if scenario.is_cage1:
+        simulator = "cyborg-upstream"
     n_workers = min(options["n_workers"] or usable_cores(), len(shares))
     start = time.perf_counter()
     first: dict[tuple[str, str], cage2.Difference | None] = {}

@@ -189,6 +189,8 @@ def stock_simulator(scenario: Scenario) -> ChallengeSimulator:
 
 
 def upstream_simulator(scenario: Scenario) -> ChallengeSimulator:
+    number, commit = (1, CAGE1_COMMIT) if scenario.is_cage1 else (2, UPSTREAM_COMMIT)
+    repository = f"github.com/cage-challenge/cage-challenge-{number} at {commit}"
     try:
         with no_stable_baselines3():
             package = importlib.import_module("CybORG")
@@ -198,18 +200,16 @@ def upstream_simulator(scenario: Scenario) -> ChallengeSimulator:
         if not (error.name or "").startswith("CybORG"):
             raise
         raise ModuleNotFoundError(
-            "simulator='cyborg-upstream' needs the challenge's package CybORG, which is not "
-            f"installed: clone github.com/cage-challenge/cage-challenge-2 at {UPSTREAM_COMMIT} and "
-            "`pip install -e` its CybORG folder, or use simulator='cyborg'",
+            f"simulator='cyborg-upstream' needs CAGE-{number}'s package CybORG, which is not "
+            f"installed: clone {repository} and `pip install -e` its CybORG folder, or use "
+            f"simulator='{'compiled' if scenario.is_cage1 else 'cyborg'}'",
             name="CybORG",
         ) from error
     assert package.__file__ is not None
     path = Path(package.__file__).parent / "Shared" / "Scenarios" / "Scenario2.yaml"
     if path.exists() == scenario.is_cage1:
-        challenge, commit = (1, CAGE1_COMMIT) if scenario.is_cage1 else (2, UPSTREAM_COMMIT)
         raise RuntimeError(
-            f"the installed CybORG is that of another challenge: {scenario} needs the one of "
-            f"github.com/cage-challenge/cage-challenge-{challenge} at {commit}"
+            f"the CybORG that is installed is another challenge's: {scenario} needs {repository}"
         )
     file = str(path)
     if scenario.is_scenario2:

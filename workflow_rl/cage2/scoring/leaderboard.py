@@ -27,8 +27,8 @@ LEADERBOARD_NOTE = (
 
 
 LEADERBOARD_NOTE_1B = (
-    "champion1b comes with the package. Columns marked * are the final leaderboard of CAGE Challenge "
-    "1, scored on its own CybORG 1.2, by whose rules scenario1b is played."
+    "champion1b comes with the package. Columns marked * are the final leaderboard of CAGE "
+    "Challenge 1, scored on its own CybORG 1.2, by whose rules scenario1b is played."
 )
 
 

@@ -61,8 +61,8 @@ class ProtocolSettings(ResultSettings):
     )
     scenario: Annotated[str, ContentOf(scenario_text, tuple(NAMED))] | None = Field(
         default=None,
-        description="The network: scenario2, scenario1b, a scenario file, or a family file, of which unseen "
-        "networks are played. By default that of the training.",
+        description="The network: scenario2, scenario1b, a scenario file, or a family file, of "
+        "which unseen networks are played. By default that of the training.",
     )
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
         default="cyborg",

@@ -27,7 +27,8 @@ class NetworkSettings(Settings):
         description="Kind of network of the actor and the critic. In gru and lstm the last "
         "hidden layer remembers what the network saw in the episode. frame-stack sees the last "
         "observations at once. entities shares its weights between the hosts, or whatever else an "
-        "environment declares as its entities. module:Name imports a torch module of your own.",
+        "environment declares as its entities. graph adds attention along the edges that the "
+        "environment declares between them. module:Name imports a torch module of your own.",
     )
     network_args: dict[str, Any] = Field(
         default={},
@@ -35,7 +36,9 @@ class NetworkSettings(Settings):
         "observations before an unroll that the network sees again, 64 by default. frame-stack: "
         "frames, the observations that the network sees at once, 4 by default. entities: heads, "
         "the heads of the attention, 4 by default; 0 gives each entity the mean and the maximum "
-        "over the entities instead, in a fraction of the time.",
+        "over the entities instead, in a fraction of the time; and rounds, how often the entities "
+        "hear of one another, 1 by default. graph: the same, with heads for each relation of the "
+        "edges, 1 by default.",
     )
     hidden_sizes: LayerSizes = Field(
         default=(64, 64), description="Hidden layers of the actor and, separately, of the critic."

@@ -56,7 +56,7 @@ class TeamLayout:
                 values = declared(tables, obs_size, n_actions).to_plain()
             except (ValueError, TypeError) as error:
                 raise ValueError(f"{agent}: {error}") from None
-            plain.append({name: values[name] for name in TABLES})
+            plain.append({name: values[name] for name in TABLES if name in values})
         object.__setattr__(self, "entities", tuple(plain))
 
     @property

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LEAST = np.finfo(np.float32).min
 """What stands for minus infinity where all entities of a set may be absent."""
+MOST_ROUNDS = 16
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,13 @@ class Entities(Network):
     (Zaheer et al. 2017, "Deep Sets"), and so do the outputs that belong to no entity. The joining
     layer is then [3 H, H], and the hidden layer before these outputs [2 H, H].
 
-    layout: an `EntityLayout` as plain values, of the environment. None until it is known.
+    rounds: how often the entities hear of one another, each time by layers of their own. layout: an
+    `EntityLayout` as plain values, of the environment. None until it is known.
     """
 
     heads: int = 4
     layout: Mapping[str, Any] | None = None
+    rounds: int = 1
     kind = "entities"
     needs_entities = True
     shares_trunk = False
@@ -56,12 +59,15 @@ class Entities(Network):
                 f"heads={self.heads!r:.50} does not divide the last hidden layer, {self.width}, "
                 "and is not 0"
             )
+        if type(self.rounds) is not int or not 1 <= self.rounds <= MOST_ROUNDS:
+            raise ValueError(f"rounds={self.rounds!r:.50} is not from 1 to {MOST_ROUNDS}")
 
     @classmethod
     def of_layers(cls, layers: Layers, activation: str, **args: Any) -> Self:
         entities = layout_of(args["layout"])
         attends = args.get("heads", cls.heads) != 0
-        n_after = 1 + attends + (entities.n_verbs > 0) + 2 * (entities.n_plain > 0)
+        n_rounds = args.get("rounds", cls.rounds)
+        n_after = n_rounds * (1 + attends) + (entities.n_verbs > 0) + 2 * (entities.n_plain > 0)
         hidden = tuple(len(bias) for bias in layers.biases[:-n_after])
         return cls(entities.n_inputs, hidden, entities.n_outputs, activation, **args)
 
@@ -82,16 +88,28 @@ class Entities(Network):
         return self.hidden_sizes[-1]
 
     @property
+    def n_relations(self) -> int:
+        """`R`, the relations of the edges that the network knows."""
+        return len(self.entities.edges) if self.needs_edges else 0
+
+    @property
+    def head_size(self) -> int:
+        """The numbers of a query, a key or a value of one head; 0 without heads."""
+        n_heads = self.heads * (1 + self.n_relations)
+        return max(self.width // n_heads, 1) if n_heads else 0
+
+    @property
     def alike(self) -> NDArray[np.int64]:
         return self.entities.alike
 
     def shapes(self) -> list[tuple[Shape, Shape]]:
         entities, width = self.entities, self.width
         columns = entities.traits.shape[1] + entities.features.shape[1] + len(entities.whole)
-        pairs = [
-            *itertools.pairwise([columns, *self.hidden_sizes]),
-            *([(width, 3 * width), (2 * width, width)] if self.heads else [(3 * width, width)]),
-        ]
+        attended = self.heads * (1 + self.n_relations) * self.head_size
+        joining = [(width, 3 * attended), (width + attended, width)]
+        if not self.heads:
+            joining = [((3 + self.n_relations) * width, width)]
+        pairs = [*itertools.pairwise([columns, *self.hidden_sizes]), *self.rounds * joining]
         if entities.n_verbs:
             pairs.append((width, entities.n_verbs))
         if entities.n_plain:
@@ -100,7 +118,9 @@ class Entities(Network):
 
     def names(self) -> list[tuple[str, str]]:
         places = [f"encoder.{2 * n}" for n in range(len(self.hidden_sizes))]
-        places += ["attention", "joined"] if self.heads else ["joined"]
+        joining = ["attention", "joined"] if self.heads else ["joined"]
+        n_further = (self.rounds - 1) * len(joining)
+        places += [*joining, *(f"further.{n}" for n in range(n_further))]
         if self.entities.n_verbs:
             places.append("scores")
         if self.entities.n_plain:
@@ -109,7 +129,7 @@ class Entities(Network):
 
     def forward(self, layers: Layers, obs: FloatArray) -> FloatArray:
         entities, activate = self.entities, ACTIVATIONS[self.activation]
-        (*seen, present), pairs = self._seen(obs), zip(*layers, strict=True)
+        (*seen, present, along), pairs = self._seen(obs), zip(*layers, strict=True)
 
         # As for an MLP, each observation is a product of matrices of its own.
         def linear(*parts: FloatArray) -> FloatArray:
@@ -126,8 +146,12 @@ class Entities(Network):
         x = activate(linear(*seen))
         for _ in self.hidden_sizes[1:]:
             x = activate(linear(x))
-        around = self._attended(linear(x), present) if self.heads else self._pooled(x, present)
-        x = activate(linear(x, around))
+        for _ in range(self.rounds):
+            if self.heads:
+                around = [self._attended(linear(x), present, along)]
+            else:
+                around = [*self._told(x, along), self._pooled(x, present)]
+            x = activate(linear(x, *around))
         parts = []
         if entities.n_verbs:
             scores = np.where(present[:, :, None], linear(x), np.float32(-np.inf))
@@ -138,11 +162,12 @@ class Entities(Network):
 
     def _seen(
         self, obs: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, NDArray[np.bool_]]:
+    ) -> tuple[FloatArray, FloatArray, FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
         """Return what the first layer sees of observations: traits [N, C], features [M, N, F] and
-        the whole [M, 1, G]; and which entities exist, [M, N]."""
+        the whole [M, 1, G]; which entities exist, [M, N]; and along which edges an entity hears of
+        one that exists, [M, R, N, N]."""
         entities, m = self.entities, len(obs)
-        padded = np.concatenate([obs, np.zeros((m, 1), np.float32)], axis=1)
+        padded = np.concatenate([obs, np.ones((m, 1), obs.dtype), np.zeros((m, 1), obs.dtype)], 1)
         present = np.ones((m, entities.n_entities), np.bool_)
         if len(entities.present):
             present = obs.take(entities.present, axis=1) > 0
@@ -150,7 +175,12 @@ class Entities(Network):
         # A selection by index has another order in memory, which NumPy multiplies by another
         # routine if there is more than one row. This routine rounds otherwise.
         whole = obs.take(entities.whole, axis=1)[:, None]
-        return entities.traits, features, whole, present
+        along = np.zeros((m, 0, 1, 1), np.bool_)
+        if self.n_relations:
+            telling = padded if len(entities.telling) else padded[:1]
+            along = telling.take(entities.neighbours, axis=1) > 0
+            along = along & present[:, None, None, :]
+        return entities.traits, features, whole, present, along
 
     def _pooled(self, x: FloatArray, present: NDArray[np.bool_]) -> FloatArray:
         """Return the mean over the entities that exist, and without heads the maximum after it,
@@ -163,20 +193,51 @@ class Entities(Network):
         most[~present.any(axis=1)] = 0
         return np.concatenate([mean, most], axis=2)
 
-    def _attended(self, asked: FloatArray, present: NDArray[np.bool_]) -> FloatArray:
-        """Return what each entity gets from all, [M, N, H], for queries, keys and values."""
+    @staticmethod
+    def _told(x: FloatArray, along: NDArray[np.bool_]) -> list[FloatArray]:
+        """Return the means over the entities that each one hears of by each relation, R times
+        [M, N, H]."""
+        share = along / np.maximum(along.sum(axis=3, keepdims=True), 1)
+        return [share[:, r].astype(np.float32) @ x for r in range(share.shape[1])]
+
+    def _attended(
+        self, asked: FloatArray, present: NDArray[np.bool_], along: NDArray[np.bool_]
+    ) -> FloatArray:
+        """Return what each entity gets from those that it hears of, and from all, [M, N, A], for
+        queries, keys and values."""
         m, n = present.shape
-        size = self.width // self.heads
-        shaped = asked.reshape(m, n, 3, self.heads, size).transpose(2, 0, 3, 1, 4)
+        size = self.head_size
+        shaped = asked.reshape(m, n, 3, -1, size).transpose(2, 0, 3, 1, 4)
         query, key, value = np.ascontiguousarray(shaped)
         logits = query @ key.transpose(0, 1, 3, 2) / np.float32(size**0.5)
-        logits = np.where(present[:, None, None, :], logits, LEAST)
-        weights = np.exp(logits - logits.max(axis=3, keepdims=True))
-        weights /= weights.sum(axis=3, keepdims=True)
+        heard = present[:, None, None, :]
+        if along.shape[1]:
+            everybody = np.broadcast_to(heard, (m, 1, n, n))
+            heard = np.concatenate([along, everybody], axis=1).repeat(self.heads, axis=1)
+        logits = np.where(heard, logits, LEAST)
+        weights = np.exp(logits - logits.max(axis=3, keepdims=True)) * heard
+        weights /= np.maximum(weights.sum(axis=3, keepdims=True), 1)
         attended: FloatArray = weights @ value
-        return attended.transpose(0, 2, 1, 3).reshape(m, n, self.width)
+        return attended.transpose(0, 2, 1, 3).reshape(m, n, -1)
 
     def module(self, output_gain: float, generator: torch.Generator | None) -> EntityModule:
         from workflow_rl.agents.policies.torch_entities import EntityModule
 
         return EntityModule(self, output_gain, generator)
+
+
+@dataclass(frozen=True)
+class Graph(Entities):
+    """The same with edges: for each of the R relations of the layout's edges there are `heads` more
+    heads, by which an entity attends to those alone that it hears of by this relation (a mask of
+    the attention, as in Velickovic et al. 2018, and relations as in Schlichtkrull et al. 2018). An
+    entity that hears of nobody gets zeros.
+
+    The heads share the `H` numbers of the attention, as far as they can be divided. Without heads,
+    each entity gets the mean over those that it hears of by each relation, too. The joining layer
+    is then [(3 + R) H, H].
+    """
+
+    heads: int = 1
+    kind = "graph"
+    needs_edges = True

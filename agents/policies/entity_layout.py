@@ -10,6 +10,8 @@ actions: int [A, 2]. What each action is: the number of a verb, and the entity t
     follow one another.
 present: int [N], optional. The columns that are above 0 where an entity exists.
 traits: float [N, C], optional. Numbers that never change and tell the entities apart.
+edges: optional. By the name of a relation, int [E, 2] or [E, 3]: an entity, another one that it
+    hears of by this relation, and the column that is above 0 where this is so, or -1 for always.
 
 All other columns of the observation describe the whole.
 """
@@ -27,7 +29,10 @@ from workflow_rl.agents.policies.network import MOST
 
 Table = NDArray[np.int64]
 
-TABLES = ("features", "actions", "present", "traits")
+TABLES = ("features", "actions", "present", "traits", "edges")
+
+ALWAYS, NEVER = -2, -1
+"""Columns of observations that a 1 and a 0 follow."""
 
 
 class EntityLayout:
@@ -61,6 +66,7 @@ class EntityLayout:
         if traits.ndim != 2 or len(traits) != self.n_entities or not holds:
             raise ValueError(f"entities: traits has not {self.n_entities} rows of numbers")
         self.traits = traits.astype(np.float32)
+        self.edges = self._edges_of(tables.get("edges", {}))
 
     @property
     def n_outputs(self) -> int:
@@ -86,7 +92,24 @@ class EntityLayout:
     @functools.cached_property
     def whole(self) -> Table:
         """The columns [G] that describe the whole."""
-        return np.setdiff1d(np.arange(self.n_inputs), [*self.features.ravel(), *self.present])
+        of_entities = [*self.features.ravel(), *self.present, *self.telling]
+        return np.setdiff1d(np.arange(self.n_inputs), of_entities)
+
+    @functools.cached_property
+    def telling(self) -> Table:
+        """The columns that tell which edges exist."""
+        columns = np.concatenate([np.zeros(0, np.int64), *(e[:, 2] for e in self.edges.values())])
+        return columns[columns >= 0]
+
+    @functools.cached_property
+    def neighbours(self) -> Table:
+        """The columns [R, N, N] that are above 0 where an entity hears of another one by one of R
+        relations, of an observation with a 1 and a 0 after it."""
+        table = np.full((len(self.edges), self.n_entities, self.n_entities), NEVER)
+        for of_relation, edges in zip(table, self.edges.values(), strict=True):
+            entity, neighbour, column = edges.T
+            of_relation[entity, neighbour] = np.where(column < 0, ALWAYS, column)
+        return table
 
     @functools.cached_property
     def places(self) -> Table:
@@ -100,24 +123,25 @@ class EntityLayout:
     @functools.cached_property
     def alike(self) -> Table:
         """A number for each column [n_inputs], the same for a feature of all entities; -1 for the
-        columns that say which entities exist."""
+        columns that say which entities and edges exist."""
         alike = np.full(self.n_inputs, -1)
         n_features = self.features.shape[1]
         alike[self.whole] = n_features + np.arange(len(self.whole))
         for feature, columns in enumerate(self.features.T):
             alike[columns[columns >= 0]] = feature
-        alike[self.present] = -1
+        alike[[*self.present, *self.telling]] = -1
         return alike
 
     @property
-    def counts(self) -> dict[str, int]:
-        """The numbers in which two layouts must agree if the same weights are to play both."""
+    def counts(self) -> dict[str, Any]:
+        """What two layouts must have in common if the same weights are to play both."""
         return {
             "features": self.features.shape[1],
             "traits": self.traits.shape[1],
             "numbers that describe the whole": len(self.whole),
             "verbs": self.n_verbs,
             "actions on no entity": self.n_plain,
+            "edges": ", ".join(self.edges) or "none",
         }
 
     def demand_like(self, other: EntityLayout) -> None:
@@ -131,8 +155,37 @@ class EntityLayout:
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain values, as files keep them."""
-        names = ("features", "actions", "present", "traits")
-        return {"n_inputs": self.n_inputs, **{name: getattr(self, name).tolist() for name in names}}
+        tables = {name: getattr(self, name).tolist() for name in TABLES if name != "edges"}
+        if self.edges:
+            tables["edges"] = {name: edges.tolist() for name, edges in self.edges.items()}
+        return {"n_inputs": self.n_inputs, **tables}
+
+    def without_fixed_edges(self) -> EntityLayout:
+        """Return the layout as networks need it that know no edges."""
+        told = {name: edges[edges[:, 2] >= 0] for name, edges in self.edges.items()}
+        edges = {name: table for name, table in told.items() if len(table)}
+        return layout_of({**self.to_plain(), "edges": edges})
+
+    def _edges_of(self, relations: Any) -> dict[str, Table]:
+        """Return the edges [E, 3] of each relation. Raises ValueError for what are none."""
+        if not isinstance(relations, Mapping) or not all(type(name) is str for name in relations):
+            raise ValueError("entities: edges has no names of relations")
+        if len(relations) * self.n_entities**2 > MOST:
+            raise ValueError(f"entities: edges could join more than {MOST} pairs")
+        found = {}
+        for name in relations:
+            edges = _table(relations, name, -1, MOST)
+            if edges.size and (edges.ndim != 2 or edges.shape[1] not in (2, 3)):
+                raise ValueError(f"entities: edges of {name!r:.50} are no rows of 2 or 3 numbers")
+            if edges.ndim == 2 and edges.shape[1] == 2:
+                edges = np.pad(edges, ((0, 0), (0, 1)), constant_values=-1)
+            found[name] = edges = edges.reshape(-1, 3)
+            ends, columns = edges[:, :2], edges[:, 2]
+            if (ends < 0).any() or (ends >= self.n_entities).any():
+                raise ValueError(f"entities: edges of {name!r:.50} join an entity that is none")
+            if (columns >= self.n_inputs).any():
+                raise ValueError(f"entities: edges of {name!r:.50} name a column that is none")
+        return found
 
 
 def layout_of(values: Any) -> EntityLayout:

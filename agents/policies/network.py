@@ -54,9 +54,9 @@ class Network(ABC):
 
     kind: the name in files and of `--network`. needs_torch: whether it acts with torch.
     needs_entities: whether it takes the argument `layout`, which the environment declares: see
-    `entity_layout`. shares_trunk: whether the last layer puts out all outputs, so that an actor and
-    a critic can share the others. Further fields of a kind, with defaults, are its
-    `--network-arg`s.
+    `entity_layout`. needs_edges: whether the layout must have edges. shares_trunk: whether the last
+    layer puts out all outputs, so that an actor and a critic can share the others. Further fields
+    of a kind, with defaults, are its `--network-arg`s.
     """
 
     n_inputs: int
@@ -66,6 +66,7 @@ class Network(ABC):
     kind: ClassVar[str]
     needs_torch: ClassVar[bool] = False
     needs_entities: ClassVar[bool] = False
+    needs_edges: ClassVar[bool] = False
     shares_trunk: ClassVar[bool] = True
 
     @classmethod

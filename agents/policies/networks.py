@@ -19,14 +19,15 @@ class _Networks(UserDict[str, "type[Network] | None"]):
 
             self.data[MLP.kind] = MLP
         if self.data[kind] is None:
-            from workflow_rl.agents.policies.entities import Entities
+            from workflow_rl.agents.policies.entities import Entities, Graph
             from workflow_rl.agents.policies.recurrent import GRU, LSTM
             from workflow_rl.agents.policies.stacked_frames import FrameStack
 
-            self.data |= {network.kind: network for network in (GRU, LSTM, FrameStack, Entities)}
+            others = (GRU, LSTM, FrameStack, Entities, Graph)
+            self.data |= {network.kind: network for network in others}
         network = self.data[kind]
         assert network is not None
         return network
 
 
-NETWORKS = _Networks(dict.fromkeys(("mlp", "gru", "lstm", "frame-stack", "entities")))
+NETWORKS = _Networks(dict.fromkeys(("mlp", "gru", "lstm", "frame-stack", "entities", "graph")))

@@ -118,6 +118,8 @@ class PolicyParameters(NamedTuple):
         """
         from workflow_rl.agents.policies.entity_layout import carried, layout_of
 
+        if not NETWORKS[self.network].needs_edges:
+            entities = entities.without_fixed_edges()
         before = layout_of(self.network_args["layout"])
         before.demand_like(entities)
         args = {**self.network_args, "layout": entities.to_plain()}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class EntityModule(nn.Module):
-    """See `entities.Entities`.
+    """See `entities.Entities` and `entities.Graph`.
 
     generator: draws orthogonal weights, with zero biases, as those of an MLP; None leaves them
     uninitialised. output_gain: the scale of the last weights.
@@ -25,6 +25,7 @@ class EntityModule(nn.Module):
     present: Tensor
     places: Tensor
     traits: Tensor
+    neighbours: Tensor
 
     def __init__(
         self, network: Entities, output_gain: float, generator: torch.Generator | None
@@ -32,10 +33,16 @@ class EntityModule(nn.Module):
         super().__init__()
         layout = network.entities
         self.heads, self.n_entities = network.heads, layout.n_entities
-        for name in ("features", "whole", "present", "places", "traits"):
+        self.n_relations, self.moves = network.n_relations, len(layout.telling) > 0
+        self.head_size = network.head_size
+        for name in ("features", "whole", "present", "places", "traits", "neighbours"):
             table = torch.from_numpy(getattr(layout, name))
+            if name in ("features", "neighbours"):
+                table = table % (layout.n_inputs + 2)  # torch counts from the front alone.
             self.register_buffer(name, table, persistent=False)  # The layout is kept elsewhere.
         gains = {"attention": 1.0, "scores": output_gain, "plain": output_gain}
+        if self.heads:
+            gains |= {f"further.{2 * n}": 1.0 for n in range(network.rounds - 1)}
         made: dict[str, Linear] = {}
         for (name, _), ((n_in, n_out), _) in zip(network.names(), network.shapes(), strict=True):
             layer = made[name.removesuffix(".weight")] = Linear(n_in, n_out)
@@ -49,18 +56,28 @@ class EntityModule(nn.Module):
             *(part for layer in encoder for part in (layer, self.activate))
         )
         self.attention, self.joined = made.get("attention"), made["joined"]
+        self.further = nn.ModuleList(
+            layer for name, layer in made.items() if name.startswith("further.")
+        )
         self.scores, self.mean, self.plain = map(made.get, ("scores", "mean", "plain"))
 
     def forward(self, obs: Tensor) -> Tensor:
         """Return the outputs [B, n_outputs] of observations [B, n_inputs]."""
-        *seen, present = self._seen(obs)
+        *seen, present, along = self._seen(obs)
         hidden: list[Any] = list(self.encoder)[::2]
         x = self.activate(self._linear(hidden[0], present, *seen))
         for layer in hidden[1:]:
             x = self.activate(layer(x))
-        x = x.view(*present.shape, -1)
-        around = self._pooled(x, present) if self.attention is None else self._attended(x, present)
-        x = self.activate(self._linear(self.joined, present, x, around))
+        first = [self.joined] if self.attention is None else [self.attention, self.joined]
+        joining: Any = iter([*first, *self.further])
+        for layer in joining:
+            x = x.view(*present.shape, -1)
+            if self.attention is None:
+                around = [*self._told(x, along), self._pooled(x, present)]
+            else:
+                around = [self._attended(layer, x, present, along)]
+                layer = next(joining)
+            x = self.activate(self._linear(layer, present, x, *around))
         parts = []
         if self.scores is not None:
             scores = self.scores(x).view(*present.shape, -1)
@@ -70,15 +87,21 @@ class EntityModule(nn.Module):
             parts.append(self.plain(self.activate(self.mean(pooled))))
         return torch.cat(parts, dim=1)[:, self.places]
 
-    def _seen(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _seen(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
         """Return what the first layer sees: traits [1, N, C], features [B, N, F] and the whole
-        [B, 1, G]; and which entities exist, bool [B, N]."""
+        [B, 1, G]; which entities exist, bool [B, N]; and along which edges an entity hears of one
+        that exists, bool [B, R, N, N], or None without relations."""
         m, n = obs.shape[0], self.n_entities  # `len` would be a constant in exported networks.
-        padded = torch.cat([obs, obs.new_zeros(m, 1)], dim=1)
+        padded = torch.cat([obs, obs.new_ones(m, 1), obs.new_zeros(m, 1)], dim=1)
         features = padded.index_select(1, self.features.flatten())
         features = features.view(m, n, self.features.shape[1])
-        present = obs[:, self.present] if len(self.present) else obs.new_ones(m, n)
-        return self.traits[None], features, obs[:, None, self.whole], present > 0
+        present = (obs[:, self.present] if len(self.present) else obs.new_ones(m, n)) > 0
+        along = None
+        if self.n_relations:
+            telling = padded if self.moves else padded[:1]
+            edges = telling.index_select(1, self.neighbours.flatten()) > 0
+            along = edges.view(-1, self.n_relations, n, n) & present[:, None, None, :]
+        return self.traits[None], features, obs[:, None, self.whole], present, along
 
     def _linear(self, layer: Linear, present: Tensor, *parts: Tensor) -> Tensor:
         """Return a layer's outputs [B * N, out] of parts of its inputs: see `Linear.of_parts`."""
@@ -99,12 +122,25 @@ class EntityModule(nn.Module):
         most = most.masked_fill(~exists.any(dim=1, keepdim=True), 0)
         return torch.cat([mean, most], dim=2)
 
-    def _attended(self, x: Tensor, present: Tensor) -> Tensor:
-        """Return what each entity gets from all, [B, N, H]."""
-        assert self.attention is not None
-        asked = self.attention(x.flatten(0, 1)).view(*present.shape, 3, self.heads, -1)
+    def _told(self, x: Tensor, along: Tensor | None) -> tuple[Tensor, ...]:
+        """Return the means over the entities that each one hears of, by relation, [B, N, H]."""
+        if along is None:
+            return ()
+        share = along / along.sum(dim=3, keepdim=True).clamp(min=1)
+        return (share @ x[:, None]).unbind(1)
+
+    def _attended(
+        self, layer: nn.Module, x: Tensor, present: Tensor, along: Tensor | None
+    ) -> Tensor:
+        """Return what each entity gets from those that it hears of, and from all, [B, N, A]."""
+        asked = layer(x.flatten(0, 1)).view(*present.shape, 3, -1, self.head_size)
         query, key, value = asked.permute(2, 0, 3, 1, 4)
         logits = query @ key.transpose(2, 3) / query.shape[3] ** 0.5
-        absent = ~present[:, None, None, :]
-        weights = torch.softmax(logits.masked_fill(absent, torch.finfo(x.dtype).min), dim=3)
+        silent = ~present[:, None, None, :]
+        if along is not None:
+            everybody = silent.expand(-1, 1, self.n_entities, -1)
+            silent = torch.cat([~along, everybody], dim=1).repeat_interleave(self.heads, dim=1)
+        weights = torch.softmax(logits.masked_fill(silent, torch.finfo(x.dtype).min), dim=3)
+        if along is not None:  # Where all are silent.
+            weights = weights.masked_fill(silent, 0)
         return (weights @ value).transpose(1, 2).flatten(2)

@@ -104,6 +104,8 @@ class PPOAgent(LearningAgent):
         self.entities = entities if NETWORKS[config.network].needs_entities else None
         args = dict(config.network_args)
         if self.entities is not None:
+            if not NETWORKS[config.network].needs_edges:
+                self.entities = self.entities.without_fixed_edges()
             args["layout"] = self.entities.to_plain()
         self.network = ActorCritic(
             obs_dim,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from workflow_rl.agents.algorithm import Algorithm
@@ -50,12 +50,18 @@ class PPO(Algorithm):
             raise ConfigError(
                 "shared_trunk", "here the critic sees more than the actor: leave it out"
             )
-        declares = spaces.entities is not None if spaces.team is None else spaces.team.entities
-        if NETWORKS[settings.network].needs_entities and not declares:
+        network, declared = NETWORKS[settings.network], list(_declared(spaces))
+        if network.needs_entities and not declared:
             raise ConfigError(
                 "network",
                 f"{settings.network} needs an environment that declares its entities: this "
                 "environment has no attribute `entities`",
+            )
+        if network.needs_edges and not all(declared):
+            raise ConfigError(
+                "network",
+                f"{settings.network} needs entities with edges: the attribute `entities` of this "
+                "environment has no table `edges`; entities can be trained",
             )
         return super().distribution(spaces, settings)
 
@@ -138,6 +144,14 @@ def _normalising(parameters: PolicyParameters, state: Mapping[str, Any]) -> Poli
     moments.load_state_dict(state["obs_moments"])
     mean, scale = moments.mean_and_scale()
     return parameters._replace(obs_mean=mean[:n_inputs], obs_scale=scale[:n_inputs])
+
+
+def _declared(spaces: Spaces) -> Iterator[bool]:
+    """Yield for each declared layout of entities whether there are edges in it."""
+    if spaces.entities is not None:
+        yield bool(spaces.entities.edges)
+    for tables in spaces.team.entities if spaces.team else ():
+        yield bool(tables.get("edges"))
 
 
 def _saved_team(settings: PPOConfig, state: Mapping[str, Any]) -> TeamParameters:

@@ -150,6 +150,14 @@ class Scenario:
         return {name: tuple(subnet["Hosts"]) for name, subnet in self._data["Subnets"].items()}
 
     @functools.cached_property
+    def leads_to(self) -> Mapping[str, tuple[str, ...]]:
+        """The other hosts whose address Red finds by exploring each host."""
+        return {
+            name: tuple(other for other in host.get("info", {}) if other != name)
+            for name, host in self._data["Hosts"].items()
+        }
+
+    @functools.cached_property
     def action_names(self) -> tuple[str, ...]:
         """Blue's actions by index, named as CybORG prints them."""
         return tuple(

@@ -106,6 +106,10 @@ def test_outputs_by_hand() -> None:
     hidden = [1 + to_first @ [3, 6] / to_first.sum(), 2 + to_second @ [3, 6] / to_second.sum()]
     outputs = network.forward(layers, np.ones((1, 1), np.float32))
     np.testing.assert_allclose(outputs[0], [10 * hidden[1], 10 * hidden[0]], rtol=1e-5)
+    module = network.module(1.0, None)
+    module.load_state_dict({n: torch.from_numpy(x) for n, x in network.state(layers).items()})
+    with torch.no_grad():
+        torch.testing.assert_close(module(torch.ones(1, 1)), torch.from_numpy(outputs))
 
 
 def test_the_mean_and_what_follows_by_hand() -> None:

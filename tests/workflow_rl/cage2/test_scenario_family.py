@@ -7,7 +7,12 @@ import pytest
 
 from workflow_rl import TrainConfig
 from workflow_rl.agents.policies.entity_layout import EntityLayout
-from workflow_rl.cage2.agent.known_networks import N_BITS, KnownNetworks, layout_of_hosts
+from workflow_rl.cage2.agent.known_networks import (
+    N_BITS,
+    KnownNetworks,
+    joined_hosts,
+    layout_of_hosts,
+)
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario import Scenario, ScenarioError, played_of, scenario_of
 from workflow_rl.cage2.scenario_family import ScenarioFamily
@@ -123,7 +128,7 @@ def test_blue_sees_facts_of_hosts_that_exist_and_no_number_of_theirs():
     obs = np.ones((1, 4 * len(large.hosts)), np.uint8)
     (row,) = known.action_set("all").with_masks(known.view("table").begin([0], obs), [0])
     hosts = row[: known.n_hosts * N_BITS].reshape(known.n_hosts, N_BITS)
-    exists, mask = hosts[:, 4], row[known.n_hosts * N_BITS :]
+    exists, mask = hosts[:, 4], row[layout_of_hosts(known).n_inputs :]
     assert exists.tolist() == [1] * len(small.hosts) + [0] * (known.n_hosts - len(small.hosts))
     assert not hosts[exists == 0][:, 5:].any()
     assert mask[:2].tolist() == [1, 1]
@@ -131,6 +136,25 @@ def test_blue_sees_facts_of_hosts_that_exist_and_no_number_of_theirs():
     layout = layout_of_hosts(known)
     assert isinstance(layout, EntityLayout)
     assert layout.traits.shape == (known.n_hosts, 0)
+
+
+def test_a_network_of_a_family_tells_which_hosts_are_joined():
+    small, large = sorted(FAMILY.drawn(range(4)), key=lambda network: len(network.hosts))[::3]
+    known = KnownNetworks([small, large])
+    layout = layout_of_hosts(known)
+    row = known.view("table").begin([0], np.zeros((1, 4 * len(large.hosts)), np.uint8))
+    joined = np.pad(row[0], (0, 1))[layout.neighbours] > 0
+    n = len(small.hosts)
+    assert not joined[:, n:].any()
+    assert not joined[:, :, n:].any()
+    for relation, alone in zip(joined, joined_hosts(small).values(), strict=True):
+        np.testing.assert_array_equal(relation[:n, :n], alone)
+    _, leads_to, led_to = joined
+    np.testing.assert_array_equal(leads_to, led_to.T)
+    assert {(small.hosts[i], small.hosts[j]) for i, j in np.argwhere(leads_to)} == {
+        (host, other) for host, others in small.leads_to.items() for other in others
+    }
+    assert len(layout.whole) == 0
 
 
 def test_a_family_is_an_environment_of_entities():

@@ -8,6 +8,7 @@ seen and done there and around. No bit tells which host it is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,8 +67,8 @@ class KnownNetworks:
         kinds, hosts: of each of these actions, `[A]`.
         facts: uint8 `[K, H, N_FACTS]`, see `facts_of`.
         contested: bool `[K, H]`, the hosts that Red can take and Blue can free.
-        leads: bool `[K, H, H]`, whether Red finds the second host on the first.
-        is_beside: bool `[K, H, H]`, whether two hosts share a subnet.
+        joined: bool `[K, 2, H, H]`, whether two hosts share a subnet, and whether the first leads
+            Red to the second.
         fits: see `BlueActions`.
         can: bool `[K, kinds]`, which kinds of actions Blue has in each.
     """
@@ -88,16 +89,15 @@ class KnownNetworks:
         self.facts = np.zeros((*shape, N_FACTS), np.uint8)
         self.contested = np.zeros(shape, np.bool_)
         self.fits = np.zeros(shape, np.int64)
-        self.leads, self.is_beside = np.zeros((2, *shape, n), np.bool_)
+        self.joined = np.zeros((len(scenarios), 2, n, n), np.bool_)
         for number, scenario in enumerate(scenarios):
-            of, graph, size = scenario.tables().of, attack_graph(scenario), len(scenario.hosts)
+            graph, size = attack_graph(scenario), len(scenario.hosts)
             self.facts[number, :size] = facts_of(scenario, graph)
             self.contested[number, :size] = [
                 reach.is_held and host != scenario.red_host for host, reach in graph.items()
             ]
-            found = of["explored_addresses"][:, None] >> np.arange(size) & 1 != 0
-            self.leads[number, :size, :size] = found & ~np.eye(size, dtype=np.bool_)
-            self.is_beside[number, :size, :size] = of["subnet"][:, None] == of["subnet"]
+            joined = joined_hosts(scenario)
+            self.joined[number, :, :size, :size] = joined["subnet"], joined["leads to"]
             self.fits[number, :size] = self._decoys_that_fit(scenario)
 
     def has(self, kind: str) -> bool:
@@ -134,6 +134,19 @@ class KnownNetworks:
     def action_set(self, name: str, playing: Indices | None = None) -> ActionSet:
         """Return what Blue chooses from, one of ACTIONS."""
         return ACTIONS[name](self, playing)
+
+
+def joined_hosts(scenario: Scenario) -> dict[str, NDArray[np.bool_]]:
+    """Return which hosts [H, H] share a subnet, be they two or one; which ones lead Red to which
+    others; and the inverse of that."""
+    hosts, n = scenario.hosts, len(scenario.hosts)
+    subnet, leads = np.zeros((2, n, n), np.bool_)
+    for of_subnet in scenario.subnets.values():
+        numbers = [hosts.index(host) for host in of_subnet]
+        subnet[np.ix_(numbers, numbers)] = True
+    for host, others in scenario.leads_to.items():
+        leads[hosts.index(host), [hosts.index(other) for other in others]] = True
+    return {"subnet": subnet, "leads to": leads, "led to": leads.T}
 
 
 def facts_of(scenario: Scenario, graph: Mapping[str, Reach]) -> NDArray[np.uint8]:
@@ -198,10 +211,18 @@ class KnownView(View):
         self._known, self._blue = known, known.blue(playing)
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
-        return self._rows(envs, obs).reshape(len(obs), -1)
+        return self._with_edges(envs, self._rows(envs, obs))
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
         return self.begin(envs, obs)
+
+    def _joined(self, envs: Sequence[int]) -> NDArray[np.bool_]:
+        return self._known.joined[self._blue.scenarios(envs)]
+
+    def _with_edges(self, envs: Sequence[int], *parts: NDArray[Any]) -> Bits:
+        """Return parts of what Blue sees, and which hosts are joined, `[M, D]`."""
+        flat = [part.reshape(len(envs), -1) for part in (*parts, self._joined(envs))]
+        return np.concatenate(flat, axis=1, dtype=np.uint8, casting="unsafe")
 
     def _rows(self, envs: Sequence[int], obs: Bits) -> Bits:
         """Return the bits of hosts, `[M, H, N_BITS]`."""
@@ -235,8 +256,8 @@ class HistoryView(KnownView):
         seen = self._evidence.of(envs)
         exploited = seen.ages[:, EXPLOITED, :, None]
         around = [
-            np.where(near[self._blue.scenarios(envs)], exploited, NEVER).min(axis=1)
-            for near in (self._known.leads, self._known.is_beside)
+            np.where(near, exploited, NEVER).min(axis=1)
+            for near in self._joined(envs).transpose(1, 0, 2, 3)[::-1]
         ]
         ages = np.concatenate([seen.ages, np.stack(around, axis=1)], axis=1)
         decoys = seen.decoys, seen.at_last, seen.at_all
@@ -254,9 +275,7 @@ class HistoryView(KnownView):
         rows = [self._rows(envs, obs), *(part.reshape(shape) for part in of_hosts)]
         of_all = [seen.quiet_steps[:, None] >= COUNTS, self._n_steps[envs, None] >= STEPS]
         shown = np.concatenate(rows, axis=2, dtype=np.uint8, casting="unsafe")
-        return np.concatenate(
-            [shown.reshape(len(envs), -1), *of_all], axis=1, dtype=np.uint8, casting="unsafe"
-        )
+        return self._with_edges(envs, shown, *of_all)
 
 
 class KnownActions(ActionSet):
@@ -331,6 +350,19 @@ def layout_of_hosts(
     columns = np.arange(per_host * n).reshape(n, per_host)
     # The bit that tells that a host exists comes first of its facts.
     features = np.delete(columns, 4, axis=1)
-    verbs = verbs_of(ACTIONS[actions](known).named, known.host_names)
-    layout = {"features": features, "actions": verbs, "present": columns[:, 4]}
-    return EntityLayout(columns.size + view.n_of_all, layout)
+    n_before = columns.size + view.n_of_all
+    of_subnet, leads = n_before + np.arange(2 * n**2).reshape(2, n, n)
+    edges = {"subnet": of_subnet, "leads to": leads, "led to": leads.T}
+    layout = {
+        "features": features,
+        "actions": verbs_of(ACTIONS[actions](known).named, known.host_names),
+        "present": columns[:, 4],
+        "edges": {name: _pairs(table) for name, table in edges.items()},
+    }
+    return EntityLayout(n_before + 2 * n**2, layout)
+
+
+def _pairs(columns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return rows of a host, another one or the same, and the number at their place in a table."""
+    host, other = np.indices(columns.shape)
+    return np.stack([host, other, columns], axis=2).reshape(-1, 3)

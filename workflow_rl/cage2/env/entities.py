@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.entity_layout import EntityLayout
 from workflow_rl.cage2.agent.action_sets import make_action_set, verbs_of
+from workflow_rl.cage2.agent.known_networks import joined_hosts
 from workflow_rl.cage2.env.viewed_envs import view_size
+from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTIONS
 
 NEXT_DECOY = "NextDecoy"
@@ -30,22 +32,23 @@ def hosts_as_entities(observation: str, actions: str) -> EntityLayout | None:
         ACTION_NAMES[action] if action >= 0 else f"{NEXT_DECOY} {HOSTS[-1 - action]}"
         for action in make_action_set(actions).actions.tolist()
     ]
-    return _layout(view_size(observation), bits, chosen, HOSTS)
+    return _layout(view_size(observation), bits, chosen, Scenario.scenario2())
 
 
-def table_as_entities(hosts: Sequence[str], actions: Sequence[str]) -> EntityLayout:
+def table_as_entities(scenario: Scenario) -> EntityLayout:
     """Return the layout of the four bits of each host, and of actions on hosts."""
-    bits = np.arange(4 * len(hosts)).reshape(len(hosts), 4)
-    return _layout(bits.size, bits, actions, hosts)
+    bits = np.arange(scenario.obs_size).reshape(-1, 4)
+    return _layout(bits.size, bits, scenario.action_names, scenario)
 
 
 def _layout(
-    size: int, features: NDArray[np.int64], actions: Sequence[str], hosts: Sequence[str]
+    size: int, features: NDArray[np.int64], actions: Sequence[str], scenario: Scenario
 ) -> EntityLayout:
     tables = {
         "features": features,
-        "actions": verbs_of(actions, hosts),
-        "traits": np.eye(len(hosts)),
+        "actions": verbs_of(actions, scenario.hosts),
+        "traits": np.eye(len(scenario.hosts)),
+        "edges": {name: np.argwhere(joined) for name, joined in joined_hosts(scenario).items()},
     }
     return EntityLayout(size, tables)
 

@@ -198,7 +198,7 @@ class Cage2:
             self.network.obs_size,
             Categorical(len(self.network.action_names)),
             bits=True,
-            entities=table_as_entities(self.network.hosts, self.network.action_names),
+            entities=table_as_entities(self.network),
         )
 
     def _spaces_of_known(self, known: KnownNetworks) -> Spaces:

@@ -43,5 +43,20 @@ def test_the_belief_about_a_host_is_described_with_the_host() -> None:
     assert changed.sum() == changed[host].sum() == 1
 
 
+def test_hosts_are_joined_by_their_subnets_and_by_what_leads_red_on() -> None:
+    layout = hosts_as_entities("table", "all")
+    assert layout is not None
+    named = {
+        name: {(HOSTS[host], HOSTS[other]) for host, other, column in edges if column < 0}
+        for name, edges in layout.edges.items()
+    }
+    assert len(named["subnet"]) == 4**2 + 4**2 + 5**2
+    assert ("Defender", "Enterprise2") in named["subnet"]
+    assert ("User1", "Enterprise1") in named["leads to"]
+    assert ("Enterprise2", "Op_Server0") in named["leads to"]
+    assert named["led to"] == {(other, host) for host, other in named["leads to"]}
+    assert len(layout.telling) == 0
+
+
 def test_the_true_state_has_no_entities() -> None:
     assert hosts_as_entities("true-state", "all") is None

@@ -228,8 +228,8 @@ class TrainedPlayer:
             network_for(network.text, environment, policy, name)
         known = environment.known if isinstance(environment, Cage2) else None
         if known is None:
-            own = environment.network if isinstance(environment, Cage2) else Scenario.scenario2()
-            self.network = network or own
+            trained_on = environment if isinstance(environment, Cage2) else Cage2()
+            self.network = network or trained_on.network
             self._policy = WatchedPolicy(policy)
             self._actor: Actor = on_the_bits(self._policy, environment, path or name)
             actions = environment.actions if isinstance(environment, Cage2) else "all"

@@ -9,7 +9,8 @@ itself, and one of 20 and one of 30 hosts. A specialist learns one of them with 
     python scripts/score_any_network.py runs/any-network --jobs 5
     python scripts/score_any_network.py runs/any-network --table
 
-Runs that are finished are not trained again, and scores are appended to scores.jsonl.
+Runs that are finished are not trained again, and scores are appended to scores.jsonl. With --scored
+0, agents are trained alone; the same command without it scores them later, on any machine.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def main() -> None:
     parser.add_argument("--specialists", type=int, default=3, help="seeds of each specialist")
     parser.add_argument("--episodes", type=int, default=16_000, help="of any-network")
     parser.add_argument("--of-specialists", type=int, default=8000, help="episodes of each")
-    parser.add_argument("--scored", type=int, default=100, help="episodes of a cell")
+    parser.add_argument("--scored", type=int, default=100, help="episodes of a cell, or 0")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no run after these")
     parser.add_argument("--table", action="store_true", help="print the scores there are")
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -173,6 +174,8 @@ def main() -> None:
             args.device,
         )
         played = networks() if is_any else [args.one.rpartition("-")[0]]
+        if not args.scored:
+            return
         rows = [
             row
             for name in played
@@ -201,7 +204,8 @@ def main() -> None:
 
         with ThreadPoolExecutor(args.jobs) as pool:
             list(pool.map(run, names))
-    print(table([json.loads(line) for line in path.read_text().splitlines()]))
+    if path.exists():
+        print(table([json.loads(line) for line in path.read_text().splitlines()]))
 
 
 if __name__ == "__main__":

@@ -55,6 +55,9 @@ ROBUST: dict[str, Any] = {
 # One defender for all networks: what it sees and chooses holds in each of them.
 ANY_NETWORK: dict[str, Any] = {
     **QUICK,
+    "n_envs": 100,
+    "episodes_per_update": 100,
+    "total_episodes": 12_000,
     "env_args": {
         "simulator": "compiled",
         "scenario": str(Path(__file__).parent / "agent" / "released" / "any-network.yaml"),
@@ -67,6 +70,9 @@ ANY_NETWORK: dict[str, Any] = {
         "network": "entities",
         # Attention costs four times as much and is no better here.
         "network_args": {"heads": 0},
+        "hidden_sizes": (48, 48),
         "minibatches_of": "steps",
+        "minibatch_size": 2500,
+        "epochs": 6,
     },
 }

@@ -15,7 +15,6 @@ Runs that are finished are not trained again, and scores are appended to scores.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
 import subprocess
@@ -26,6 +25,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import click
 
 from workflow_rl import TrainConfig
 from workflow_rl.cage.recipe import train_recipe
@@ -145,67 +146,65 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """See the top."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--jobs", type=int, default=2, help="runs at once")
-    parser.add_argument("--threads", type=int, default=1, help="of each learner")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--seeds", type=int, default=5, help="of any-network")
-    parser.add_argument("--specialists", type=int, default=3, help="seeds of each specialist")
-    parser.add_argument("--episodes", type=int, default=16_000, help="of any-network")
-    parser.add_argument("--of-specialists", type=int, default=8000, help="episodes of each")
-    parser.add_argument("--scored", type=int, default=100, help="episodes of a cell, or 0")
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no run after these")
-    parser.add_argument("--table", action="store_true", help="print the scores there are")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    path = args.folder / "scores.jsonl"
-    if args.one:
-        is_any = args.one.startswith("any-")
-        train(
-            args.folder,
-            args.one,
-            args.episodes if is_any else args.of_specialists,
-            args.threads,
-            args.device,
-        )
-        played = networks() if is_any else [args.one.rpartition("-")[0]]
-        if not args.scored:
+@click.command(help=__doc__)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--jobs", default=2, help="Runs at once.")
+@click.option("--threads", default=1, help="Threads of each learner.")
+@click.option("--device", default="cpu")
+@click.option("--seeds", default=5, help="Of any-network.")
+@click.option("--specialists", default=3, help="Seeds of each specialist.")
+@click.option("--episodes", default=12_000, help="Of any-network.")
+@click.option("--of-specialists", default=8000, help="Episodes of each specialist.")
+@click.option("--scored", default=100, help="Episodes of a cell, or 0.")
+@click.option("--seconds", default=1e9, help="Begin no run after these.")
+@click.option("--table", "is_shown", is_flag=True, help="Print the scores there are.")
+@click.option("--one", hidden=True)
+def main(
+    folder: Path,
+    jobs: int,
+    threads: int,
+    device: str,
+    seeds: int,
+    specialists: int,
+    episodes: int,
+    of_specialists: int,
+    scored: int,
+    seconds: float,
+    is_shown: bool,
+    one: str | None,
+) -> None:
+    path = folder / "scores.jsonl"
+    if one:
+        is_any = one.startswith("any-")
+        train(folder, one, episodes if is_any else of_specialists, threads, device)
+        if not scored:
             return
-        rows = [
-            row
-            for name in played
-            for row in score(args.folder / args.one, name, args.scored, int(time.time()))
-        ]
+        played = networks() if is_any else [one.rpartition("-")[0]]
+        seed = int(time.time())
+        rows = [row for name in played for row in score(folder / one, name, scored, seed)]
         with path.open("a") as file:
             file.write("".join(json.dumps(row) + "\n" for row in rows))
         return
-    if not args.table:
-        args.folder.mkdir(parents=True, exist_ok=True)
-        names = [f"any-{seed}" for seed in range(1, args.seeds + 1)]
-        names += [
-            f"{network}-{seed}"
-            for seed in range(1, args.specialists + 1)
-            for network in sorted(networks(), key=lambda name: -len(networks()[name].hosts))
-        ]
+    if not is_shown:
+        folder.mkdir(parents=True, exist_ok=True)
+        by_size = sorted(networks(), key=lambda name: -len(networks()[name].hosts))
+        names = [f"any-{seed}" for seed in range(1, seeds + 1)]
+        names += [f"{name}-{seed}" for seed in range(1, specialists + 1) for name in by_size]
         began = time.monotonic()
 
         def run(name: str) -> None:
-            done = path.exists() and f'"{name}"' in path.read_text()
-            if done or time.monotonic() - began > args.seconds:
+            is_scored = path.exists() and f'"{name}"' in path.read_text()
+            if is_scored or time.monotonic() - began > seconds:
                 return
-            with (args.folder / f"{name}.log").open("w") as log:
-                subprocess.run([sys.executable, *sys.argv, "--one", name], stdout=log, stderr=log)
-            print(f"{time.monotonic() - began:.0f} s: {name}", flush=True)
+            with (folder / f"{name}.log").open("w") as log:
+                words = [sys.executable, *sys.argv, "--one", name]
+                subprocess.run(words, stdout=log, stderr=log, check=False)
+            click.echo(f"{time.monotonic() - began:.0f} s: {name}")
 
-        with ThreadPoolExecutor(args.jobs) as pool:
+        with ThreadPoolExecutor(jobs) as pool:
             list(pool.map(run, names))
     if path.exists():
-        print(table([json.loads(line) for line in path.read_text().splitlines()]))
+        click.echo(table([json.loads(line) for line in path.read_text().splitlines()]))
 
 
 if __name__ == "__main__":

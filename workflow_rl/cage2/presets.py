@@ -57,7 +57,7 @@ ANY_NETWORK: dict[str, Any] = {
     **QUICK,
     "n_envs": 100,
     "episodes_per_update": 100,
-    "total_episodes": 12_000,
+    "total_episodes": 10_000,
     "env_args": {
         "simulator": "compiled",
         "scenario": str(Path(__file__).parent / "agent" / "released" / "any-network.yaml"),
@@ -73,6 +73,5 @@ ANY_NETWORK: dict[str, Any] = {
         "hidden_sizes": (48, 48),
         "minibatches_of": "steps",
         "minibatch_size": 2500,
-        "epochs": 6,
     },
 }

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.team import TeamLayout
+from workflow_rl.cage4.agent.views import edges_among
 from workflow_rl.cage4.compiled import actions, network
 from workflow_rl.cage4.compiled.red_tables import STATES
 from workflow_rl.cage4.scenario4 import MISSION_PHASES, ZONES
@@ -147,7 +148,8 @@ def known_choices(
 
 def _entities(agent: int) -> Mapping[str, Any]:
     """Return the tables of an agent's hosts: see `agents.team.TeamLayout`."""
-    n_hosts, n_plain = int(N_HOSTS_OF[agent]), 1 + int(N_ZONES_OF[agent])
+    hosts = np.array(RED_HOSTS[agent])
+    n_hosts, n_plain = len(hosts), 1 + int(N_ZONES_OF[agent])
     features = N_FACTS[agent] + np.arange(n_hosts * N_FEATURES).reshape(N_FEATURES, n_hosts).T
     plain = [[i, -1] for i in range(n_plain)]
     on_hosts = [[verb, host] for verb in range(len(HOST_KINDS)) for host in range(n_hosts)]
@@ -155,6 +157,7 @@ def _entities(agent: int) -> Mapping[str, Any]:
         "features": features.tolist(),
         "actions": plain + on_hosts,
         "present": features[:, ADDRESS].tolist(),
+        "edges": edges_among(network.ZONE[hosts], network.PLACE[hosts] >= network.FIRST_SERVER),
     }
 
 

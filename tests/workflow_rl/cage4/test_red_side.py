@@ -41,4 +41,11 @@ def test_agents_of_like_zones_can_share_a_policy() -> None:
     layout = red_layout()
     assert layout.obs_sizes == RED_OBS_SIZES
     assert layout.entities[1] == layout.entities[3]
+    first = [n for n, host in enumerate(RED_HOSTS[0]) if host % 17 == 11]
+    assert layout.entities[0]["edges"]["doors"] == [
+        [a, b, -1]
+        for a in first
+        for b in first
+        if 4 in (RED_HOSTS[0][a] // 17, RED_HOSTS[0][b] // 17) and a != b
+    ]
     assert layout.row_size == sum(RED_OBS_SIZES) + 6 + sum(N_RED_CHOICES)

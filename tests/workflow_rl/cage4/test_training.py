@@ -17,7 +17,10 @@ SETTINGS = {
     # A run that goes on past its end has the same rate.
     **{"learning_rate": 1e-3, "learning_rate_final": 1e-3},
 }
-TALKING: dict[str, Any] = {"env_args": {"messages": "learned"}, "settings": SETTINGS}
+TALKING: dict[str, Any] = {
+    "env_args": {"messages": "learned"},
+    "settings": {**SETTINGS, "network": "graph", "network_args": {"heads": 0}},
+}
 TAUGHT: dict[str, Any] = {
     "env_args": {},
     "settings": {**SETTINGS, "network": "entities", "network_args": {"heads": 0}},

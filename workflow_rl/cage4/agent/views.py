@@ -41,6 +41,11 @@ Restore is possible only on a host that the belief suspects. Whoever does neithe
 deploys a decoy. `watchful` does the same, but restores if nothing is seen for long: see `watch`."""
 SUSPECTING = ("suspects", "watchful")
 
+LINKED = np.zeros((len(scenario4.ZONES),) * 2, np.bool_)
+"""Pairs of zones: from the first server of one, Red learns of the first server of the other."""
+for _zone, _other in ((0, 1), (0, 4), (2, 3), (2, 4), (4, 5), (5, 6), (5, 7)):
+    LINKED[_zone, _other] = LINKED[_other, _zone] = True
+
 Shown = NDArray[np.int8]
 N_SEEN = 20
 """Numbers of the true state that a critic sees of each agent's zones: see `privileged`."""
@@ -68,8 +73,11 @@ class View:
         return scenario4.OBS_SIZES
 
     @staticmethod
-    def entities() -> tuple[Mapping[str, Any], ...]:
-        """Return each agent's hosts: see `agents.team.TeamLayout`. Flat vectors declare none."""
+    def entities(n_words: int = 1) -> tuple[Mapping[str, Any], ...]:
+        """Return each agent's hosts: see `agents.team.TeamLayout`. Flat vectors declare none.
+
+        n_words: how many words each action is chosen with.
+        """
         return ()
 
     def begin(
@@ -162,8 +170,8 @@ class BeliefView(View):
         )
 
     @staticmethod
-    def entities() -> tuple[Mapping[str, Any], ...]:
-        return tuple(_hosts_of(agent) for agent in range(N_AGENTS))
+    def entities(n_words: int = 1) -> tuple[Mapping[str, Any], ...]:
+        return tuple(_hosts_of(agent, n_words) for agent in range(N_AGENTS))
 
     def begin(
         self, envs: Sequence[int], obs: Shown, masks: Bits, raw: NDArray[Any]
@@ -239,7 +247,7 @@ class BeliefView(View):
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
 
-def _hosts_of(agent: int) -> Mapping[str, Any]:
+def _hosts_of(agent: int, n_words: int) -> Mapping[str, Any]:
     """Return the tables of an agent's hosts, which all actions are done to but those on traffic."""
     n_hosts = N_PLACES * len(scenario4.AGENT_ZONES[agent])
     features = N_CONTEXT + np.arange(n_hosts * N_FEATURES).reshape(N_FEATURES, n_hosts).T
@@ -247,16 +255,29 @@ def _hosts_of(agent: int) -> Mapping[str, Any]:
     for action in range(scenario4.N_ACTIONS[agent]):
         place = action - FIRST[1:, agent]
         verbs = np.flatnonzero((place >= 0) & (place < n_hosts))
-        if len(verbs):
-            actions.append([int(verbs[0]), int(place[verbs[0]])])
-        else:
-            actions.append([n_plain, -1])
-            n_plain += 1
+        verb, host = (int(verbs[0]), int(place[verbs[0]])) if len(verbs) else (n_plain, -1)
+        n_plain += host < 0
+        actions += [[verb * n_words + word, host] for word in range(n_words)]
+    zones = [scenario4.ZONES.index(zone) for zone in scenario4.AGENT_ZONES[agent]]
     return {
         "features": features.tolist(),
         "actions": actions,
         "present": features[:, 0].tolist(),
+        "edges": edges_among(np.repeat(zones, N_PLACES), np.tile(~IS_USER, len(zones))),
     }
+
+
+def edges_among(zone: NDArray[np.int64], is_server: Bits) -> Mapping[str, Any]:
+    """Return the edges between hosts: of one zone, to the servers of the zone, and between the
+    first servers of LINKED zones.
+
+    zone, is_server: of each host `[N]`. The first server is the first one listed.
+    """
+    same = zone[:, None] == zone
+    first = is_server & (np.cumsum(same & is_server, axis=1).diagonal() == 1)
+    doors = LINKED[zone[:, None], zone] & np.outer(first, first)
+    joined = {"zone": same, "servers": same & is_server, "doors": doors}
+    return {name: np.argwhere(pairs).tolist() for name, pairs in joined.items()}
 
 
 def on_hosts(kind: str, taken: Joint) -> tuple[Bits, Joint]:
@@ -283,7 +304,7 @@ def views_layout(observation: str, own_rewards: bool = False, messages: str = "n
         own_rewards,
         masked=True,
         state_size=own_rewards * N_AGENTS * N_SEEN,
-        entities=VIEWS[observation].entities() if n_words == 1 else (),
+        entities=VIEWS[observation].entities(n_words),
     )
 
 

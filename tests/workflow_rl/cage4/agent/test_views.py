@@ -18,6 +18,7 @@ from workflow_rl.agents.team import ACTS
 from workflow_rl.cage4.agent.raw_record import CMD, ESCALATE, NUMBERS, TAKEN
 from workflow_rl.cage4.agent.views import (
     CLOCK,
+    LINKED,
     N_CONTEXT,
     N_FEATURES,
     RHYTHM,
@@ -26,6 +27,7 @@ from workflow_rl.cage4.agent.views import (
     ViewRows,
     views_layout,
 )
+from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.scenario4 import (
     ACTIONS,
     AGENT_HOSTS,
@@ -88,17 +90,37 @@ def test_the_tables_of_hosts_point_at_the_right_columns(zone: int) -> None:
         assert not seen[other][np.array(table["features"])][:, 1:6].any()
 
 
-def test_the_tables_name_the_host_of_each_action() -> None:
-    for agent, tables in enumerate(BeliefView.entities()):
+@pytest.mark.parametrize("n_words", [1, 4])
+def test_the_tables_name_the_host_of_each_action(n_words: int) -> None:
+    for agent, tables in enumerate(BeliefView.entities(n_words)):
         verbs = "Analyse", "Remove", "Restore", "DeployDecoy"
         plain = []
-        for action, (verb, host) in zip(ACTIONS[agent], tables["actions"], strict=True):
+        for i, (chosen, host) in enumerate(tables["actions"]):
+            action, (verb, word) = ACTIONS[agent][i // n_words], divmod(chosen, n_words)
+            assert word == i % n_words
             if action.host:
                 assert (verbs[verb], AGENT_HOSTS[agent][host]) == (action.kind, action.host)
             else:
-                plain.append((verb, host))
+                plain.append((chosen, host))
         assert plain == [(i, -1) for i in range(len(plain))]
         assert tables["present"] == [row[0] for row in tables["features"]]
+
+
+def test_hosts_are_joined_by_their_zones_and_by_what_red_learns_from_servers() -> None:
+    linked = np.zeros_like(LINKED)
+    for zone, n in enumerate(network.N_LINKED):
+        linked[zone, network.ZONE[network.LINKED[zone, :n]]] = True
+    np.testing.assert_array_equal(LINKED, linked)
+    edges = BeliefView.entities()[4]["edges"]
+    assert {(AGENT_HOSTS[4][a], AGENT_HOSTS[4][b]) for a, b in edges["doors"]} == {
+        (f"{a}_server_host_0", f"{b}_server_host_0")
+        for a in AGENT_ZONES[4]
+        for b in AGENT_ZONES[4]
+        if a != b and "public_access_zone_subnet" in (a, b)
+    }
+    assert len(edges["zone"]) == 3 * 16**2
+    assert [b for a, b in edges["servers"] if a == 20] == [16, 17, 18, 19, 20, 21]
+    assert BeliefView.entities()[0]["edges"]["doors"] == []
 
 
 def test_what_is_known_of_a_host_that_does_not_exist_is_zero() -> None:

@@ -52,7 +52,8 @@ class Layers(NamedTuple):
 class Network(ABC):
     """A network from observations to outputs: its sizes and its activation. A kind derives from it.
 
-    kind: the name in files and of `--network`. needs_torch: whether it acts with torch.
+    kind: the name in files and of `--network`. needs: the package that acting takes beside
+    NumPy, as pip names it.
     needs_entities: whether it takes the argument `layout`, which the environment declares: see
     `entity_layout`. needs_edges: whether the layout must have edges. shares_trunk: whether the last
     layer puts out all outputs, so that an actor and a critic can share the others. Further fields
@@ -64,7 +65,7 @@ class Network(ABC):
     n_outputs: int
     activation: str
     kind: ClassVar[str]
-    needs_torch: ClassVar[bool] = False
+    needs: ClassVar[str | None] = None
     needs_entities: ClassVar[bool] = False
     needs_edges: ClassVar[bool] = False
     shares_trunk: ClassVar[bool] = True

@@ -36,7 +36,7 @@ class OwnNetwork(MemoryNetwork):
 
     args: Mapping[str, Any] = field(default_factory=dict)
     make: ClassVar[Callable[..., torch.nn.Module]]
-    needs_torch = True
+    needs = "torch"
     shares_trunk = False
 
     def __post_init__(self) -> None:

@@ -37,8 +37,8 @@ def _named(look: Look) -> Named:
         type=click.Choice(list(dict.fromkeys([*FORMATS, *formats]))),
         help="onnx and torchscript: the network alone, from observations to logits or means, and "
         "log deviations; for sac and mbpo the means are not squashed yet. npz: the policy as plain "
-        "arrays, for this package. Others: a folder for the agent's challenge, which needs NumPy "
-        "alone.",
+        "arrays, for this package. Others: a folder for the agent's challenge, which needs NumPy, "
+        "and for a torch module of your own onnxruntime.",
     )
     return Named("this agent", [option])
 

@@ -6,7 +6,9 @@ import hashlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.runs.handed_in import LIST
 
 _PACKAGE = Path(__file__).parents[1]
@@ -16,6 +18,8 @@ _IMPORT = re.compile(
     re.M,
 )
 
+_NETWORKS = "workflow_rl.agents.policies.networks"
+_ONNX_NETWORKS, _HANDED_IN = "workflow_rl.runs.onnx_networks", "workflow_rl.runs.handed_in"
 NUMPY_POLICY = (
     "workflow_rl.agents.policies.archive",
     "workflow_rl.agents.policies.distributions",
@@ -24,7 +28,7 @@ NUMPY_POLICY = (
     "workflow_rl.agents.policies.masks",
     "workflow_rl.agents.policies.mlp",
     "workflow_rl.agents.policies.network",
-    "workflow_rl.agents.policies.networks",
+    _NETWORKS,
     "workflow_rl.agents.policies.numpy_policy",
     "workflow_rl.agents.policies.policy_file",
     "workflow_rl.agents.policies.recurrent",
@@ -35,17 +39,35 @@ ACTING = "acting_"
 """How the names of the copies begin."""
 
 
-def write_acting(modules: Sequence[str], folder: Path) -> None:
+def members_of(exported: Any) -> list[PolicyParameters]:
+    """Return the policies of what is exported: of a team several, of a scripted agent none."""
+    if isinstance(exported, PolicyParameters):
+        return [exported]
+    return [*getattr(exported, "parameters", {}).values()]
+
+
+def needs_of(exported: Any) -> str:
+    """Return lines for a requirements.txt: what acts with the networks, beside NumPy."""
+    needs = {member.described().needs for member in members_of(exported)}
+    return "".join(f"{package}\n" for package in needs if package)
+
+
+def write_acting(modules: Sequence[str], folder: Path, exported: Any) -> None:
     """Copy modules into a new folder: `acting_x.py` is the copy of the module x.
+
+    exported: what is to act with them. Its networks decide which copies there are.
 
     The copies import each other. No two modules may have one name. All lie in the folder itself,
     because CAGE-4 tells to pack with `zip`, which leaves folders empty.
     """
     folder.mkdir(parents=True)
-    for module in (*modules, "workflow_rl.runs.handed_in"):
-        _, *path = module.split(".")
-        source = _PACKAGE.joinpath(*path).with_suffix(".py").read_text()
-        (folder / f"{ACTING}{path[-1]}.py").write_text(_IMPORT.sub(_flat, source))
+    names = {module: module.rpartition(".")[2] for module in (*modules, _HANDED_IN)}
+    if any(member.described().needs for member in members_of(exported)):
+        del names[_NETWORKS]
+        names[_ONNX_NETWORKS] = _NETWORKS.rpartition(".")[2]
+    for module, name in names.items():
+        source = _PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text()
+        (folder / f"{ACTING}{name}.py").write_text(_IMPORT.sub(_flat, source))
 
 
 def _flat(statement: re.Match[str]) -> str:

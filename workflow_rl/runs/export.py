@@ -10,6 +10,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from workflow_rl.agents.modules import in_one_line
+from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.agents.policies.team_file import save_team
@@ -18,6 +22,7 @@ from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.guest import Exported
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import replacing
+from workflow_rl.runs.acting import members_of
 
 
 class ExportError(ValueError):
@@ -30,33 +35,46 @@ class ExportError(ValueError):
 
 def write_onnx(policy: PolicyParameters, environment: Environment, path: Path) -> None:
     """Write the actor's network as an ONNX model, for batches of any size. Raises ExportError."""
+    model = _onnx_model(*_actor_and_example(policy))
+    with replacing(path, "wb") as file:
+        file.write(model)
+
+
+def _onnx_model(actor: Any, *example: Any) -> bytes:
+    """Return an actor as an ONNX model. Raises ExportError.
+
+    example: observations, and states if there are any.
+    """
     try:
         import onnxscript  # noqa: F401 (torch's exporter needs it, and says so at length)
     except ModuleNotFoundError:
         raise ExportError(
-            "--format", "onnx needs more packages: pip install onnx onnxscript"
+            "--format", "this needs more packages: pip install onnx onnxscript"
         ) from None
     import torch
 
-    actor, *example = _actor_and_example(policy)
     names = ["obs", "state"][: len(example)]
     batch = torch.export.Dim("batch")
     # The exporter warns that torchvision is missing, among others.
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = torch.onnx.export(
-            actor,
-            tuple(example),
-            input_names=names,
-            output_names=["outputs", "next_state"][: len(example)],
-            dynamic_shapes={name: {0: batch} for name in names},
-            dynamo=True,
-            verbose=False,
-        )
+        try:
+            program = torch.onnx.export(
+                actor,
+                example,
+                input_names=names,
+                output_names=["outputs", "next_state"][: len(example)],
+                dynamic_shapes={name: {0: batch} for name in names},
+                dynamo=True,
+                verbose=False,
+            )
+        except Exception as error:  # A user's module can hold anything.
+            problem = in_one_line(error)
+            raise ExportError("--format", f"torch cannot write it as ONNX: {problem}") from error
     assert program is not None
-    with replacing(path, "wb") as file:
-        file.write(program.model_proto.SerializeToString())
+    model: bytes = program.model_proto.SerializeToString()
+    return model
 
 
 def write_torchscript(policy: PolicyParameters, environment: Environment, path: Path) -> None:
@@ -68,30 +86,56 @@ def write_torchscript(policy: PolicyParameters, environment: Environment, path: 
         torch.jit.save(torch.jit.trace(actor, tuple(example)), file)
 
 
-def _actor_and_example(policy: PolicyParameters) -> tuple[Any, ...]:
-    """Return the actor, and example observations, followed by states of a network that has them."""
+def _actor_and_example(policy: PolicyParameters, obs_dim: int | None = None) -> tuple[Any, ...]:
+    """Return the actor, and example observations, followed by states of a network that has them.
+
+    obs_dim: numbers in an observation, if the policy does not say.
+    """
     import torch
 
     from workflow_rl.agents.policies.torch_actor import TorchActor
 
     actor = TorchActor(policy).eval().requires_grad_(False)
-    obs = torch.ones(2, policy.obs_dim_of(policy.described()))
+    obs = torch.ones(2, obs_dim or policy.obs_dim_of(policy.described()))
     return (actor, obs, torch.zeros(2, actor.state_size)) if actor.state_size else (actor, obs)
 
 
-def _require_numpy(policy: Exported, format_: str) -> None:
-    """Raise ExportError for a network that acts with torch: NumPy alone plays such formats."""
-    members: list[Exported] = [policy]
+def _require_numpy(policy: Parameters) -> None:
+    """Raise ExportError for a network that acts with torch: NumPy alone plays npz."""
     others = "give onnx or torchscript"
     if isinstance(policy, TeamParameters):
-        members, others = [*policy.parameters.values()], "a team has no other format"
-    for member in members:
-        if isinstance(member, PolicyParameters) and member.described().needs_torch:
+        others = "a team has no other format, but that of its challenge"
+    for member in members_of(policy):
+        if member.described().needs is not None:
             raise ExportError(
                 "--format",
-                f"{format_} holds networks that act without torch, and {member.network} needs "
+                f"npz holds networks that act without torch, and {member.network} needs "
                 f"torch: {others}",
             )
+
+
+def _handed_in(policy: PolicyParameters) -> PolicyParameters:
+    """Return the policy as a folder for a challenge has it: without torch. Raises ExportError."""
+    network = policy.described()
+    if network.needs is None:
+        return policy
+    from workflow_rl.runs.onnx_networks import OnnxNetwork
+
+    NETWORKS[OnnxNetwork.kind] = OnnxNetwork
+    takes_mask = policy.masked and network.sees_mask
+    bare = policy._replace(obs_mean=None, obs_scale=None, masked=False, distribution=None)
+    n_columns = network.n_inputs + takes_mask * network.n_outputs
+    model = np.frombuffer(_onnx_model(*_actor_and_example(bare, n_columns)), np.uint8)
+    args = {
+        **{"n_inputs": network.n_inputs, "n_outputs": network.n_outputs},
+        **{"state_size": network.memory_size, "takes_mask": takes_mask},
+    }
+    return policy._replace(
+        weights=(model.astype(np.float32),),
+        biases=(np.zeros(0, np.float32),),
+        network=OnnxNetwork.kind,
+        network_args=args,
+    )
 
 
 def write_policy(policy: Parameters, environment: Environment, path: Path) -> None:
@@ -99,7 +143,7 @@ def write_policy(policy: Parameters, environment: Environment, path: Path) -> No
 
     Raises ExportError.
     """
-    _require_numpy(policy, "npz")
+    _require_numpy(policy)
     about = {"env": environment.env_id, "env_args": dict(environment.args)}
     with replacing(path, "wb") as file:
         if isinstance(policy, TeamParameters):
@@ -124,7 +168,7 @@ def export_policy(policy: Exported, environment: Environment, format_: str, outp
     Raises ExportError, and InvalidEnvironmentError if agents of this environment cannot be written.
     """
     if isinstance(policy, TeamParameters) and format_ in ("onnx", "torchscript"):
-        _require_numpy(policy, "npz")
+        _require_numpy(policy)
         raise ExportError("--format", f"{format_} holds one network, and a team has several: npz")
     if format_ in FORMATS:
         FORMATS[format_](policy, environment, output)
@@ -133,7 +177,11 @@ def export_policy(policy: Exported, environment: Environment, format_: str, outp
     write = None if guest is None else guest.exports().get(format_)
     if write is None:
         raise ExportError("--format", f"{format_} is not for agents of {environment.env_id}")
-    _require_numpy(policy, format_)
+    if isinstance(policy, PolicyParameters):
+        policy = _handed_in(policy)
+    elif isinstance(policy, TeamParameters):
+        members = {name: _handed_in(member) for name, member in policy.parameters.items()}
+        policy = policy._replace(parameters=members)
     try:
         if output.exists() and (not output.is_dir() or any(output.iterdir())):
             raise ExportError("--output", f"{output} is not empty: give a new or empty folder")

@@ -6,6 +6,7 @@ import logging
 import math
 
 from workflow_rl import portable
+from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.guests import guests
@@ -62,6 +63,7 @@ def hints(config: TrainConfig) -> list[str]:
         _about_workers(config),
         _about_args(config),
         _about_evaluations(config),
+        _about_network(config),
     ]
     if config.env in guests and steps is not None:
         found.append(guests[config.env].hint(config.env_args, steps))
@@ -139,6 +141,18 @@ def _about_args(config: TrainConfig) -> str | None:
     return (
         f"--algorithm {config.algorithm} plays with {options} unless you choose otherwise: with an "
         "observation that shows too little it would not learn"
+    )
+
+
+def _about_network(config: TrainConfig) -> str | None:
+    """Return a hint if an agent that is handed in will need more than NumPy, or else None."""
+    network = getattr(config.settings, "network", "")
+    formats = guests[config.env].exports() if config.env in guests else {}
+    if not formats or network not in NETWORKS or NETWORKS[network].needs is None:
+        return None
+    return (
+        f"{network} acts with torch: export --format {next(iter(formats))} will write it as ONNX "
+        "with the packages onnx and onnxscript, and who plays the folder needs onnxruntime"
     )
 
 

@@ -13,7 +13,7 @@ from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.cage2.scenario import SCENARIO2
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guest import Exported
-from workflow_rl.runs.acting import NUMPY_POLICY, list_files, write_acting
+from workflow_rl.runs.acting import NUMPY_POLICY, list_files, needs_of, write_acting
 
 ACTING = (
     *NUMPY_POLICY,
@@ -65,7 +65,7 @@ def write_submission(
         raise InvalidEnvironmentError(
             "observation", f"the policy sees {n_inputs} numbers instead of {spaces.obs_dim}"
         )
-    write_acting((*ACTING, *more), folder)
+    write_acting((*ACTING, *more), folder, policy)
     shutil.copy(_FILES / "jit.py", folder / "acting_jit.py")
     shutil.copy(agent, folder / "agent.py")
     for name in ("evaluation.py", "description.md"):
@@ -74,6 +74,6 @@ def write_submission(
     policy_file.save_policy(folder / "policy.npz", policy, about)
     list_files(folder)
     (folder / "requirements.txt").write_text(
-        "# The agent needs NumPy alone; csle-cyborg is for evaluation.py, unless CybORG is "
-        f"installed.\nnumpy=={np.__version__}\ncsle-cyborg==0.0.3\n"
+        "# The agent needs all but csle-cyborg, which is for evaluation.py, unless CybORG is "
+        f"installed.\nnumpy=={np.__version__}\n{needs_of(policy)}csle-cyborg==0.0.3\n"
     )

@@ -12,7 +12,7 @@ from workflow_rl.cage4.released import RELEASED
 from workflow_rl.cage4.scenario4 import MAX_STEPS
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guest import Exported
-from workflow_rl.runs.acting import NUMPY_POLICY, list_files, write_acting
+from workflow_rl.runs.acting import NUMPY_POLICY, list_files, needs_of, write_acting
 
 ACTING = (
     *NUMPY_POLICY,
@@ -51,7 +51,7 @@ def write_submission(exported: Exported, environment: Environment, folder: Path)
         raise InvalidEnvironmentError(
             "env", f"{exported} is none of {', '.join((RULES, *RELEASED))}"
         )
-    write_acting(ACTING, folder)
+    write_acting(ACTING, folder, exported)
     if isinstance(exported, TeamParameters):
         about = {"env": environment.env_id, "env_args": dict(environment.args)}
         save_team(folder / TEAM_FILE, exported, about)
@@ -63,6 +63,7 @@ def write_submission(exported: Exported, environment: Environment, folder: Path)
     shutil.copy(_FILES / "submission.py", folder / "submission.py")
     (folder / "metadata").touch()
     (folder / "requirements.txt").write_text(
-        "# The team needs NumPy alone, beside CybORG 4 of\n"
-        f"# https://github.com/cage-challenge/cage-challenge-4 at commit {COMMIT}.\nnumpy\n"
+        "# What the team needs beside CybORG 4 of\n"
+        f"# https://github.com/cage-challenge/cage-challenge-4 at commit {COMMIT}.\n"
+        f"numpy\n{needs_of(exported)}"
     )

@@ -1,4 +1,4 @@
-"""The agent, which takes an order, needs NumPy alone and acts on what ChallengeWrapper shows."""
+"""The agent, which takes an order and acts on what ChallengeWrapper shows."""
 
 from __future__ import annotations
 

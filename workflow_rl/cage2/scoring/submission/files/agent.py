@@ -1,4 +1,4 @@
-"""The agent, which needs NumPy alone and acts on what ChallengeWrapper shows Blue."""
+"""The agent, which acts on what ChallengeWrapper shows Blue. requirements.txt lists its needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The submission to CAGE Challenge 4. The team needs NumPy alone, beside CybORG.
+"""The submission to CAGE Challenge 4. requirements.txt lists what the team needs beside CybORG.
 
 Set NAME, TEAM and TECHNIQUE. CybORG's own evaluation plays this folder, or a zip
 of it. In a checkout of CybORG 4:

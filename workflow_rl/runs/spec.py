@@ -153,6 +153,9 @@ def _settings(
         )
     if not isinstance(asked, Mapping | None):
         raise ConfigError("settings", f"{asked!r:.100} is no mapping of names to values")
+    if asked and asked.get("network", of_preset.get("network")) != of_preset.get("network"):
+        # A preset's arguments are of the preset's network.
+        of_preset = {name: value for name, value in of_preset.items() if name != "network_args"}
     return plug_in.settings_for(environment.settings, {**of_preset, **(asked or {})})
 
 

@@ -174,6 +174,16 @@ def test_a_preset_gives_defaults_and_what_is_given_wins():
     assert (own.max_policy_lag, own.epochs) == (3, 2)
 
 
+def test_another_network_than_a_presets_has_arguments_of_its_own():
+    of_preset = TrainConfig("async", preset="cage4-quick").settings
+    assert (of_preset.network, of_preset.network_args) == ("entities", {"heads": 0})
+    for asked in ({"network": "mlp"}, {"network": "graph", "network_args": {"rounds": 2}}):
+        settings = TrainConfig("async", preset="cage4-quick", settings=asked).settings
+        assert settings.network == asked["network"]
+        assert settings.network_args == asked.get("network_args", {})
+        assert settings.hidden_sizes == of_preset.hidden_sizes
+
+
 @pytest.mark.parametrize(
     "spelling",
     [

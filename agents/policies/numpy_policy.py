@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from workflow_rl.agents.policies.entity_layout import EntityLayout
 
 REMEMBERED_OBSERVATIONS = 16_384
-REMEMBERED_BYTES = 1024
+REMEMBERED_BYTES, REMEMBERED_IN_ALL = 3072, 2**24
+REPEATING_BYTES = 1024
 
 
 class Actor(Protocol):
@@ -146,10 +147,10 @@ def normalised_obs(obs: NDArray[Any], mean: FloatArray, scale: FloatArray) -> Fl
     return np.minimum(np.maximum(shifted, -OBS_LIMIT), OBS_LIMIT)
 
 
-def likely_repeats(obs: NDArray[Any]) -> bool:
+def likely_repeats(obs: NDArray[Any], most: int = REPEATING_BYTES) -> bool:
     """Whether observations [N, D] are likely to repeat bit for bit: a few integers, unlike
     measurements or pictures. The answer depends on their type alone, so that runs do not differ."""
-    return obs.dtype.kind in "biu" and obs.itemsize * obs.shape[1] <= REMEMBERED_BYTES
+    return obs.dtype.kind in "biu" and obs.itemsize * obs.shape[1] <= most
 
 
 class NumpyPolicy:
@@ -241,7 +242,7 @@ class NumpyPolicy:
         Row `n` draws `distribution.n_draws` numbers from `randoms[n]`: each episode has a random
         stream of its own.
         """
-        if likely_repeats(obs):
+        if likely_repeats(obs, REMEMBERED_BYTES):
             prepared, rows = self._memory.recall(obs, self._prepare)
         else:
             prepared, rows = self._prepare(obs), np.arange(len(obs))
@@ -357,7 +358,8 @@ class _Memory:
             rows = [*map(self._row_of.get, keys)]
             if None in rows:
                 new = {key: n for n, key in enumerate(keys) if rows[n] is None}
-                if len(self._row_of) + len(new) > REMEMBERED_OBSERVATIONS:
+                most = min(REMEMBERED_OBSERVATIONS, REMEMBERED_IN_ALL // len(keys[0]))
+                if len(self._row_of) + len(new) > most:
                     self._forget(obs.dtype)
                     new = {key: n for n, key in enumerate(keys)}
                 self._add(list(new), prepare(obs[list(new.values())]))

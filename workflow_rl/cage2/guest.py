@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from workflow_rl.cage2.presets import ANY_NETWORK, QUICK, ROBUST
+from workflow_rl.cage2.presets import ANY_NETWORK, CAGE1, QUICK, ROBUST
 from workflow_rl.cage2.scenario import SCENARIO2, Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
 from workflow_rl.cage2.scenario_family import ScenarioFamily
@@ -38,6 +38,7 @@ class Cage2Guest(Guest):
     most_used = ("red_agent", "simulator")
     flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
     presets: ClassVar = {
+        "cage1-quick": CAGE1,
         "cage2-quick": QUICK,
         "cage2-robust": ROBUST,
         "any-network": ANY_NETWORK,
@@ -53,7 +54,7 @@ class Cage2Guest(Guest):
     champion: ClassVar[ChampionBudget | None] = ChampionBudget(80_000, 8000, 300)
     released: ClassVar = {
         name: Path(__file__).parent / "agent" / "released" / f"{name}.npz"
-        for name in ("champion", "robust")
+        for name in ("champion", "champion1b", "robust")
     }
 
     def arguments(self) -> type[Settings]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from workflow_rl.cage2.scenario import SCENARIO1B
+
 # The champion's recipe, see `agent.champion`, with a smaller network and a fifth of its
 # episodes.
 QUICK: dict[str, Any] = {
@@ -32,6 +34,32 @@ QUICK: dict[str, Any] = {
         "learning_rate": 2e-3,
         # What matters shows within some 30 steps; a lambda of 0.95 gives up hosts that pay
         # off later.
+        "discount": 0.97,
+        "gae_lambda": 0.97,
+        "entropy_coef": 0.01,
+        "entropy_coef_final": 0.0,
+    },
+}
+
+# For CAGE Challenge 1, whose B_line always attacks the same hosts. Small batches: what is seen of
+# all hosts is large, and most steps are alike.
+CAGE1: dict[str, Any] = {
+    "env_args": {
+        "simulator": "compiled",
+        "scenario": SCENARIO1B,
+        "observation": "history",
+        "actions": "by-host",
+        "red_agent": "attackers",
+    },
+    "n_envs": 50,
+    "episodes_per_update": 50,
+    "total_episodes": 12_000,
+    "async_rl": True,
+    "settings": {
+        "hidden_sizes": (64, 64),
+        "minibatch_size": 1250,
+        "epochs": 4,
+        "learning_rate": 1.5e-3,
         "discount": 0.97,
         "gae_lambda": 0.97,
         "entropy_coef": 0.01,

@@ -128,7 +128,7 @@ def compared_scores(scenario: str = SCENARIO2) -> tuple[PublishedScore, ...]:
     scenario: the text of what is played. Only the challenges' own scenarios have scores.
     """
     if scenario == SCENARIO1B:
-        return TOP_SCORES_1B
+        return (champion_score("champion1b"), *TOP_SCORES_1B)
     return (champion_score(), *TOP_SCORES) if scenario == SCENARIO2 else ()
 
 

@@ -194,6 +194,22 @@ def test_better_agents_go_on_to_more_episodes(monkeypatch: pytest.MonkeyPatch) -
     assert actions == {"by-host-timed"}
 
 
+def test_champion1b_is_the_one_of_its_card() -> None:
+    path = saved_path(Path("champion1b"))
+    card = read_card(path.with_suffix(".json"))
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == card["agent_sha256"]
+    _, environment = load_saved(Path("champion1b"))
+    assert isinstance(environment, Cage2)
+    assert environment.scenario == card["config"]["scenario"] == "scenario1b"
+    assert environment.view == ("history", "by-host", ())
+    result = CliRunner().invoke(
+        evaluate, ["champion1b", "--episodes", "20", "--max-steps", "30", "--quiet"]
+    )
+    assert result.exit_code == 0, result.output
+    assert "Mindrake" in result.output
+    assert "plays as CAGE-1's CybORG" in result.output
+
+
 @pytest.mark.parametrize("name", ["champion", "robust"])
 def test_a_released_agent_is_the_one_of_its_card(name: str) -> None:
     path = saved_path(Path(name))

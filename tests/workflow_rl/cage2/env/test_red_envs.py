@@ -55,7 +55,11 @@ def test_a_released_name_means_the_released_file(
     monkeypatch.chdir(tmp_path)
     environment = Cage2Red(name, named_by_file=True)
     assert environment.foreign == []
-    assert environment.blue
+    if name == "champion1b":
+        with pytest.raises(InvalidEnvironmentError, match="only scenario2 is played here"):
+            assert environment.blue
+    else:
+        assert environment.blue
 
 
 def test_an_attacker_is_trained_evaluated_and_loaded(tmp_path: Path) -> None:

@@ -1,0 +1,26 @@
+"""CAGE-1's nine cells stand beside its leaderboard."""
+
+import pytest
+from click.testing import CliRunner
+
+from workflow_rl.cage2.scoring.leaderboard import TOP_SCORES_1B, compared_scores
+from workflow_rl.commands.evaluate import evaluate
+
+
+@pytest.mark.parametrize("score", TOP_SCORES_1B, ids=lambda score: score.name)
+def test_totals_are_sums_of_nine_cells(score):
+    cells = (score.sum_against(red) for red in ("B_lineAgent", "RedMeanderAgent", "SleepAgent"))
+    assert sum(cells) == pytest.approx(score.total, abs=0.01)
+
+
+def test_scores_of_other_networks_have_none_beside_them():
+    assert compared_scores("another network") == ()
+
+
+def test_an_agent_is_scored_by_the_rules_of_challenge_1():
+    arguments = ["--agent", "decoys", "--scenario", "scenario1b", "--episodes", "2", "--quiet"]
+    result = CliRunner().invoke(evaluate, arguments)
+    assert result.exit_code == 0, result.output
+    assert "Mindrake" in result.output
+    assert "-30.07" in result.output
+    assert "plays as CAGE-1's CybORG" in result.output

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import statistics
 import subprocess
 import sys
@@ -87,7 +88,8 @@ def measured(
     options += of_task.network_options.split() if network != "mlp" else []
     if (path / "checkpoint.pt").exists() and not is_finished(path):
         called("train-async", "--resume", str(path), "--quiet")
-    elif not path.exists():
+    elif not is_finished(path):
+        shutil.rmtree(path, ignore_errors=True)
         called("train-async", *options, "--seed", str(seed), "--n-workers", str(workers),
                "--run-dir", str(path), "--quiet")  # fmt: skip
     summary = json.loads((path / "summary.json").read_text())
@@ -147,6 +149,8 @@ def main(
     runs.mkdir(parents=True, exist_ok=True)
     runs = runs.resolve()
     (runs / "family.yaml").write_text(FAMILY)
+    if unknown := {*tasks.split(",")} - {*TASKS} | {*networks.split(",")} - {*NETWORKS}:
+        raise click.UsageError(f"{min(unknown)} is none of {', '.join([*TASKS, *NETWORKS])}")
     file = runs / "networks.jsonl"
     lines = [json.loads(text) for text in file.read_text().splitlines()] if file.exists() else []
     done = {(line["task"], line["network"], line["seed"]) for line in lines}

@@ -30,7 +30,7 @@ import click
 
 from workflow_rl import TrainConfig
 from workflow_rl.cage.recipe import train_recipe
-from workflow_rl.cage2.agent.known_networks import KnownNetworks
+from workflow_rl.cage2.agent.known_networks import known_for
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.family_envs import compile_for, family_envs, on_networks
 from workflow_rl.cage2.presets import ANY_NETWORK
@@ -105,7 +105,7 @@ def score(run_dir: Path, network: str, episodes: int, seed: int) -> list[dict[st
     policy, environment = load_trained(run_dir / "checkpoint.pt")
     assert isinstance(environment, Cage2)
     scenario = networks()[network]
-    known = KnownNetworks([scenario])
+    known = known_for(policy, [scenario])
     compile_for(known, 100)
     cells = evaluate_actor(
         on_networks(policy, known, environment.observation, environment.actions),
@@ -198,8 +198,10 @@ def main(
                 return
             with (folder / f"{name}.log").open("w") as log:
                 words = [sys.executable, *sys.argv, "--one", name]
-                subprocess.run(words, stdout=log, stderr=log, check=False)
+                ended = subprocess.run(words, stdout=log, stderr=log, check=False).returncode
             click.echo(f"{time.monotonic() - began:.0f} s: {name}")
+            if ended:
+                raise click.ClickException(f"{name} failed: see {log.name}")
 
         with ThreadPoolExecutor(jobs) as pool:
             list(pool.map(run, names))

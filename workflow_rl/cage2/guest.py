@@ -54,7 +54,7 @@ class Cage2Guest(Guest):
     champion: ClassVar[ChampionBudget | None] = ChampionBudget(80_000, 8000, 300)
     released: ClassVar = {
         name: Path(__file__).parent / "agent" / "released" / f"{name}.npz"
-        for name in ("champion", "champion1b", "robust")
+        for name in ("any-network", "champion", "champion1b", "robust")
     }
 
     def arguments(self) -> type[Settings]:

@@ -102,7 +102,7 @@ def _is_family(file: PlacedFile) -> bool:
 
 def _family(path: Path, file: PlacedFile) -> ScenarioFamily:
     named, start = file.data.get("start", SCENARIO2), Scenario.scenario2()
-    if named in NAMED:
+    if isinstance(named, str) and named in NAMED:
         start = NAMED[named]()
     elif isinstance(named, str):
         if Path(named).name != named:

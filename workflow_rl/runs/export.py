@@ -177,12 +177,12 @@ def export_policy(policy: Exported, environment: Environment, format_: str, outp
     write = None if guest is None else guest.exports().get(format_)
     if write is None:
         raise ExportError("--format", f"{format_} is not for agents of {environment.env_id}")
-    if isinstance(policy, PolicyParameters):
-        policy = _handed_in(policy)
-    elif isinstance(policy, TeamParameters):
-        members = {name: _handed_in(member) for name, member in policy.parameters.items()}
-        policy = policy._replace(parameters=members)
     try:
+        if isinstance(policy, PolicyParameters):
+            policy = _handed_in(policy)
+        elif isinstance(policy, TeamParameters):
+            members = {name: _handed_in(member) for name, member in policy.parameters.items()}
+            policy = policy._replace(parameters=members)
         if output.exists() and (not output.is_dir() or any(output.iterdir())):
             raise ExportError("--output", f"{output} is not empty: give a new or empty folder")
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -195,3 +195,6 @@ def export_policy(policy: Exported, environment: Environment, format_: str, outp
             whole.replace(output)
     except OSError as error:
         raise ExportError("--output", f"{output} cannot be written: {error.strerror}") from None
+    finally:
+        # No file that is read later may hold such a network.
+        NETWORKS.pop("onnx", None)

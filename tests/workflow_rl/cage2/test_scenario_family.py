@@ -65,6 +65,11 @@ def test_networks_do_not_depend_on_the_names_of_files_or_on_the_order_of_keys():
     assert drawn[0] == drawn[1]
 
 
+def test_ranges_that_came_later_leave_the_networks_of_older_files():
+    family = ScenarioFamily.from_ranges({"networks": 5, "hosts": {"User": [2, 4]}})
+    assert family.digest == "280f8c3bebab"
+
+
 def test_where_red_enters_is_drawn_and_b_line_then_cannot_play():
     family = ScenarioFamily.from_ranges({"entry": ["User0", "User1"], "networks": 2})
     assert {network.red_host for network in family.drawn(range(12))} == {"User0", "User1"}
@@ -88,6 +93,7 @@ def test_where_red_enters_is_drawn_and_b_line_then_cannot_play():
         ("entry: [User9]", "there is no host User9"),
         ("host: {User: [1, 2]}", "Did you mean hosts"),
         ("start: ../other.yaml", "start is given twice"),
+        ("decoys: [maybe]", r":3: decoys"),
     ],
 )
 def test_a_damaged_file_is_one_line_with_the_place(text: str, message: str, tmp_path: Path):

@@ -8,7 +8,7 @@ seen and done there and around. No bit tells which host it is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,9 @@ from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.red_plans import GOAL
 from workflow_rl.cage2.scenario import WITHOUT_HOST, Scenario
 
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+
 WORTHS = ("None", "Low", "Medium", "High")
 DEPTHS = (1, 2, 3, 4)
 """How far Red has to come to reach a host: shown by whether it is at least each of these."""
@@ -60,6 +63,9 @@ ON_HOSTS = ("Analyse", "Remove", "Restore", NEXT_DECOY)
 class KnownNetworks:
     """What Blue knows of K scenarios. Of Blue's kinds of actions, some may lack in some of them.
 
+    tells_edges: whether a view ends with `joined`, as policies of a family see it; by default if
+    there are several scenarios. See `known_for`.
+
     Attributes:
         n_hosts: H, of the largest.
         scenarios: the same with all kinds of actions, as one simulator plays them.
@@ -73,7 +79,8 @@ class KnownNetworks:
         can: bool `[K, kinds]`, which kinds of actions Blue has in each.
     """
 
-    def __init__(self, scenarios: Sequence[Scenario]) -> None:
+    def __init__(self, scenarios: Sequence[Scenario], tells_edges: bool | None = None) -> None:
+        self.tells_edges = len(scenarios) > 1 if tells_edges is None else tells_edges
         kinds = max((scenario.kinds_of_action for scenario in scenarios), key=len)
         self.scenarios = tuple(
             scenario if scenario.kinds_of_action == kinds else scenario.let_blue(kinds)
@@ -188,16 +195,19 @@ def _depths(scenario: Scenario, graph: Mapping[str, Reach]) -> dict[str, int]:
 
     Red finds a host on another one, or by a scan of its subnet, which takes a host that led there.
     """
-    depths = {scenario.red_host: 0}
-    subnet_of = {host: name for name, hosts in scenario.subnets.items() for host in hosts}
-    opened = {subnet_of[scenario.red_host]: 0}
-    for _ in graph:
-        for host, reach in graph.items():
-            before = [depths[other] for other in reach.found_from if other in depths]
-            before += [opened[name] for name in reach.found_from if name in opened]
-            if before and host not in depths:
-                depths[host] = min(before) + 1
-                opened.setdefault(subnet_of[host], depths[host])
+    home = next(name for name, hosts in scenario.subnets.items() if scenario.red_host in hosts)
+    # Those of hosts, and of subnets: the fewest hosts that Red takes to find another one there.
+    depths, opened = {scenario.red_host: 0}, {home: 0}
+    for depth in range(1, len(graph) + 1):
+        at_once = {
+            host
+            for host, reach in graph.items()
+            if host not in depths and any(a in depths or a in opened for a in reach.found_from)
+        }
+        depths |= dict.fromkeys(at_once, depth)
+        for name, hosts in scenario.subnets.items():
+            if not at_once.isdisjoint(hosts):
+                opened.setdefault(name, depth)
     return depths
 
 
@@ -221,7 +231,8 @@ class KnownView(View):
 
     def _with_edges(self, envs: Sequence[int], *parts: NDArray[Any]) -> Bits:
         """Return parts of what Blue sees, and which hosts are joined, `[M, D]`."""
-        flat = [part.reshape(len(envs), -1) for part in (*parts, self._joined(envs))]
+        edges = [self._joined(envs)] * self._known.tells_edges
+        flat = [part.reshape(len(envs), -1) for part in (*parts, *edges)]
         return np.concatenate(flat, axis=1, dtype=np.uint8, casting="unsafe")
 
     def _rows(self, envs: Sequence[int], obs: Bits) -> Bits:
@@ -350,16 +361,28 @@ def layout_of_hosts(
     columns = np.arange(per_host * n).reshape(n, per_host)
     # The bit that tells that a host exists comes first of its facts.
     features = np.delete(columns, 4, axis=1)
-    n_before = columns.size + view.n_of_all
-    of_subnet, leads = n_before + np.arange(2 * n**2).reshape(2, n, n)
-    edges = {"subnet": of_subnet, "leads to": leads, "led to": leads.T}
+    n_inputs = columns.size + view.n_of_all
     layout = {
         "features": features,
         "actions": verbs_of(ACTIONS[actions](known).named, known.host_names),
         "present": columns[:, 4],
-        "edges": {name: _pairs(table) for name, table in edges.items()},
     }
-    return EntityLayout(n_before + 2 * n**2, layout)
+    if known.tells_edges:
+        of_subnet, leads = n_inputs + np.arange(2 * n**2).reshape(2, n, n)
+        edges = {"subnet": of_subnet, "leads to": leads, "led to": leads.T}
+        layout["edges"] = {name: _pairs(table) for name, table in edges.items()}
+        n_inputs += 2 * n**2
+    elif len(known.scenarios) == 1:
+        joined = joined_hosts(known.scenarios[0])
+        layout["edges"] = {name: np.argwhere(pairs) for name, pairs in joined.items()}
+    return EntityLayout(n_inputs, layout)
+
+
+def known_for(policy: NumpyPolicy, scenarios: Sequence[Scenario]) -> KnownNetworks:
+    """Return what a policy is to know of scenarios, which sees edges if it has learned to."""
+    edges = policy.parameters.network_args.get("layout", {}).get("edges", {})
+    tells_edges = any(column >= 0 for rows in edges.values() for *_, column in rows)
+    return KnownNetworks(scenarios, tells_edges)
 
 
 def _pairs(columns: NDArray[np.int64]) -> NDArray[np.int64]:

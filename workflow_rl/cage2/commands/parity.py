@@ -12,6 +12,7 @@ from tqdm import tqdm
 from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2 import parity as cage2
 from workflow_rl.cage2.agent.scripted import ScriptedAgent
+from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MOST
 from workflow_rl.cage2.red_parity import DRAWN_REDS
 from workflow_rl.cage2.scenario import (
@@ -24,6 +25,7 @@ from workflow_rl.cage2.scenario import (
 from workflow_rl.cage2.scenario2 import RED_AGENTS, RED_ENV_ID
 from workflow_rl.commands.options import PATH, TRUST, Content, plain_option
 from workflow_rl.commands.parity import shared_options
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.runs.config import usable_cores
 
 CHECKPOINT = "checkpoint"
@@ -76,7 +78,13 @@ def parity(**options: Any) -> None:
     shares = list(cage2.shares_of(red_agents, agents, seeds, n_networks))
     simulator = "cyborg-stock" if options["stock_simulator"] else "cyborg"
     if scenario.is_cage1:
+        if options["stock_simulator"]:
+            raise click.UsageError(f"--stock-simulator: csle-cyborg does not play {scenario}")
         simulator = "cyborg-upstream"
+        try:
+            Cage2(simulator=simulator, scenario=scenario.text).check()
+        except InvalidEnvironmentError as error:
+            raise click.UsageError(str(error)) from None
     n_workers = min(options["n_workers"] or usable_cores(), len(shares))
     start = time.perf_counter()
     first: dict[tuple[str, str], cage2.Difference | None] = {}

@@ -78,6 +78,7 @@ def _simulator_against(
     if is_either:
         from workflow_rl.cage2.cyborg.own_red import OwnRedSimulator
 
+        scenario.require_simulator("cyborg")
         return OwnRedSimulator(attacker.name, red, scenario)
     simulator = _published(name, scenario)
     simulator.play_against(attacker.name, red)

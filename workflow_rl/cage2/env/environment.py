@@ -296,12 +296,13 @@ class Cage2:
 
         Raise ValueError if the policy cannot play there.
         """
-        from workflow_rl.cage2.agent.known_networks import KnownNetworks
+        from workflow_rl.cage2.agent.known_networks import known_for
         from workflow_rl.cage2.agent.views import ViewingActor
         from workflow_rl.cage2.env.family_envs import on_networks
 
-        known = KnownNetworks([network])
-        if self.family is not None or network != self.network:
+        known = known_for(policy, [network])
+        is_other = not network.is_like(self.network) or "layout" in policy.parameters.network_args
+        if self.family is not None or (network != self.network and is_other):
             policy = on_networks(policy, known, self.observation, self.actions)
         return ViewingActor(policy, *self.view, known=known)
 

@@ -90,7 +90,8 @@ def evaluate_actor(
                 CellScore(max_steps, red_agent, trajectories[i * episodes : (i + 1) * episodes])
                 for i, red_agent in enumerate(red_agents)
             ]
-    version = simulator_version(simulator, network is not None and network.is_cage1)
+    rules = scenario.start if isinstance(scenario, ScenarioFamily) else scenario
+    version = simulator_version(simulator, rules is not None and rules.is_cage1)
     if envs_of is not None:
         version = version._replace(name=f"the compiled simulator, which plays as {version.name}")
     return ProtocolScores(

@@ -256,16 +256,16 @@ def _player(
 ) -> tuple[Actor, Callable[[int], EnvBatchFactory] | None]:
     """Return the actor that plays, and what makes its envs unless it plays on the bits. Raises
     InvalidEnvironmentError and CheckpointError."""
-    if not isinstance(environment, Cage2) or not environment.plays_any_network(policy):
+    if not isinstance(environment, Cage2) or not environment.knows_networks:
         return on_the_bits(policy, environment, name), None
-    from workflow_rl.cage2.agent.known_networks import KnownNetworks
+    from workflow_rl.cage2.agent.known_networks import known_for
     from workflow_rl.cage2.env.family_envs import compile_for, family_envs, on_networks
 
     try:
         if isinstance(played, Scenario):
             return environment.actor_in(played, policy), None
         unseen = played.drawn(range(played.networks, played.networks + UNSEEN))
-        known = KnownNetworks(unseen)
+        known = known_for(policy, unseen)
         blue = on_networks(policy, known, environment.observation, environment.actions)
         compile_for(known, max(settings.max_steps))
     except ValueError as error:

@@ -17,6 +17,7 @@ from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.cage2.agent import champion
 from workflow_rl.cage2.agent.card import read_card
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scoring import selection
 from workflow_rl.cage2.scoring.selection import Candidate, rank_candidates, score
 from workflow_rl.commands.evaluate import evaluate
@@ -208,6 +209,25 @@ def test_champion1b_is_the_one_of_its_card() -> None:
     assert result.exit_code == 0, result.output
     assert "Mindrake" in result.output
     assert "plays as CAGE-1's CybORG" in result.output
+
+
+def test_any_network_is_the_one_of_its_card_and_plays_what_it_never_saw(tmp_path: Path) -> None:
+    path = saved_path(Path("any-network"))
+    card = read_card(path.with_suffix(".json"))
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == card["agent_sha256"]
+    _, environment = load_saved(Path("any-network"))
+    assert isinstance(environment, Cage2)
+    assert environment.family is not None
+    assert environment.scenario == card["config"]["scenario"]
+    office = tmp_path / "office.yaml"
+    Scenario.scenario2().add_host("Web0", "OP_Server", "Enterprise").save(office)
+    arguments = ["any-network", "--scenario", str(office), "--episodes", "4", "--quiet"]
+    result = CliRunner().invoke(
+        evaluate, [*arguments, "--max-steps", "100", "--red-agent", "RedMeanderAgent"]
+    )
+    assert result.exit_code == 0, result.output
+    (mean,) = re.findall(r"RedMeanderAgent +│ +(-[0-9.]+)", result.output)
+    assert -60 < float(mean) < 0  # Asleep, Blue loses more than 900.
 
 
 @pytest.mark.parametrize("name", ["champion", "robust"])

@@ -3,11 +3,20 @@
 import numpy as np
 import pytest
 
+from tests.workflow_rl.cage2.agent.test_views import policy_for
 from workflow_rl.agents.policies.distributions import Choice
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.evidence import AGES, N_EVENTS
-from workflow_rl.cage2.agent.known_networks import N_BITS, N_HISTORY, ON_HOSTS, KnownNetworks
+from workflow_rl.cage2.agent.known_networks import (
+    DEPTHS,
+    N_BITS,
+    N_HISTORY,
+    ON_HOSTS,
+    KnownNetworks,
+    facts_of,
+)
 from workflow_rl.cage2.agent.views import ViewingActor
+from workflow_rl.cage2.attack_graph import attack_graph
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario import Scenario
@@ -17,6 +26,32 @@ from workflow_rl.environments.episode import EpisodeSpec
 FAMILY = ScenarioFamily.from_ranges(
     {"networks": 3, "hosts": {"User": [3, 7], "Operational": [2, 5]}, "links": [1, 2]}
 )
+
+
+def test_a_host_is_as_far_from_red_as_the_shortest_way():
+    scenario = Scenario.scenario2()
+    ways = {"User1": ["Enterprise0"], "User2": ["Op_Host1"], "User3": [], "User4": []}
+    ways |= {"Enterprise0": ["Enterprise1"], "Enterprise1": ["Enterprise2"]}
+    ways |= {"Enterprise2": ["Op_Host0"], "Op_Host1": ["Op_Host0"]}
+    for host, others in ways.items():
+        scenario = scenario.change_host(host, leads_to=others)
+    at_least = facts_of(scenario, attack_graph(scenario))[:, -len(DEPTHS) :].sum(axis=1)
+    distance = dict(zip(scenario.hosts, at_least.tolist(), strict=True))
+    assert [distance[name] for name in ("User0", "User2", "Op_Host1", "Op_Host0")] == [0, 1, 2, 3]
+    assert [distance[f"Enterprise{n}"] for n in range(3)] == [2, 3, 4]
+
+
+def test_a_policy_without_entities_sees_the_facts_of_the_network_that_it_plays():
+    known = Scenario.scenario2()
+    other = known.change_host("User1", confidentiality="High")
+    environment = Cage2(observation="history", actions="by-host")
+    played = environment.actor_in(other, policy_for(environment))
+    assert isinstance(played, ViewingActor)
+    played.actor = watched = ByMask(environment.spaces().distribution.n_outputs)
+    played.act(np.zeros((1, 52), np.uint8))
+    seen = watched.seen[0][: 13 * (N_BITS + N_HISTORY)].reshape(13, -1)[:, 4:N_BITS]
+    np.testing.assert_array_equal(seen, facts_of(other, attack_graph(other)))
+    assert (seen != facts_of(known, attack_graph(known))).any()
 
 
 class ByMask:

@@ -17,6 +17,14 @@ def test_scores_of_other_networks_have_none_beside_them():
     assert compared_scores("another network") == ()
 
 
+def test_a_red_agent_of_csle_cyborgs_kind_does_not_play_by_other_rules():
+    arguments = ["--agent", "decoys", "--scenario", "scenario1b", "--episodes", "1", "--quiet"]
+    red = "csle_cyborg.agents.simple_agents.b_line:B_lineAgent"
+    result = CliRunner().invoke(evaluate, [*arguments, "--red-agent", red])
+    assert result.exit_code == 2
+    assert "plays by the rules of CAGE Challenge 2" in result.output
+
+
 def test_an_agent_is_scored_by_the_rules_of_challenge_1():
     arguments = ["--agent", "decoys", "--scenario", "scenario1b", "--episodes", "2", "--quiet"]
     result = CliRunner().invoke(evaluate, arguments)

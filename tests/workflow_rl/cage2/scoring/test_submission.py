@@ -197,14 +197,19 @@ def test_its_evaluation_is_the_official_one(tmp_path: Path) -> None:
     assert stock == pytest.approx(json.loads(challenge.stdout), abs=1e-9)
 
 
-def test_an_agent_of_the_true_state_cannot_be_handed_in(tmp_path: Path) -> None:
-    environment = Cage2("mixed", 100, "compiled", "true-state")
+@pytest.mark.parametrize(
+    ("observation", "reason"), [("true-state", "it sees the true state"), ("history", "not handed")]
+)
+def test_what_the_challenge_does_not_show_cannot_be_handed_in(
+    observation: str, reason: str, tmp_path: Path
+) -> None:
+    environment = Cage2("mixed", 100, "compiled", observation)
     about = {"env": environment.env_id, "env_args": dict(environment.args)}
     save_policy(tmp_path / "agent.npz", policy_for(environment), about)
     arguments = [str(tmp_path / "agent.npz"), "--format", "cage2", "--output"]
     result = CliRunner().invoke(export, [*arguments, str(tmp_path / "submission")])
     assert result.exit_code == 2
-    assert "it sees the true state" in result.output
+    assert reason in result.output
     assert not (tmp_path / "submission").exists()
 
 

@@ -56,6 +56,10 @@ def write_submission(
     policy = exported
     if environment.args["observation"] == "true-state":
         raise InvalidEnvironmentError("observation", "it sees the true state, which Blue does not")
+    if environment.args["observation"] == "history":
+        raise InvalidEnvironmentError(
+            "observation", "history is not handed in yet: belief and evidence are, and table"
+        )
     if environment.args["scenario"] != SCENARIO2:
         raise InvalidEnvironmentError(
             "scenario", "the challenge's evaluation plays scenario2 alone"

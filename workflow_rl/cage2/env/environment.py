@@ -163,10 +163,18 @@ class Cage2:
 
     @property
     def preload(self) -> str:
-        """The module with which workers share the costly parts of the simulator."""
-        if self.simulator == "compiled":
+        """The module with which workers share the costly parts of the simulator.
+
+        It compiles nothing that `check` does not compile: on a slow machine, the process that
+        workers are forked from would be taken for one that hangs.
+        """
+        if self.simulator != "compiled":
+            return "workflow_rl.cage2.cyborg.preload"
+        if self.observation in ("belief", "evidence"):
             return "workflow_rl.cage2.compiled.preload"
-        return "workflow_rl.cage2.cyborg.preload"
+        if self.family is None and self.network.is_scenario2:
+            return "workflow_rl.cage2.compiled.preload_simulator"
+        return "workflow_rl.cage2.compiled.simulator"
 
     def spaces(self) -> Spaces:
         """Return the spaces: 52 bits and 145 actions, unless the arguments choose others."""

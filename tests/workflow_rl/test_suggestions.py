@@ -33,7 +33,7 @@ def test_options_of_other_packages_stand_for_ours(typed):
         (["train"], "Did you mean train-sync or train-async"),
         (["trainasync"], "Did you mean train-async?"),
         (["evalute"], "Did you mean evaluate?"),
-        (["evaluate", "champoin"], "decoys. Did you mean champion?"),
+        (["evaluate", "champoin"], "decoys. Did you mean champion"),
         (["train-async", "--init-from", "champion"], "champion.npz is a policy file, which acts"),
         (["train-sync", "--preset", "alf"], "--preset alf (--batching first-come)"),
     ],

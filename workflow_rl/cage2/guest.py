@@ -43,6 +43,7 @@ class Cage2Guest(Guest):
         "cage2-robust": ROBUST,
         "any-network": ANY_NETWORK,
     }
+    recommended = ("cage2-quick",)
     # The table of 52 bits shows neither Blue's decoys nor what Red has found out.
     off_policy: ClassVar = {"observation": "belief", "actions": "by-host"}
     measured: ClassVar = {
@@ -54,7 +55,7 @@ class Cage2Guest(Guest):
     champion: ClassVar[ChampionBudget | None] = ChampionBudget(80_000, 8000, 300)
     released: ClassVar = {
         name: Path(__file__).parent / "agent" / "released" / f"{name}.npz"
-        for name in ("any-network", "champion", "champion1b", "robust")
+        for name in ("champion", "any-network", "champion1b", "robust")
     }
 
     def arguments(self) -> type[Settings]:

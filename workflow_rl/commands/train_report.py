@@ -68,7 +68,8 @@ def _say_how_good(config: TrainConfig, state: TrainingState, n_policies: int = 1
     words = judged(config, state, n_policies)
     if words is not None:
         click.echo(f"verdict:         {words}")
-    recipes = guests[config.env].presets if returns_of_known_agents(config) else {}
+    guest = guests[config.env] if returns_of_known_agents(config) else None
+    recipes = guest.recommended or guest.presets if guest else ()
     for name in recipes if config.preset not in recipes else ():
         click.echo(f"better agents:   {own_command('train-async', '--preset', name)}")
 

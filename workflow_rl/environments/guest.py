@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
@@ -219,6 +219,9 @@ class Guest:
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
     """Defaults of whole runs on this environment, as fields of a config, by the preset's name."""
+
+    recommended: ClassVar[Collection[str]] = ()
+    """The presets that a run on this environment recommends for better agents; none: all."""
 
     off_policy: ClassVar[Mapping[str, Any]] = NOTHING
     """The arguments that algorithms which learn off-policy get unless others are asked for: an

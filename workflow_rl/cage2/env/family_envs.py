@@ -69,7 +69,8 @@ def on_networks(
     """
     if "layout" not in policy.parameters.network_args:
         raise ValueError(
-            "its network is made for as many hosts as it saw: train with --network entities"
+            "its network is made for as many hosts as it saw: train with --network entities or "
+            "graph"
         )
     layout = layout_of_hosts(known, observation, actions)
     carried = policy.parameters.on(layout, Categorical(ACTIONS[actions](known).n))

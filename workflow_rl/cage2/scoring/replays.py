@@ -28,8 +28,10 @@ MOST_STEPS = 1000
 class ReplaySettings(Settings):
     """What can be chosen of an episode. Making one raises ConfigError."""
 
-    red_agent: Annotated[str, BeforeValidator(REDS.text)] = Field(
-        RED_AGENTS[0], description="The red agent, as a training takes it."
+    red_agent: Annotated[str, BeforeValidator(REDS.text)] | None = Field(
+        None,
+        description="The red agent, as a training takes it. By default B_lineAgent, or "
+        "RedMeanderAgent where B_line cannot play.",
     )
     max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] = Field(
         100, description="Length of the episode in steps."
@@ -55,8 +57,10 @@ class Cage2Replays:
     ) -> Replay:
         """Play the episode, and compare each step with CybORG if that is installed."""
         assert isinstance(settings, ReplaySettings)
-        red_agent, max_steps = settings.red_agent, settings.max_steps
-        network = _network_of(agents, settings)
+        network, max_steps = _network_of(agents, settings), settings.max_steps
+        red_agent = settings.red_agent or next(
+            name for name in RED_AGENTS if network.red_agents[name] is None
+        )
         environment = Cage2(red_agent, simulator="compiled", scenario=network.text)
         environment.check()
         try:
@@ -95,7 +99,7 @@ def _network_of(agents: Sequence[BluePlayer], settings: ReplaySettings) -> Scena
         raise InvalidEnvironmentError(
             "scenario", f"{network} is a family: a page shows one network, so give a scenario"
         )
-    for member in REDS.read(settings.red_agent).members:
+    for member in REDS.read(settings.red_agent).members if settings.red_agent else ():
         if (reason := network.red_agents.get(member.name)) is not None:
             raise InvalidEnvironmentError(
                 "red_agent", f"{member.name} cannot play in {network}: {reason}"

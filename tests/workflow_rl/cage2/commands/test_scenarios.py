@@ -111,7 +111,10 @@ def test_a_run_keeps_its_scenario(office: Path, tmp_path: Path):
     assert "in office " in result.output
     assert "winner" not in result.output
     assert "has other hosts" in refused("evaluate", run, "--scenario", "scenario2", *scored)
-    assert "was trained in office" in refused("replay", run)
+    page = tmp_path / "replay.html"
+    assert invoke("replay", run, "--output", page).exit_code == 0
+    assert "The network: office " in page.read_text()
+    assert "has other hosts" in refused("replay", run, "--scenario", "scenario2")
 
 
 def test_a_report_shows_scenarios_and_families(office: Path, tmp_path: Path):

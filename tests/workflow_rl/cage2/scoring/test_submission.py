@@ -198,7 +198,8 @@ def test_its_evaluation_is_the_official_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("observation", "reason"), [("true-state", "it sees the true state"), ("history", "not handed")]
+    ("observation", "reason"),
+    [("true-state", "it sees the true state"), ("history", "can be handed in")],
 )
 def test_what_the_challenge_does_not_show_cannot_be_handed_in(
     observation: str, reason: str, tmp_path: Path

@@ -56,13 +56,15 @@ def write_submission(
     policy = exported
     if environment.args["observation"] == "true-state":
         raise InvalidEnvironmentError("observation", "it sees the true state, which Blue does not")
-    if environment.args["observation"] == "history":
-        raise InvalidEnvironmentError(
-            "observation", "history is not handed in yet: belief and evidence are, and table"
-        )
     if environment.args["scenario"] != SCENARIO2:
         raise InvalidEnvironmentError(
             "scenario", "the challenge's evaluation plays scenario2 alone"
+        )
+    if environment.args["observation"] == "history":
+        raise InvalidEnvironmentError(
+            "observation",
+            "the folder does not show an agent the observation history yet: agents that see table, "
+            "belief or evidence can be handed in",
         )
     spaces, n_inputs = environment.spaces(), policy.described().n_inputs
     fits = n_inputs, policy.distribution, policy.masked

@@ -77,7 +77,7 @@ def b_line(s: Any, t: Any) -> None:
     """
     action = next_of_b_line(s)
     if action == CHOOSES_FIRST_HOST and not s.b_line_made >> action & 1:
-        # In CAGE-1, it always takes the first.
+        # In CAGE-1, B_line always takes the first host.
         number = 0 if t.is_cage1 else randbelow(s, int64(t.n_first_hosts))
         s.b_line_host = t.first_hosts[number]
     if (READ_A_SCAN & ~s.b_line_made) >> action & 1 and s.n_events == 0:

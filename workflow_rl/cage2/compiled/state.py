@@ -19,7 +19,8 @@ NONE = tables.NONE
 NO_PROCESS = 0  # The first slot is never used.
 
 # Kinds of processes that are added in an episode: decoys (numbered as in `tables`), and those
-# of Red's sessions, from an exploit or by SSH. Bit 16 marks processes of root and SYSTEM.
+# of Red's sessions, from an exploit or by SSH. Bit 16 marks processes of root and SYSTEM,
+# and bit 32 those in a decoy's sandbox, which only CAGE-1 has.
 SHELL, SSH = tables.N_DECOY_KINDS, tables.N_DECOY_KINDS + 1
 KIND, PRIVILEGED, SANDBOX = 15, 16, 32
 

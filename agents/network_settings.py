@@ -26,15 +26,18 @@ class NetworkSettings(Settings):
         default="mlp",
         description="Kind of network of the actor and the critic. In gru and lstm the last "
         "hidden layer remembers what the network saw in the episode. frame-stack sees the last "
-        "observations at once. entities shares its weights between the hosts, or whatever else an "
-        "environment declares as its entities. graph adds attention along the edges that the "
-        "environment declares between them. module:Name imports a torch module of your own.",
+        "observations at once. cnn sees images by convolutions. entities shares its weights "
+        "between the hosts, or whatever else an environment declares as its entities. graph adds "
+        "attention along the edges that the environment declares between them. module:Name imports "
+        "a torch module of your own.",
     )
     network_args: dict[str, Any] = Field(
         default={},
         description="Further settings of this kind of network. gru, lstm: seen_again, the "
         "observations before an unroll that the network sees again, 64 by default. frame-stack: "
-        "frames, the observations that the network sees at once, 4 by default. entities: heads, "
+        "frames, the observations that the network sees at once, 4 by default. cnn: "
+        "convolutions, rows of filters, size and stride, such as [[16,3,1],[32,3,1]]; by default "
+        "those of Mnih et al. 2015, and small ones for small images. entities: heads, "
         "the heads of the attention, 4 by default; 0 gives each entity the mean and the maximum "
         "over the entities instead, in a fraction of the time; and rounds, how often the entities "
         "hear of one another, 1 by default. graph: the same, with heads for each relation of the "

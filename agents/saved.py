@@ -14,7 +14,7 @@ from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 
 if TYPE_CHECKING:
-    from workflow_rl.agents.policies.entity_layout import EntityLayout
+    from workflow_rl.agents.policies.network import Network
 
 
 def saved_number(state: Mapping[str, Any], name: str) -> int:
@@ -123,10 +123,8 @@ def _network_args(
 ) -> Mapping[str, Any]:
     """Return the further fields of the description of the "actor" or the "critic"."""
     args, kind = settings.network_args, NETWORKS[settings.network]
-    if kind.needs_entities:
-        from workflow_rl.agents.policies.entity_layout import layout_of
-
-        args = {**args, "layout": layout_of(state["entities"]).to_plain()}
+    if kind.declared:
+        args = {**args, "layout": kind.layout_of(state[kind.declared]).to_plain()}
     return kind.critics_args(args, saved_further(state)) if part == "critic" else args
 
 
@@ -134,23 +132,24 @@ def _is_shared(settings: NetworkSettings) -> bool:
     return bool(getattr(settings, "shared_trunk", False))
 
 
-def for_entities(
-    state: Mapping[str, Any], entities: EntityLayout, distribution: Distribution
+def for_layout(
+    state: Mapping[str, Any], kind: type[Network], layout: Any, distribution: Distribution
 ) -> dict[str, Any]:
-    """Return a `state_dict()` of a network on entities, of the same weights for other entities.
+    """Return a `state_dict()` of a network with a layout, of the same weights for another layout,
+    such as other entities.
 
-    Raises ValueError if the same weights cannot play with them.
+    Raises ValueError if the same weights cannot play with it.
     """
-    from workflow_rl.agents.policies.entity_layout import carried, layout_of
+    from workflow_rl.agents.policies.entity_layout import carried
 
-    before = layout_of(state["entities"])
-    before.demand_like(entities)
+    before = kind.layout_of(state[kind.declared])
+    before.demand_like(layout)
     changed: dict[str, Any] = {"distribution": to_plain(distribution)}
     if "obs_moments" in state:
         moments = dict(state["obs_moments"])
         for name in ("mean", "variance"):
             seen, further = np.split(np.array(moments[name]), [before.n_inputs])
-            moments[name] = [*carried(seen, before, entities).tolist(), *further.tolist()]
+            moments[name] = [*carried(seen, before, layout).tolist(), *further.tolist()]
         changed["obs_moments"] = moments
     return {**state, **changed}
 

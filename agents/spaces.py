@@ -8,6 +8,7 @@ from workflow_rl.agents.policies.distributions import Bounds, Distribution
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.entity_layout import EntityLayout
+    from workflow_rl.agents.policies.image_layout import ImageLayout
     from workflow_rl.agents.team import TeamLayout
 
 
@@ -20,7 +21,8 @@ class Spaces(NamedTuple):
     mask: see `agents.policies.masks`. team: where the parts of a row stand, if several agents play;
     the row then has `team.row_size` numbers. entities: which numbers and actions
     belong to which entity, if the environment declares entities. privileged: how many numbers
-    follow those of an observation, before its mask, which only a critic sees.
+    follow those of an observation, before its mask, which only a critic sees. images: which numbers
+    are images, if there are any.
     """
 
     obs_dim: int
@@ -31,3 +33,4 @@ class Spaces(NamedTuple):
     team: TeamLayout | None = None
     entities: EntityLayout | None = None
     privileged: int = 0
+    images: ImageLayout | None = None

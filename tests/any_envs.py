@@ -182,12 +182,64 @@ class TextEnv(TargetEnv):
         self.observation_space = spaces.Text(5)  # type: ignore[assignment]
 
 
-class BinaryActionEnv(TargetEnv):
+class PictureEnv(gymnasium.Env[Any, Any]):
+    """A white spot in one of the four quarters of a dark picture: the reward is 1 for the quarter.
+
+    shown: "last" or "first", where the channels of the picture are, or "beside" numbers. actions:
+    "number" (from 1), "tuple" or "bits" (of the row and the column).
+    """
+
+    def __init__(self, shown: str = "last", actions: str = "number", length: int = 4) -> None:
+        shape = (3, 8, 8) if shown == "first" else (8, 8, 3)
+        picture = spaces.Box(0, 255, shape, np.uint8)
+        numbers = spaces.Box(-1000, 1000, (2,), np.float32)
+        self.observation_space = picture
+        if shown == "beside":
+            self.observation_space = spaces.Dict({"a": numbers, "b": picture, "c": numbers})
+        row, column = spaces.Discrete(2), spaces.Discrete(2, start=1)
+        self.action_space: Any = {
+            "number": spaces.Discrete(4, start=1),
+            "tuple": spaces.Tuple([row, column]),
+            "bits": spaces.MultiBinary(2),
+        }[actions]
+        self._shown, self._actions, self._length = shown, actions, length
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._steps = 0
+        return self._show(), {}
+
+    def step(self, action: Any) -> Result:
+        assert self.action_space.contains(action), action
+        row, column = self._quarter
+        right: Any = {
+            "number": 1 + 2 * row + column,
+            "tuple": (row, 1 + column),
+            "bits": [row, column],
+        }[self._actions]
+        reward = float(np.array_equal(action, right))
+        self._steps += 1
+        return self._show(), reward, False, self._steps == self._length, {}
+
+    def _show(self) -> Any:
+        y, x = self.np_random.integers(8, size=2).tolist()
+        picture = self.np_random.integers(0, 40, (8, 8, 3)).astype(np.uint8)
+        picture[y, x] = 255
+        self._quarter = y // 4, x // 4
+        if self._shown == "beside":
+            numbers = self.np_random.uniform(-1000, 1000, 2).astype(np.float32)
+            return {"a": numbers, "b": picture, "c": -numbers}
+        return picture.transpose(2, 0, 1) if self._shown == "first" else picture
+
+
+class NamedActionEnv(TargetEnv):
     """Its actions are of a kind that no distribution here is over."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.action_space = spaces.MultiBinary(4)  # type: ignore[assignment]
+        self.action_space = spaces.Dict({"push": spaces.Discrete(4)})  # type: ignore[assignment]
 
 
 class BrokenEnv(TargetEnv):

@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from workflow_rl.agents.policies.torch_entities import EntityModule
+    from workflow_rl.agents.spaces import Spaces
 
 LEAST = np.finfo(np.float32).min
 """What stands for minus infinity where all entities of a set may be absent."""
@@ -40,6 +41,8 @@ class Entities(Network):
     (Zaheer et al. 2017, "Deep Sets"), and so do the outputs that belong to no entity. The joining
     layer is then [3 H, H], and the hidden layer before these outputs [2 H, H].
 
+    needs_edges: whether the layout must have edges.
+
     rounds: how often the entities hear of one another, each time by layers of their own. layout: an
     `EntityLayout` as plain values, of the environment. None until it is known.
     """
@@ -48,7 +51,8 @@ class Entities(Network):
     layout: Mapping[str, Any] | None = None
     rounds: int = 1
     kind = "entities"
-    needs_entities = True
+    needs_edges: ClassVar[bool] = False
+    declared = "entities"
     shares_trunk = False
 
     def __post_init__(self) -> None:
@@ -76,6 +80,30 @@ class Entities(Network):
         layout = args["layout"]
         of_critic = {"n_inputs": layout["n_inputs"] + n_further, "actions": []}
         return {**args, "layout": {**layout, **of_critic}}
+
+    @classmethod
+    def lacking(cls, spaces: Spaces) -> str | None:
+        of_team = spaces.team.entities if spaces.team else ()
+        declared = [bool(tables.get("edges")) for tables in of_team]
+        if spaces.entities is not None:
+            declared.append(bool(spaces.entities.edges))
+        if not declared:
+            return (
+                f"{cls.kind} needs an environment that declares its entities: this environment has "
+                "no attribute `entities`"
+            )
+        if cls.needs_edges and not all(declared):
+            return (
+                f"{cls.kind} needs entities with edges: the attribute `entities` of this "
+                "environment has no table `edges`; entities can be trained"
+            )
+        return None
+
+    @classmethod
+    def known_of(cls, layout: EntityLayout) -> EntityLayout:
+        return layout if cls.needs_edges else layout.without_fixed_edges()
+
+    layout_of = staticmethod(layout_of)
 
     @functools.cached_property
     def entities(self) -> EntityLayout:

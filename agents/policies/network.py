@@ -16,10 +16,13 @@ from workflow_rl.agents.policies.distributions import FloatArray
 if TYPE_CHECKING:
     import torch
 
+    from workflow_rl.agents.spaces import Spaces
+
 Shape: TypeAlias = tuple[int, ...]
 
 MOST = 1_000_000
 """Numbers of an observation, and actions, that a file may speak of."""
+OBS_LIMIT = np.float32(10)
 
 
 def relu(x: FloatArray) -> FloatArray:
@@ -54,10 +57,11 @@ class Network(ABC):
 
     kind: the name in files and of `--network`. needs: the package that acting takes beside
     NumPy, as pip names it.
-    needs_entities: whether it takes the argument `layout`, which the environment declares: see
-    `entity_layout`. needs_edges: whether the layout must have edges. shares_trunk: whether the last
-    layer puts out all outputs, so that an actor and a critic can share the others. Further fields
-    of a kind, with defaults, are its `--network-arg`s.
+    declared: what the environment must declare, a field of `agents.spaces.Spaces` such as
+    "entities"; the kind then has an argument `layout`. shares_trunk: whether the last layer puts
+    out all outputs, so that an actor and a critic can share the others. takes_bytes: whether the
+    torch module takes observations of uint8, too. Further fields of a kind, with defaults, are its
+    `--network-arg`s.
     """
 
     n_inputs: int
@@ -66,9 +70,9 @@ class Network(ABC):
     activation: str
     kind: ClassVar[str]
     needs: ClassVar[str | None] = None
-    needs_entities: ClassVar[bool] = False
-    needs_edges: ClassVar[bool] = False
+    declared: ClassVar[str] = ""
     shares_trunk: ClassVar[bool] = True
+    takes_bytes: ClassVar[bool] = False
 
     @classmethod
     def of_sizes(
@@ -112,6 +116,21 @@ class Network(ABC):
         """
         return args
 
+    @classmethod
+    def lacking(cls, spaces: Spaces) -> str | None:
+        """Return a sentence about what an environment does not declare; None if it declares all."""
+        return None
+
+    @classmethod
+    def known_of(cls, layout: Any) -> Any:
+        """Return what the network knows of the layout that an environment declares."""
+        return layout
+
+    @classmethod
+    def layout_of(cls, values: Any) -> Any:
+        """Return the layout that its `to_plain` described. Raises ValueError."""
+        raise NotImplementedError
+
     @abstractmethod
     def shapes(self) -> list[tuple[Shape, Shape]]:
         """Return the shapes of each layer's weight and bias, as in Layers."""
@@ -142,6 +161,11 @@ class Network(ABC):
         """A number for each input: inputs of one number are normalised alike, those of -1 are not
         normalised. None if each input is normalised by itself."""
         return None
+
+    @property
+    def limit(self) -> NDArray[np.float32] | np.float32:
+        """What normalised inputs are clipped to on either side, one number or one for each."""
+        return OBS_LIMIT
 
     @property
     def sees_mask(self) -> bool:

@@ -19,15 +19,18 @@ class _Networks(UserDict[str, "type[Network] | None"]):
 
             self.data[MLP.kind] = MLP
         if self.data[kind] is None:
+            from workflow_rl.agents.policies.convolutional import CNN
             from workflow_rl.agents.policies.entities import Entities, Graph
             from workflow_rl.agents.policies.recurrent import GRU, LSTM
             from workflow_rl.agents.policies.stacked_frames import FrameStack
 
-            others = (GRU, LSTM, FrameStack, Entities, Graph)
+            others = (GRU, LSTM, FrameStack, CNN, Entities, Graph)
             self.data |= {network.kind: network for network in others}
         network = self.data[kind]
         assert network is not None
         return network
 
 
-NETWORKS = _Networks(dict.fromkeys(("mlp", "gru", "lstm", "frame-stack", "entities", "graph")))
+NETWORKS = _Networks(
+    dict.fromkeys(("mlp", "gru", "lstm", "frame-stack", "cnn", "entities", "graph"))
+)

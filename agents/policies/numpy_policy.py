@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,8 @@ from workflow_rl.agents.policies.distributions import (
     Rows,
 )
 from workflow_rl.agents.policies.masks import masked
-from workflow_rl.agents.policies.network import Layers, Network
+from workflow_rl.agents.policies.network import OBS_LIMIT, Layers, Network
 from workflow_rl.agents.policies.networks import NETWORKS
-
-if TYPE_CHECKING:
-    from workflow_rl.agents.policies.entity_layout import EntityLayout
 
 REMEMBERED_OBSERVATIONS = 16_384
 REMEMBERED_BYTES, REMEMBERED_IN_ALL = 3072, 2**24
@@ -79,7 +76,7 @@ class PolicyParameters(NamedTuple):
     """All that an actor's actions follow from: plain arrays, float32.
 
     weights, biases: see `network.Layers`. log_std: [K], if the distribution has one. obs_mean,
-    obs_scale: [D]; the network sees (observation - obs_mean) * obs_scale, clipped to OBS_LIMIT on
+    obs_scale: [D]; the network sees (observation - obs_mean) * obs_scale, clipped to its `limit` on
     either side, or the observation itself where they are None. distribution: None is Categorical
     over the outputs. network, network_args: a key of `networks.NETWORKS`, and the further fields of
     this kind. masked: whether observations end with a mask, see `masks`. n_further: how many
@@ -112,23 +109,24 @@ class PolicyParameters(NamedTuple):
         """Return the actor with these parameters."""
         return NumpyPolicy(self, policy_version, greedy)
 
-    def on(self, entities: EntityLayout, distribution: Distribution) -> PolicyParameters:
-        """Return the policy for an environment with other entities, and so with other actions.
+    def on(self, layout: Any, distribution: Distribution) -> PolicyParameters:
+        """Return the policy for an environment with another layout, such as other entities, and so
+        with other actions.
 
-        Raises ValueError if the entities are described by other numbers, or have other verbs.
+        Raises ValueError if the same weights cannot play it: if entities are described by other
+        numbers or have other verbs, for images of other shapes.
         """
-        from workflow_rl.agents.policies.entity_layout import carried, layout_of
+        from workflow_rl.agents.policies.entity_layout import carried
 
-        if not NETWORKS[self.network].needs_edges:
-            entities = entities.without_fixed_edges()
-        before = layout_of(self.network_args["layout"])
-        before.demand_like(entities)
-        args = {**self.network_args, "layout": entities.to_plain()}
+        kind = NETWORKS[self.network]
+        layout, before = kind.known_of(layout), kind.layout_of(self.network_args["layout"])
+        before.demand_like(layout)
+        args = {**self.network_args, "layout": layout.to_plain()}
         policy = self._replace(network_args=args, distribution=distribution)
         if self.obs_mean is None or self.obs_scale is None:
             return policy
         mean, scale = (
-            carried(statistics, before, entities) for statistics in (self.obs_mean, self.obs_scale)
+            carried(statistics, before, layout) for statistics in (self.obs_mean, self.obs_scale)
         )
         return policy._replace(obs_mean=mean, obs_scale=scale)
 
@@ -137,14 +135,16 @@ class PolicyParameters(NamedTuple):
         return network.n_inputs + (network.n_outputs if self.masked else 0)
 
 
-OBS_LIMIT = np.float32(10)
-
-
-def normalised_obs(obs: NDArray[Any], mean: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return observations [N, D] shifted, scaled, and clipped to OBS_LIMIT on either side."""
+def normalised_obs(
+    obs: NDArray[Any],
+    mean: FloatArray,
+    scale: FloatArray,
+    limit: FloatArray | np.float32 = OBS_LIMIT,
+) -> FloatArray:
+    """Return observations [N, D] shifted, scaled, and clipped to the limit on either side."""
     shifted = (obs.astype(np.float32) - mean) * scale
     # np.clip would do the same in three times the time.
-    return np.minimum(np.maximum(shifted, -OBS_LIMIT), OBS_LIMIT)
+    return np.minimum(np.maximum(shifted, -limit), limit)
 
 
 def likely_repeats(obs: NDArray[Any], most: int = REPEATING_BYTES) -> bool:
@@ -222,7 +222,8 @@ class NumpyPolicy:
             n_inputs = self.network.n_inputs
             obs, mask = obs[:, :n_inputs], obs[:, n_inputs:]
         if parameters.obs_mean is not None and parameters.obs_scale is not None:
-            obs = normalised_obs(obs, parameters.obs_mean, parameters.obs_scale)
+            limit = self.network.limit
+            obs = normalised_obs(obs, parameters.obs_mean, parameters.obs_scale, limit)
         if mask is not None and self.network.sees_mask:
             obs = np.concatenate([obs, mask], axis=1)
         # Rows of another layout in memory would be summed in another order.

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from workflow_rl.agents.policies.distributions import DiagonalGaussian
 from workflow_rl.agents.policies.masks import torch_masked
-from workflow_rl.agents.policies.numpy_policy import OBS_LIMIT, PolicyParameters
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 
 
 class TorchActor(nn.Module):
@@ -40,6 +40,7 @@ class TorchActor(nn.Module):
         self.obs_scale = nn.Buffer(
             torch.ones(0) if scale is None else torch.from_numpy(scale.copy())
         )
+        self.limit = nn.Buffer(torch.tensor(network.limit))
         actions = parameters.distribution
         bounds = actions.scale[:2] if isinstance(actions, DiagonalGaussian) else ([], [])
         self.middle, self.half_width = (nn.Buffer(torch.tensor(numbers)) for numbers in bounds)
@@ -48,8 +49,8 @@ class TorchActor(nn.Module):
         """Return the outputs for observations, and the next states if there are states."""
         numbers = obs[:, : self.n_inputs] if self.is_masked else obs
         if self.is_normalised:
-            limit = float(OBS_LIMIT)
-            numbers = ((numbers - self.obs_mean) * self.obs_scale).clamp(-limit, limit)
+            shifted = (numbers - self.obs_mean) * self.obs_scale
+            numbers = shifted.clamp(-self.limit, self.limit)
         if self.is_masked and self.sees_mask:
             numbers = torch.cat([numbers, obs[:, self.n_inputs :]], dim=1)
         outputs: Tensor

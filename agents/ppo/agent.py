@@ -49,7 +49,6 @@ from workflow_rl.agents.torch_threads import set_threads
 from workflow_rl.agents.trajectory import Trajectory
 
 if TYPE_CHECKING:
-    from workflow_rl.agents.policies.entity_layout import EntityLayout
     from workflow_rl.agents.ppo.sequences import RolloutSequences
 
 PolicyLoss: TypeAlias = Callable[[Tensor, Tensor, float], Tensor]
@@ -73,7 +72,8 @@ class PPOAgent(LearningAgent):
     advantages and of the critic's targets, see `advantages.Estimator`; by default what the setting
     `correction` asks for. Assign other functions of the same arguments to learn with your own.
 
-    n_further: numbers that the critic alone sees: see `ActorCritic`.
+    n_further: numbers that the critic alone sees: see `ActorCritic`. layout: what the environment
+    declares for this kind of network: see `Network.declared`.
 
     `seed` determines the initial weights and, with the update's number, the order of the
     minibatches: two agents that are given the same trajectories end with the same weights.
@@ -93,7 +93,7 @@ class PPOAgent(LearningAgent):
         two_threads: bool = False,
         masked: bool = False,
         n_further: int = 0,
-        entities: EntityLayout | None = None,
+        layout: Any = None,
     ) -> None:
         self.config = config
         self.seed = seed
@@ -101,12 +101,10 @@ class PPOAgent(LearningAgent):
         self.device = torch.device(device)
         self.policy_version = 0
         self.distribution = distribution
-        self.entities = entities if NETWORKS[config.network].needs_entities else None
-        args = dict(config.network_args)
-        if self.entities is not None:
-            if not NETWORKS[config.network].needs_edges:
-                self.entities = self.entities.without_fixed_edges()
-            args["layout"] = self.entities.to_plain()
+        kind, args = NETWORKS[config.network], dict(config.network_args)
+        self.layout = kind.known_of(layout) if kind.declared else None
+        if self.layout is not None:
+            args["layout"] = self.layout.to_plain()
         self.network = ActorCritic(
             obs_dim,
             distribution,
@@ -121,7 +119,8 @@ class PPOAgent(LearningAgent):
             config.shared_trunk,
         ).to(self.device)
         shown = obs_dim + n_further, self.network.critic_network.alike
-        self.obs_moments = RunningMoments(*shown) if config.normalise_obs else None
+        is_normalised = config.normalise_obs and (shown[1] is None or bool((shown[1] >= 0).any()))
+        self.obs_moments = RunningMoments(*shown) if is_normalised else None
         self.return_scale = ReturnScale(config.discount) if config.normalise_returns else None
         self.optimizer = FusedAdam(self.network.parameters(), config.learning_rate, eps=1e-5)
         if config.correction == "vtrace" and type(self).advantages is PPOAgent.advantages:
@@ -276,10 +275,12 @@ class PPOAgent(LearningAgent):
 
     def _on_device(self, rows: np.ndarray) -> Tensor:
         """Return observations as the networks see them."""
-        rows = rows.astype(np.float32)
+        if self.obs_moments is not None or not self.network.critic_network.takes_bytes:
+            rows = rows.astype(np.float32)
         if self.obs_moments is not None:
-            n_inputs = len(self.obs_moments.mean)
-            numbers = normalised_obs(rows[:, :n_inputs], *self.obs_moments.mean_and_scale())
+            n_inputs, limit = len(self.obs_moments.mean), self.network.critic_network.limit
+            moments = self.obs_moments.mean_and_scale()
+            numbers = normalised_obs(rows[:, :n_inputs], *moments, limit)
             rows = np.concatenate([numbers, rows[:, n_inputs:]], axis=1)
         return torch.from_numpy(rows).to(self.device)
 
@@ -434,8 +435,8 @@ class PPOAgent(LearningAgent):
             "distribution": to_plain(self.distribution),
             "masked": self.network.masked,
         }
-        if self.entities is not None:
-            state["entities"] = self.entities.to_plain()
+        if self.layout is not None:
+            state[self.network.actor_network.declared] = self.layout.to_plain()
         if self.network.n_further:
             state["n_further"] = self.network.n_further
         for name, statistics in self._statistics().items():
@@ -448,8 +449,9 @@ class PPOAgent(LearningAgent):
         return {name: statistics for name, statistics in both.items() if statistics is not None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        if self.entities is not None and state.get("entities") != self.entities.to_plain():
-            raise ValueError("its entities are others")
+        declared = self.network.actor_network.declared
+        if self.layout is not None and state.get(declared) != self.layout.to_plain():
+            raise ValueError(f"its {declared} are others")
         self._load_policy(state)
         self.optimizer.load_state_dict(state["optimizer"])
         self.policy_version = saved.saved_number(state, "policy_version")
@@ -458,8 +460,9 @@ class PPOAgent(LearningAgent):
     def load_policy(self, state: Mapping[str, Any]) -> None:
         """Take weights and running statistics alone from a `state_dict()`. A network on entities
         may have learned with another number of them."""
-        if self.entities is not None:
-            state = saved.for_entities(state, self.entities, self.distribution)
+        if self.layout is not None:
+            kind = type(self.network.actor_network)
+            state = saved.for_layout(state, kind, self.layout, self.distribution)
         self._load_policy(state)
         if self.return_scale is not None:
             self.return_scale.forget_episodes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from workflow_rl.agents.algorithm import Algorithm
@@ -50,19 +50,8 @@ class PPO(Algorithm):
             raise ConfigError(
                 "shared_trunk", "here the critic sees more than the actor: leave it out"
             )
-        network, declared = NETWORKS[settings.network], list(_declared(spaces))
-        if network.needs_entities and not declared:
-            raise ConfigError(
-                "network",
-                f"{settings.network} needs an environment that declares its entities: this "
-                "environment has no attribute `entities`",
-            )
-        if network.needs_edges and not all(declared):
-            raise ConfigError(
-                "network",
-                f"{settings.network} needs entities with edges: the attribute `entities` of this "
-                "environment has no table `edges`; entities can be trained",
-            )
+        if (lack := NETWORKS[settings.network].lacking(spaces)) is not None:
+            raise ConfigError("network", lack)
         return super().distribution(spaces, settings)
 
     def make(
@@ -93,7 +82,7 @@ class PPO(Algorithm):
             two_threads,
             spaces.masked,
             spaces.privileged,
-            spaces.entities,
+            getattr(spaces, NETWORKS[settings.network].declared, None),
         )
 
     def metrics_of(self, settings: Settings, spaces: Spaces) -> tuple[str, ...]:
@@ -146,14 +135,6 @@ def _normalising(parameters: PolicyParameters, state: Mapping[str, Any]) -> Poli
     return parameters._replace(obs_mean=mean[:n_inputs], obs_scale=scale[:n_inputs])
 
 
-def _declared(spaces: Spaces) -> Iterator[bool]:
-    """Yield for each declared layout of entities whether there are edges in it."""
-    if spaces.entities is not None:
-        yield bool(spaces.entities.edges)
-    for tables in spaces.team.entities if spaces.team else ():
-        yield bool(tables.get("edges"))
-
-
 def _saved_team(settings: PPOConfig, state: Mapping[str, Any]) -> TeamParameters:
     from workflow_rl.agents.policies.team_policy import TeamParameters
     from workflow_rl.agents.saved import learner_state, saved_policy
@@ -172,7 +153,7 @@ def _saved_team(settings: PPOConfig, state: Mapping[str, Any]) -> TeamParameters
 def _policies(settings: PPOConfig, team: TeamLayout) -> PolicyMap:
     from workflow_rl.agents.team import policy_map
 
-    if not NETWORKS[settings.network].needs_entities:
+    if NETWORKS[settings.network].declared not in vars(team):
         team = dataclasses.replace(team, entities=())
     try:
         return policy_map(team, settings.policy_of)

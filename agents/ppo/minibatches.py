@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from workflow_rl.agents.policies.torch_memory import Packed
 
 
+MOST_NUMBERS = 2**26
+"""Of observations that a network sees at once, minibatches apart."""
+
+
 class TensorBatch(NamedTuple):
     """A Batch, or a minibatch of it, on the learner's device.
 
@@ -51,9 +55,10 @@ Compute: TypeAlias = "Callable[[Tensor | Packed], Tensor]"
 class RolloutObs(NamedTuple):
     """A rollout's observations as the networks see them, on the learner's device.
 
-    rows: float32 [U, D]. repeat: whether the rows are distinct and many steps share each. CAGE-2's
-    52 bits repeat: of 2400 steps against B_line, some 250 observations differ. The networks see
-    each of them once a minibatch, which gives the same gradients for a third of the work.
+    rows: float32 [U, D], or uint8 for networks that take bytes. repeat: whether the rows are
+    distinct and many steps share each. CAGE-2's 52 bits repeat: of 2400 steps against B_line, some
+    250 observations differ. The networks see each of them once a minibatch, which gives the same
+    gradients for a third of the work.
     """
 
     rows: Tensor
@@ -69,7 +74,9 @@ class RolloutObs(NamedTuple):
 
     def computed(self, compute: Compute) -> Tensor:
         """Return what a network computes of all rows."""
-        return compute(self.rows)
+        # What a network on images keeps of all pictures at once would take gigabytes.
+        parts = self.rows.split(max(1, MOST_NUMBERS // self.rows.shape[1]))
+        return torch.cat([compute(part) for part in parts])
 
     def minibatches(
         self, batch: TensorBatch, n_minibatches: int, whole: bool, shuffle: np.random.Generator
@@ -94,8 +101,8 @@ class RolloutObs(NamedTuple):
 class Minibatch(NamedTuple):
     """Steps to learn from at once.
 
-    obs: float32 [U, D], or sequences of U rows. row: int64 [B], the row of `obs` that each step
-    saw; None if every step has a row of its own, in order.
+    obs: float32 or uint8 [U, D], or sequences of U rows. row: int64 [B], the row of `obs` that each
+    step saw; None if every step has a row of its own, in order.
     """
 
     steps: TensorBatch

@@ -161,15 +161,16 @@ OWN = """
 from workflow_rl import TrainConfig, evaluate, load_agent, train  # isort: skip
 
 import sys
-from gymnasium.envs.classic_control import CartPoleEnv
+from tests.any_envs import PictureEnv
 
-class Env(CartPoleEnv):
-    def reset(self, **options):
+class Env(PictureEnv):
+    def step(self, action):
         print("torch" in sys.modules, flush=True)
-        return super().reset(**options)
+        return super().step(action)
 
 if __name__ == "__main__":
-    train(TrainConfig("async", env="own:Env", n_envs=1, total_steps=20, steps_per_update=20), "run")
+    sizes = {"n_envs": 1, "total_steps": 20, "steps_per_update": 20}
+    train(TrainConfig("async", env="own:Env", network="cnn", **sizes), "run")
 """
 
 

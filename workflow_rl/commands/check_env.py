@@ -58,6 +58,8 @@ def check_env(
             else (f"{sum(team.obs_sizes)} numbers observed by {len(team.agents)} agents")
         )
         click.echo(f"spaces        ok: {seen}, {spaces.distribution}")
+        if spaces.images is not None:
+            click.echo(f"images        {spaces.images}: train with --network cnn")
         examined = functools.partial(examine, environment, steps, seconds)
         for text, is_problem, is_note in trial.ask(examined, environment.env_id, worker_timeout):
             click.echo(text, err=is_note)

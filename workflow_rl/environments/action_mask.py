@@ -7,6 +7,8 @@ them. Another entry, `privileged_obs`, is for a critic alone.
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -64,6 +66,11 @@ def choices_of(space: spaces.Space[Any] | None) -> tuple[int, ...]:
     """Return the numbers of options of each choice of an action; () for actions without masks."""
     if isinstance(space, spaces.Discrete):
         return (int(space.n),)
+    if isinstance(space, spaces.MultiBinary):
+        return (2,) * math.prod(space.shape)
+    if isinstance(space, spaces.Tuple):
+        parts = [choices_of(part) for part in space.spaces]
+        return tuple(itertools.chain(*parts)) if all(parts) else ()
     return tuple(space.nvec.ravel().tolist()) if isinstance(space, spaces.MultiDiscrete) else ()
 
 
@@ -189,20 +196,3 @@ def checked_masks(masks: NDArray[Any], sizes: Sequence[int]) -> NDArray[np.bool_
             of = f" of choice {number}" if len(sizes) > 1 else ""
             raise ObservationError(f"forbids every action{of}")
     return allowed
-
-
-def sampled(space: spaces.Space[Any], mask: Any) -> Any:
-    """Return a random action of a space that the mask, if there is one, allows."""
-    sizes = choices_of(space)
-    if mask is None or not sizes:
-        return space.sample()
-    with naming_the_mask():
-        allowed = mask_reader(space)(mask).astype(np.int8)
-    if isinstance(space, spaces.Discrete):
-        return space.sample(mask=allowed)
-    parts = tuple(np.split(allowed, np.cumsum(sizes)[:-1]))
-    if len(space.shape or ()) > 1:  # Gymnasium wants the masks nested as the space is.
-        assert isinstance(space, spaces.MultiDiscrete)
-        chosen = [space.np_random.choice(np.flatnonzero(part)) for part in parts]
-        return space.start + np.reshape(chosen, space.shape).astype(space.dtype)
-    return space.sample(mask=parts)

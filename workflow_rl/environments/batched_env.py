@@ -51,7 +51,7 @@ class BatchedEnv(ABC):
     """The observations of one environment, of shape (D,)."""
 
     action_space: spaces.Space[Any]
-    """The actions of one environment: Discrete, MultiDiscrete, or a Box of floats."""
+    """The actions of one environment: Discrete, MultiDiscrete, MultiBinary, or a Box of floats."""
 
     @abstractmethod
     def __init__(self, n_envs: int) -> None:
@@ -218,6 +218,11 @@ def _flat_box(envs: BatchedEnv) -> spaces.Box:
     if not isinstance(space, spaces.Box) or len(space.shape) != 1:
         raise InvalidEnvironmentError(
             ENV, f"the observation space of a BatchedEnv is a Box of shape (D,), not {space}"
+        )
+    if isinstance(envs.action_space, spaces.Tuple):
+        raise InvalidEnvironmentError(
+            ENV,
+            "the action space of a BatchedEnv is no Tuple: a MultiDiscrete has the same choices",
         )
     return space
 

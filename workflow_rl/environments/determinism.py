@@ -13,10 +13,11 @@ from typing import Any, TypeAlias
 from gymnasium.utils.env_checker import data_equivalence
 
 from workflow_rl.agents.modules import in_one_line
-from workflow_rl.environments.action_mask import mask_in, sampled
+from workflow_rl.environments.action_mask import mask_in
 from workflow_rl.environments.checked_env import CheckedEnv, Followed
 from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.episode import episode_spec
+from workflow_rl.environments.flat_env import sampled
 
 SEED = episode_spec(0, 0).env_seed
 """One of training, which needs 32 bits: not every simulator takes such seeds."""

@@ -12,13 +12,14 @@ from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from workflow_rl.agents.modules import in_one_line
-from workflow_rl.environments.action_mask import mask_in, sampled
+from workflow_rl.environments.action_mask import mask_in
 from workflow_rl.environments.checked_env import CheckedEnv, Followed
 from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.facts import Tell
+from workflow_rl.environments.flat_env import sampled
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.making import is_cured
 

@@ -25,6 +25,7 @@ from workflow_rl.environments.action_mask import (
     choices_of,
     mask_in,
     mask_reader,
+    naming_the_mask,
     privileged_space,
     without_mask,
     without_privileged,
@@ -291,17 +292,19 @@ def _one_hots(space: spaces.MultiDiscrete, dtype: Any) -> Flatten:
 
 def distribution_over(space: spaces.Space[Any]) -> Distribution:
     """Return the distribution over an action space. Raise InvalidEnvironmentError."""
-    if isinstance(space, spaces.Box | spaces.MultiDiscrete) and not spaces.flatdim(space):
-        raise InvalidEnvironmentError(ENV, f"its action space {space} holds no numbers")
+    several = spaces.MultiDiscrete | spaces.MultiBinary | spaces.Tuple
     if isinstance(space, spaces.Discrete):
         return Categorical(int(space.n))
-    if isinstance(space, spaces.MultiDiscrete):
-        return MultiCategorical(space.nvec.ravel().tolist())
+    if isinstance(space, several) and (sizes := choices_of(space)):
+        return MultiCategorical(sizes)
+    if isinstance(space, several | spaces.Box) and not spaces.flatdim(space):
+        raise InvalidEnvironmentError(ENV, f"its action space {space} holds no numbers")
     if isinstance(space, spaces.Box) and space.dtype.kind == "f":
         return _gaussian_over(space)
     raise InvalidEnvironmentError(
         ENV,
-        f"its action space {space} is not supported: Discrete, MultiDiscrete and Box of floats are",
+        f"its action space {space} is not supported: Discrete, MultiDiscrete, MultiBinary, Tuple "
+        "of these, and Box of floats are",
     )
 
 
@@ -343,10 +346,35 @@ def unflattener(space: spaces.Space[Any], is_batch: bool = False) -> Unflatten:
         if is_batch:
             return lambda actions: start + np.asarray(actions, np.int64)
         return lambda action: start + int(action)
-    assert isinstance(space, spaces.MultiDiscrete | spaces.Box)
+    if isinstance(space, spaces.Tuple):
+        parts: list[tuple[Unflatten, int | slice]] = []
+        end = 0
+        for part in space.spaces:
+            begin, end = end, end + len(choices_of(part))
+            chosen = begin if isinstance(part, spaces.Discrete) else slice(begin, end)
+            parts.append((unflattener(part), chosen))
+        return lambda action: tuple(of(action[chosen]) for of, chosen in parts)
+    assert isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary | spaces.Box)
     shape, dtype = (*[-1] * is_batch, *space.shape), space.dtype
+    if isinstance(space, spaces.MultiBinary):
+        return lambda action: np.reshape(action, shape).astype(dtype)
     if isinstance(space, spaces.MultiDiscrete):
         first = space.start
         return lambda action: (np.reshape(action, shape) + first).astype(dtype)
     low, high = space.low, space.high
     return lambda action: np.asarray(np.clip(np.reshape(action, shape), low, high), dtype)
+
+
+def sampled(space: spaces.Space[Any], mask: Any) -> Any:
+    """Return a random action of a space that the mask, if there is one, allows."""
+    sizes = choices_of(space)
+    if mask is None or not sizes:
+        return space.sample()
+    with naming_the_mask():
+        allowed = mask_reader(space)(mask).astype(np.int8)
+    if isinstance(space, spaces.Discrete):
+        return space.sample(mask=allowed)
+    parts = np.split(allowed, np.cumsum(sizes)[:-1])
+    # Gymnasium wants masks nested as the space is.
+    chosen = [space.np_random.choice(np.flatnonzero(part)) for part in parts]
+    return unflattener(space)(np.array(chosen))

@@ -34,6 +34,7 @@ from workflow_rl.environments.env_batch import Env, EnvBatch, ObservationError, 
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.facts import DeclaredTeam, Facts, Separate, Tell, plain_facts
 from workflow_rl.environments.flat_env import FlatEnv, bounds_of, distribution_over, flat_space
+from workflow_rl.environments.images import images_of
 from workflow_rl.environments.joint_batch import BatchedTeamEnv, JointBatch
 from workflow_rl.environments.joint_env import JointEnv, is_parallel
 
@@ -101,8 +102,10 @@ def declared_facts(environment: GymnasiumEnvironment) -> Facts:
             team = team and dataclasses.replace(team, masked=masked)
             bounds = bounds_of(env.action_space)
             entities = None if team else _entities_of(env, obs_dim, distribution.n_outputs)
+            images = None if team else images_of(without_privileged(shown))
+            declared = team, entities, privileged, images
             return Facts(
-                Spaces(obs_dim, distribution, bounds, bits, masked, team, entities, privileged),
+                Spaces(obs_dim, distribution, bounds, bits, masked, *declared),
                 plain_facts(env.observation_space),
                 plain_facts(env.action_space),
                 DeclaredTeam(env.env) if isinstance(env, JointEnv) else None,

@@ -22,9 +22,11 @@ _NETWORKS = "workflow_rl.agents.policies.networks"
 _ONNX_NETWORKS, _HANDED_IN = "workflow_rl.runs.onnx_networks", "workflow_rl.runs.handed_in"
 NUMPY_POLICY = (
     "workflow_rl.agents.policies.archive",
+    "workflow_rl.agents.policies.convolutional",
     "workflow_rl.agents.policies.distributions",
     "workflow_rl.agents.policies.entities",
     "workflow_rl.agents.policies.entity_layout",
+    "workflow_rl.agents.policies.image_layout",
     "workflow_rl.agents.policies.masks",
     "workflow_rl.agents.policies.mlp",
     "workflow_rl.agents.policies.network",

@@ -64,6 +64,7 @@ def hints(config: TrainConfig) -> list[str]:
         _about_args(config),
         _about_evaluations(config),
         _about_network(config),
+        _about_images(config),
     ]
     if config.env in guests and steps is not None:
         found.append(guests[config.env].hint(config.env_args, steps))
@@ -153,6 +154,20 @@ def _about_network(config: TrainConfig) -> str | None:
     return (
         f"{network} acts with torch: export --format {next(iter(formats))} will write it as ONNX "
         "with the packages onnx and onnxscript, and who plays the folder needs onnxruntime"
+    )
+
+
+def _about_images(config: TrainConfig) -> str | None:
+    """Return a hint if a network sees images as rows of numbers, or else None."""
+    images, network = config.environment.spaces().images, getattr(config.settings, "network", "")
+    if images is None or network not in NETWORKS:
+        return None
+    # A network of the user's own knows what it sees.
+    if NETWORKS[network].declared == "images" or NETWORKS[network].needs is not None:
+        return None
+    return (
+        f"its observations hold images ({images}), which {network} sees as rows of numbers: PPO's "
+        "--network cnn sees images"
     )
 
 

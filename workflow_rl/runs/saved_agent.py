@@ -187,7 +187,7 @@ def load_player(
     if env is not None:
         made = GymnasiumEnvironment(environment.env_id, environment.args, env, policy.masked)
         trial.learn_facts(made, worker_timeout, plays)
-        return SavedAgent(_on_entities(policy, made, source), made)
+        return SavedAgent(_on_layout(policy, made, source), made)
     try:
         environment = trusted(environment, trust)
     except InvalidEnvironmentError as error:
@@ -196,18 +196,18 @@ def load_player(
     return SavedAgent(policy, environment)
 
 
-def _on_entities(policy: Policy, environment: Environment, source: Path) -> Policy:
-    """Return the policy for the environment's number of entities, if it plays any number of them.
+def _on_layout(policy: Policy, environment: Environment, source: Path) -> Policy:
+    """Return the policy for what the environment declares, such as another number of entities.
 
     Raises CheckpointError.
     """
-    if not isinstance(policy, NumpyPolicy) or not policy.network.needs_entities:
+    if not isinstance(policy, NumpyPolicy) or not (declared := policy.network.declared):
         return policy
     spaces = environment.spaces()
-    if spaces.entities is None:
-        raise CheckpointError(f"{source} needs an environment that declares its entities")
+    if (layout := getattr(spaces, declared)) is None:
+        raise CheckpointError(f"{source} needs an environment that declares its {declared}")
     try:
-        parameters = policy.parameters.on(spaces.entities, spaces.distribution)
+        parameters = policy.parameters.on(layout, spaces.distribution)
     except ValueError as error:
         raise CheckpointError(f"{source} does not fit the environment: {error}") from None
     return NumpyPolicy(parameters, policy.policy_version, policy.greedy)

@@ -19,6 +19,11 @@ from workflow_rl.environments.examination import SEEDS
         (["Pendulum-v1", "--env-arg", "g=5"], "3 numbers observed, actions of 1 number"),
         (["tests.any_envs:sized_target", "--env-arg", "length=3"], "2 numbers observed"),
         (["examples.own_simulator:Corridors", "--env-arg", "length=3"], "2 numbers observed"),
+        (
+            ["tests.any_envs:PictureEnv", "--env-arg", "actions=bits"],
+            "192 numbers observed, 2 x 2 actions\n"
+            "images        8 x 8, 3 channels (last): train with --network cnn\n",
+        ),
     ],
 )
 def test_an_environment_that_can_be_trained_on(arguments: list[str], spaces: str) -> None:

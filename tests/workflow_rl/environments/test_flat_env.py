@@ -19,6 +19,7 @@ from workflow_rl.agents.policies.distributions import (
     Distribution,
     MultiCategorical,
 )
+from workflow_rl.environments.action_mask import choices_of
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.flat_env import (
@@ -26,6 +27,7 @@ from workflow_rl.environments.flat_env import (
     distribution_over,
     flat_space,
     flattener,
+    sampled,
     unflattener,
 )
 
@@ -94,7 +96,7 @@ def test_unbounded_observations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("space", "distribution", "sampled", "action"),
+    ("space", "distribution", "drawn", "action"),
     [
         (spaces.Discrete(4), Categorical(4), 3, 3),
         (spaces.Discrete(3, start=-1), Categorical(3), 0, -1),
@@ -105,6 +107,20 @@ def test_unbounded_observations() -> None:
             MultiCategorical([3, 2, 4, 5]),
             [2, 1, 3, 4],
             [[2, 1], [3, 4]],
+        ),
+        (spaces.MultiBinary(3), MultiCategorical([2, 2, 2]), [0, 1, 1], [0, 1, 1]),
+        (spaces.MultiBinary((1, 2)), MultiCategorical([2, 2]), [0, 1], [[0, 1]]),
+        (
+            spaces.Tuple([spaces.Discrete(3, start=1), spaces.Discrete(2)]),
+            MultiCategorical([3, 2]),
+            [2, 0],
+            (3, 0),
+        ),
+        (
+            spaces.Tuple([spaces.MultiBinary(2), spaces.MultiDiscrete([3, 4], start=[5, 0])]),
+            MultiCategorical([2, 2, 3, 4]),
+            [1, 0, 2, 3],
+            ([1, 0], [7, 3]),
         ),
         (spaces.Box(-1, 1, (2,)), DiagonalGaussian(2), [0.5, -0.5], [0.5, -0.5]),
         (spaces.Box(-1, 1, (2,)), DiagonalGaussian(2), [-3, 1.5], [-1, 1]),
@@ -125,15 +141,27 @@ def test_unbounded_observations() -> None:
     ids=lambda one: type(one).__name__ if hasattr(one, "n_outputs") else str(one),
 )
 def test_actions_are_shaped_shifted_and_clipped(
-    space: spaces.Space[Any], distribution: Distribution, sampled: Any, action: Any
+    space: spaces.Space[Any], distribution: Distribution, drawn: Any, action: Any
 ) -> None:
     assert distribution_over(space) == distribution
     is_float = distribution.has_log_std
-    given_action = np.array(sampled, np.float32 if is_float else np.int64)
+    given_action = np.array(drawn, np.float32 if is_float else np.int64)
     made = unflattener(space)(given_action)
     assert space.contains(made)
     np.testing.assert_array_equal(made, action)
     assert isinstance(made, int) == isinstance(space, spaces.Discrete)
+
+
+@given(st.data())
+def test_random_actions_keep_to_the_mask(data: st.DataObject) -> None:
+    inner = spaces.Tuple([spaces.Discrete(3, start=1), spaces.MultiBinary(2)])
+    space = spaces.Tuple([spaces.MultiDiscrete([2, 3]), inner])
+    sizes, forced = choices_of(space), []
+    for size in sizes:
+        forced.append(data.draw(st.integers(0, size - 1)))
+    mask = np.concatenate([np.eye(size)[n] for size, n in zip(sizes, forced, strict=True)])
+    (a, b), (c, (d, e)) = sampled(space, mask)
+    assert [a, b, c - 1, d, e] == forced
 
 
 def test_actions_that_float32_cannot_tell_apart_are_refused() -> None:
@@ -144,11 +172,11 @@ def test_actions_that_float32_cannot_tell_apart_are_refused() -> None:
 
 
 @given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=3, max_size=3))
-def test_whatever_a_gaussian_samples_the_action_is_in_its_space(sampled: list[float]) -> None:
+def test_whatever_a_gaussian_samples_the_action_is_in_its_space(numbers: list[float]) -> None:
     for dtype in (np.float32, np.float64):
         low, high = np.array([-0.1, 0.3, -1e3]), np.array([0.7, 0.9, 1e3])
         space = spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype)
-        assert space.contains(unflattener(space)(np.array(sampled, np.float32)))
+        assert space.contains(unflattener(space)(np.array(numbers, np.float32)))
 
 
 @pytest.mark.parametrize(
@@ -178,10 +206,9 @@ def test_observation_spaces_that_are_not_supported(space: spaces.Space[Any]) -> 
 @pytest.mark.parametrize(
     "space",
     [
-        spaces.MultiBinary(3),
         spaces.Box(0, 5, (2,), np.int64),
         spaces.Dict({"a": spaces.Discrete(2)}),
-        spaces.Tuple([spaces.Discrete(2)]),
+        spaces.Tuple([spaces.Discrete(2), spaces.Box(-1, 1, (1,))]),
         spaces.Text(5),
     ],
     ids=lambda space: type(space).__name__,

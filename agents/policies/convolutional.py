@@ -1,0 +1,185 @@
+"""A convolutional network on images, and on numbers beside them. No torch."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from workflow_rl.agents.policies.distributions import FloatArray
+from workflow_rl.agents.policies.image_layout import Image, ImageLayout, image_layout_of
+from workflow_rl.agents.policies.mlp import MLP
+from workflow_rl.agents.policies.network import Layers, Network, NetworkError, Shape, relu
+
+if TYPE_CHECKING:
+    import torch
+
+    from workflow_rl.agents.policies.torch_convolutional import ConvolutionalModule
+    from workflow_rl.agents.spaces import Spaces
+
+
+class Convolution(NamedTuple):
+    """Filters of size x size numbers and all channels, at every `stride`th place in both
+    directions, without padding."""
+
+    filters: int
+    size: int
+    stride: int
+
+    def over(self, side: int) -> int:
+        """Return at how many places of a side the filters are."""
+        return (side - self.size) // self.stride + 1
+
+
+NATURE = (Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1))
+"""Of Mnih et al. 2015, "Human-level control through deep reinforcement learning"."""
+SMALL = (Convolution(16, 2, 1), Convolution(32, 2, 1), Convolution(64, 2, 1))
+LEAST_OF_NATURE = 36
+
+
+@dataclass(frozen=True)
+class CNN(Network):
+    """Convolutions on each image, of ReLUs; then hidden layers, as in an MLP, on all that comes out
+    of them and on the numbers that are in no image.
+
+    The weight of a convolution is [size, size, channels, filters], width before height.
+
+    convolutions: rows of filters, size and stride. By default those of NATURE for images of at
+    least LEAST_OF_NATURE x LEAST_OF_NATURE, and those of SMALL for smaller ones. layout: an
+    `ImageLayout` as plain values, of the environment. None until it is known.
+    """
+
+    convolutions: Any = None
+    layout: Mapping[str, Any] | None = None
+    kind = "cnn"
+    declared = "images"
+    takes_bytes = True
+
+    def __post_init__(self) -> None:
+        if self.convolutions is not None and not _are_convolutions(self.convolutions):
+            raise ValueError(
+                f"convolutions={self.convolutions!r:.100} are no rows of filters, size and stride, "
+                "such as [[16, 3, 1], [32, 3, 1]]"
+            )
+        for image in self.images.images if self.layout is not None else ():
+            sides = image.height, image.width
+            for row in self.convolutions_of(image):
+                if row.size > min(sides):
+                    raise NetworkError(
+                        f"convolutions: filters of size {row.size} do not fit into the "
+                        f"{sides[0]} x {sides[1]} numbers that the layers before leave of an image"
+                    )
+                sides = row.over(sides[0]), row.over(sides[1])
+
+    @classmethod
+    def of_layers(cls, layers: Layers, activation: str, **args: Any) -> Self:
+        described = cls(1, (), 1, activation, **args)
+        n_before = sum(map(len, map(described.convolutions_of, described.images.images)))
+        *hidden, n_outputs = (len(bias) for bias in layers.biases[n_before:])
+        return cls(described.images.n_inputs, tuple(hidden), n_outputs, activation, **args)
+
+    @classmethod
+    def critics_args(cls, args: Mapping[str, Any], n_further: int) -> Mapping[str, Any]:
+        layout = args["layout"]
+        return {**args, "layout": {**layout, "n_inputs": layout["n_inputs"] + n_further}}
+
+    @classmethod
+    def lacking(cls, spaces: Spaces) -> str | None:
+        if spaces.images is not None:
+            return None
+        return (
+            f"{cls.kind} needs images among what one agent observes: a Box of height x width x "
+            "channels, or channels first"
+        )
+
+    layout_of = staticmethod(image_layout_of)
+
+    @functools.cached_property
+    def images(self) -> ImageLayout:
+        """The layout, checked."""
+        return image_layout_of(self.layout)
+
+    def convolutions_of(self, image: Image) -> tuple[Convolution, ...]:
+        """Return the layers of an image."""
+        if self.convolutions is not None:
+            return tuple(Convolution(*row) for row in self.convolutions)
+        side = min(image.height, image.width)
+        return NATURE if side >= LEAST_OF_NATURE else SMALL[: side - 1]
+
+    @property
+    def alike(self) -> NDArray[np.int64]:
+        return self.images.alike
+
+    @functools.cached_property
+    def limit(self) -> FloatArray:
+        return np.where(self.alike < 0, np.float32(np.inf), super().limit)
+
+    @functools.cached_property
+    def mlp(self) -> MLP:
+        """The network on the numbers that the convolutions put out, and on the other numbers."""
+        n_inputs = len(self.images.numbers)
+        for image in self.images.images:
+            height, width, channels = image.height, image.width, image.channels
+            for row in self.convolutions_of(image):
+                height, width, channels = row.over(height), row.over(width), row.filters
+            n_inputs += height * width * channels
+        return MLP(n_inputs, self.hidden_sizes, self.n_outputs, self.activation)
+
+    def shapes(self) -> list[tuple[Shape, Shape]]:
+        found: list[tuple[Shape, Shape]] = []
+        for image in self.images.images:
+            rows = self.convolutions_of(image)
+            channels = [image.channels, *(row.filters for row in rows)]
+            for row, (n_in, n_out) in zip(rows, itertools.pairwise(channels), strict=True):
+                found.append(((row.size, row.size, n_in, n_out), (n_out,)))
+        return found + self.mlp.shapes()
+
+    def names(self) -> list[tuple[str, str]]:
+        places = [
+            f"images.{n}.{2 * layer}"
+            for n, image in enumerate(self.images.images)
+            for layer in range(len(self.convolutions_of(image)))
+        ]
+        after = [(f"mlp.{weight}", f"mlp.{bias}") for weight, bias in self.mlp.names()]
+        return [(f"{place}.weight", f"{place}.bias") for place in places] + after
+
+    def forward(self, layers: Layers, obs: FloatArray) -> FloatArray:
+        n, used = len(obs), 0
+        parts = []
+        for image in self.images.images:
+            x = image.pixels(obs)
+            for row in self.convolutions_of(image):
+                weight, bias = layers.weights[used], layers.biases[used]
+                used += 1
+                # As for an MLP, each observation is a product of matrices of its own.
+                windows = sliding_window_view(x, (row.size, row.size), axis=(1, 2))
+                windows = windows[:, :: row.stride, :: row.stride].transpose(0, 1, 2, 4, 5, 3)
+                _, width, height = windows.shape[:3]
+                patches = windows.reshape(n, width * height, -1)
+                x = relu(patches @ weight.reshape(-1, row.filters) + bias)
+                x = x.reshape(n, width, height, row.filters)
+            parts.append(x.transpose(0, 3, 2, 1).reshape(n, -1))
+        parts.append(obs.take(self.images.numbers, axis=1))
+        after = Layers(layers.weights[used:], layers.biases[used:])
+        return self.mlp.forward(after, np.concatenate(parts, axis=1))
+
+    def module(self, output_gain: float, generator: torch.Generator | None) -> ConvolutionalModule:
+        from workflow_rl.agents.policies.torch_convolutional import ConvolutionalModule
+
+        return ConvolutionalModule(self, output_gain, generator)
+
+
+def _are_convolutions(rows: Any) -> bool:
+    """Whether values are rows of three counts, at least one row."""
+    return (
+        isinstance(rows, list | tuple)
+        and 1 <= len(rows) <= 32
+        and all(isinstance(row, list | tuple) and len(row) == 3 for row in rows)
+        and all(type(count) is int and 1 <= count <= 4096 for row in rows for count in row)
+    )

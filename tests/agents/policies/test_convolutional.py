@@ -1,0 +1,228 @@
+"""A convolutional network: its views agree, and images come as bytes, in either order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workflow_rl.agents.policies.convolutional import CNN
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.policies.image_layout import Image, ImageLayout, image_layout_of
+from workflow_rl.agents.policies.network import Layers, NetworkError
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.agents.policies.policy_file import load_policy, save_policy
+from workflow_rl.agents.policies.torch_actor import TorchActor
+from workflow_rl.agents.ppo.agent import PPOAgent
+from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.saved import saved_critic, saved_policy
+from workflow_rl.agents.trajectory import Trajectory
+
+GRID = ImageLayout(147, [Image(0, 7, 7, 3, False, 255.0)])
+TWO = ImageLayout(
+    3 + 5 * 6 * 2 + 4 * 4 + 1,
+    [Image(3, 5, 6, 2, True, 255.0), Image(63, 4, 4, 1, False, 1.0)],
+)
+ATARI = ImageLayout(84 * 84 * 4, [Image(0, 84, 84, 4, True, 255.0)])
+
+
+def network_of(layout: ImageLayout, **args: Any) -> CNN:
+    args["layout"] = layout.to_plain()
+    return CNN.of_sizes(layout.n_inputs, (6, 4), 5, "tanh", args)
+
+
+def agent_of(layout: ImageLayout, **settings: Any) -> PPOAgent:
+    settings = {"hidden_sizes": (8,), "minibatch_size": 8, "epochs": 2, **settings}
+    config = PPOConfig(network="cnn", **settings)
+    return PPOAgent(config, layout.n_inputs, Categorical(3), 1, layout=layout)
+
+
+def bytes_of(layout: ImageLayout, n: int = 5) -> Any:
+    return np.random.default_rng(0).integers(0, 256, (n, layout.n_inputs)).astype(np.uint8)
+
+
+def episode(layout: ImageLayout, dtype: Any = np.uint8) -> Trajectory:
+    chance, obs = np.random.default_rng(1), bytes_of(layout, 21).astype(dtype)
+    log_prob = np.full(20, -np.log(3), np.float32)
+    reward = chance.normal(size=20)
+    return Trajectory(
+        0, "", 0, obs[:-1], chance.integers(3, size=20), log_prob, reward, obs[-1], True, False
+    )
+
+
+@pytest.mark.parametrize(
+    ("layout", "args"),
+    [
+        (GRID, {}),
+        (TWO, {}),
+        (ATARI, {}),
+        (TWO, {"convolutions": [[3, 3, 1], [2, 2, 2]]}),
+        (ImageLayout(27, [Image(0, 3, 3, 3, False, 1.0)]), {}),
+    ],
+)
+def test_the_views_agree_and_a_row_has_the_same_bits_in_any_company(
+    layout: ImageLayout, args: dict[str, Any]
+) -> None:
+    network = network_of(layout, **args)
+    module = network.module(1.0, torch.Generator().manual_seed(3))
+    layers = network.layers(module.state_dict())
+    assert network.knows(module.state_dict())
+    assert network.fits(layers)
+    assert CNN.of_layers(layers, "tanh", **args, layout=network.layout) == network
+    obs = bytes_of(layout)
+    outputs = network.forward(layers, obs.astype(np.float32))
+    with torch.no_grad():
+        shown = module(torch.from_numpy(obs))
+        assert torch.equal(shown, module(torch.from_numpy(obs).float()))
+    np.testing.assert_allclose(outputs, shown, atol=2e-5)
+    for n in range(5):
+        alone = network.forward(layers, obs[n : n + 1].astype(np.float32))
+        np.testing.assert_array_equal(alone[0], outputs[n])
+    again = network.layers(
+        {name: torch.from_numpy(array) for name, array in network.state(layers).items()}
+    )
+    for one, other in zip((*layers.weights, *layers.biases), (*again[0], *again[1]), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_convolution_by_hand() -> None:
+    """One filter of 2 x 2 on 3 x 4 numbers, one step apart; the output adds what it puts out."""
+    layout = ImageLayout(13, [Image(0, 3, 4, 1, False, 2.0)])
+    args = {"convolutions": [[1, 2, 1]], "layout": layout.to_plain()}
+    network = CNN.of_sizes(13, (), 1, "tanh", args)
+    rows = np.array([[1.0, 2.0], [3.0, -4.0]], np.float32)  # As an image: row, column.
+    after = np.array([[1], [2], [3], [4], [5], [6], [10]], np.float32)
+    layers = Layers(
+        (rows.T[:, :, None, None], after), (np.array([-1], np.float32), np.zeros(1, np.float32))
+    )
+    assert network.fits(layers)
+    image = np.array([[2, 0, 4, 0], [0, 2, 0, 0], [4, 0, 0, 2]], np.float32)
+    # Halved: [[1, 0, 2, 0], [0, 1, 0, 0], [2, 0, 0, 1]].
+    places = [
+        *(1 - 4 - 1, 2 * 2 + 3 - 1, 2 - 1),
+        *(2 + 3 * 2 - 1, 1 - 1, -4 - 1),
+    ]
+    seen = np.maximum(places, 0)
+    expected = float(seen @ [1, 2, 3, 4, 5, 6]) + 10 * 7
+    obs = np.append(image.ravel(), np.float32(7))[None]
+    assert network.forward(layers, obs).tolist() == [[expected]]
+    module = network.module(1.0, None)
+    module.load_state_dict({n: torch.from_numpy(x) for n, x in network.state(layers).items()})
+    with torch.no_grad():
+        assert module(torch.from_numpy(obs)).tolist() == [[expected]]
+
+
+@given(st.integers(3, 9), st.integers(3, 9), st.integers(1, 4))
+def test_the_order_of_the_channels_does_not_matter(height: int, width: int, channels: int) -> None:
+    n = height * width * channels
+    last, first = (
+        network_of(ImageLayout(n, [Image(0, height, width, channels, is_first, 255.0)]))
+        for is_first in (False, True)
+    )
+    layers = last.layers(last.module(1.0, torch.Generator().manual_seed(1)).state_dict())
+    obs = np.random.default_rng(n).normal(size=(2, height, width, channels)).astype(np.float32)
+    np.testing.assert_array_equal(
+        last.forward(layers, obs.reshape(2, n)),
+        first.forward(layers, obs.transpose(0, 3, 1, 2).reshape(2, n)),
+    )
+
+
+def test_the_layers_are_those_of_the_paper() -> None:
+    shapes = [weight for weight, _ in network_of(ATARI).shapes()]
+    assert shapes[:4] == [(8, 8, 4, 32), (4, 4, 32, 64), (3, 3, 64, 64), (7 * 7 * 64, 6)]
+
+
+@pytest.mark.parametrize(
+    ("convolutions", "words"),
+    [
+        ([[4, 8, 1]], "size 8 do not fit into the 7 x 7"),
+        ([[4, 3, 2], [4, 4, 1]], "size 4 do not fit into the 3 x 3"),
+    ],
+)
+def test_filters_that_do_not_fit_are_refused(convolutions: Any, words: str) -> None:
+    with pytest.raises(NetworkError, match=words):
+        network_of(GRID, convolutions=convolutions)
+
+
+@pytest.mark.parametrize(
+    "convolutions", [[], 3, "a", [[1, 2]], [[1, 2, 0]], [[1, 2, 1.5]], [[True, 2, 1]], [1, 2, 3]]
+)
+def test_what_are_no_convolutions_is_refused(convolutions: Any) -> None:
+    with pytest.raises(ValueError, match="are no rows of filters, size and stride"):
+        PPOConfig(network="cnn", network_args={"convolutions": convolutions})
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *({"n_inputs": 146}, {"n_inputs": "147"}, {"images": []}, {"images": 3}, {"images": [[0]]}),
+        *({"images": [[0, 7, 7, "3", False, 255.0]]}, {"images": [[0, 7, 7, 3, 0, 255.0]]}),
+        *({"images": [[0, 7, 7, 3, False, 0.0]]}, {"images": [[0, 7, 7, 3, False, np.nan]]}),
+        *({"images": [[0, 2, 7, 3, False, 1.0]]}, {"images": [[-1, 7, 7, 3, False, 1.0]]}),
+        {"images": [[0, 3, 3, 3, False, 1.0], [26, 3, 3, 3, False, 1.0]]},
+    ],
+)
+def test_damaged_layouts_are_refused(damage: dict[str, Any]) -> None:
+    assert image_layout_of(GRID.to_plain()).to_plain() == GRID.to_plain()
+    with pytest.raises(ValueError, match="images: "):
+        image_layout_of({**GRID.to_plain(), **damage})
+
+
+def test_numbers_are_normalised_and_images_are_not(tmp_path: Path) -> None:
+    agent = agent_of(TWO, normalise_obs=True)
+    trajectory = episode(TWO, np.float32)
+    agent.update([trajectory], 0.0)
+    assert agent.obs_moments is not None
+    normalised = np.flatnonzero(agent.obs_moments.mean).tolist()
+    assert normalised == TWO.numbers.tolist() == [0, 1, 2, 79]
+    policy = agent.policy_parameters()
+    save_policy(tmp_path / "policy.npz", policy, {})
+    loaded, _ = load_policy(tmp_path / "policy.npz")
+    obs = trajectory.obs.copy()
+    obs[0, 0] = 1e6  # Beyond what is clipped.
+    outputs = NumpyPolicy(loaded).outputs(obs)
+    with torch.no_grad():
+        exported = TorchActor(policy).eval()(torch.from_numpy(obs))
+        learned = agent.network.outputs(agent._on_device(obs))
+    np.testing.assert_allclose(outputs, exported, atol=1e-5)
+    np.testing.assert_allclose(outputs, learned, atol=1e-5)
+
+
+def test_bytes_stay_bytes_until_the_network_and_give_the_same_weights() -> None:
+    agents = [agent_of(GRID, normalise_obs=normalise) for normalise in (True, False)]
+    assert agents[0].obs_moments is None
+    assert agents[0]._on_device(bytes_of(GRID)).dtype == torch.uint8
+    for agent, dtype in zip(agents, (np.uint8, np.float32), strict=True):
+        agent.update([episode(GRID, dtype)], 0.0)
+    one, other = (agent.network.state_dict() for agent in agents)
+    # Rows that may repeat come in another order.
+    assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in one)
+
+
+@pytest.mark.parametrize("shared_trunk", [True, False])
+def test_a_saved_agent_goes_on_and_is_read_without_torch(shared_trunk: bool) -> None:
+    agent, other = (agent_of(TWO, shared_trunk=shared_trunk) for _ in range(2))
+    agent.update([episode(TWO)], 0.0)
+    state = agent.state_dict()
+    other.load_state_dict(state)
+    for learner in (agent, other):
+        learner.update([episode(TWO)], 0.5)
+    one, two = (learner.network.state_dict() for learner in (agent, other))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    state, obs = agent.state_dict(), bytes_of(TWO)
+    outputs = NumpyPolicy(saved_policy(agent.config, state)).outputs(obs)
+    np.testing.assert_array_equal(outputs, NumpyPolicy(agent.policy_parameters()).outputs(obs))
+    value = NumpyPolicy(saved_critic(agent.config, state)).outputs(obs)
+    with torch.no_grad():
+        np.testing.assert_allclose(
+            value[:, 0], agent.network.values(torch.from_numpy(obs)), atol=1e-5
+        )
+    with pytest.raises(ValueError, match="its images are others"):
+        agent_of(GRID).load_state_dict(state)
+    with pytest.raises(ValueError, match="it learned on images of 5 x 6, 2 channels"):
+        agent_of(GRID).load_policy(state)

@@ -31,6 +31,7 @@ FIRST_READ = {"README.md", "python.md"}
 
 NOT_EVERYWHERE = {
     "cluster.md": ["ray"],
+    "images.md": ["minigrid", "ale_py", "cv2"],
     "logging.md": ["wandb"],
     "own-challenge.md": ["intruders"],
     "pandas.md": ["pandas"],

@@ -185,7 +185,7 @@ class AlgorithmName(click.ParamType):
 class NetworkName(click.ParamType):
     """The name of a known network, or module:Name, which is imported: the user has typed it."""
 
-    name = "mlp|gru|lstm|frame-stack|module:Name"
+    name = "mlp|gru|lstm|frame-stack|cnn|module:Name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value in NETWORKS:

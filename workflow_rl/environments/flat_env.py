@@ -292,12 +292,12 @@ def _one_hots(space: spaces.MultiDiscrete, dtype: Any) -> Flatten:
 
 def distribution_over(space: spaces.Space[Any]) -> Distribution:
     """Return the distribution over an action space. Raise InvalidEnvironmentError."""
-    several = spaces.MultiDiscrete | spaces.MultiBinary | spaces.Tuple
     if isinstance(space, spaces.Discrete):
         return Categorical(int(space.n))
-    if isinstance(space, several) and (sizes := choices_of(space)):
+    if sizes := choices_of(space):
         return MultiCategorical(sizes)
-    if isinstance(space, several | spaces.Box) and not spaces.flatdim(space):
+    arrays = spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary
+    if isinstance(space, arrays) and not spaces.flatdim(space):
         raise InvalidEnvironmentError(ENV, f"its action space {space} holds no numbers")
     if isinstance(space, spaces.Box) and space.dtype.kind == "f":
         return _gaussian_over(space)

@@ -32,9 +32,9 @@ class Image(NamedTuple):
     divisor: float
 
     def __str__(self) -> str:
-        order = "first" if self.channels_first else "last"
-        many = f"{self.channels} channels ({order})" if self.channels > 1 else "1 channel"
-        return f"{self.height} x {self.width}, {many}"
+        many = f"{self.channels} channel{'s' * (self.channels > 1)}"
+        size = f"{self.height} x {self.width}"
+        return f"{many} x {size}" if self.channels_first else f"{size} x {many}"
 
     @property
     def shape(self) -> tuple[int, int, int]:

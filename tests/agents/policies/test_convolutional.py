@@ -224,5 +224,5 @@ def test_a_saved_agent_goes_on_and_is_read_without_torch(shared_trunk: bool) -> 
         )
     with pytest.raises(ValueError, match="its images are others"):
         agent_of(GRID).load_state_dict(state)
-    with pytest.raises(ValueError, match="it learned on images of 5 x 6, 2 channels"):
+    with pytest.raises(ValueError, match="it learned on images of 2 channels x 5 x 6"):
         agent_of(GRID).load_policy(state)

@@ -22,7 +22,7 @@ from workflow_rl.environments.examination import SEEDS
         (
             ["tests.any_envs:PictureEnv", "--env-arg", "actions=bits"],
             "192 numbers observed, 2 x 2 actions\n"
-            "images        8 x 8, 3 channels (last): train with --network cnn\n",
+            "images        8 x 8 x 3 channels: train with --network cnn\n",
         ),
     ],
 )

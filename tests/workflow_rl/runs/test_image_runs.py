@@ -85,7 +85,7 @@ def test_the_agent_is_used(tmp_path: Path) -> None:
     obs, _ = env.reset(seed=5)
     assert env.action_space.contains(agent.act(obs))
     other = functools.partial(PictureEnv, "last")
-    with pytest.raises(CheckpointError, match="images of 8 x 8, 3 channels"):
+    with pytest.raises(CheckpointError, match="images of 8 x 8 x 3 channels"):
         api.load_agent(tmp_path / "run", env=lambda shown: other())
 
 
@@ -116,7 +116,7 @@ def test_exports_agree(shown: str, tmp_path: Path) -> None:
 def test_a_hint_names_the_network_and_other_spaces_are_refused() -> None:
     config = config_of(settings={"network": "mlp"})
     (hint,) = [hint for hint in hints(config) if "cnn" in hint]
-    assert "8 x 8, 3 channels (last)" in hint
+    assert "8 x 8 x 3 channels" in hint
     assert not [hint for hint in hints(config_of()) if "cnn" in hint]
     with pytest.raises(ConfigError, match="cnn needs images"):
         make_agent(config_of(env="tests.any_envs:PuzzleEnv", env_args={}))

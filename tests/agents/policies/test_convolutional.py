@@ -18,6 +18,7 @@ from workflow_rl.agents.policies.network import Layers, NetworkError
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.policies.policy_file import load_policy, save_policy
 from workflow_rl.agents.policies.torch_actor import TorchActor
+from workflow_rl.agents.ppo import minibatches
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.saved import saved_critic, saved_policy
@@ -201,6 +202,15 @@ def test_bytes_stay_bytes_until_the_network_and_give_the_same_weights() -> None:
         agent.update([episode(GRID, dtype)], 0.0)
     one, other = (agent.network.state_dict() for agent in agents)
     # Rows that may repeat come in another order.
+    assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in one)
+
+
+def test_many_images_are_valued_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, parts = agent_of(ATARI, epochs=1), agent_of(ATARI, epochs=1)
+    whole.update([episode(ATARI)], 0.0)
+    monkeypatch.setattr(minibatches, "MOST_NUMBERS", 5 * ATARI.n_inputs)
+    parts.update([episode(ATARI)], 0.0)
+    one, other = (agent.network.state_dict() for agent in (whole, parts))
     assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in one)
 
 

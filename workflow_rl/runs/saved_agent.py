@@ -16,17 +16,10 @@ from workflow_rl.agents.policies.team_file import load_policy_or_team
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.saved import saved_number
 from workflow_rl.collection import trial
-from workflow_rl.environments.action_mask import (
-    MASK,
-    ReadMask,
-    mask_in,
-    mask_reader,
-    naming_the_mask,
-    without_mask,
-    without_privileged,
-)
+from workflow_rl.environments.action_mask import mask_reader, without_mask, without_privileged
+from workflow_rl.environments.agent_player import Agent as Agent
+from workflow_rl.environments.agent_player import Critic
 from workflow_rl.environments.by_name import make_environment
-from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import flattener, unflattener
 from workflow_rl.environments.guests import guests
@@ -58,7 +51,20 @@ def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> Policy
     return parameters.actor(policy_version, greedy)
 
 
-def critic_of(checkpoint: Checkpoint, path: Path) -> Callable[[np.ndarray], np.ndarray]:
+def critic_at(path: Path, policy: Policy) -> Critic | None:
+    """Return the critic beside a policy in its file; None if the file has none that needs nothing
+    but what the policy sees of an observation."""
+    if not isinstance(policy, NumpyPolicy) or path.suffix == ".npz":
+        return None
+    # A critic with a memory would need the episode before each observation.
+    if policy.network.memory_size or policy.parameters.n_further:
+        return None
+    with contextlib.suppress(CheckpointError):
+        return critic_of(load_checkpoint(path), path)
+    return None
+
+
+def critic_of(checkpoint: Checkpoint, path: Path) -> Critic:
     """Return what a checkpoint's critic expects of observations [N, D], as the policy sees them.
 
     The function returns float64 [N]: the discounted return from there on, in the environment's own
@@ -213,61 +219,6 @@ def _on_layout(policy: Policy, environment: Environment, source: Path) -> Policy
     return NumpyPolicy(parameters, policy.policy_version, policy.greedy)
 
 
-class Agent:
-    """A trained agent that plays one episode after another: each thread has to load its own.
-    `load_agent` makes one.
-
-    Args:
-        policy: acts on flat observations.
-        flatten: the environment's observations as the policy's.
-        unflatten: the policy's actions as the environment's.
-        read_mask: a mask of actions as the end of the policy's observation; None if the policy
-            takes no masks.
-    """
-
-    def __init__(
-        self,
-        policy: Actor,
-        flatten: Callable[[Any], np.ndarray],
-        unflatten: Callable[[Any], Any],
-        read_mask: ReadMask | None = None,
-    ) -> None:
-        self.policy = policy
-        self._flatten = flatten
-        self._unflatten = unflatten
-        self._read_mask = read_mask
-
-    def reset(self, seed: int = 0) -> None:
-        """Begin an episode, whose random choices, if it makes any, follow from `seed`."""
-        self.policy.reset(seed)
-
-    def act(self, observation: Any, action_mask: Any = None, order: str | None = None) -> Any:
-        """An action of the environment's for one of its observations. Raises ValueError for what is
-        not of its space, or for what is no order.
-
-        action_mask: `info["action_mask"]`, if the agent learned with masks that were there. A mask
-        in the observation is found by itself. order: for an agent that fixes groups in an order:
-        the order from now on, such as "servers,users".
-        """
-        if order is not None:
-            if not hasattr(self.policy, "ask"):
-                raise ValueError("this agent takes no order")
-            self.policy.ask(order=order)
-        obs = self._flatten(observation)
-        if not np.isfinite(obs).all():
-            raise ObservationError(f"the observation holds {obs[~np.isfinite(obs)][0]}")
-        if self._read_mask is not None:
-            mask = mask_in(observation, {MASK: action_mask})
-            if mask is None:
-                raise ObservationError(
-                    "the agent learned with masks of actions: give act the action_mask too"
-                )
-            with naming_the_mask():
-                obs = np.append(obs, self._read_mask(mask).astype(obs.dtype))
-        action, _ = self.policy.act(obs[None])
-        return self._unflatten(action[0])
-
-
 def load_agent(
     path: str | os.PathLike[str],
     greedy: bool = True,
@@ -296,20 +247,33 @@ def load_agent(
     for guest in asked or (guests.importable() if source.exists() else ()):
         if (player := guest.player(source)) is not None:
             return cast(Team, player)
-    return agent_of(*load_player(source, None, greedy, env if callable(env) else None, trust))
+    make_env = env if callable(env) else None
+    policy, environment = load_player(source, None, greedy, make_env, trust)
+    return agent_of(policy, environment, lambda: _critic_there(saved_path(source), policy))
 
 
-def agent_of(policy: Any, environment: Environment) -> Agent | Team:
+def _critic_there(path: Path, policy: Policy) -> Critic | None:
+    if isinstance(policy, NumpyPolicy) and policy.network.needs_entities:
+        return None  # It knows the entities of the training alone.
+    return critic_at(path, policy)
+
+
+def agent_of(
+    policy: Any, environment: Environment, critic: Callable[[], Critic | None] = lambda: None
+) -> Agent | Team:
     """Return what acts on the observations of an environment as its users see them."""
     if isinstance(policy, TeamPolicy):
         return team_of(policy, environment)
+
+    def actor(greedy: bool) -> Actor:
+        return environment.bare_actor(policy.parameters.actor(policy.policy_version, greedy))
+
     if not isinstance(environment, GymnasiumEnvironment):
-        return Agent(environment.bare_actor(policy), np.asarray, int)
+        return Agent(actor, policy.greedy, critic=critic)
     masked, actions = policy.masked, environment.facts.action
-    shown = without_privileged(environment.facts.observation)
+    seen = without_privileged(environment.facts.observation)
+    read_mask = mask_reader(actions) if masked else None
+    shown = without_mask(seen) if masked else seen
     return Agent(
-        policy,
-        flattener(without_mask(shown) if masked else shown),
-        unflattener(actions),
-        mask_reader(actions) if masked else None,
+        actor, policy.greedy, seen, flattener(shown), unflattener(actions), read_mask, critic
     )

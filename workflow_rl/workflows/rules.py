@@ -122,7 +122,7 @@ class OrderedActor:
         self, actor: Actor, rules: WorkflowRules, order: Order | None, obedience: str
     ) -> None:
         self.policy_version = actor.policy_version
-        self._actor = actor
+        self.actor = actor
         self._rules = rules
         self._order = order
         self._obedience = obedience
@@ -136,7 +136,7 @@ class OrderedActor:
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
         """Begin an episode: see Actor."""
-        self._actor.reset(seed, env, n_acted)
+        self.actor.reset(seed, env, n_acted)
         self._ranks[env] = self._drawn(seed)
 
     def _drawn(self, seed: int) -> Numbers:
@@ -147,7 +147,7 @@ class OrderedActor:
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Return actions for observations [M, D], and log-probabilities: see Actor."""
         ranks = np.stack([self._ranks.setdefault(env, self._drawn(0)) for env in envs])
-        return self._actor.act(shown(self._rules, obs, ranks, self._obedience), envs)
+        return self.actor.act(shown(self._rules, obs, ranks, self._obedience), envs)
 
 
 def check_obedience(obedience: str, penalty: float) -> None:

@@ -140,6 +140,7 @@ class ViewingActor:
         self.actor = actor
         self.policy_version = actor.policy_version
         self._n_bits = TABLE_SIZE if known is None else 4 * known.n_hosts
+        self.n_actions = len(ACTION_NAMES if known is None else known.named)
         self._view = make_view(observation, known)
         self._actions = make_action_set(actions, known=known)
         self._opening = [ACTION_NAMES.index(name) for name in opening]
@@ -158,6 +159,12 @@ class ViewingActor:
         self.actor.reset(seed, env)
         self._actions.begin([env])
         self._made[env] = 0, 0
+
+    def meant(self, env: int = 0) -> Indices:
+        """Return the actions that the policy's choices would be now in env number `env`."""
+        if env not in self._made:
+            self.reset(0, env)
+        return self._actions.chosen([env] * self._actions.n, np.arange(self._actions.n))
 
     def act(self, obs: NDArray[np.uint8], envs: Sequence[int] = (0,)) -> Choice:
         """Return Blue's actions for obs [M, 52], and log-probabilities: see Actor.

@@ -76,7 +76,7 @@ class BareRed:
     """
 
     def __init__(self, actor: Actor) -> None:
-        self._actor = actor
+        self.actor = actor
         self.policy_version = actor.policy_version
         self.reset = actor.reset
 
@@ -85,7 +85,7 @@ class BareRed:
         obs = np.atleast_2d(obs)
         if obs.shape[1:] != (RED_OBS_SIZE,):
             raise ValueError(f"observations have {RED_OBS_SIZE} numbers, not {obs.shape[1:]}")
-        return self._actor.act(np.concatenate([obs, mask_of_red(obs)], axis=1), envs)
+        return self.actor.act(np.concatenate([obs, mask_of_red(obs)], axis=1), envs)
 
 
 def mask_of_red(obs: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
-from workflow_rl.cage2.agent.action_sets import make_action_set
-from workflow_rl.cage2.agent.known_networks import KnownNetworks
+from workflow_rl.agents.policies.watched_policy import probabilities, watch_policy
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
-from workflow_rl.cage2.agent.views import ViewingActor
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario import SCENARIO2, Scenario, played_of
 from workflow_rl.cage2.scenario2 import OBS_SIZE
 from workflow_rl.cage2.scenario_family import ScenarioFamily
-from workflow_rl.cage2.scoring.decisions import Decision, WatchedPolicy, likeliest, probabilities
+from workflow_rl.cage2.scoring.decisions import Decision, likeliest
 from workflow_rl.cage2.scoring.evaluation_env import PolicyBlue, ScriptedBlue
+from workflow_rl.environments.agent_player import Critic
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.reporting.replay_frame import shown_name
 
@@ -198,10 +196,6 @@ class ScriptedPlayer:
         return self._agent.act(obs, {"suspicious_hosts": caught}), None
 
 
-Critic: TypeAlias = Callable[[np.ndarray], np.ndarray]
-"""See `saved_agent.critic_of`."""
-
-
 class TrainedPlayer:
     """A policy that was trained on `environment`.
 
@@ -230,42 +224,34 @@ class TrainedPlayer:
         if known is None:
             trained_on = environment if isinstance(environment, Cage2) else Cage2()
             self.network = network or trained_on.network
-            self._policy = WatchedPolicy(policy)
-            self._actor: Actor = on_the_bits(self._policy, environment, path or name)
-            actions = environment.actions if isinstance(environment, Cage2) else "all"
-            self._actions = make_action_set(actions, len(self.network.action_names))
-            return
-        assert isinstance(environment, Cage2)
-        family = environment.family
-        if network is None and family is not None:
-            (network,) = family.drawn([family.networks])
-        self.network = network or environment.network
-        try:
-            actor = environment.actor_in(self.network, policy)
-        except ValueError as error:
-            raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
-        assert isinstance(actor, ViewingActor)
-        assert isinstance(actor.actor, NumpyPolicy)
-        if actor.actor is not policy:
+            actor = on_the_bits(policy, environment, path or name)
+        else:
+            assert isinstance(environment, Cage2)
+            family = environment.family
+            if network is None and family is not None:
+                (network,) = family.drawn([family.networks])
+            self.network = network or environment.network
+            try:
+                actor = environment.actor_in(self.network, policy)
+            except ValueError as error:
+                raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
+        self._actor, self._policy = watch_policy(actor)
+        if known is not None and self._policy.policy is not policy:
             self._critic = None  # It was made for the hosts of the training.
-        self._policy = actor.actor = WatchedPolicy(actor.actor)
-        self._actor = actor
-        self._actions = make_action_set(environment.actions, known=KnownNetworks([self.network]))
 
     def into(self, network: Scenario) -> BluePlayer:
         return TrainedPlayer(*self._made, network=network)
 
     def reset(self, seed: int) -> None:
         self._actor.reset(seed)
-        self._actions.begin([0])
 
     def decide(self, obs: NDArray[np.uint8], caught: NDArray[np.bool_]) -> tuple[int, Decision]:
         names = self.network.action_names
         # The action behind each choice depends on the steps before.
-        choices = self._actions.chosen([0] * self._actions.n, np.arange(self._actions.n))
+        meant = getattr(self._actor, "meant", None)
+        choices = np.arange(len(names)) if meant is None else meant()
         self._policy.obs = self._policy.outputs = None
         (action,), _ = self._actor.act(obs[None])
-        self._actions.after([0], np.array([action]))
         seen, outputs = self._policy.obs, self._policy.outputs
         if seen is None or outputs is None:  # The opening goes on, and the policy was not asked.
             return int(action), Decision(((names[action], 1.0),), is_opening=True)
@@ -282,12 +268,8 @@ def load_blue(agent: Path, which: str | None = None, greedy: bool = True) -> Blu
     """
     if not agent.exists() and str(agent) in SCRIPTED_AGENTS:
         return ScriptedPlayer(str(agent))
-    from workflow_rl.runs.checkpoint import load_checkpoint
-    from workflow_rl.runs.saved_agent import critic_of, saved_path
+    from workflow_rl.runs.saved_agent import critic_at, saved_path
 
     policy, environment = load_trained(agent, greedy, which)
     path = saved_path(agent, which)
-    # A critic with a memory would need the episode before each observation.
-    has_critic = path.suffix == ".pt" and not policy.network.memory_size
-    critic = critic_of(load_checkpoint(path), path) if has_critic else None
-    return TrainedPlayer(shown_name(agent), policy, environment, critic, path)
+    return TrainedPlayer(shown_name(agent), policy, environment, critic_at(path, policy), path)

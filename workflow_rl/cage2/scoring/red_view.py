@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.agents.policies.watched_policy import WatchedPolicy, probabilities
 from workflow_rl.cage2.attackers import RESTATED, PolicyAttacker, SeenBatch
 from workflow_rl.cage2.interface import OWN_RED, Facts
 from workflow_rl.cage2.own_reds import acts_in_cyborg, batch_of, found
@@ -20,7 +21,7 @@ from workflow_rl.cage2.red_knowledge import RedKnowledge
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_ACTIONS, SUCCESSES
-from workflow_rl.cage2.scoring.decisions import Decision, WatchedPolicy, likeliest, probabilities
+from workflow_rl.cage2.scoring.decisions import Decision, likeliest
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.env.cage2_env import Cage2Env

@@ -1,0 +1,181 @@
+"""A trained agent that plays: what `load_agent` returns for an environment of one agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import batch_space, iterate
+from numpy.typing import NDArray
+
+from workflow_rl.agents.policies.distributions import Categorical, MultiCategorical
+from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.policies.watched_policy import WatchedPolicy, probabilities, watch_policy
+from workflow_rl.environments.action_mask import MASK, ReadMask, mask_in, naming_the_mask
+from workflow_rl.environments.env_batch import ObservationError
+
+Critic: TypeAlias = Callable[[NDArray[Any]], NDArray[np.float64]]
+"""Returns the values [N] of observations [N, D] as the policy sees them."""
+
+
+class Decided(NamedTuple):
+    """How an agent decided.
+
+    action: the environment's. probabilities: of the actions, float64 [A], in their order; a list of
+    such arrays for an action of several choices; None for an action of real numbers, and for one
+    that the policy did not choose, such as a fixed opening. value: the discounted return that the
+    critic expects, in the environment's own rewards; None without a critic that knows it.
+    """
+
+    action: Any
+    probabilities: NDArray[np.float64] | list[NDArray[np.float64]] | None
+    value: float | None
+
+
+class Agent:
+    """A trained agent that plays one episode after another: each thread has to load its own.
+    `load_agent` makes one.
+
+    Args:
+        make_actor: makes what acts on flat observations. True: it chooses the likeliest actions.
+        greedy: the argument of `make_actor` with which the agent plays.
+        space: of the environment's observations; None if they are flat already.
+        flatten: the environment's observations as the policy's.
+        unflatten: the policy's actions as the environment's.
+        read_mask: a mask of actions as the end of the policy's observation; None if the policy
+            takes no masks.
+        critic: finds the policy's critic, if there is one.
+    """
+
+    def __init__(
+        self,
+        make_actor: Callable[[bool], Actor],
+        greedy: bool,
+        space: spaces.Space[Any] | None = None,
+        flatten: Callable[[Any], NDArray[Any]] = np.asarray,
+        unflatten: Callable[[Any], Any] = int,
+        read_mask: ReadMask | None = None,
+        critic: Callable[[], Critic | None] = lambda: None,
+    ) -> None:
+        self.greedy = greedy
+        self.policy = make_actor(greedy)
+        self._make_actor = make_actor
+        self._space = space
+        self._flatten = flatten
+        self._unflatten = unflatten
+        self._read_mask = read_mask
+        self._find_critic = critic
+        self._critic: Critic | None = None
+        self._watched: WatchedPolicy | None = None
+        self._actors = {greedy: self.policy}
+        # Pairs of `greedy` and an env's number: env 0 of the agent begins by itself.
+        self._begun = {(greedy, 0)}
+        self._seed = 0
+
+    def reset(self, seed: int = 0) -> None:
+        """Begin an episode, whose random choices, if it makes any, follow from `seed`."""
+        self._seed = seed
+        self.policy.reset(seed)
+        self._begun = {(self.greedy, 0)}
+
+    def act(self, observation: Any, action_mask: Any = None, order: str | None = None) -> Any:
+        """An action of the environment's for one of its observations. Raises ValueError for what is
+        not of its space, or for what is no order.
+
+        action_mask: `info["action_mask"]`, if the agent learned with masks that were there. A mask
+        in the observation is found by itself. order: for an agent that fixes groups in an order:
+        the order from now on, such as "servers,users".
+        """
+        if order is not None:
+            if not hasattr(self.policy, "ask"):
+                raise ValueError("this agent takes no order")
+            self.policy.ask(order=order)
+        action, _ = self.policy.act(self._row(observation, action_mask)[None])
+        return self._unflatten(action[0])
+
+    def decide(self, observation: Any, action_mask: Any = None) -> Decided:
+        """As `act`, and tell how the agent decided."""
+        if self._watched is None:
+            self.policy, self._watched = watch_policy(self.policy)
+            self._actors[self.greedy] = self.policy
+            self._critic = self._find_critic()
+        policy, meant = self._watched, getattr(self.policy, "meant", None)
+        actions = None if meant is None else meant()
+        policy.obs = policy.outputs = None
+        action = self.act(observation, action_mask)
+        if policy.obs is None or policy.outputs is None:
+            return Decided(action, None, None)
+        value = None if self._critic is None else float(self._critic(policy.obs)[0])
+        distribution = policy.policy.distribution
+        if isinstance(distribution, MultiCategorical):
+            parts = [probabilities(policy.outputs[:, part]) for part in distribution.slices]
+            return Decided(action, parts, value)
+        if not isinstance(distribution, Categorical):
+            return Decided(action, None, value)
+        shares = probabilities(policy.outputs)
+        if actions is not None:
+            shares = np.bincount(actions, shares, self.policy.n_actions)
+        return Decided(action, shares, value)
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Sequence[bool] | NDArray[np.bool_] | None = None,
+        deterministic: bool | None = None,
+        action_masks: Any = None,
+    ) -> tuple[Any, Any]:
+        """Return actions as the models of Stable-Baselines3 do, and the state: see its
+        `evaluate_policy`.
+
+        observation: of one environment, or of several in one array (or a Dict of arrays). state:
+        is returned as it is: the agent itself remembers each environment's episode.
+        episode_start: where an episode begins. None: only where none has begun. deterministic:
+        choose the likeliest actions, or else sample them; None: as the agent plays. action_masks:
+        the masks of all environments, if the agent learned with masks that are in the info.
+        """
+        greedy = self.greedy if deterministic is None else bool(deterministic)
+        if greedy not in self._actors:
+            self._actors[greedy] = self._make_actor(greedy)
+        actor, several = self._actors[greedy], self._several(observation)
+        observations = [observation] if several is None else several
+        masks = [None] * len(observations) if action_masks is None else np.atleast_2d(action_masks)
+        rows = np.stack(list(map(self._row, observations, masks)))
+        begins = np.zeros(len(rows)) if episode_start is None else np.atleast_1d(episode_start)
+        for env in range(len(rows)):
+            if begins[env] or (greedy, env) not in self._begun:
+                self._seed += 1
+                actor.reset(self._seed, env)
+                self._begun.add((greedy, env))
+        chosen, _ = actor.act(rows, range(len(rows)))
+        actions = [self._unflatten(action) for action in chosen]
+        return (np.asarray(actions[0]) if several is None else np.stack(actions)), state
+
+    def _row(self, observation: Any, action_mask: Any) -> NDArray[Any]:
+        """Return what the policy sees of an observation, [D]."""
+        obs = self._flatten(observation)
+        if not np.isfinite(obs).all():
+            raise ObservationError(f"the observation holds {obs[~np.isfinite(obs)][0]}")
+        if self._read_mask is None:
+            return obs
+        mask = mask_in(observation, {MASK: action_mask})
+        if mask is None:
+            raise ObservationError(
+                "the agent learned with masks of actions: give act the action_mask too"
+            )
+        with naming_the_mask():
+            return np.append(obs, self._read_mask(mask).astype(obs.dtype))
+
+    def _several(self, observation: Any) -> list[Any] | None:
+        """Return the observations of several environments one by one; None if it is of one."""
+        if self._space is None:
+            return list(observation) if np.ndim(observation) > 1 else None
+        space, part = self._space, observation
+        while isinstance(space, spaces.Dict | spaces.Tuple):
+            name: Any = next(iter(space.spaces)) if isinstance(space, spaces.Dict) else 0
+            space, part = space.spaces[name], part[name]
+        if np.ndim(part) == len(space.shape or ()):
+            return None
+        return list(iterate(batch_space(self._space, len(part)), observation))

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 from workflow_rl.agents.ppo.config import PPOConfig as PPOConfig
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.guests import default_env, guests
 from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, own_config
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.config import TrainConfig as TrainConfig
 from workflow_rl.runs.duel_dir import is_duel
-from workflow_rl.runs.evaluation import Evaluation, evaluate_policy
+from workflow_rl.runs.evaluation import ChallengeScore, Evaluation, is_scripted, score_agent
 from workflow_rl.runs.execute import execute, ready, run_folder
 from workflow_rl.runs.folder import distinct_names, is_population, read_config, read_metrics
 from workflow_rl.runs.hooks import OnUpdate
@@ -31,7 +31,7 @@ from workflow_rl.runs.plan import Plan, changes_on_resume, require_no_member
 from workflow_rl.runs.population_dir import run_folders
 from workflow_rl.runs.returns import known_to_all, warn_of_short_runs, with_returns
 from workflow_rl.runs.run_record import begins_with_another
-from workflow_rl.runs.saved_agent import accept_agent, load_player, saved_path
+from workflow_rl.runs.saved_agent import accept_agent, load_player, require_guest, saved_path
 from workflow_rl.runs.saved_agent import load_agent as load_agent
 from workflow_rl.runs.seed_groups import groups_of
 from workflow_rl.runs.trust import trusted_config
@@ -128,36 +128,50 @@ def evaluate(
     run: PathLike,
     episodes: int = 100,
     *,
-    env: MakeEnv | None = None,
+    env: MakeEnv | str | None = None,
     seed: int = 0,
     greedy: bool = True,
     n_workers: int | None = None,
     worker_timeout: float = 60.0,
     trust: bool = False,
-) -> Evaluation:
-    """Play seeded episodes with the agent of a run or checkpoint, on its environment.
+    **settings: Any,
+) -> Evaluation | ChallengeScore:
+    """Score an agent, as the command `evaluate` does.
 
     Args:
-        run: a run's folder, a checkpoint or policy file, or a released agent's name.
-        episodes: number of episodes.
-        env: the function that makes the environment, if it was given to `train`.
+        run: a run's folder, a checkpoint or policy file, or the name of a released or a scripted
+            agent.
+        episodes: number of episodes, on CAGE-2 in each cell.
+        env: the function that makes the environment, if it was given to `train`. Or the name of the
+            environment of a scripted agent, by default CAGE-2.
         seed: the same seed gives the same returns, whatever the number of workers.
         greedy: choose the likeliest actions, or else sample them as in training.
         n_workers: processes; None: one for each core.
         worker_timeout: seconds within which a worker must have played an episode.
         trust: import and call the environment that the run's files name.
+        settings: what else the command can choose in this environment, such as red_agent.
+
+    Returns:
+        The score by the challenge's evaluation, if the environment is of a challenge. Otherwise the
+        returns of episodes on the environment of the training. Both have `mean` and `interval_95`.
 
     Raises:
         CheckpointError: there is no agent in `run` that can be used.
-        InvalidEnvironmentError: its environment cannot be made.
+        ConfigError: the environment has no such setting, or not this value of it.
+        InvalidEnvironmentError: its environment cannot be made, or the agent cannot be scored.
         ValueError: fewer episodes than 1, or a negative seed.
         TooManyFailuresError: workers failed too often, or an episode cannot be played or scored. A
             score is of all the episodes.
     """
-    policy, environment = load_player(Path(run), None, greedy, env, trust, worker_timeout, True)
-    return evaluate_policy(
-        policy, environment, episodes, seed, n_workers, worker_timeout=worker_timeout
-    )
+    played: dict[str, Any] = {"episodes": episodes, "seed": seed, "n_workers": n_workers}
+    played |= {"worker_timeout": worker_timeout, "quiet": True}
+    env_id = default_env() if env is None or callable(env) else env
+    require_guest(env_id)
+    if callable(env) or not is_scripted(str(run), env_id):
+        make_env = env if callable(env) else None
+        player = load_player(Path(run), None, greedy, make_env, trust, worker_timeout, True)
+        return score_agent(str(run), *player, settings, is_own=callable(env), **played)
+    return score_agent(str(run), None, None, {"agent": str(run), **settings}, env_id, **played)
 
 
 def learning_curves(*runs: PathLike) -> Figure:

@@ -16,7 +16,7 @@ import numpy as np
 from prettytable import PrettyTable, TableStyle
 
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.agents.settings import Settings
+from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.failures import Fault, UnplayableError
@@ -24,12 +24,12 @@ from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.rollout import what_is_not_finite
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
-from workflow_rl.environments.guest import Scoring
+from workflow_rl.environments.guest import Scores, Scoring
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import copy_file
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.config import usable_cores
-from workflow_rl.runs.intervals import mean_of
+from workflow_rl.runs.intervals import Mean, mean_of
 from workflow_rl.runs.trust import require_trusted
 
 if TYPE_CHECKING:
@@ -106,6 +106,69 @@ class Evaluation:
         }
 
 
+@dataclass(frozen=True)
+class ChallengeScore:
+    """What an agent scored by the evaluation of a challenge.
+
+    agent: its name or path. returns: of the episodes, by task, such as a cell of CAGE-2. scores: as
+    the environment's scoring gives them. `print` shows what the command `evaluate` prints.
+    """
+
+    agent: str
+    returns: Mapping[str, Sequence[float]]
+    scores: Scores
+
+    def __repr__(self) -> str:
+        told = Mean(self.mean, self.interval_95).told()
+        return f"ChallengeScore({self.agent}, tasks: {len(self.returns)}, score {told})"
+
+    def __str__(self) -> str:
+        return "\n".join(self.scores.lines(self.agent))
+
+    @property
+    def mean(self) -> float:
+        """The score: the mean return, of several tasks the sum of these."""
+        return mean_of([*self.returns.values()]).mean
+
+    @property
+    def interval_95(self) -> float:
+        """Half the width of the score's 95% confidence interval; NaN for one episode."""
+        return mean_of([*self.returns.values()]).interval_95
+
+
+def is_scripted(agent: str, env_id: str) -> bool:
+    """Return whether an environment has a scripted agent of this name, and no file is there."""
+    try:
+        scoring_of(env_id).settings(agent=agent)
+    except ConfigError:
+        return False
+    return not Path(agent).exists()
+
+
+def score_agent(
+    name: str,
+    actor: Actor | None,
+    environment: Environment | None,
+    settings: Mapping[str, Any],
+    env_id: str = "",
+    is_own: bool = False,
+    **played: Any,
+) -> Evaluation | ChallengeScore:
+    """Score an agent by its environment's scoring: see `environments.guest.Scoring`.
+
+    actor, environment: None for a scripted agent of `env_id`, which the settings name. is_own:
+    whether the environment is a function of the user's, which scores by mean return.
+    """
+    _require_counts(played["episodes"], played["seed"])
+    scoring: Scoring = ReturnScoring()
+    if not is_own:
+        scoring = scoring_of(env_id if environment is None else environment.env_id)
+    scores = scoring.score(actor, environment, scoring.settings(**settings), name=name, **played)
+    if isinstance(scores, Evaluation):
+        return scores
+    return ChallengeScore(name, scoring.returns(scores.to_dict()), scores)
+
+
 def evaluate_policy(
     actor: Actor,
     environment: Environment,
@@ -124,9 +187,7 @@ def evaluate_policy(
     TooManyFailuresError. The latter is UnplayableError if any episode cannot be played or has
     numbers that are not finite: a mean of the others would be biased.
     """
-    for name, value, least in (("episodes", episodes, 1), ("seed", seed, 0)):
-        if value < least:
-            raise ValueError(f"{name} is {value}: give {least} or more")
+    _require_counts(episodes, seed)
     require_trusted(environment)
     specs = [
         episode_spec(seed, number, environment.variants, SeedStream.EVALUATION)
@@ -148,6 +209,12 @@ def evaluate_policy(
         [trajectory.length for trajectory in trajectories],
         time.perf_counter() - start,
     )
+
+
+def _require_counts(episodes: int, seed: int) -> None:
+    for name, value, least in (("episodes", episodes, 1), ("seed", seed, 0)):
+        if value < least:
+            raise ValueError(f"{name} is {value}: give {least} or more")
 
 
 def play_with_progress(

@@ -219,6 +219,12 @@ def _on_layout(policy: Policy, environment: Environment, source: Path) -> Policy
     return NumpyPolicy(parameters, policy.policy_version, policy.greedy)
 
 
+def require_guest(env_id: str) -> None:
+    """Raise InvalidEnvironmentError for an environment that is not of the package."""
+    if env_id not in guests:
+        raise InvalidEnvironmentError(ENV, f"{env_id!r}: choose one of {', '.join(guests)}")
+
+
 def load_agent(
     path: str | os.PathLike[str],
     greedy: bool = True,
@@ -241,8 +247,8 @@ def load_agent(
         InvalidEnvironmentError: its environment cannot be made.
     """
     source = Path(path)
-    if isinstance(env, str) and env not in guests:
-        raise InvalidEnvironmentError(ENV, f"{env!r}: choose one of {', '.join(guests)}")
+    if isinstance(env, str):
+        require_guest(env)
     asked = [guests[env]] if isinstance(env, str) else []
     for guest in asked or (guests.importable() if source.exists() else ()):
         if (player := guest.player(source)) is not None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from tests.workflow_rl.runs.any_env_runs import ENVS
 from workflow_rl import api
+from workflow_rl.commands.main import main
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.runs.checkpoint import CheckpointError
+from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.trust import trusted_config
 
@@ -125,3 +131,41 @@ def test_the_champion_says_how_likely_each_of_the_145_actions_was() -> None:
             assert told[-1].argmax() == decision.action
         obs, *_ = env.step(decision.action)
     assert [one is None for one in told] == [True] * 3 + [False] * 9  # The opening is fixed.
+
+
+@pytest.mark.parametrize(
+    ("agent", "settings"),
+    [
+        ("champion", {"red_agent": "B_lineAgent", "max_steps": 30}),
+        ("decoys", {"red_agent": ("B_lineAgent", "RedMeanderAgent"), "max_steps": 30}),
+        ("rules", {"env": "workflow_rl/CAGE4-v0", "max_steps": 20}),
+    ],
+)
+def test_python_scores_as_the_command_does(
+    agent: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    scored = api.evaluate(agent, 3, seed=5, **settings)
+    words = ["evaluate", agent, "--episodes", "3", "--seed", "5", "--quiet"]
+    for name, value in settings.items():
+        for each in value if isinstance(value, tuple) else (value,):
+            words += [f"--{name.replace('_', '-')}", str(each)]
+    told = CliRunner().invoke(main, [*words, "--json", str(tmp_path / "scores.json")])
+    assert told.exit_code == 0, told.output
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert scored.scores.to_dict().keys() == scores.keys() - {"actions", "agent_sha256"}
+    expected = scores["total" if "total" in scores else "mean"]
+    assert scored.mean == pytest.approx(expected)
+    assert f"{scored.mean:.2f}" in repr(scored)
+    table, by_command = str(scored).splitlines()[:-2], told.output.splitlines()
+    assert table == by_command[: len(table)]
+
+
+def test_mistakes_in_a_python_evaluation_are_named() -> None:
+    with pytest.raises(ConfigError, match=r"red_agnt: .*there is .*red_agent"):
+        api.evaluate("champion", red_agnt="B_lineAgent")
+    with pytest.raises(InvalidEnvironmentError, match="'nowhere': choose one of workflow_rl/CAGE2"):
+        api.evaluate("champion", env="nowhere")
+    with pytest.raises(CheckpointError, match="no checkpoint at decyos"):
+        api.evaluate("decyos")
+    with pytest.raises(ValueError, match="episodes is 0: give 1 or more"):
+        api.evaluate("decoys", 0)

@@ -56,7 +56,7 @@ class ProtocolSettings(ResultSettings):
         description="Red agents of the cells, as a training takes them. By default the "
         "challenge's three.",
     )
-    max_steps: tuple[Steps, ...] = Field(
+    max_steps: Annotated[tuple[Steps, ...], BeforeValidator(as_tuple)] = Field(
         default=HORIZONS, description="Episode lengths of the cells. By default 30, 50 and 100."
     )
     scenario: Annotated[str, ContentOf(scenario_text, tuple(NAMED))] | None = Field(

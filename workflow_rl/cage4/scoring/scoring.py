@@ -39,7 +39,7 @@ class ProtocolSettings(EpisodeSettings, ResultSettings):
         description="The red agents: one of the challenge's classes, or the folder or policy file "
         "of a trained red team. By default the challenge's.",
     )
-    max_steps: tuple[Steps, ...] = Field(
+    max_steps: Annotated[tuple[Steps, ...], BeforeValidator(as_tuple)] = Field(
         default=(MAX_STEPS,), description="Length of the episodes; by default the challenge's, 500."
     )
 

@@ -309,8 +309,7 @@ def test_an_agent_is_scored_without_the_red_agent_that_it_learned_against(
         save_checkpoint(path, dataclasses.replace(load_checkpoint(path), config=saved))
     _, environment = load_player(tmp_path / "run")
     assert environment.variants == (stranger,)
-    with pytest.raises(ValueError, match="only the file names"):
-        api.evaluate(tmp_path / "run", 1)
+    assert api.evaluate(tmp_path / "run", 1, red_agent="B_lineAgent", max_steps=5).mean <= 0
     with pytest.raises(ConfigError, match="only the file names"):
         trusted_environment(saved, environment)
     assert "strange_red" not in sys.modules

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 from pathlib import Path
@@ -19,8 +20,9 @@ from workflow_rl.output_files import require_writable
 from workflow_rl.runs.export import FORMATS, ExportError, export_policy
 
 if TYPE_CHECKING:
-    from workflow_rl.environments.guest import Exported
+    from workflow_rl.environments.guest import Export, Exported
 
+HUB = "hub"
 _ENDINGS = {"npz": (".npz",), "onnx": (".onnx", ""), "torchscript": (".pt", ".pth", ".ts", "")}
 
 
@@ -34,11 +36,12 @@ def _named(look: Look) -> Named:
     option = click.Option(
         ["--format", "format_"],
         required=True,
-        type=click.Choice(list(dict.fromkeys([*FORMATS, *formats]))),
+        type=click.Choice(list(dict.fromkeys([*FORMATS, HUB, *formats]))),
         help="onnx and torchscript: the network alone, from observations to logits or means, and "
         "log deviations; for sac and mbpo the means are not squashed yet. npz: the policy as plain "
-        "arrays, for this package. Others: a folder for the agent's challenge, which needs NumPy, "
-        "and for a torch module of your own onnxruntime.",
+        "arrays, for this package. hub: a folder for the Hugging Face Hub, with a model card of "
+        "the run. Others: a folder for the agent's challenge, which needs NumPy, and for a torch "
+        "module of your own onnxruntime.",
     )
     return Named("this agent", [option])
 
@@ -50,8 +53,8 @@ def _named(look: Look) -> Named:
     type=PATH,
     required=True,
     metavar="PATH",
-    help="The file to write, or for a challenge the folder, which must be new or empty. A name "
-    "that ends in .zip makes a zip of the folder.",
+    help="The file to write, or for hub and a challenge the folder, which must be new or empty. A "
+    "name that ends in .zip makes a zip of the folder.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @click.option("--which", type=click.Choice(["best", "latest"]),
@@ -63,10 +66,14 @@ def export(
     """Write a trained agent in a format that others read.
 
     AGENT is a run's folder, a checkpoint, an .npz file that this command wrote, the name of a
-    released agent, such as champion, or for cage4 the team rules.
+    released agent, such as champion, or for cage4 the team rules. For hub it is a run's folder.
 
     Example: export champion --format cage2 --output submission
     """
+    if format_ == HUB and not agent.is_dir():
+        raise click.BadParameter(
+            f"{agent} is no run's folder, which the model card tells of", param_hint="AGENT"
+        )
     if which is not None and not agent.is_dir():
         raise click.UsageError(f"--which {which} goes with a run folder: give one")
     endings = _ENDINGS.get(format_, (output.suffix,))
@@ -82,16 +89,36 @@ def export(
                 raise ExportError(
                     "--output", f"{output} exists already: give another name, or --overwrite"
                 )
-        export_policy(exported, environment, format_, output)
+        write = _hub_writer(agent, which) if format_ == HUB else None
+        export_policy(exported, environment, format_, output, write)
     except InvalidEnvironmentError as error:
         raise click.BadParameter(f"{agent}: {error}", param_hint="AGENT") from None
     except ExportError as error:
         raise click.BadParameter(str(error), param_hint=error.option) from None
     click.echo(f"{format_}: {output}")
+    if format_ == HUB and output.is_dir():
+        click.echo(f"publish it: hf upload USER/NAME {shlex.quote(str(output))}")
     played_by = guests[environment.env_id].played_by if environment.env_id in guests else {}
     if format_ in played_by and output.is_dir():
         place = shlex.quote(str(output.absolute()))
         click.echo(f"play it: {played_by[format_].format(output=place)}")
+
+
+def _hub_writer(run: Path, which: str | None) -> Export:
+    from workflow_rl.commands.config_words import words_of
+    from workflow_rl.reporting.model_card import write_hub
+    from workflow_rl.reporting.report_run import read_run
+    from workflow_rl.runs.folder import RunDirError, read_config
+
+    try:
+        told, config = read_run(run), read_config(run)
+    except RunDirError as error:
+        raise click.BadParameter(str(error), param_hint="AGENT") from None
+    command = shlex.join(["python", "-m", "workflow_rl", *words_of(config)])
+    is_scored = which != "latest"  # The scores are of the run's best agent.
+    return functools.partial(
+        write_hub, told if is_scored else told._replace(evaluation=None), config, command
+    )
 
 
 def _scripted(agent: Path, format_: str) -> tuple[str, Environment] | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.commands.clear import printable
+from workflow_rl.commands.config_words import words_of
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.options import (
     COUNT,
@@ -263,9 +264,8 @@ def _report(search: Search, study: optuna.Study) -> None:
         return
     settings = search.settings(best)
     click.echo(f"best settings:  {search.path / 'best.json'} (trial {best.number})")
-    words = [w for name, value in settings.items() for w in (f"--{_spelled(name)}", f"{value:.6g}")]
-    command = own_command("train-async", "--env", search.config.env, *words)
-    click.echo(f"train with:     {command}, and the trainer's other options that you searched with")
+    won = search.config.changed(settings=search.config.settings.changed(**settings))
+    click.echo(f"train with:     {own_command(*words_of(won))}")
 
 
 def _spelled(name: str) -> str:

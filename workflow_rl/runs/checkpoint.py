@@ -385,11 +385,16 @@ def own_policy(checkpoint: Checkpoint, path: Path) -> Parameters:
     return parameters
 
 
+POLICY_FILE = "policy.npz"
+"""The agent in a folder for the Hub."""
+
+
 def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
     """The file to load for a run folder or a .pt file.
 
     which: "best" or "latest" of a run folder; None is its best.pt if there is one, otherwise its
-    checkpoint.pt. Raises CheckpointError for a folder of runs.
+    checkpoint.pt, or the policy of a folder for the Hub. Raises CheckpointError for a folder of
+    runs.
     """
     if not run_or_checkpoint.is_dir():
         return run_or_checkpoint
@@ -401,6 +406,8 @@ def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
                 f"{run_or_checkpoint} is a folder for a challenge: give the policy in it, "
                 f"{' or '.join(policies)}"
             )
+        if which is None and (run_or_checkpoint / POLICY_FILE).exists():
+            return run_or_checkpoint / POLICY_FILE
         runs = sorted(str(path.parent) for path in run_or_checkpoint.glob("*/checkpoint.pt"))
         if runs:
             raise CheckpointError(

@@ -19,7 +19,7 @@ from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.agents.policies.team_file import save_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.environments.environment import Environment
-from workflow_rl.environments.guest import Exported
+from workflow_rl.environments.guest import Export, Exported
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import replacing
 from workflow_rl.runs.acting import members_of
@@ -161,10 +161,18 @@ FORMATS: Mapping[str, Callable[[Any, Environment, Path], None]] = {
 """Functions that write one file. A guest has more formats, which fill a folder."""
 
 
-def export_policy(policy: Exported, environment: Environment, format_: str, output: Path) -> None:
+def export_policy(
+    policy: Exported,
+    environment: Environment,
+    format_: str,
+    output: Path,
+    write: Export | None = None,
+) -> None:
     """Write what acts in one of FORMATS, or in a format of its environment's guest.
 
     output: the file, or for a guest's format a folder that is new or empty, or a new .zip of it.
+    write: fills the folder of a format that is neither's.
+
     Raises ExportError, and InvalidEnvironmentError if agents of this environment cannot be written.
     """
     if isinstance(policy, TeamParameters) and format_ in ("onnx", "torchscript"):
@@ -173,16 +181,14 @@ def export_policy(policy: Exported, environment: Environment, format_: str, outp
     if format_ in FORMATS:
         FORMATS[format_](policy, environment, output)
         return
-    guest = guests.get(environment.env_id)
-    write = None if guest is None else guest.exports().get(format_)
-    if write is None:
-        raise ExportError("--format", f"{format_} is not for agents of {environment.env_id}")
     try:
-        if isinstance(policy, PolicyParameters):
-            policy = _handed_in(policy)
-        elif isinstance(policy, TeamParameters):
-            members = {name: _handed_in(member) for name, member in policy.parameters.items()}
-            policy = policy._replace(parameters=members)
+        if write is None:
+            write = _guests_export(environment, format_)
+            if isinstance(policy, PolicyParameters):
+                policy = _handed_in(policy)
+            elif isinstance(policy, TeamParameters):
+                members = {name: _handed_in(member) for name, member in policy.parameters.items()}
+                policy = policy._replace(parameters=members)
         if output.exists() and (not output.is_dir() or any(output.iterdir())):
             raise ExportError("--output", f"{output} is not empty: give a new or empty folder")
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -198,3 +204,11 @@ def export_policy(policy: Exported, environment: Environment, format_: str, outp
     finally:
         # No file that is read later may hold such a network.
         NETWORKS.pop("onnx", None)
+
+
+def _guests_export(environment: Environment, format_: str) -> Export:
+    guest = guests.get(environment.env_id)
+    write = None if guest is None else guest.exports().get(format_)
+    if write is None:
+        raise ExportError("--format", f"{format_} is not for agents of {environment.env_id}")
+    return write

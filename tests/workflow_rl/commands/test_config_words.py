@@ -1,0 +1,59 @@
+"""A config's command line asks for the same config."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from workflow_rl.commands.config_words import words_of
+from workflow_rl.commands.main import main
+from workflow_rl.runs.config import TrainConfig
+
+CONFIGS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "preset": {"preset": "cage2-quick", "seed": 3},
+    "preset of a team": {"preset": "cage4-quick", "total_episodes": 70},
+    "algorithm": {"preset": "sac-control", "env": "Pendulum-v1"},
+    "off-policy": {"algorithm": "sac", "env_args": {"actions": "useful"}},
+    "flags": {
+        "async_rl": True,
+        "batching": "first-come",
+        "num_steps_per_env": 10,
+        "take_all": True,
+    },
+    "settings": {"env": "CartPole-v1", "total_steps": 500, "settings": {"hidden_sizes": (8, 4)}},
+    "arguments": {
+        "env": "tests.any_envs:PuzzleEnv",
+        "env_args": {"shortest": 3},
+        "settings": {"network": "gru", "normalise_obs": False},
+    },
+    "opening": {"env_args": {"opening": ("Remove User1", "Sleep"), "simulator": "compiled"}},
+}
+
+
+@pytest.mark.parametrize("fields", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_the_words_ask_for_the_config(fields: dict[str, Any], mode: str) -> None:
+    if mode == "sync" and fields.get("batching"):
+        pytest.skip("a barrier has no first")
+    config = TrainConfig(mode, **{"n_envs": 6, **fields})
+    saved = TrainConfig.from_dict(config.to_dict())
+    words = words_of(config)
+    if not fields.get("env", "").startswith("tests."):
+        assert words == words_of(saved)
+    result = CliRunner().invoke(main, [*words, "--dry-run"])
+    assert result.exit_code == 0, result.output
+    told = dict(line.split(": ", 1) for line in result.output.splitlines() if ": " in line)
+    wanted = {name: str(value) for name, value in config.flat().items()}
+    of_workers = {"n_workers", "envs_per_worker"}
+    assert {n: told.get(n) for n in wanted if n not in of_workers} == {
+        n: v for n, v in wanted.items() if n not in of_workers
+    }
+
+
+def test_defaults_need_no_words() -> None:
+    assert words_of(TrainConfig("async")) == ["train-async"]
+    preset = TrainConfig("async", preset="cage2-quick")
+    assert words_of(preset) == ["train-async", "--preset", "cage2-quick"]

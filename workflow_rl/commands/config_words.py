@@ -1,0 +1,68 @@
+"""A run's config as the command line that asks for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from workflow_rl.commands.options import ALGORITHMS, spelling
+from workflow_rl.environments.guests import default_env, guests
+from workflow_rl.runs.config import OF_WORKERS, TrainConfig
+from workflow_rl.runs.presets import preset_named
+from workflow_rl.runs.spec import Found
+
+_KEPT = {
+    *("mode", "env", "env_args", "preset", "algorithm", "n_envs", "action_mask"),
+    *("make_env", "named_by_file"),
+}
+"""The fields that stay when the others get their defaults."""
+
+
+def words_of(config: TrainConfig) -> list[str]:
+    """Return the command that trains with this config: its name, and what is not the default.
+
+    A file of which the content alone is known, such as a scenario, is FILE.
+    """
+    fields, preset = TrainConfig.model_fields, preset_named(config.preset)
+    found = Found(config.environment, config.plug_in)
+    usual = TrainConfig(**{name: getattr(config, name) for name in _KEPT}, found=found)
+    mine, defaults = config.to_dict(), usual.to_dict()
+    settings, of_preset = mine.pop("settings"), defaults.pop("settings")
+    defaults |= {name: fields[name].default for name in ("preset", "n_envs", "action_mask")}
+    defaults |= {"env": default_env(), "algorithm": "ppo", "mode": config.mode}
+    defaults |= {name: preset[name] for name in mine if name in preset}
+    words, args = [f"train-{config.mode}"], mine.pop("env_args", {})
+    if config.env in guests:
+        defaults |= dict(guests[config.env].arguments()(**preset.get("env_args", {})))
+    defaults = json.loads(json.dumps(defaults))  # Lists for tuples, as in files.
+    for name, value in mine.items():
+        if name not in OF_WORKERS[1:] and value != defaults.get(name):
+            words += _words(name, value)
+    words += _pairs("env_args", args)
+    changed = {name: value for name, value in settings.items() if value != of_preset[name]}
+    words += _pairs("network_args", changed.pop("network_args", {}))
+    if config.algorithm not in ALGORITHMS:
+        return [*words, *_pairs("settings", changed)]
+    return [*words, *(word for name, value in changed.items() for word in _words(name, value))]
+
+
+def _pairs(name: str, values: Mapping[str, Any]) -> list[str]:
+    told = {
+        key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()
+    }
+    return [word for key, value in told.items() for word in (spelling(name), f"{key}={value}")]
+
+
+def _words(name: str, value: Any) -> list[str]:
+    """Return an option with its value; nothing for a value that no option gives."""
+    option = spelling(name)
+    if value is None:
+        return []
+    if isinstance(value, bool):
+        return [option if value else f"--no-{option[2:]}"]
+    if isinstance(value, list | tuple):
+        if all(isinstance(part, int) for part in value):
+            return [option, ",".join(map(str, value))]
+        return [word for part in value for word in (option, str(part))]
+    return [option, "FILE" if isinstance(value, str) and "\n" in value else f"{value}"]

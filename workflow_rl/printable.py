@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import Any
 
 MOST = 2_000
@@ -28,6 +29,17 @@ def printable(value: Any, kept: str = "", most: int = MOST) -> str:
         sign if sign.isprintable() or sign in kept else sign.encode("unicode_escape").decode()
         for sign in shortened(str(value), most)
     )
+
+
+def fitting(decimals: int, *values: float) -> str:
+    """Return the format in which numbers beside each other show at least three digits of the
+    largest, and no decimals of one of 100,000 or more. decimals: of numbers between."""
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    if largest >= 100_000:
+        return ",.0f"
+    if 0 < largest < 1:
+        decimals = max(decimals, 2 - math.floor(math.log10(largest)))
+    return f".{decimals}f"
 
 
 class PrintableFormatter(logging.Formatter):

@@ -166,6 +166,10 @@ class Cage2Guest(Guest):
 
         return {"cage2": write_submission}
 
+    def handed_in(self, args: Mapping[str, Any]) -> str | None:
+        seen = args["observation"] not in ("history", "true-state")
+        return "cage2" if seen and args["scenario"] == SCENARIO2 else None
+
     played_by: ClassVar = {"cage2": "cd {output} && python evaluation.py --episodes 10"}
 
     def report_sections(self, runs: Sequence[Any], folder: Path) -> Sequence[Any]:

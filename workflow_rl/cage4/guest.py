@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
 from workflow_rl.cage4.presets import CHAMPION, QUICK, ROBUST
 from workflow_rl.cage4.released import RELEASED
-from workflow_rl.cage4.scenario4 import ENV_ID, RED_AGENTS, RED_ENV_ID, Scenario
+from workflow_rl.cage4.scenario4 import ENV_ID, MAX_STEPS, RED_AGENTS, RED_ENV_ID, Scenario
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.guest import (
     ChampionBudget,
@@ -128,6 +128,9 @@ class Cage4Guest(Guest):
         from workflow_rl.cage4.scoring.submission.export import write_submission
 
         return {"cage4": write_submission}
+
+    def handed_in(self, args: Mapping[str, Any]) -> str | None:
+        return "cage4" if args["max_steps"] == MAX_STEPS else None
 
     played_by: ClassVar = {
         "cage4": "PYTHONPATH=. python CybORG/Evaluation/evaluation.py {output} results, "

@@ -17,6 +17,7 @@ from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import require_writable
+from workflow_rl.runs.acting import needs_of
 from workflow_rl.runs.export import FORMATS, ExportError, export_policy
 
 if TYPE_CHECKING:
@@ -101,7 +102,10 @@ def export(
     played_by = guests[environment.env_id].played_by if environment.env_id in guests else {}
     if format_ in played_by and output.is_dir():
         place = shlex.quote(str(output.absolute()))
+        if needs_of(exported):
+            click.echo(f"first: pip install -r {place}/requirements.txt")
         click.echo(f"play it: {played_by[format_].format(output=place)}")
+        click.echo("hand it in: docs/how-to/submit.md tells of the folder, and how to pack it")
 
 
 def _hub_writer(run: Path, which: str | None) -> Export:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 from prettytable import PrettyTable
 
 from workflow_rl.collection.rollout import utilisation
 from workflow_rl.commands.errors import own_command
+from workflow_rl.commands.options import spelling
 from workflow_rl.environments.guests import guests
+from workflow_rl.printable import fitting
 from workflow_rl.reporting.text_table import text_table
 from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome
-from workflow_rl.runs.learner import only_warned
+from workflow_rl.runs.learner import Learner, only_warned
 from workflow_rl.runs.progress import described_returns, judged
 from workflow_rl.runs.returns import returns_of_known_agents
 
@@ -27,11 +31,31 @@ def print_report(outcome: Outcome, is_scored_next: bool) -> None:
     else:
         _report_one(outcome)
     path, config = outcome.path, outcome.learners[outcome.best].config
+    guest = guests.get(config.env)
     if not is_scored_next:
         click.echo(f"is it good:      {own_command('evaluate', path)}")
-    if config.env in guests and guests[config.env].replays() is not None:
+    if guest is not None and guest.replays() is not None:
         click.echo(f"watch it:        {own_command('replay', path)}")
     click.echo(f"all on a page:   {own_command('report', path)}")
+    if len(outcome.learners) == 1:
+        click.echo(f"train on:        {own_command(*_longer(path, outcome.learners[0]))}")
+    format_ = None if guest is None else guest.handed_in(config.env_args)
+    if format_ is not None:
+        words = "export", path, "--format", format_, "--output", f"{path}-{format_}"
+        click.echo(f"hand it in:      {own_command(*words)}")
+    elif guest is None:
+        click.echo(f"use it:          workflow_rl.load_agent({str(path)!r}).act(observation)")
+
+
+def _longer(path: Path, learner: Learner) -> list[str]:
+    """Return the command that goes on with a run: to twice its length, if it came to its end."""
+    config, more = learner.config, []
+    if config.progress(learner.state.episodes, learner.state.env_steps) >= 1:
+        name = "total_steps" if config.total_episodes is None else "total_episodes"
+        more = [spelling(name), str(2 * getattr(config, name))]
+    elif learner.stopped is not None and config.patience is not None:
+        more = [spelling("patience"), str(2 * config.patience)]
+    return [f"train-{config.mode}", "--resume", str(path), *more]
 
 
 def _report_one(outcome: Outcome) -> None:
@@ -41,8 +65,9 @@ def _report_one(outcome: Outcome) -> None:
     if (copied := outcome.learners[0].copied) is not None:
         from workflow_rl.runs.teaching import agreement_in_words
 
+        mean = copied["return_mean"]
         click.echo(
-            f"copied {copied['teacher']}: mean return {copied['return_mean']:.1f} in "
+            f"copied {copied['teacher']}: mean return {mean:{fitting(1, mean)}} in "
             f"{copied['episodes']} episodes; agreement with its actions: "
             f"{agreement_in_words(copied['agreement'])}"
         )
@@ -121,7 +146,7 @@ def _report_several(outcome: Outcome) -> None:
                 f"{'* ' if number == outcome.best else ''}{number}",
                 summary["episodes"],
                 summary["updates"],
-                "" if mean is None else f"{mean:.1f}",
+                "" if mean is None else f"{mean:{fitting(1, mean)}}",
                 *(f"{getattr(learner.config.settings, name):.3g}" for name in names),
             ]
         )

@@ -29,6 +29,7 @@ from workflow_rl.commands.training_options import (
     training_command,
 )
 from workflow_rl.output_files import NOT_OURS, read_text
+from workflow_rl.printable import fitting
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, require_range
 from workflow_rl.runs.preflight import warn_if_results_vary
@@ -237,6 +238,7 @@ def _report(search: Search, study: optuna.Study) -> None:
     headings = ["trial", "return", "finals", "seeds", *map(_spelled, names)]
     table = text_table(headings, [], left=0)
     best = search.best(study)
+    digits = fitting(2, *map(trial_score, complete))
     for place, trial in enumerate(complete):
         returns = finals.get(trial.number, [])
         if place >= SHOWN_TRIALS and not returns:
@@ -244,8 +246,8 @@ def _report(search: Search, study: optuna.Study) -> None:
         table.add_row(
             [
                 f"{'* ' if best is not None and trial.number == best.number else ''}{trial.number}",
-                f"{trial_score(trial):.2f}",
-                f"{np.mean(returns):.2f}" if returns else "",
+                f"{trial_score(trial):{digits}}",
+                f"{np.mean(returns):{digits}}" if returns else "",
                 len(returns) or "",
                 *(f"{value:.3g}" for value in search.settings(trial).values()),
             ]

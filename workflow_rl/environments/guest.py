@@ -329,6 +329,11 @@ class Guest:
         """Return functions that write an agent in formats of this environment, by format."""
         return NOTHING
 
+    def handed_in(self, args: Mapping[str, Any]) -> str | None:
+        """Return the format of `exports` for agents that were trained with these arguments; None if
+        the challenge cannot play them."""
+        return next(iter(self.exports()), None)
+
     played_by: ClassVar[Mapping[str, str]] = NOTHING
     """By format of `exports`: the command that plays what was written, at `{output}`."""
 

@@ -27,6 +27,7 @@ from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_sp
 from workflow_rl.environments.guest import Scores, Scoring
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import copy_file
+from workflow_rl.printable import fitting
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.config import usable_cores
 from workflow_rl.runs.intervals import Mean, mean_of
@@ -55,8 +56,8 @@ class Evaluation:
     seconds: float
 
     def __repr__(self) -> str:
-        mean = f"mean {self.mean:.2f} ± {self.interval_95:.2f}"
-        return f"Evaluation({self.env}, {len(self.returns)} episodes, {mean})"
+        told = Mean(self.mean, self.interval_95).told()
+        return f"Evaluation({self.env}, {len(self.returns)} episodes, mean {told})"
 
     @property
     def mean(self) -> float:
@@ -79,11 +80,11 @@ class Evaluation:
         table.set_style(TableStyle.SINGLE_BORDER)
         table.align[""] = "l"
         returns, lengths = np.array(self.returns), np.array(self.lengths)
-        spread = ["", ""]
+        spread, digits = ["", ""], fitting(2, *returns.tolist())
         if len(returns) > 1:
-            spread = [f"± {self.interval_95:.2f}", f"{self.std:.2f}"]
-        ends = [f"{returns.min():.2f}", f"{returns.max():.2f}"]
-        table.add_row(["return", f"{self.mean:.2f}", *spread, *ends])
+            spread = [f"± {self.interval_95:{digits}}", f"{self.std:{digits}}"]
+        ends = [f"{returns.min():{digits}}", f"{returns.max():{digits}}"]
+        table.add_row(["return", f"{self.mean:{digits}}", *spread, *ends])
         ends = [lengths.min(), lengths.max()]
         table.add_row(["steps", f"{lengths.mean():.1f}", "", f"{lengths.std():.1f}", *ends])
         return [

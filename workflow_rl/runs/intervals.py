@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from workflow_rl.printable import fitting
+
 FloatArray = NDArray[np.float64]
 CONFIDENCE = 0.95
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
@@ -33,8 +35,10 @@ class Mean(NamedTuple):
         """Return the mean, times `scale`, and its interval, if there is one."""
         if math.isnan(self.mean):
             return ""
-        half = f" ± {scale * self.interval_95:.{decimals}f}" * (not math.isnan(self.interval_95))
-        return f"{scale * self.mean:.{decimals}f}{half}{unit}"
+        mean, interval = scale * self.mean, scale * self.interval_95
+        digits = fitting(decimals, mean, interval)
+        half = f" ± {interval:{digits}}" * (not math.isnan(interval))
+        return f"{mean:{digits}}{half}{unit}"
 
     def plain(self) -> dict[str, Any]:
         """Return what JSON can hold: None for NaN."""

@@ -25,7 +25,7 @@ from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import write_text
-from workflow_rl.printable import shortened
+from workflow_rl.printable import fitting, shortened
 from workflow_rl.runs.batches import make_schedule
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
 from workflow_rl.runs.config import TrainConfig
@@ -397,12 +397,14 @@ def _score(config: TrainConfig, state: TrainingState, eval_return: float) -> flo
 def _enough(config: TrainConfig, state: TrainingState, score: float) -> str | None:
     """Return why the run has learned enough after this update, if it has."""
     if config.stop_at_return is not None and score >= config.stop_at_return:
-        return f"the mean return is {score:.2f}, and {config.stop_at_return:g} was asked for"
+        told = f"{score:{fitting(2, score)}}"
+        return f"the mean return is {told}, and {config.stop_at_return:g} was asked for"
     waited = state.updates - state.best_update
     if (
         config.patience is not None
         and math.isfinite(state.best_score)
         and waited >= config.patience
     ):
-        return f"no better score than {state.best_score:.2f} in the last {waited} updates"
+        best = f"{state.best_score:{fitting(2, state.best_score)}}"
+        return f"no better score than {best} in the last {waited} updates"
     return None

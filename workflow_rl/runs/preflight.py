@@ -148,11 +148,11 @@ def _about_args(config: TrainConfig) -> str | None:
 def _about_network(config: TrainConfig) -> str | None:
     """Return a hint if an agent that is handed in will need more than NumPy, or else None."""
     network = getattr(config.settings, "network", "")
-    formats = guests[config.env].exports() if config.env in guests else {}
-    if not formats or network not in NETWORKS or NETWORKS[network].needs is None:
+    format_ = guests[config.env].handed_in(config.env_args) if config.env in guests else None
+    if format_ is None or network not in NETWORKS or NETWORKS[network].needs is None:
         return None
     return (
-        f"{network} acts with torch: export --format {next(iter(formats))} will write it as ONNX "
+        f"{network} acts with torch: export --format {format_} will write it as ONNX "
         "with the packages onnx and onnxscript, and who plays the folder needs onnxruntime"
     )
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from workflow_rl.environments.guests import guests
+from workflow_rl.printable import fitting
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
 from workflow_rl.runs.config import TrainConfig
@@ -52,7 +53,8 @@ def show_progress(
     else:
         drawn = learners[0].config.environment.variants
         means = [learner.state.recent_mean(drawn, BEST_WINDOW) for learner in learners]
-        shown = " ".join("none" if mean is None else f"{mean.mean:.0f}" for mean in means)
+        digits = fitting(0, *(mean.mean for mean in means if mean is not None))
+        shown = " ".join("none" if mean is None else f"{mean.mean:{digits}}" for mean in means)
         returns = f"mean returns {shown} of the last {BEST_WINDOW}"
     text = f"{returns}; {min(1, row['worker_utilisation']):.0%} utilisation"
     bar.show(_done(learners, last_update), text)
@@ -64,10 +66,11 @@ def described_returns(config: TrainConfig, state: TrainingState, episodes: int) 
     if mean is None:
         return "no episode has ended"
     means = state.recent_means(episodes)
-    of_each = ", ".join(f"{name} {of_kind:.1f}" for name, of_kind in means.items())
+    digits = fitting(1, mean.mean, *means.values())
+    of_each = ", ".join(f"{name} {of_kind:{digits}}" for name, of_kind in means.items())
     n_recent = min(episodes, len(state.recent_returns))
     # The number first: a narrow terminal cuts what comes late.
-    return f"mean return {mean.mean:.1f}{of_each and f' ({of_each})'} of the last {n_recent}"
+    return f"mean return {mean.mean:{digits}}{of_each and f' ({of_each})'} of the last {n_recent}"
 
 
 def judged(config: TrainConfig, state: TrainingState, n_policies: int = 1) -> str | None:

@@ -104,6 +104,21 @@ def test_returns_of_the_last_episodes_and_of_each_kind_of_them():
     assert said == f"mean return -3.0 ({one} -2.0, {two} -3.5) of the last 3"
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        *((0.0012, "0.00120"), (-0.0, "-0.0"), (0.93456, "0.935"), (-543.27, "-543.3")),
+        *((12_345_678.0, "12,345,678"), (-123_456.7, "-123,457"), (99_999.94, "99999.9")),
+    ],
+)
+def test_returns_have_digits_that_fit_them(value: float, shown: str) -> None:
+    state = TrainingState()
+    state.recent_returns.extend([value] * 2)
+    state.recent_variants.extend([""] * 2)
+    config = config_of(env="CartPole-v1", env_args={}, total_episodes=9, episodes_per_update=3)
+    assert described_returns(config, state, 2) == f"mean return {shown} of the last 2"
+
+
 def test_each_kind_counts_as_often_as_it_is_drawn():
     """Not as often as it happened to be."""
     state, config = TrainingState(), config_of()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from click.testing import CliRunner
 
 from tests.tiny_runs import config_of
 from tests.workflow_rl.studies.search_runs import COMPLETE
+from workflow_rl.commands.main import main
 from workflow_rl.commands.tune import TUNE_FILE, tune
 from workflow_rl.runs.folder import read_config
 
@@ -135,7 +138,11 @@ def test_the_command_end_to_end(tmp_path):
     assert result.exit_code == 0, result.output
     settings = json.loads((path / "best.json").read_text())
     assert 1e-4 <= settings["learning_rate"] <= 1e-2
-    assert f"--learning-rate {settings['learning_rate']:.6g}" in result.output
+    (won,) = re.findall(r"train with:.*?(train-async .*)", result.output)
+    shown = CliRunner().invoke(main, [*shlex.split(won), "--dry-run"])
+    assert shown.exit_code == 0, shown.output
+    assert f"learning_rate: {settings['learning_rate']}\n" in shown.output
+    assert "steps_per_update: 300\n" in shown.output
     assert (path / "optimization_history.png").exists()
     assert "Warning" not in result.output
 

@@ -1,12 +1,15 @@
 """Commands on the pages that change the machine: `pip` and `ray` here look whether what they are
 asked for is there, and do nothing.
 
-Usage: python -m tests.page_commands pip|ray ARGUMENTS...
+`sbatch` runs the jobs itself.
+
+Usage: python -m tests.page_commands pip|ray|sbatch|squeue ARGUMENTS...
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -52,5 +55,19 @@ def ray(command: str, *arguments: str) -> None:
         assert not word.startswith("--") or word in text, word
 
 
+def sbatch(*words: str) -> None:
+    """A job array of the first two seeds, one after the other, far from any time limit."""
+    place = next(n for n, word in enumerate(words) if word.endswith(".sbatch"))
+    asked = dict(zip(words[:place:2], words[1:place:2], strict=True))
+    for seed in "01":
+        variables = {"JOB_NAME": asked["--job-name"], "ARRAY_TASK_ID": seed, "SUBMIT_DIR": "."}
+        env = {**os.environ, **{f"SLURM_{name}": value for name, value in variables.items()}}
+        subprocess.run(["bash", *words[place:]], check=True, env=env)
+
+
+def squeue(*words: str) -> None:
+    """Nothing waits."""
+
+
 if __name__ == "__main__":
-    {"pip": pip, "ray": ray}[sys.argv[1]](*sys.argv[2:])
+    {"pip": pip, "ray": ray, "sbatch": sbatch, "squeue": squeue}[sys.argv[1]](*sys.argv[2:])

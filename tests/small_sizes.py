@@ -21,6 +21,7 @@ LACKING = {
     "train-sync": {"--total-episodes": "24"},
     "run_async_training.sh": {"--total-episodes": "24"},
     "async_train_workflow_rl.py": {"--total-episodes": "24"},
+    "seeds.sbatch": {"--total-episodes": "24"},
     "train-population": {"--period": "24"},
     "train-workflow": {"--total-episodes": "24"},
     "exploit": {"--episodes": "10", "--selection-episodes": "4"},

@@ -48,6 +48,8 @@ set -euo pipefail
 python() {{ {shlex.quote(sys.executable)} "$@"; }}
 pip() {{ python -m tests.page_commands pip "$@"; }}
 ray() {{ python -m tests.page_commands ray "$@"; }}
+sbatch() {{ python -m tests.page_commands sbatch "$@"; }}
+squeue() {{ python -m tests.page_commands squeue "$@"; }}
 """
 
 

@@ -106,6 +106,12 @@ def test_options_in_the_text_exist() -> None:
         for name in (*parameter.opts, *parameter.secondary_opts)
     } | {"--help", "--hosts"}  # The latter is of examples/own_guest.
     scripts = "".join(path.read_text() for path in (ROOT / "scripts").glob("*.py"))
+    scripts += "".join(
+        f'"{option}"'
+        for option in re.findall(
+            r"^#SBATCH (--[\w-]+)", (ROOT / "scripts/seeds.sbatch").read_text(), re.M
+        )
+    )
     scripts += (ROOT / "workflow_rl/cage2/scoring/submission/files/evaluation.py").read_text()
     for page, span in code_in_text():
         if span.startswith("--"):

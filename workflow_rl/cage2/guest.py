@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.cage2.presets import ANY_NETWORK, CAGE1, QUICK, ROBUST
-from workflow_rl.cage2.scenario import SCENARIO2, Scenario
+from workflow_rl.cage2.scenario import SCENARIO2, Scenario, played_of
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.environments.guest import (
@@ -82,13 +83,20 @@ class Cage2Guest(Guest):
             "Red": Side(RED_ENV_ID, red, "blue_agent", attackers),
         }
 
-    def hint(self, args: Mapping[str, Any], env_steps: int) -> str | None:
-        if args["simulator"] != "cyborg" or env_steps < LONG_RUN:
-            return None
-        return (
-            "--simulator compiled plays the same episodes: an environment steps 6 times as fast, "
-            "and 1,000 of them 290 times (docs/explanations/simulators.md)"
-        )
+    def hints(self, args: Mapping[str, Any], env_steps: int | None, network: str) -> Iterator[str]:
+        if args["simulator"] == "cyborg" and env_steps is not None and env_steps >= LONG_RUN:
+            yield (
+                "--simulator compiled plays the same episodes: an environment steps 6 times as "
+                "fast, and 1,000 of them 290 times (docs/explanations/simulators.md)"
+            )
+        kind = NETWORKS.get(network)
+        is_family = isinstance(played_of(args["scenario"]), ScenarioFamily)
+        if is_family and kind is not None and not kind.needs_entities:
+            yield (
+                f"--network {network} is made for one number of hosts, so the agent will play no "
+                "networks but those that it learns in: --network graph or entities plays others "
+                "(docs/how-to/any-network.md)"
+            )
 
     def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:
         from workflow_rl.cage2.scoring.leaderboard import known_returns

@@ -19,6 +19,7 @@ from workflow_rl.cage2.scenario_checks import Place, check_family, check_scenari
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.output_files import make_folder, write_text
 from workflow_rl.printable import printable
+from workflow_rl.suggestions import question, word_meant
 
 MOST_BYTES = 300_000
 MOST_ENTRIES = 20_000
@@ -178,6 +179,7 @@ def _text_of(path: Path) -> str:
     try:
         if not path.is_file():
             what = "it is no file" if path.exists() else "there is no such file"
+            what += f".{question(meant)}" if (meant := word_meant(str(path), NAMED)) else ""
             raise ScenarioError(printable(f"{path!s:.500}: {what}"))
         if (size := path.stat().st_size) > MOST_BYTES:
             raise ScenarioError(f"{path}: it has {size:,} bytes: at most {MOST_BYTES:,} are read")

@@ -66,8 +66,9 @@ def hints(config: TrainConfig) -> list[str]:
         _about_network(config),
         _about_images(config),
     ]
-    if config.env in guests and steps is not None:
-        found.append(guests[config.env].hint(config.env_args, steps))
+    if config.env in guests:
+        network = getattr(config.settings, "network", "")
+        found += guests[config.env].hints(config.env_args, steps, network)
     return [hint for hint in found if hint is not None]
 
 

@@ -58,6 +58,8 @@ def describe_scenario(
     for option, path in written.items():
         if path is not None:
             require_writable(path, option)
+    if write is not None and write.exists():
+        raise click.BadParameter(f"{write} exists already: give another name", param_hint="--write")
     try:
         found = played_of(scenario)
         if isinstance(found, ScenarioFamily):

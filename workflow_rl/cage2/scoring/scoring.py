@@ -154,10 +154,8 @@ class Cage2Scoring:
                 "observation",
                 "true-state is not for agents that are scored: no evaluation shows it",
             )
-        simulator = args["simulator"] if args["simulator"] in SIMULATORS else "cyborg"
-        return ProtocolSettings(
-            simulator=simulator, stock_simulator=args["simulator"] == "cyborg-stock"
-        )
+        asked = {"simulator": args["simulator"]} if args["simulator"] in SIMULATORS[1:] else {}
+        return ProtocolSettings(**asked, stock_simulator=args["simulator"] == "cyborg-stock")
 
     def is_whole(self, settings: Settings) -> bool:
         """Return whether all nine cells are scored."""
@@ -213,6 +211,13 @@ class Cage2Scoring:
             require_fitting(policy, environment, name)
             technique = "PPOAgent"
             blue, envs_of = _player(policy, environment, network, settings, name)
+        is_compiled = envs_of is not None or simulator == "compiled"
+        if is_compiled and "simulator" in settings.model_fields_set:
+            raise InvalidEnvironmentError(
+                "simulator",
+                f"{settings.simulator} does not play {network}: leave it out, for compiled code "
+                "that plays as CybORG does",
+            )
         cells = evaluate_actor(
             blue,
             simulator=simulator,

@@ -139,6 +139,7 @@ def evaluate(**options: Any) -> None:
     Example: evaluate runs/20261120-120000-async-B_lineAgent --episodes 1000
     """
     from workflow_rl.runs.evaluation import record_video, scoring_of
+    from workflow_rl.runs.folder import is_population
 
     source = _trained_source(options)
     with errors_in_one_line(_blamed()):
@@ -187,6 +188,11 @@ def evaluate(**options: Any) -> None:
     acts = "" if player.actor is None else f" ({player.actions} actions)"
     written = [] if json_path is None else [_write(json_path, scores, scoring, player)]
     click.echo("\n".join([*scores.lines(f"{player.name}{acts}"), *written]))
+    if source is not None and is_population(source):
+        click.echo(
+            f"This is the best policy alone: evaluate {source}/policy-0 and so on score each, and "
+            f"then compare {source}/policy-* scores all together."
+        )
     if video:
         click.echo(f"video: {video}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -163,7 +164,8 @@ def scores(runs: Sequence[Run]) -> Section:
     for run in runs:
         name, evaluation = escaped(run.name), run.evaluation
         if evaluation is None or "mean" not in evaluation:
-            rows.append([name, "not scored yet: <code>python -m workflow_rl evaluate</code>"])
+            command = f"python -m workflow_rl evaluate {escaped(shlex.quote(run.name))}"
+            rows.append([name, f"not scored yet: <code>{command}</code>, where the folder lies"])
             continue
         mean, interval, returns = (evaluation[key] for key in ("mean", "interval_95", "returns"))
         names.append(run.name)

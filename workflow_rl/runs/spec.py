@@ -53,6 +53,11 @@ def resolve(
     if plug_in is None and not isinstance(asked, UnknownSettings):
         plug_in = algorithm.find(values["algorithm"])
     if environment is None:
+        if preset.get("env") and values["env"] not in guests:
+            raise ConfigError(
+                "env",
+                f"{values['env']} does not go with this preset, which is for {preset['env']}",
+            )
         args = {**preset.get("env_args", {}), **(given.get("env_args") or {})}
         values["env_args"] = {**off_policy_args(plug_in, values["env"], args), **args}
         environment = environment_of(values)

@@ -85,3 +85,20 @@ def test_what_the_challenge_cannot_play_is_not_to_be_handed_in(tmp_path: Path) -
     asked = f"train-async --simulator compiled --total-episodes 4 --max-steps 5 {TINY}"
     named = hints(told(f"{asked} --observation true-state --run-dir {tmp_path / 'run'}"))
     assert "hand it in" not in named
+
+
+def test_a_folder_of_several_policies_is_said_to_be_scored_by_its_best(tmp_path: Path) -> None:
+    asked = f"train-async --env CartPole-v1 --total-steps 200 --steps-per-update 100 {TINY}"
+    told(f"{asked} --n-policies 2 --run-dir {tmp_path / 'five'}")
+    assert "the best policy alone" in told(f"evaluate {tmp_path / 'five'} --episodes 2 --quiet")
+    for number in (0, 1):
+        alone = told(f"evaluate {tmp_path / 'five' / f'policy-{number}'} --episodes 2 --quiet")
+        assert "the best policy alone" not in alone
+    told(f"compare {tmp_path / 'five' / 'policy-0'} {tmp_path / 'five' / 'policy-1'}")
+
+
+def test_a_preset_of_a_challenge_does_not_blame_the_users_function() -> None:
+    asked = ["train-async", "--preset", "cage2-quick", "--env", "tests.any_envs:TargetEnv"]
+    result = CliRunner().invoke(main, asked)
+    assert result.exit_code == 2
+    assert "does not go with this preset, which is for workflow_rl/CAGE2-v0" in result.output

@@ -130,7 +130,7 @@ def evaluate(
     *,
     env: MakeEnv | str | None = None,
     seed: int = 0,
-    greedy: bool = True,
+    greedy: bool | None = None,
     n_workers: int | None = None,
     worker_timeout: float = 60.0,
     trust: bool = False,
@@ -145,7 +145,8 @@ def evaluate(
         env: the function that makes the environment, if it was given to `train`. Or the name of the
             environment of a scripted agent, by default CAGE-2.
         seed: the same seed gives the same returns, whatever the number of workers.
-        greedy: choose the likeliest actions, or else sample them as in training.
+        greedy: choose the likeliest actions, or else sample them as in training; None: as the run's
+            config says, see `play` of TrainConfig.
         n_workers: processes; None: one for each core.
         worker_timeout: seconds within which a worker must have played an episode.
         trust: import and call the environment that the run's files name.

@@ -50,7 +50,10 @@ class Actor(Protocol):
 
 
 class Policy(Actor, Protocol):
-    """An actor whose actions follow from arrays. masked: whether observations end with masks."""
+    """An actor whose actions follow from arrays. masked: whether observations end with masks.
+    greedy: whether it chooses the likeliest actions."""
+
+    greedy: bool
 
     @property
     def parameters(self) -> Parameters: ...
@@ -64,6 +67,12 @@ class Parameters(Protocol):
 
     def actor(self, policy_version: int = 0, greedy: bool = False) -> Policy:
         """Return the policy with these parameters. greedy: it chooses the likeliest actions."""
+
+    def player(self, policy_version: int = 0, greedy: bool | None = None) -> Policy:
+        """Return the policy as it plays after the training. greedy: None: as it is to be played."""
+
+    def to_be_sampled(self) -> Parameters:
+        """Return the same parameters, to be played by sampling actions."""
 
 
 def burn_in_of(actor: Actor) -> int:
@@ -80,7 +89,8 @@ class PolicyParameters(NamedTuple):
     either side, or the observation itself where they are None. distribution: None is Categorical
     over the outputs. network, network_args: a key of `networks.NETWORKS`, and the further fields of
     this kind. masked: whether observations end with a mask, see `masks`. n_further: how many
-    numbers may stand before the mask that the critic sees and the actor does not.
+    numbers may stand before the mask that the critic sees and the actor does not. sampled: whether
+    the agent is to be played by sampling its actions: see `player`.
     """
 
     weights: tuple[FloatArray, ...]
@@ -94,6 +104,7 @@ class PolicyParameters(NamedTuple):
     network_args: Mapping[str, Any] = {}
     masked: bool = False
     n_further: int = 0
+    sampled: bool = False
 
     @property
     def layers(self) -> Layers:
@@ -108,6 +119,14 @@ class PolicyParameters(NamedTuple):
     def actor(self, policy_version: int = 0, greedy: bool = False) -> NumpyPolicy:
         """Return the actor with these parameters."""
         return NumpyPolicy(self, policy_version, greedy)
+
+    def player(self, policy_version: int = 0, greedy: bool | None = None) -> NumpyPolicy:
+        """Return the actor that plays after the training."""
+        return self.actor(policy_version, not self.sampled if greedy is None else greedy)
+
+    def to_be_sampled(self) -> PolicyParameters:
+        """Return the policy to be played by sampling its actions."""
+        return self._replace(sampled=True)
 
     def on(self, layout: Any, distribution: Distribution) -> PolicyParameters:
         """Return the policy for an environment with another layout, such as other entities, and so

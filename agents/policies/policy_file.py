@@ -102,6 +102,7 @@ def packed(policy: PolicyParameters) -> tuple[dict[str, Any], dict[str, Any]]:
         "network_args": dict(policy.network_args),
         "masked": policy.masked,
         "n_further": policy.n_further,
+        "sampled": policy.sampled,
         "layers": n_layers,
         "activation": policy.activation,
         "distribution": to_plain(policy.distribution or Categorical(policy.described().n_outputs)),
@@ -127,6 +128,7 @@ def unpacked(settings: Mapping[str, Any], arrays: Mapping[str, Any]) -> PolicyPa
         network_args={**settings.get("network_args", {})},  # A file may hold any type.
         masked=settings.get("masked", False),
         n_further=settings.get("n_further", 0),
+        sampled=settings.get("sampled", False),
     )
     if not _fits_together(policy):
         raise MisfitError("its layers do not fit together")
@@ -144,6 +146,7 @@ def _fits_together(policy: PolicyParameters) -> bool:
         network.fits(policy.layers)
         and type(policy.masked) is bool
         and type(policy.n_further) is int
+        and type(policy.sampled) is bool
         and policy.n_further >= 0
         and (distribution.takes_masks or not policy.masked)
         and type(distribution.n_outputs) is int

@@ -45,6 +45,16 @@ class TeamParameters(NamedTuple):
         """Return the actor with these parameters."""
         return TeamPolicy(self, policy_version, greedy)
 
+    def player(self, policy_version: int = 0, greedy: bool | None = None) -> TeamPolicy:
+        """Return the actor that plays after the training: see `numpy_policy.Parameters`."""
+        sampled = any(policy.sampled for policy in self.parameters.values())
+        return self.actor(policy_version, not sampled if greedy is None else greedy)
+
+    def to_be_sampled(self) -> TeamParameters:
+        """Return the team to be played by sampling its actions."""
+        members = {name: policy.to_be_sampled() for name, policy in self.parameters.items()}
+        return self._replace(parameters=members)
+
 
 class TeamPolicy:
     """Acts for every agent of a team: an `numpy_policy.Actor` on joint rows.
@@ -57,6 +67,7 @@ class TeamPolicy:
     def __init__(self, parameters: TeamParameters, policy_version: int, greedy: bool) -> None:
         self.parameters = parameters
         self.policy_version = policy_version
+        self.greedy = greedy
         self.masked = parameters.layout.masked
         self._actors = {
             name: NumpyPolicy(policy, policy_version, greedy)

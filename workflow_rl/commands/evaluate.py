@@ -92,8 +92,9 @@ _OPTIONS: list[click.Parameter] = [
                      help="Environment of an agent that is scripted."),
         click.Option(["--which"], type=click.Choice(["best", "latest"]),
                      help="Checkpoint of a run folder.  [default: best if there is one]"),
-        click.Option(["--stochastic"], is_flag=True,
-                     help="Sample the policy's actions, as in training, instead of its likeliest."),
+        click.Option(["--stochastic/--greedy"], default=None,
+                     help="Sample the policy's actions, as in training, or choose its likeliest.  "
+                          "[default: --play of the training]"),
         click.Option(["--trust"], is_flag=True, help=TRUST),
     ),
     *under(
@@ -155,9 +156,10 @@ def evaluate(**options: Any) -> None:
     also = ["agent"] if options.get("agent") else []
     settings = given_settings(scoring.settings, options, also)
     if player is None:
-        if options["stochastic"]:
+        if options["stochastic"] is not None:
             raise click.UsageError(
-                f"--stochastic goes with a checkpoint, not with --agent {options['agent']}"
+                "--stochastic and --greedy go with a checkpoint, not with --agent "
+                f"{options['agent']}"
             )
         is_file = Path(options["agent"]).exists()
         player = Scored(options["agent"], "greedy" if is_file else "scripted")
@@ -165,7 +167,7 @@ def evaluate(**options: Any) -> None:
         if isinstance(value, Path):
             require_writable_folder(value, spelling(name))
     json_path = options["json_path"]
-    is_own = not (options["which"] or options["stochastic"]) and scoring.is_whole(settings)
+    is_own = not options["which"] and options["stochastic"] is None and scoring.is_whole(settings)
     if json_path is None and source is not None and source.is_dir() and is_own:
         json_path = source / "evaluation.json"
     if json_path is not None:
@@ -226,7 +228,7 @@ def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet
     with errors_in_one_line(_blamed()):
         scoring = scoring_of(config.env)
         settings = scoring.settings_for(config.env_args)
-        asked = {"which": None, "stochastic": False, "trust": False}
+        asked = {"which": None, "stochastic": None, "trust": False}
         player = _load(run_path, {**asked, "worker_timeout": config.worker_timeout})
         scores = scoring.score(
             player.actor, player.environment, settings, name=player.name, episodes=episodes, seed=0,
@@ -251,12 +253,13 @@ def _load(source: Path, options: Mapping[str, Any]) -> Scored:
     path = saved_path(source, options["which"])
     # The digest comes first: a run that goes on may replace the file.
     digest = sha256_of(path, MOST_BYTES)
-    greedy = not options["stochastic"]
+    greedy = None if options["stochastic"] is None else not options["stochastic"]
     timeout = options["worker_timeout"]
     actor, environment = load_player(
         path, greedy=greedy, trust=options["trust"], worker_timeout=timeout, plays=True
     )
-    return Scored(str(path), "greedy" if greedy else "sampled", actor, environment, digest)
+    actions = "greedy" if actor.greedy else "sampled"
+    return Scored(str(path), actions, actor, environment, digest)
 
 
 def _write(path: Path, scores: Scores, scoring: Scoring, player: Scored) -> str:

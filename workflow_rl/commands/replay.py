@@ -49,8 +49,9 @@ _OPTIONS: list[click.Parameter] = [
                      help="Show how another agent plays the same episode."),
         click.Option(["--which"], type=click.Choice(["best", "latest"]),
                      help="Checkpoint of a run folder.  [default: best if there is one]"),
-        click.Option(["--stochastic"], is_flag=True,
-                     help="Sample the policy's actions, as in training, instead of its likeliest."),
+        click.Option(["--stochastic/--greedy"], default=None,
+                     help="Sample the policy's actions, as in training, or choose its likeliest.  "
+                          "[default: --play of the training]"),
         click.Option(["--trust"], is_flag=True, help=TRUST),
     ),
     *under(
@@ -77,7 +78,7 @@ def replay(
     episode: int,
     other: Path | None,
     which: str | None,
-    stochastic: bool,
+    stochastic: bool | None,
     trust: bool,
     output: Path,
     **options: Any,
@@ -140,8 +141,10 @@ def _replays_for(agent: Path, which: str | None, named: str, trust: bool) -> tup
     return env_id, replays
 
 
-def _loaded(replays: Replays, agent: Path, which: str | None, stochastic: bool, hint: str) -> Any:
+def _loaded(
+    replays: Replays, agent: Path, which: str | None, stochastic: bool | None, hint: str
+) -> Any:
     try:
-        return replays.load(agent, which, not stochastic)
+        return replays.load(agent, which, None if stochastic is None else not stochastic)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint=hint) from None

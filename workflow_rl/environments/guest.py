@@ -174,11 +174,12 @@ class Replays(Protocol):
     def settings(self) -> type[Settings]:
         """What can be chosen of an episode. The options of `replay` are made from the fields."""
 
-    def load(self, agent: Path, which: str | None, greedy: bool) -> Any:
+    def load(self, agent: Path, which: str | None, greedy: bool | None) -> Any:
         """Return the agent of a run folder, checkpoint or policy file, or one that a name stands
         for, as `replay` takes it. Nothing is imported or called that a file names.
 
-        which: the checkpoint of a run folder, see `saved_path`. greedy: choose likeliest actions.
+        which: the checkpoint of a run folder, see `saved_path`. greedy: choose likeliest actions;
+        None: as the agent is to be played.
         Raises CheckpointError or InvalidEnvironmentError.
         """
 

@@ -190,7 +190,7 @@ class TrainConfig(Settings):
     )
     eval_every: CountOrNone = Field(
         0,
-        description="Number of updates between evaluations of the greedy policy. The command "
+        description="Number of updates between evaluations in the run. The command "
         "evaluate plays other episodes. 0 never evaluates.",
     )
     eval_episodes: Episodes = Field(
@@ -205,6 +205,11 @@ class TrainConfig(Settings):
         None,
         description="End the run after this number of updates in which that mean return was not "
         "higher than before.",
+    )
+    play: Annotated[Literal["greedy", "sampled"], Resume.FREE] = Field(
+        "greedy",
+        description="How the agent plays after the training, wherever it is evaluated, exported or "
+        "loaded: its likeliest actions, or sampled ones as in training.",
     )
     worker_timeout: Annotated[Seconds, Resume.FREE] = Field(
         60.0,

@@ -212,7 +212,7 @@ class Learner:
             from workflow_rl.runs.saved_agent import agent_of
 
             parameters = self.agent.policy_parameters()
-            actor = parameters.actor(self.agent.policy_version, greedy=True)
+            actor = parameters.actor(self.agent.policy_version, greedy=self.config.play == "greedy")
             return agent_of(actor, self.config.environment)
 
         metrics = MappingProxyType(dict(row))
@@ -254,15 +254,17 @@ class Learner:
     def evaluate(
         self, stream: SeedStream = SeedStream.VALIDATION, seed: int | None = None
     ) -> float:
-        """Return the greedy policy's mean return over the same episodes at every call, in which
-        each variant counts as often as it is drawn.
+        """Return the mean return over the same episodes at every call, in which each variant
+        counts as often as it is drawn. The policy plays as after the training.
 
         A final evaluation plays other episodes: it must not score what was chosen on them. Return
         NaN, with a warning, if an episode raises an exception or has numbers that are not finite.
 
         stream, seed: of the episodes; a seed of None is the run's.
         """
-        policy = self.agent.policy_parameters().actor(self.agent.policy_version, greedy=True)
+        policy = self.agent.policy_parameters().actor(
+            self.agent.policy_version, greedy=self.config.play == "greedy"
+        )
         seed = self.config.seed if seed is None else seed
         numbers, variants = range(self.config.eval_episodes), self.config.environment.variants
         specs = [episode_spec(seed, number, variants, stream) for number in numbers]

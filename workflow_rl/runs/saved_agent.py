@@ -41,14 +41,17 @@ from workflow_rl.runs.trust import may_import, trusted
 from workflow_rl.suggestions import question, word_meant
 
 
-def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> Policy:
-    """Return a checkpoint's actor. Raises CheckpointError, naming `path`."""
+def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool | None = None) -> Policy:
+    """Return a checkpoint's actor. greedy: None: as the run's config says. Raises CheckpointError,
+    naming `path`."""
     parameters = own_policy(checkpoint, path)
     try:
         policy_version = saved_number(checkpoint.agent, "policy_version")
     except ValueError as error:
         raise CheckpointError(f"{path} cannot be used: {error}") from None
-    return parameters.actor(policy_version, greedy)
+    if checkpoint.config.get("play") == "sampled":
+        parameters = parameters.to_be_sampled()
+    return parameters.player(policy_version, greedy)
 
 
 def critic_at(path: Path, policy: Policy) -> Critic | None:
@@ -116,7 +119,7 @@ def accept_agent(agent: Path, trust: bool) -> None:
 
 
 def load_saved(
-    source: Path, which: str | None = None, greedy: bool = True, trust: bool = False
+    source: Path, which: str | None = None, greedy: bool | None = None, trust: bool = False
 ) -> SavedAgent:
     """The agent of a run folder, a checkpoint, a policy file, or a released agent's name.
 
@@ -139,7 +142,7 @@ def load_saved(
         return SavedAgent(policy, environment)
     try:
         parameters, about = load_policy_or_team(path)
-        actor = parameters.actor(greedy=greedy)
+        actor = parameters.player(greedy=greedy)
         environment = make_environment(
             about["env"], about["env_args"], named_by_file=True, masks=actor.masked
         )
@@ -168,7 +171,7 @@ def accept_classes(checkpoint: Checkpoint, path: Path, trust: bool) -> None:
 def load_player(
     source: Path,
     which: str | None = None,
-    greedy: bool = True,
+    greedy: bool | None = None,
     env: Callable[..., Any] | None = None,
     trust: bool = False,
     worker_timeout: float = trial.TIMEOUT,
@@ -179,7 +182,7 @@ def load_player(
     Args:
         source: see `load_saved`.
         which: see `load_saved`.
-        greedy: choose the likeliest actions.
+        greedy: choose the likeliest actions; None: as the agent is to be played.
         env: the function that makes the environment, instead of what the file names.
         trust: import and call what the file names.
         worker_timeout: seconds within which a call of the environment must return.
@@ -227,7 +230,7 @@ def require_guest(env_id: str) -> None:
 
 def load_agent(
     path: str | os.PathLike[str],
-    greedy: bool = True,
+    greedy: bool | None = None,
     env: Callable[..., Any] | str | None = None,
     trust: bool = False,
 ) -> Agent | Team:
@@ -236,7 +239,8 @@ def load_agent(
 
     Args:
         path: the folder, file or name.
-        greedy: choose the likeliest actions, or else sample them as in training.
+        greedy: choose the likeliest actions, or else sample them as in training; None: as the run's
+            config says, see `play` of TrainConfig.
         env: the function that made the environment of the run, if it was no module's. Or the name
             of an environment of the package, where an agent of this name is looked for, such as
             "workflow_rl/CAGE4-v0".

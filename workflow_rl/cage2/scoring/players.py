@@ -23,7 +23,7 @@ from workflow_rl.environments.environment import Environment, InvalidEnvironment
 from workflow_rl.reporting.replay_frame import shown_name
 
 
-def load_actor(path: str | os.PathLike[str], greedy: bool = True) -> Actor:
+def load_actor(path: str | os.PathLike[str], greedy: bool | None = None) -> Actor:
     """Return the actor of a run folder, checkpoint or policy file, for the 52 bits.
 
     Raises CheckpointError, also if the agent is not for CAGE-2.
@@ -45,7 +45,7 @@ def load_on_records(agent: str, scenario: Scenario | None = None) -> Actor:
 
 
 def load_trained(
-    path: str | os.PathLike[str], greedy: bool = True, which: str | None = None
+    path: str | os.PathLike[str], greedy: bool | None = None, which: str | None = None
 ) -> tuple[NumpyPolicy, Environment]:
     """Return the policy of a run folder, checkpoint or policy file, and its training environment.
 
@@ -261,7 +261,7 @@ class TrainedPlayer:
         return int(action), Decision(likeliest(probability, int(action), names), value)
 
 
-def load_blue(agent: Path, which: str | None = None, greedy: bool = True) -> BluePlayer:
+def load_blue(agent: Path, which: str | None = None, greedy: bool | None = None) -> BluePlayer:
     """Return the agent of a run folder, checkpoint or policy file, or one that a name stands for.
 
     Names are those of released and of scripted agents. Raises CheckpointError.

@@ -48,7 +48,7 @@ class Cage2Replays:
 
     settings = ReplaySettings
 
-    def load(self, agent: Path, which: str | None, greedy: bool) -> BluePlayer:
+    def load(self, agent: Path, which: str | None, greedy: bool | None) -> BluePlayer:
         """Return the agent."""
         return load_blue(agent, which, greedy)
 

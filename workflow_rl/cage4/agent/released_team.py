@@ -13,6 +13,4 @@ def released_team(name: str) -> PolicyTeam:
     team, about = load_policy_or_team(RELEASED[name])
     assert isinstance(team, TeamParameters)
     args = about["env_args"]
-    return PolicyTeam(
-        team.actor(greedy=True), args["observation"], args["actions"], args["messages"]
-    )
+    return PolicyTeam(team.player(), args["observation"], args["actions"], args["messages"])

@@ -51,7 +51,7 @@ class Cage4Replays:
 
     settings = ReplaySettings
 
-    def load(self, agent: Path, which: str | None, greedy: bool) -> ShownTeam:
+    def load(self, agent: Path, which: str | None, greedy: bool | None) -> ShownTeam:
         """Return the team."""
         if not agent.exists() and str(agent) in TEAMS:
             name = str(agent)
@@ -65,7 +65,7 @@ class Cage4Replays:
         made = partial(policy_team, policy, environment)
         made()  # This refuses a team of another shape.
         name = shown_name(agent)
-        told = f"{name} ({'greedy' if greedy else 'sampled'} actions)"
+        told = f"{name} ({'greedy' if policy.greedy else 'sampled'} actions)"
         return ShownTeam(name, told, made, scenarios_of(environment.args))
 
     def replay(

@@ -30,9 +30,9 @@ def totals_of(
 ) -> NDArray[np.float64]:
     """Return the total reward of each episode `[episodes]`, whose last step does not count.
 
-    environment: the one that the team learned in. Its policies choose the likeliest actions.
+    environment: the one that the team learned in.
     """
-    actor = team.parameters.actor(greedy=True)
+    actor = team.parameters.player()
     specs = [
         episode_spec(seed, number, environment.variants, SeedStream.SELECTION)
         for number in range(episodes)

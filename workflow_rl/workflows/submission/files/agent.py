@@ -18,7 +18,6 @@ from acting_handed_in import read_handed_in, require_whole  # noqa: E402
 require_whole()
 
 from acting_cage2_rules import HostRules  # noqa: E402
-from acting_numpy_policy import NumpyPolicy  # noqa: E402
 from acting_policy_file import load_policy  # noqa: E402
 from acting_rules import OrderedActor  # noqa: E402
 from acting_views import ViewingActor  # noqa: E402
@@ -36,7 +35,7 @@ class BlueAgent:
         sees = about["env_args"]
         rules = HostRules(sees["workflow"], sees["actions"])
         exported = rules.workflow.order_named(sees["order"]) if sees["order"] else None
-        policy = NumpyPolicy(parameters, greedy=True)
+        policy = parameters.player()
         self._actor = ViewingActor(
             OrderedActor(policy, rules, exported, sees["obedience"]),
             sees["observation"],
@@ -45,6 +44,7 @@ class BlueAgent:
         )
         if order is not None:
             self._actor.ask(order=order)
+        self._n_episodes = 0  # The seed of sampled actions.
         self.end_episode()
 
     def get_action(
@@ -58,4 +58,5 @@ class BlueAgent:
 
     def end_episode(self) -> None:
         """Prepare for the first observation of another episode."""
-        self._actor.reset(0)
+        self._actor.reset(self._n_episodes)
+        self._n_episodes += 1

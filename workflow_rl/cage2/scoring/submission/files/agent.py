@@ -17,7 +17,6 @@ from acting_handed_in import read_handed_in, require_whole  # noqa: E402
 
 require_whole()
 
-from acting_numpy_policy import NumpyPolicy  # noqa: E402
 from acting_policy_file import load_policy  # noqa: E402
 from acting_views import ViewingActor  # noqa: E402
 
@@ -29,11 +28,12 @@ class BlueAgent:
         parameters, about = load_policy("policy.npz", read_handed_in("policy.npz"))
         sees = about["env_args"]
         self._actor = ViewingActor(
-            NumpyPolicy(parameters, greedy=True),
+            parameters.player(),
             sees["observation"],
             sees["actions"],
             sees["opening"],
         )
+        self._n_episodes = 0  # The seed of sampled actions.
         self.end_episode()
 
     def get_action(self, observation: Any, action_space: Any = None) -> int:
@@ -43,4 +43,5 @@ class BlueAgent:
 
     def end_episode(self) -> None:
         """Prepare for the first observation of another episode."""
-        self._actor.reset(0)
+        self._actor.reset(self._n_episodes)
+        self._n_episodes += 1

@@ -11,4 +11,4 @@ def make_team() -> PolicyTeam:
     team, about = load_policy_or_team(TEAM_FILE, read_handed_in(TEAM_FILE))
     args = about["env_args"]
     made_with = (args[name] for name in ("observation", "actions", "messages"))
-    return PolicyTeam(team.actor(greedy=True), *made_with)
+    return PolicyTeam(team.player(), *made_with)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 LARGEST_COUNT = 2**63 - 1
@@ -67,6 +68,15 @@ class ContentOf:
 
 class ForTeams:
     """Marks a setting that means nothing where one agent plays alone."""
+
+
+class WithTeacher:
+    """Marks a setting that means nothing without a teacher."""
+
+
+def is_marked(field: FieldInfo, kind: type) -> bool:
+    """Return whether a setting has a mark of this kind."""
+    return any(isinstance(mark, kind) for mark in field.metadata)
 
 
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]

@@ -29,7 +29,7 @@ _CONFIGS = {
     "TrainConfig": "runs.config",
     "Update": "runs.hooks",
 }
-_INTERFACE = (*_CONFIGS, "evaluate", "learning_curves", "load_agent", "train")
+_INTERFACE = (*_CONFIGS, "evaluate", "learning_curves", "load_agent", "record", "train")
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ action = load_agent("runs/cart-pole").act(observation)
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,8 @@ from workflow_rl.runs.folder import distinct_names, is_population, read_config, 
 from workflow_rl.runs.hooks import OnUpdate
 from workflow_rl.runs.plan import Plan, changes_on_resume, require_no_member
 from workflow_rl.runs.population_dir import run_folders
+from workflow_rl.runs.recorded import write_episodes
+from workflow_rl.runs.recording import recorded_episodes
 from workflow_rl.runs.returns import known_to_all, warn_of_short_runs, with_returns
 from workflow_rl.runs.run_record import begins_with_another
 from workflow_rl.runs.saved_agent import accept_agent, load_player, require_guest, saved_path
@@ -122,6 +124,49 @@ def _checkpoint_of(config: TrainConfig, run_dir: PathLike | None) -> Checkpoint:
     checkpoint = load_checkpoint(Path(run_dir) / "checkpoint.pt")
     changes_on_resume(own_config(checkpoint, Path(run_dir)).to_dict(), config.flat())
     return checkpoint
+
+
+def record(
+    agent: PathLike | Callable[..., Any],
+    file: PathLike,
+    episodes: int = 100,
+    *,
+    env: str | MakeEnv | None = None,
+    env_args: Mapping[str, Any] = {},
+    seed: int = 0,
+    n_workers: int | None = None,
+    trust: bool = False,
+) -> Path:
+    """Write episodes of an agent to a file, which `TrainConfig(teacher=file)` copies.
+
+    The episodes are those that the agent would play as the teacher of a run with this seed.
+
+    Args:
+        agent: a run's folder, a checkpoint or policy file, the name of a released or scripted
+            agent; or a function of an observation that returns an action, or a class: see
+            `environments.function_actor`.
+        file: the .npz file to write: see docs/reference/episodes.md.
+        episodes: number of episodes.
+        env: the environment's id, or the function that makes it; None: what the agent was trained
+            on, or the default environment.
+        env_args: arguments of the environment, which replace those of the agent's file.
+        seed: the same seed gives the same episodes, whatever the number of workers.
+        n_workers: processes; None: one for each core.
+        trust: import and call the environment that only the agent's file names.
+
+    Raises:
+        ConfigError: there is no such agent, or it does not play in this environment.
+        CheckpointError: the agent's file cannot be read, or its environment is not to be trusted.
+        InvalidEnvironmentError: the environment cannot be made.
+        TooManyFailuresError: an episode cannot be played.
+        OSError: the file cannot be written.
+    """
+    who = agent if callable(agent) else os.fspath(agent)
+    recorded = recorded_episodes(
+        who, episodes, env, env_args, seed, n_workers=n_workers, trust=trust
+    )
+    write_episodes(Path(file), recorded)
+    return Path(file)
 
 
 def evaluate(

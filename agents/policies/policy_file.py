@@ -64,10 +64,12 @@ def load_file(
     path: str | os.PathLike[str],
     parsed: Callable[[dict[str, Any], dict[str, Any]], Parsed],
     content: bytes | None = None,
+    kind: str = "policy file",
 ) -> tuple[Parsed, dict[str, Any]]:
     """Return what `parsed` makes of a file's settings and arrays, and what was kept with it.
 
-    parsed: may raise anything. content: see `load_policy`, which raises the same.
+    parsed: may raise anything. content: see `load_policy`, which raises the same. kind: what an
+    error calls the file.
     """
     try:
         archive = read_archive(Path(path), content)
@@ -82,7 +84,7 @@ def load_file(
     except Exception as error:  # A damaged file can raise anything.
         told = isinstance(error, MisfitError) or "version" in str(error)
         reason = f" ({error})" if told else ""
-        raise ValueError(f"{path} is no policy file{reason}") from None
+        raise ValueError(f"{path} is no {kind}{reason}") from None
 
 
 class MisfitError(ValueError):

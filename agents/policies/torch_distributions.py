@@ -30,6 +30,33 @@ def gaussian_entropy(log_std: Tensor) -> Tensor:
     return (log_std + 0.5 * math.log(2 * math.pi * math.e)).sum()
 
 
+def divergence(
+    distribution: Distribution,
+    teacher: tuple[Tensor, Tensor | None],
+    student: tuple[Tensor, Tensor | None],
+) -> Tensor:
+    """Return the divergence KL(teacher || student) of each of B steps, in nats [B].
+
+    teacher, student: the outputs [B, n_outputs], and the log standard deviations [K] if the
+    distribution has them. What a mask rules out, it rules out for both.
+    """
+    (outputs, log_std), (others, other_log_std) = teacher, student
+    if isinstance(distribution, MultiCategorical):
+        parts = zip(distribution.components, distribution.slices, strict=True)
+        of_parts = [divergence(c, (outputs[:, s], None), (others[:, s], None)) for c, s in parts]
+        return torch.stack(of_parts).sum(dim=0)
+    if isinstance(distribution, Categorical):
+        log_prob, other = (torch.log_softmax(of, dim=-1) for of in (outputs, others))
+        is_possible = log_prob > -math.inf  # Infinity minus infinity is no number.
+        return (log_prob.exp() * torch.where(is_possible, log_prob - other, 0)).sum(dim=-1)
+    # The bounds' scale cancels out.
+    assert log_std is not None
+    assert other_log_std is not None
+    apart = (2 * log_std).exp() + (outputs - others).square()
+    per_number = other_log_std - log_std + 0.5 * (apart * (-2 * other_log_std).exp() - 1)
+    return per_number.sum(dim=-1)
+
+
 def log_prob_and_entropy(
     distribution: Distribution,
     outputs: Tensor,

@@ -25,7 +25,7 @@ from workflow_rl.agents.policies.numpy_policy import (
     likely_repeats,
     normalised_obs,
 )
-from workflow_rl.agents.policies.torch_distributions import log_prob_and_entropy
+from workflow_rl.agents.policies.torch_distributions import divergence, log_prob_and_entropy
 from workflow_rl.agents.ppo.adam import FusedAdam
 from workflow_rl.agents.ppo.advantages import Estimator, gae, gae_with_vtrace
 from workflow_rl.agents.ppo.batch import distinct_rows, make_batch, stack_obs
@@ -75,6 +75,10 @@ class PPOAgent(LearningAgent):
     n_further: numbers that the critic alone sees: see `ActorCritic`. layout: what the environment
     declares for this kind of network: see `Network.declared`.
 
+    kept: the networks and the `obs_moments` as they were when the agent had copied its teacher, if
+    a loss towards this copy is asked for: kickstarting (Schmitt et al. 2018, arXiv 1803.03835) with
+    the copy as the teacher, which sees what the policy sees.
+
     `seed` determines the initial weights and, with the update's number, the order of the
     minibatches: two agents that are given the same trajectories end with the same weights.
     """
@@ -122,6 +126,7 @@ class PPOAgent(LearningAgent):
         is_normalised = config.normalise_obs and (shown[1] is None or bool((shown[1] >= 0).any()))
         self.obs_moments = RunningMoments(*shown) if is_normalised else None
         self.return_scale = ReturnScale(config.discount) if config.normalise_returns else None
+        self.kept: tuple[ActorCritic, RunningMoments | None] | None = None
         self.optimizer = FusedAdam(self.network.parameters(), config.learning_rate, eps=1e-5)
         if config.correction == "vtrace" and type(self).advantages is PPOAgent.advantages:
             self.advantages = gae_with_vtrace
@@ -159,14 +164,15 @@ class PPOAgent(LearningAgent):
         valid = list(itertools.compress(trajectories, is_valid))
         if self.return_scale is not None:
             self.return_scale.update(trajectories)
-        losses = self._learn(valid, annealed) if valid else [math.nan] * 6
+        losses = self._learn(valid, annealed) if valid else [*[math.nan] * 6, 0.0]
         if self.obs_moments is not None:
             # Only now: the policy that acted normalised them with the earlier statistics.
             self.obs_moments.update(self._numbers(trajectories))
         self.policy_version += 1
         mean_lag = float(np.average(lag, weights=n_steps))
         lags = (int(lag.min()), mean_lag, int(lag.max()))
-        return PPOMetrics._make([*losses, learning_rate, *lags, 1 - valid_fraction])
+        *losses, teacher_loss = losses
+        return PPOMetrics._make([*losses, learning_rate, *lags, 1 - valid_fraction, teacher_loss])
 
     def _numbers(self, trajectories: Sequence[Trajectory]) -> np.ndarray:
         """Return the numbers of the observations that are normalised, without masks."""
@@ -201,6 +207,13 @@ class PPOAgent(LearningAgent):
                 optimizer.step()
             policy_loss, critic_loss = torch.stack(losses).mean(dim=0).tolist()
             yield CopyMetrics(policy_loss, critic_loss, self._agreement(held_out))
+        if config.teacher_coef:
+            self._keep()
+
+    def _keep(self) -> tuple[ActorCritic, RunningMoments | None]:
+        network, moments = self.kept = copy.deepcopy((self.network, self.obs_moments))
+        network.requires_grad_(False)
+        return network, moments
 
     def _copy_minibatch(self, minibatch: Minibatch) -> Tensor:
         """Add the gradients of copying. Returns the losses of the actor and the critic."""
@@ -234,10 +247,10 @@ class PPOAgent(LearningAgent):
         return float((likeliest == action).reshape(len(action), -1).all(axis=1).mean())
 
     def _learn(self, trajectories: Sequence[Trajectory], annealed: Annealed) -> list[float]:
-        """Learn in epochs. Returns the first six metrics, from policy_loss on."""
+        """Learn in epochs. Returns the first six metrics, from policy_loss on, and teacher_loss."""
         config = self.config
         self.optimizer.learning_rate = annealed.learning_rate
-        obs, batch = self._make_batch(trajectories)
+        obs, batch = self._make_batch(trajectories, with_teacher=annealed.teacher_coef > 0)
         shuffle = np.random.default_rng([self.seed, self.policy_version])
         history: list[tuple[Tensor, ...]] = []
         whole = config.minibatches_of == "observations"
@@ -253,42 +266,49 @@ class PPOAgent(LearningAgent):
                 if not went_on:
                     break
         means = torch.stack([torch.stack(row) for row in history]).mean(dim=0).tolist()
-        return [*means, explained_variance(batch.value, batch.return_)]
+        return [*means[:-1], explained_variance(batch.value, batch.return_), means[-1]]
 
     def _seen(
-        self, trajectories: Sequence[Trajectory]
+        self, trajectories: Sequence[Trajectory], moments: RunningMoments | None = None
     ) -> tuple[RolloutObs | RolloutSequences, np.ndarray, np.ndarray]:
-        """Return the observations, the rows of them that were acted on [B], and the last ones."""
+        """Return the observations, the rows of them that were acted on [B], and the last ones.
+
+        moments: normalise with these, instead of with the present ones.
+        """
         if self.network.has_memory:
             from workflow_rl.agents.ppo.sequences import RolloutSequences, stack_sequences
 
             rows, lengths, acted, last = stack_sequences(trajectories)
-            return RolloutSequences(self._on_device(rows), lengths), acted, last
+            return RolloutSequences(self._on_device(rows, moments), lengths), acted, last
         obs, last_obs = stack_obs(trajectories)
         rows = np.concatenate([obs, last_obs])
         obs_index = np.arange(len(rows))
         repeat = likely_repeats(obs)
         if repeat:
             rows, obs_index = distinct_rows(rows)
-        seen = RolloutObs(self._on_device(rows), repeat)
+        seen = RolloutObs(self._on_device(rows, moments), repeat)
         return seen, obs_index[: len(obs)], obs_index[len(obs) :]
 
-    def _on_device(self, rows: np.ndarray) -> Tensor:
-        """Return observations as the networks see them."""
-        if self.obs_moments is not None or not self.network.critic_network.takes_bytes:
+    def _on_device(self, rows: np.ndarray, moments: RunningMoments | None) -> Tensor:
+        """Return observations as the networks see them. moments: see `_seen`."""
+        moments = moments or self.obs_moments
+        if moments is not None or not self.network.critic_network.takes_bytes:
             rows = rows.astype(np.float32)
-        if self.obs_moments is not None:
-            n_inputs, limit = len(self.obs_moments.mean), self.network.critic_network.limit
-            moments = self.obs_moments.mean_and_scale()
-            numbers = normalised_obs(rows[:, :n_inputs], *moments, limit)
+        if moments is not None:
+            n_inputs, limit = len(moments.mean), self.network.critic_network.limit
+            numbers = normalised_obs(rows[:, :n_inputs], *moments.mean_and_scale(), limit)
             rows = np.concatenate([numbers, rows[:, n_inputs:]], axis=1)
         return torch.from_numpy(rows).to(self.device)
 
     @torch.no_grad()
     def _make_batch(
-        self, trajectories: Sequence[Trajectory], of_returns: bool = False
+        self,
+        trajectories: Sequence[Trajectory],
+        of_returns: bool = False,
+        with_teacher: bool = False,
     ) -> tuple[RolloutObs | RolloutSequences, TensorBatch]:
-        """of_returns: whether the critic's targets are the returns, whoever estimates them."""
+        """of_returns: whether the critic's targets are the returns, whoever estimates them.
+        with_teacher: whether to compute `TensorBatch.taught`, if there is a copy of a teacher."""
         seen, acted, last = self._seen(trajectories)
         value = seen.computed(self.network.values).cpu().numpy().astype(np.float64)
         config = self.config
@@ -311,7 +331,12 @@ class PPOAgent(LearningAgent):
             # before has moved the policy to the edge of the clip range already.
             batch = batch._replace(log_prob=log_prob_now)
             weight = np.minimum(ratio, 1).astype(np.float32)
-        columns = (acted, *batch, weight)
+        taught = np.zeros((len(acted), 0), np.float32)
+        if with_teacher and self.kept is not None:
+            network, moments = self.kept
+            by_teacher = seen if moments is None else self._seen(trajectories, moments)[0]
+            taught = by_teacher.computed(network.outputs).cpu().numpy()[acted]
+        columns = (acted, *batch, weight, taught)
         tensors = (torch.from_numpy(column).to(self.device) for column in columns)
         return seen, TensorBatch(*tensors)
 
@@ -365,35 +390,35 @@ class PPOAgent(LearningAgent):
         self.optimizer.zero_grad()
         if config.shared_trunk:
             outputs, values = self.network(minibatch.obs)
-            objective, policy_loss, entropy, kl, clipped = self._policy_losses(
-                minibatch, annealed, outputs
-            )
+            objective, *metrics = self._policy_losses(minibatch, annealed, outputs)
             critic_loss = self._critic_loss(minibatch, values)
             (objective + config.value_coef * critic_loss).backward()
             critic_loss = critic_loss.detach()
         elif helper is None:
             critic_loss = self._learn_values(minibatch)
-            policy_loss, entropy, kl, clipped = self._learn_policy(minibatch, annealed)
+            metrics = self._learn_policy(minibatch, annealed)
         else:
             learned = helper.submit(self._learn_values, minibatch)
-            policy_loss, entropy, kl, clipped = self._learn_policy(minibatch, annealed)
+            metrics = self._learn_policy(minibatch, annealed)
             critic_loss = learned.result()
-        metrics = policy_loss, critic_loss, entropy, kl, clipped
+        policy_loss, entropy, kl, *others = metrics
+        told = policy_loss, critic_loss, entropy, kl, *others
         _require_finite({"policy's loss": policy_loss, "value's loss": critic_loss})
         if config.target_kl is not None and kl > 1.5 * config.target_kl:
-            return metrics, False
+            return told, False
         for name, parameters in self.network.parts().items():
             norm = torch.nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)
             _require_finite({f"{name}'s gradient": norm})
         self.optimizer.step()
-        return metrics, True
+        return told, True
 
-    def _learn_policy(self, minibatch: Minibatch, annealed: Annealed) -> tuple[Tensor, ...]:
-        """Add the actor's gradients. Returns policy loss, entropy, KL divergence, clip fraction."""
+    def _learn_policy(self, minibatch: Minibatch, annealed: Annealed) -> list[Tensor]:
+        """Add the actor's gradients. Returns policy loss, entropy, KL divergence, clip fraction,
+        and the loss towards the copy of the teacher."""
         outputs = self.network.outputs(minibatch.obs)
         objective, *metrics = self._policy_losses(minibatch, annealed, outputs)
         objective.backward()
-        return tuple(metrics)
+        return metrics
 
     def _policy_losses(
         self, minibatch: Minibatch, annealed: Annealed, outputs: Tensor
@@ -411,10 +436,20 @@ class PPOAgent(LearningAgent):
         policy_loss = self.policy_loss(ratio, steps.weight * advantage, annealed.clip_range)
         entropy = entropy.mean()
         objective = policy_loss - annealed.entropy_coef * entropy
+        teacher_loss = torch.zeros_like(objective)
+        if steps.taught.shape[1]:
+            assert self.kept is not None
+            of_steps = outputs if minibatch.row is None else outputs[minibatch.row]
+            teacher = steps.taught, self.kept[0].log_std
+            student = of_steps, self.network.log_std
+            apart = divergence(self.distribution, teacher, student).mean()
+            teacher_loss = annealed.teacher_coef * apart
+            objective = objective + teacher_loss
         with torch.no_grad():
             kl = approximate_kl(log_ratio)
             clipped = clip_fraction(ratio, annealed.clip_range)
-        return objective, policy_loss.detach(), entropy.detach(), kl, clipped
+        metrics = policy_loss.detach(), entropy.detach(), kl, clipped, teacher_loss.detach()
+        return objective, *metrics
 
     def _learn_values(self, minibatch: Minibatch) -> Tensor:
         """Add the critic's gradients. Returns its loss."""
@@ -427,7 +462,7 @@ class PPOAgent(LearningAgent):
         return self.value_loss(of_steps, minibatch.steps.return_)
 
     def state_dict(self) -> dict[str, Any]:
-        state = {
+        state: dict[str, Any] = {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "policy_version": self.policy_version,
@@ -441,6 +476,11 @@ class PPOAgent(LearningAgent):
             state["n_further"] = self.network.n_further
         for name, statistics in self._statistics().items():
             state[name] = statistics.state_dict()
+        if self.kept is not None:
+            network, moments = self.kept
+            state["teacher"] = {"network": network.state_dict()}
+            if moments is not None:
+                state["teacher"]["obs_moments"] = moments.state_dict()
         return copy.deepcopy(state)
 
     def _statistics(self) -> dict[str, RunningMoments | ReturnScale]:
@@ -454,6 +494,12 @@ class PPOAgent(LearningAgent):
             raise ValueError(f"its {declared} are others")
         self._load_policy(state)
         self.optimizer.load_state_dict(state["optimizer"])
+        self.kept = None
+        if "teacher" in state:
+            network, moments = self._keep()
+            network.load_state_dict(state["teacher"]["network"])
+            if moments is not None:
+                moments.load_state_dict(state["teacher"]["obs_moments"])
         self.policy_version = saved.saved_number(state, "policy_version")
         self.seed = saved.saved_number(state, "seed")
 

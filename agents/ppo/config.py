@@ -16,6 +16,7 @@ from workflow_rl.agents.settings import (
     NotNegative,
     Positive,
     Share,
+    WithTeacher,
 )
 
 
@@ -25,6 +26,7 @@ class Annealed(NamedTuple):
     learning_rate: float
     clip_range: float
     entropy_coef: float
+    teacher_coef: float
 
 
 class PPOConfig(NetworkSettings):
@@ -112,6 +114,15 @@ class PPOConfig(NetworkSettings):
         "central: the environment's state too, or what all agents see if it declares none.",
     )
 
+    teacher_coef: Annotated[NotNegative, WithTeacher()] = Field(
+        default=0.0,
+        description="Weight of the loss that keeps the policy close to its copy of the teacher, at "
+        "the first update. The weight falls linearly.",
+    )
+    teacher_until: Annotated[float, Field(gt=0, le=1), WithTeacher()] = Field(
+        default=0.5, description="Share of the run after which teacher_coef has fallen to 0."
+    )
+
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
         if self.shared_trunk and not NETWORKS[self.network].shares_trunk:
@@ -136,4 +147,5 @@ class PPOConfig(NetworkSettings):
             between(self.learning_rate, self.learning_rate_final),
             between(self.clip_range, self.clip_range_final),
             between(self.entropy_coef, self.entropy_coef_final),
+            self.teacher_coef * max(0.0, 1 - progress / self.teacher_until),
         )

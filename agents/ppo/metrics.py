@@ -11,7 +11,8 @@ class PPOMetrics(NamedTuple):
 
     The first six are NaN if every step was stale: there were no minibatches then.
     learning_rate: as applied. policy_lag_*: over the rollout's steps, stale ones included.
-    stale_fraction: share of the steps left out for their lag.
+    stale_fraction: share of the steps left out for their lag. teacher_loss: the loss towards the
+    copy of the teacher, the divergence KL(copy || policy) in nats times its weight.
     """
 
     policy_loss: float
@@ -25,6 +26,7 @@ class PPOMetrics(NamedTuple):
     policy_lag_mean: float
     policy_lag_max: int
     stale_fraction: float
+    teacher_loss: float = 0.0
 
 
 DECISIONS = "decisions"

@@ -27,7 +27,8 @@ class TensorBatch(NamedTuple):
     value, advantage, return_: float32 [B]. log_prob is of the policy that the clip range is around.
     weight: float32 [B], a factor on the advantage in the policy's loss: how much less likely the
     action has become since it was taken, at most 1 (Hilton et al. 2021, "Batch size-invariance for
-    policy optimization", equation 2).
+    policy optimization", equation 2). taught: float32 [B, n_outputs], what the copy of a teacher
+    computes of each step's observation; [B, 0] without one.
     """
 
     obs_index: Tensor
@@ -37,6 +38,7 @@ class TensorBatch(NamedTuple):
     advantage: Tensor
     return_: Tensor
     weight: Tensor
+    taught: Tensor
 
     def on_device(self, rows: NDArray[np.int64]) -> Tensor:
         """Return indices on the learner's device."""

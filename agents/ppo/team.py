@@ -155,7 +155,7 @@ class TeamAgent(LearningAgent):
 def _mean(metrics: Sequence[PPOMetrics], weights: Sequence[int]) -> PPOMetrics:
     """Return the means over policies, but the least and the greatest lag of all."""
     if not metrics:
-        return PPOMetrics._make([*[math.nan] * 7, 0, 0.0, 0, 0.0])
+        return PPOMetrics._make([*[math.nan] * 7, 0, 0.0, 0, 0.0, 0.0])
     means = PPOMetrics._make(np.average(np.array(metrics, float), 0, weights).tolist())
     return means._replace(
         policy_lag_min=min(policy.policy_lag_min for policy in metrics),

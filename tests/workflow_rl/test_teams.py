@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.tiny_teams import Doors, ShiftEnv, Shifts, deadly
-from workflow_rl import TrainConfig, evaluate, learning_curves, load_agent, train
+from workflow_rl import TrainConfig, evaluate, learning_curves, load_agent, record, train
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.team_policy import TeamParameters
@@ -159,8 +159,17 @@ def test_a_team_learns_on_entities(tmp_path: Path) -> None:
     assert exported.exit_code == 0, exported.output
     assert played(load_agent(file, env=Doors), 3, Doors()) == scores.returns
     lessons = {"teacher": str(run), "teacher_episodes": 20, "teacher_epochs": 4}
-    trained(tmp_path / "copy", env=Doors, total_episodes=6, settings=settings, **lessons)
+    copy = trained(tmp_path / "copy", env=Doors, total_episodes=6, settings=settings, **lessons)
     assert json.loads((tmp_path / "copy" / "teacher.json").read_text())["agreement"] > 0.9
+    file = record(run, tmp_path / "episodes.npz", 20, env=Doors)
+    lessons = {"teacher": str(file), "teacher_epochs": 4}
+    changes = {"env": Doors, "settings": settings, **lessons}
+    assert trained(tmp_path / "same", total_episodes=6, **changes) == copy
+    changes["settings"] = {**settings, "teacher_coef": 1.0, "teacher_until": 1.0}
+    kept = trained(tmp_path / "kept", total_episodes=12, **changes)
+    assert trained(tmp_path / "two", "sync", n_workers=2, total_episodes=12, **changes) == kept
+    trained(tmp_path / "kept", resume=True, **changes)
+    assert all(row["teacher_loss"] > 0 for row in read_metrics(tmp_path / "kept"))
 
 
 @pytest.mark.parametrize("lag", [0, 1])

@@ -63,14 +63,13 @@ def _report_one(outcome: Outcome) -> None:
     config, state = outcome.learners[0].config, outcome.learners[0].state
     click.echo(_times(config, state))
     if (copied := outcome.learners[0].copied) is not None:
-        from workflow_rl.runs.teaching import agreement_in_words
+        from workflow_rl.runs.teaching import agreement_in_words, returns_in_words
 
-        mean = copied["return_mean"]
         click.echo(
-            f"copied {copied['teacher']}: mean return {mean:{fitting(1, mean)}} in "
-            f"{copied['episodes']} episodes; agreement with its actions: "
-            f"{agreement_in_words(copied['agreement'])}"
+            f"copied {copied['teacher']}: mean return {returns_in_words(copied)}; agreement with "
+            f"its actions: {agreement_in_words(copied['agreement'])}"
         )
+        click.echo(f"the copy:        mean return {returns_in_words(copied['copy'])}")
     click.echo(
         f"{state.episodes} episodes, updates: {state.updates}; "
         f"{described_returns(config, state, RECENT_EPISODES)}"

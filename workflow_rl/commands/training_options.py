@@ -11,7 +11,13 @@ import click
 from pydantic.fields import FieldInfo
 
 from workflow_rl.agents.algorithm import Algorithm, find
-from workflow_rl.agents.settings import ConfigError, ForTeams, Settings
+from workflow_rl.agents.settings import (
+    ConfigError,
+    ForTeams,
+    Settings,
+    WithTeacher,
+    is_marked,
+)
 from workflow_rl.commands.clear import under
 from workflow_rl.commands.guest_options import chosen_env, guest_args, guest_options
 from workflow_rl.commands.open_command import (
@@ -128,6 +134,8 @@ def _algorithm_options(
         # The default network takes no arguments.
         if option.name == "network_args" and "--network" not in look.further:
             option.hidden = True
+        if is_marked(fields[str(option.name)], WithTeacher) and "teacher" not in look.values:
+            option.hidden = True
     return under(heading, *made)
 
 
@@ -142,7 +150,7 @@ def _defaults_of(env_id: str) -> Mapping[str, Any]:
 def _applies(field: FieldInfo, env_id: str) -> bool:
     """Return whether a setting can mean something. What Gymnasium makes by its id is no team."""
     may_be_a_team = guests[env_id].is_team if env_id in guests else ":" in env_id
-    return may_be_a_team or not any(isinstance(mark, ForTeams) for mark in field.metadata)
+    return may_be_a_team or not is_marked(field, ForTeams)
 
 
 def _in_words(default: Any) -> str:

@@ -12,7 +12,14 @@ from pydantic import Field, PrivateAttr, field_validator
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.settings import ConfigError as ConfigError
-from workflow_rl.agents.settings import Count, CountOrNone, OneOf, Settings
+from workflow_rl.agents.settings import (
+    Count,
+    CountOrNone,
+    OneOf,
+    Settings,
+    WithTeacher,
+    is_marked,
+)
 from workflow_rl.collection.cluster_address import NONE, host_and_port, is_address
 from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.guests import default_env, guests
@@ -174,10 +181,13 @@ class TrainConfig(Settings):
     teacher: str | None = Field(
         None,
         description="Before the first update, copy this agent: a policy file, the folder of a run, "
-        "or a name that evaluate takes, such as champion. See docs/how-to/resume.md.",
+        "a name that evaluate takes, such as champion, or episodes that record wrote. See "
+        "docs/how-to/teachers.md.",
     )
     teacher_episodes: Annotated[int, Field(ge=2, le=1_000_000)] = Field(
-        100, description="Number of episodes that the teacher plays. A tenth of them is held out."
+        100,
+        description="Number of episodes that the teacher plays. Of a file, all episodes count. A "
+        "tenth of the episodes is held out.",
     )
     teacher_epochs: Count = Field(10, description="Number of passes over the teacher's episodes.")
     checkpoint_every: Annotated[Count, Resume.FREE] = Field(
@@ -415,9 +425,13 @@ class TrainConfig(Settings):
                 f"{self.learner_threads} is too large: {self.algorithm} learns with at most "
                 f"{found.most_threads}",
             )
-        for name in OF_TEACHERS if self.teacher is None else ():
-            if getattr(self, name) != type(self).model_fields[name].default:
-                raise ConfigError(name, f"{getattr(self, name)} needs teacher: name one")
+        lessons = {name: type(self).model_fields[name] for name in OF_TEACHERS}
+        of_algorithm = type(self.settings).model_fields.items()
+        lessons |= {name: field for name, field in of_algorithm if is_marked(field, WithTeacher)}
+        for name, field in lessons.items() if self.teacher is None else ():
+            value = getattr(self if name in OF_TEACHERS else self.settings, name)
+            if value != field.default:
+                raise ConfigError(name, f"{value} needs teacher: name one")
         if self.teacher is not None and not found.takes_teachers:
             raise ConfigError("teacher", f"{self.algorithm} copies no agent: use ppo")
         if self.device not in found.devices:

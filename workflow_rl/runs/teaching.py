@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from workflow_rl.agents.algorithm import DivergedError, LearningAgent
+from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.spaces import Spaces
@@ -27,14 +28,18 @@ from workflow_rl.output_files import NOT_OURS, read_text, sha256_of
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.batches import episode_specs
 from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.intervals import Mean, mean_of
+from workflow_rl.runs.recorded import Recorded, holds_episodes, plain_spaces, read_episodes
 from workflow_rl.runs.saved_agent import load_saved, saved_path
 
 TEACHER_FILE = "teacher.json"
 HELD_OUT = 0.1
 """The share of the teacher's episodes that nothing is learned from."""
+MOST_SCORED = 100
+"""The most episodes that the copy plays, which only tell how good it is."""
 PROGRESS_STEPS = 10
-MOST_BYTES, MOST_OF_RECORD = 2**30, 2**24
-"""A larger file is no teacher's, or no account of a copy."""
+MOST_OF_RECORD = 2**24
+"""A larger file is no account of a copy."""
 
 MakePool: TypeAlias = Callable[[EnvBatchFactory], AnyPool]
 
@@ -46,20 +51,22 @@ class Teacher(NamedTuple):
     actor: Actor
 
 
-def teacher_of(config: TrainConfig) -> Teacher:
-    """Return the teacher that a config names. Raises ConfigError.
+def teacher_of(config: TrainConfig) -> Teacher | Recorded:
+    """Return the teacher that a config names, or the episodes in a file. Raises ConfigError.
 
     Nothing is imported or called that only the teacher's file names.
     """
     if not config.teacher:
         raise ConfigError("teacher", "'' names no agent")
     environment, spaces = config.environment, config.environment.spaces()
+    if holds_episodes(path := Path(config.teacher)):
+        return _recorded(path, spaces)
     try:
         guest = guests.get(config.env)
         make_envs = None if guest is None else guest.teaching(config.teacher, environment)
         if make_envs is not None:
             return Teacher(make_envs, Advised(spaces))
-        policy = load_saved(Path(config.teacher)).policy
+        policy = load_saved(path).policy
     except (InvalidEnvironmentError, UserError) as error:
         raise ConfigError("teacher", str(error)) from None
     if not _plays(policy, spaces):
@@ -69,6 +76,24 @@ def teacher_of(config: TrainConfig) -> Teacher:
             "critic sees other numbers",
         )
     return Teacher(environment.make_envs, policy)
+
+
+def _recorded(path: Path, spaces: Spaces) -> Recorded:
+    """Return the episodes in a file. Raises ConfigError, also if they are of other spaces."""
+    try:
+        recorded = read_episodes(path)
+    except (OSError, ValueError) as error:
+        raise ConfigError("teacher", str(error)) from None
+    for name, ours in plain_spaces(spaces).items():
+        if (theirs := recorded.spaces.get(name)) != ours:
+            raise ConfigError(
+                "teacher",
+                f"{path} has {name} {theirs!s:.80}, and this run has {ours!s:.80}: record the "
+                "episodes with this run's environment and its options",
+            )
+    if len(recorded.trajectories) < 2:
+        raise ConfigError("teacher", f"{path} holds 1 episode: record 2 or more")
+    return recorded
 
 
 def digest_of(teacher: str) -> str | None:
@@ -85,6 +110,12 @@ def require_same_teacher(run: Path, teacher: str) -> None:
         raise ValueError(f"its {TEACHER_FILE} cannot be read") from None
     if copied != digest_of(teacher):
         raise ValueError(f"its teacher {teacher} is not there any more, or has changed")
+
+
+def returns_in_words(told: Mapping[str, Any]) -> str:
+    """Return what `returns_of` says as text."""
+    interval = math.nan if told["return_interval_95"] is None else told["return_interval_95"]
+    return f"{Mean(told['return_mean'], interval).told(1)} in {told['episodes']} episodes"
 
 
 def agreement_in_words(agreement: float | None) -> str:
@@ -130,15 +161,17 @@ def copy_teacher(
     """
     assert config.teacher is not None
     teacher, sha256 = teacher_of(config), digest_of(config.teacher)
-    pool = make_pool(teacher.make_envs)
-    with watch(pool):
-        try:
-            trajectories = _played(config, teacher.actor, pool, quiet)
-            n_held_out = math.ceil(HELD_OUT * len(trajectories))
-            epochs = agent.copy(
-                trajectories[:-n_held_out], trajectories[-n_held_out:], config.teacher_epochs
-            )
-            rows = []
+    numbers, make_envs = range(config.teacher_episodes), config.environment.make_envs
+    rows: list[dict[str, float | None]] = []
+    try:
+        if isinstance(teacher, Recorded):
+            taught = teacher.trajectories
+        else:
+            with watch(pool := make_pool(teacher.make_envs)):
+                taught = teaching_episodes(config, teacher.actor, pool, numbers, quiet)
+        n_held_out = math.ceil(HELD_OUT * len(taught))
+        epochs = agent.copy(taught[:-n_held_out], taught[-n_held_out:], config.teacher_epochs)
+        with watch(pool := make_pool(make_envs)):
             with Progress(quiet, config.teacher_epochs, "epoch", desc="copying") as bar:
                 for metrics in epochs:
                     row = metrics._asdict().items()
@@ -146,31 +179,47 @@ def copy_teacher(
                     bar.show(len(rows), f"agreement {agreement_in_words(rows[-1]['agreement'])}")
                     if pool.stop_signal is not None:
                         raise StopRequested(pool.stop_signal)
-        except StopRequested as stop:
-            raise StoppedAtOnce(stop.signal_number) from None
-        except DivergedError as error:
-            raise DivergedError(f"{error}, while it copied {config.teacher}") from None
-        except TooManyFailuresError as error:
-            raise ConfigError("teacher", f"{config.teacher} cannot be copied: {error}") from None
-    if not rows:
-        raise ConfigError("teacher", f"{config.teacher} decides nothing in its episodes")
-    returns = [trajectory.episode_return for trajectory in trajectories]
+            if not rows:
+                raise ConfigError("teacher", f"{config.teacher} decides nothing in its episodes")
+            copy = agent.policy_parameters().actor(greedy=True)
+            others = range(numbers.stop, numbers.stop + min(len(taught), MOST_SCORED))
+            scored = teaching_episodes(config, copy, pool, others, quiet, "the copy")
+    except StopRequested as stop:
+        raise StoppedAtOnce(stop.signal_number) from None
+    except DivergedError as error:
+        raise DivergedError(f"{error}, while it copied {config.teacher}") from None
+    except TooManyFailuresError as error:
+        raise ConfigError("teacher", f"{config.teacher} cannot be copied: {error}") from None
     return {
         "teacher": config.teacher,
         "sha256": sha256,
-        "episodes": len(returns),
-        "return_mean": sum(returns) / len(returns),
+        **returns_of(taught),
         **rows[-1],
+        "copy": returns_of(scored),
         "epochs": rows,
     }
 
 
-def _played(config: TrainConfig, actor: Actor, pool: AnyPool, quiet: bool) -> list[Trajectory]:
-    """Return the teacher's episodes, as an agent of version 0 would have played them."""
-    specs = episode_specs(config, range(config.teacher_episodes), SeedStream.TEACHING)
+def returns_of(trajectories: Sequence[Trajectory]) -> dict[str, Any]:
+    """Return the number of episodes, and the mean of their returns with its 95% interval."""
+    mean = mean_of([[trajectory.episode_return for trajectory in trajectories]]).plain()
+    return {"episodes": len(trajectories)} | {f"return_{name}": x for name, x in mean.items()}
+
+
+def teaching_episodes(
+    config: TrainConfig,
+    actor: Actor,
+    pool: AnyPool,
+    numbers: range,
+    quiet: bool,
+    who: str = "the teacher",
+) -> list[Trajectory]:
+    """Return episodes of a config's stream for teachers, as an agent of version 0 would have played
+    them. Raises TooManyFailuresError and StopRequested."""
+    specs = episode_specs(config, numbers, SeedStream.TEACHING)
     size = max(math.ceil(len(specs) / PROGRESS_STEPS), 2 * config.n_envs)
     trajectories: list[Trajectory] = []
-    with pool, Progress(quiet, len(specs), "ep", desc="the teacher plays") as bar:
+    with pool, Progress(quiet, len(specs), "ep", desc=f"{who} plays") as bar:
         collector = AsyncCollector(pool, config.envs_per_worker)
         for first in range(0, len(specs), size):
             block = specs[first : first + size]
@@ -178,7 +227,7 @@ def _played(config: TrainConfig, actor: Actor, pool: AnyPool, quiet: bool) -> li
             bar.update(len(block))
     if (problem := what_is_not_finite(trajectories)) is not None:
         raise TooManyFailuresError(problem)
-    if len(trajectories) < 2:
+    if len(trajectories) < min(2, len(numbers)):
         raise TooManyFailuresError("fewer than 2 of its episodes can be played")
     if isinstance(actor, Advised):
         trajectories = [actor.without(trajectory) for trajectory in trajectories]

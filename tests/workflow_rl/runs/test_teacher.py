@@ -23,6 +23,7 @@ from workflow_rl.runs import loop, teaching
 from workflow_rl.runs.config import ConfigError, TrainConfig
 
 LESSONS = {"teacher_episodes": 20, "teacher_epochs": 5}
+KEPT = {"teacher_coef": 2.0, "teacher_until": 1.0}
 SHORT = {"env_args": {"max_episode_steps": 50}, "teacher_episodes": 4, "teacher_epochs": 1}
 
 
@@ -40,6 +41,7 @@ def balancing(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def taught(teacher: Path, **changes: Any) -> TrainConfig:
     settings = {"hidden_sizes": (32,), "epochs": 1, "learning_rate": 2e-3, "minibatch_size": 64}
+    settings |= changes.pop("learn", {})
     given = {"env": "CartPole-v1", "teacher": str(teacher), **LESSONS, "ppo": settings, **changes}
     return config_of(given.pop("env"), **given)
 
@@ -51,23 +53,27 @@ def test_a_copy_plays_as_well_as_its_teacher(balancing: Path, tmp_path: Path) ->
     assert told["return_mean"] > 400
     assert told["agreement"] > 0.95
     assert [row["agreement"] for row in told["epochs"]][-1] == told["agreement"]
+    assert told["copy"]["return_mean"] > 300
+    assert told["copy"]["episodes"] == told["episodes"] == 20
     assert summary["return_mean_last_300"] > 200  # Untrained policies have 20.
 
 
+@pytest.mark.parametrize("kept", [{}, KEPT])
 def test_a_copy_does_not_depend_on_workers_nor_on_the_trainer(
-    balancing: Path, tmp_path: Path
+    balancing: Path, tmp_path: Path, kept: dict[str, Any]
 ) -> None:
-    run(tmp_path / "one", taught(balancing, **SHORT, n_workers=1))
-    run(tmp_path / "three", taught(balancing, **SHORT, n_workers=3))
-    run(tmp_path / "sync", taught(balancing, **SHORT, mode="sync"))
+    run(tmp_path / "one", taught(balancing, **SHORT, n_workers=1, learn=kept))
+    run(tmp_path / "three", taught(balancing, **SHORT, n_workers=3, learn=kept))
+    run(tmp_path / "sync", taught(balancing, **SHORT, mode="sync", learn=kept))
     assert same_weights(tmp_path / "one", tmp_path / "three")
     assert same_weights(tmp_path / "one", tmp_path / "sync")
 
 
+@pytest.mark.parametrize("kept", [{}, KEPT])
 def test_a_resumed_run_does_not_copy_again(
-    balancing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    balancing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: dict[str, Any]
 ) -> None:
-    config = taught(balancing, **SHORT, total_steps=1200)
+    config = taught(balancing, **SHORT, total_steps=1200, learn=kept)
     run(tmp_path / "whole", config)
     with pytest.raises(StopRequested):
         run(tmp_path / "stopped", config, stop_at(1))
@@ -107,6 +113,8 @@ def test_a_teacher_of_other_spaces_is_refused_before_anything_is_written(
         (["--teacher", "champion"], ["--teacher", "other observations"]),
         (["--teacher", "x", "--teacher-episodes", "1"], ["--teacher-episodes", "1 is not"]),
         (["--teacher-episodes", "5"], ["--teacher-episodes"]),
+        (["--teacher-coef", "5"], ["--teacher-coef", "needs teacher"]),
+        (["--teacher-until", "0"], ["--teacher-until", "range"]),
     ],
 )
 def test_mistakes_with_the_options(options: list[str], parts: list[str], tmp_path: Path) -> None:
@@ -125,6 +133,7 @@ def test_a_command_copies_and_says_so(balancing: Path, tmp_path: Path) -> None:
     result = invoke("train-async", *CART_POLE, *TINY, *options, "--run-dir", str(tmp_path / "run"))
     assert result.exit_code == 0, result.output
     assert f"copied {balancing}: mean return" in result.output
+    assert "the copy:        mean return" in result.output
     again = invoke("verify", str(tmp_path / "run"))
     assert again.exit_code == 0, again.output
 

@@ -1,0 +1,132 @@
+"""Recorded episodes are those that a teacher plays: a copy of either is the same, bit for bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.any_envs import PuzzleEnv
+from tests.tiny_runs import same_weights
+from tests.workflow_rl.runs.any_env_runs import PPO, config_of, run
+from workflow_rl import TrainConfig, record, train
+from workflow_rl.collection.failures import TooManyFailuresError
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.runs.config import ConfigError
+from workflow_rl.runs.recorded import read_episodes
+
+LESSONS = {"teacher_episodes": 12, "teacher_epochs": 2}
+
+
+@pytest.fixture(scope="module")
+def puzzler(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("puzzler") / "run"
+    run(path, config_of("Puzzle"))
+    return path
+
+
+def test_a_copy_of_a_file_is_a_copy_of_the_live_teacher(puzzler: Path, tmp_path: Path) -> None:
+    file = record(puzzler, tmp_path / "episodes.npz", 12, seed=3, n_workers=1)
+    run(tmp_path / "live", config_of("Puzzle", teacher=str(puzzler), **LESSONS))
+    run(tmp_path / "file", config_of("Puzzle", teacher=str(file), teacher_epochs=2))
+    assert same_weights(tmp_path / "live", tmp_path / "file")
+    live, of_file = (
+        json.loads((tmp_path / name / "teacher.json").read_text()) for name in ("live", "file")
+    )
+    for told in (live, of_file):
+        del told["teacher"], told["sha256"]
+    assert {**live, "copy": None} == {**of_file, "copy": None}
+
+
+CAGE2: dict[str, Any] = {
+    **{"simulator": "compiled", "observation": "belief", "actions": "by-host"},
+    **{"red_agent": "attackers", "max_steps": 20},
+}
+
+
+@pytest.mark.parametrize("teacher", ["decoys", "champion"])
+def test_a_scripted_agent_and_a_policy_of_another_view_too(teacher: str, tmp_path: Path) -> None:
+    def weights(path: Path, **lessons: Any) -> Path:
+        config = TrainConfig(
+            *("async", 4),
+            env_args=CAGE2,
+            total_episodes=2,
+            episodes_per_update=2,
+            seed=7,
+            settings={"hidden_sizes": (8,), "epochs": 1},
+            **lessons,
+        )
+        return train(config, path)
+
+    env = "workflow_rl/CAGE2-v0"
+    file = record(teacher, tmp_path / "x.npz", 4, env=env, env_args=CAGE2, seed=7)
+    live = weights(tmp_path / "live", teacher=teacher, teacher_episodes=4, teacher_epochs=1)
+    of_file = weights(tmp_path / "file", teacher=str(file), teacher_epochs=1)
+    assert same_weights(live, of_file)
+
+
+def test_a_file_does_not_depend_on_the_number_of_workers(puzzler: Path, tmp_path: Path) -> None:
+    files = [record(puzzler, tmp_path / f"{n}.npz", 10, n_workers=n) for n in (1, 3)]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert record(puzzler, tmp_path / "x", 10, seed=1).read_bytes() != files[0].read_bytes()
+
+
+def test_a_file_tells_what_was_played(puzzler: Path, tmp_path: Path) -> None:
+    args = {"shortest": 4, "longest": 9}
+    recorded = read_episodes(record(puzzler, tmp_path / "x.npz", 5, env_args=args, seed=2))
+    assert recorded.about == {
+        **{"agent": str(puzzler), "env": "tests.any_envs:PuzzleEnv", "seed": 2},
+        "env_args": args,
+    }
+    assert [one.episode for one in recorded.trajectories] == list(range(5))
+    assert all(one.length >= 4 for one in recorded.trajectories)
+
+
+def lamp(obs: Any) -> tuple[int, int]:
+    return 1 + int(obs["lamps"][0]), 0
+
+
+def failing(obs: Any) -> None:
+    raise ArithmeticError("no idea")
+
+
+def test_a_function_plays_and_is_copied(tmp_path: Path) -> None:
+    file = record(lamp, tmp_path / "x.npz", 200, env=PuzzleEnv)
+    first, *_ = read_episodes(file).trajectories
+    lamps = first.obs[:, -3]
+    assert np.array_equal(first.action, np.stack([lamps, 0 * lamps], axis=1))
+    learn = PPO.changed(hidden_sizes=(32,), minibatch_size=64)
+    run(tmp_path / "run", config_of("Puzzle", teacher=str(file), teacher_epochs=10, ppo=learn))
+    assert json.loads((tmp_path / "run" / "teacher.json").read_text())["agreement"] > 0.9
+
+
+def test_who_cannot_be_recorded(puzzler: Path, tmp_path: Path) -> None:
+    file = tmp_path / "x.npz"
+    with pytest.raises(TooManyFailuresError, match="ArithmeticError: no idea"):
+        record(failing, file, 2, env=PuzzleEnv)
+    with pytest.raises(ConfigError, match="no checkpoint at nobody"):
+        record("nobody", file, 2, env="CartPole-v1")
+    with pytest.raises(ConfigError, match="other observations or actions"):
+        record(puzzler, file, 2, env="CartPole-v1")
+    with pytest.raises(InvalidEnvironmentError):
+        record(lamp, file, 2, env="no_such_module:Env")
+    assert not file.exists()
+    record(lamp, file, 2, env=PuzzleEnv)
+    with pytest.raises(ConfigError, match="holds recorded episodes"):
+        record(file, tmp_path / "y.npz", 2)
+
+
+@pytest.mark.parametrize(
+    ("env", "episodes", "said"),
+    [("CartPole", 2, r"obs_dim 15, and this run has 4"), ("Puzzle", 1, "1 episode")],
+)
+def test_a_file_that_teaches_nothing_here(
+    env: str, episodes: int, said: str, tmp_path: Path
+) -> None:
+    file = record(lamp, tmp_path / "x.npz", episodes, env=PuzzleEnv)
+    with pytest.raises(ConfigError, match=said):
+        run(tmp_path / "run", config_of(env, teacher=str(file)))
+    assert not (tmp_path / "run").exists()

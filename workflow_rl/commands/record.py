@@ -1,0 +1,86 @@
+"""The command `record`: write episodes of an agent to a file that others can read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from workflow_rl.commands.clear import under
+from workflow_rl.commands.guest_options import chosen_env, guest_options, require_agent
+from workflow_rl.commands.open_command import Look, Named, OpenCommand, env_of_agents, named_here
+from workflow_rl.commands.options import (
+    EPISODES,
+    PATH,
+    PROCESSES,
+    SEED,
+    TRUST,
+    HookName,
+    OutputFile,
+    env_options,
+    given_options,
+    plain_option,
+    spelling,
+)
+from workflow_rl.commands.outputs import errors_in_one_line
+from workflow_rl.environments.guests import guests
+from workflow_rl.output_files import require_writable
+
+_AGENT = click.Argument(["agent"], type=PATH)
+_OPTIONS: list[click.Parameter] = [
+    _AGENT,
+    click.Argument(["file"], type=OutputFile(".npz")),
+    *under("Environment", *env_options(plain_option)),
+    *under(
+        "Episodes",
+        plain_option("--episodes", type=EPISODES, default=100, help="Number of episodes."),
+        plain_option("--seed", type=SEED, default=0,
+                     help="The same seed gives the same episodes, for any number of workers."),
+        click.Option(["--n-workers"], type=PROCESSES, metavar="N",
+                     help="Worker processes.  [default: one a core]"),
+        click.Option(["--trust"], is_flag=True, help=TRUST),
+        click.Option(["--quiet"], is_flag=True, help="No progress bar."),
+    ),
+]  # fmt: skip
+
+
+def _named(look: Look) -> Named:
+    """Return the options of the environment that is named, or that the agent was trained on."""
+    env_id = env_of_agents(look)
+    return Named(env_id, guest_options(guests[env_id]) if env_id in guests else [])
+
+
+@click.command(params=_OPTIONS, cls=OpenCommand, named=_named)
+def record(agent: Path, file: Path, **options: Any) -> None:
+    """Write episodes of an agent to a file that others can read, and that --teacher takes.
+
+    AGENT is a training run's folder, a checkpoint or policy file, champion, the name of a scripted
+    agent of --env, or module:function, which takes an observation and returns an action. The agent
+    plays the environment that it was trained on, or that of --env. FILE is an .npz file of plain
+    arrays. Agents with a policy choose their likeliest actions.
+
+    Example: record decoys demos.npz --simulator compiled --episodes 500
+    """
+    from workflow_rl.runs.recorded import write_episodes
+    from workflow_rl.runs.recording import recorded_episodes
+    from workflow_rl.runs.teaching import returns_in_words, returns_of
+
+    require_writable(file, "FILE")
+    who: str | Callable[..., Any] = str(agent)
+    if not agent.exists() and ":" in str(agent):
+        who = HookName().convert(str(agent), _AGENT, click.get_current_context())
+    elif named_here().env in guests:
+        require_agent(agent, named_here().env, "AGENT")
+    with errors_in_one_line(lambda name: "AGENT" if name == "teacher" else spelling(name)):
+        chosen = chosen_env(options)
+        recorded = recorded_episodes(
+            *(who, options["episodes"], chosen["env"] if "env" in given_options() else None),
+            *(chosen["env_args"], options["seed"], options["n_workers"]),
+            *(options["quiet"], options["trust"]),
+        )
+    write_episodes(file, recorded)
+    told = returns_in_words(returns_of(recorded.trajectories))
+    click.echo(f"{agent} on {recorded.about['env']}: mean return {told}")
+    click.echo(f"episodes: {file}")

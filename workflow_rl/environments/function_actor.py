@@ -1,0 +1,75 @@
+"""An actor that asks a user's function. Imports no torch: workers load it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from workflow_rl.agents.policies.distributions import Choice
+from workflow_rl.environments.action_mask import without_mask, without_privileged
+from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+
+
+class FunctionActor:
+    """Plays as a function of observations, or as objects of a class, one for each episode.
+
+    The function, or the method `act` of the objects, takes an observation of the environment's and
+    returns an action of the environment's. If observations come with masks, the mask is the second
+    argument. If the objects have a method `reset`, it is called with the episode's seed. What only
+    a critic sees is not shown. Of a simulator or a guest, the observation is the row of numbers
+    that policies see.
+
+    Raises InvalidEnvironmentError if several agents play.
+    """
+
+    policy_version = 0
+
+    def __init__(self, asked: Callable[..., Any], environment: Environment) -> None:
+        declared = environment.spaces()
+        if declared.team is not None:
+            raise InvalidEnvironmentError(ENV, "a function plays for one agent, and not for a team")
+        self._asked, self._n_seen, self._masked = asked, declared.obs_dim, declared.masked
+        self._observation: spaces.Space[Any] | None = None
+        self._action: spaces.Space[Any] = spaces.Discrete(declared.distribution.n_outputs)
+        if isinstance(environment, GymnasiumEnvironment):
+            shown = without_privileged(environment.facts.observation)
+            self._observation = without_mask(shown) if declared.masked else shown
+            self._action = environment.facts.action
+        self._acts: dict[int, Callable[..., Any]] = {}
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        """Begin an episode: see `numpy_policy.Actor`."""
+        if isinstance(self._asked, type):
+            player: Any = self._asked()
+            if hasattr(player, "reset"):
+                player.reset(seed)
+            self._acts[env] = player.act
+
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
+        """Return the actions for rows [M, D], and log-probabilities of 0."""
+        actions = [self._chosen(row, env) for row, env in zip(obs, envs, strict=True)]
+        return np.stack(actions), np.zeros(len(obs), np.float32)
+
+    def _chosen(self, row: NDArray[Any], env: int) -> NDArray[Any]:
+        seen: Any = row[: self._n_seen]
+        if self._observation is not None:
+            seen = spaces.unflatten(self._observation, seen)
+        masks = [row[len(row) - spaces.flatdim(self._action) :] > 0] if self._masked else []
+        return self._sampled(self._acts.get(env, self._asked)(seen, *masks))
+
+    def _sampled(self, action: Any) -> NDArray[Any]:
+        """Return an action of the environment's as policies sample it. Raises ValueError."""
+        space, given = self._action, np.asarray(action)
+        if isinstance(space, spaces.Box):
+            if given.shape == space.shape and given.dtype.kind in "biuf":
+                return given.ravel().astype(np.float32)
+        elif given.dtype.kind in "biu" and space.contains(given.astype(space.dtype)):
+            assert isinstance(space, spaces.Discrete | spaces.MultiDiscrete)
+            sampled: NDArray[Any] = (given - space.start).astype(np.int64)
+            return sampled.ravel() if sampled.ndim else sampled
+        raise ValueError(f"{action!r:.80} is no action of {space}")

@@ -1,0 +1,177 @@
+"""Files of recorded episodes: plain arrays, which are read without pickle.
+
+docs/reference/episodes.md describes the arrays for other readers and writers.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.agents.policies.distributions import (
+    Actions,
+    Categorical,
+    Distribution,
+    MultiCategorical,
+    from_plain,
+    to_plain,
+)
+from workflow_rl.agents.policies.policy_file import MisfitError, load_file, save_file
+from workflow_rl.agents.spaces import Spaces
+from workflow_rl.agents.team import team_layout
+from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.collection.rollout import what_is_not_finite
+from workflow_rl.output_files import NOT_OURS, replacing
+
+_OF_STEPS = ("obs", "action", "reward")
+_OF_EPISODES = ("length", "last_obs", "terminated", "truncated", "episode", "variant")
+
+
+class Recorded(NamedTuple):
+    """Complete episodes, at least one. spaces: as `plain_spaces` gives them. about: where the
+    episodes are from, in plain values."""
+
+    trajectories: Sequence[Trajectory]
+    spaces: Mapping[str, Any]
+    about: Mapping[str, Any]
+
+
+def plain_spaces(spaces: Spaces) -> dict[str, Any]:
+    """Return what the rows and actions of an environment are, in plain values.
+
+    What an environment declares of its entities is left out: rows do not depend on it.
+    """
+    team = None if spaces.team is None else spaces.team.to_plain()
+    values = {
+        "obs_dim": spaces.obs_dim,
+        "actions": to_plain(spaces.distribution),
+        "masked": spaces.masked,
+        "privileged": spaces.privileged,
+        "team": team and {name: value for name, value in team.items() if name != "entities"},
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(values))
+    return plain
+
+
+def write_episodes(path: Path, recorded: Recorded) -> None:
+    """Write complete episodes as a sealed .npz file. Raises OSError."""
+    columns = {name: [getattr(t, name) for t in recorded.trajectories] for name in _OF_EPISODES}
+    arrays = {name: np.array(column) for name, column in columns.items()}
+    arrays |= {
+        name: np.concatenate([getattr(trajectory, name) for trajectory in recorded.trajectories])
+        for name in _OF_STEPS
+    }
+    with replacing(path, "wb") as file:
+        save_file(file, {"spaces": recorded.spaces}, arrays, recorded.about)
+
+
+def holds_episodes(path: Path) -> bool:
+    """Return whether a file is meant to hold recorded episodes."""
+    try:
+        if not path.is_file():
+            return False
+        with zipfile.ZipFile(path) as archive:
+            return "length.npy" in archive.namelist()
+    except (*NOT_OURS, zipfile.BadZipFile):
+        return False
+
+
+def read_episodes(path: Path) -> Recorded:
+    """Return the episodes in a file. Raises OSError, and ValueError, which says what is wrong."""
+    (trajectories, spaces), about = load_file(path, _parsed, kind="file of episodes")
+    return Recorded(trajectories, spaces, about)
+
+
+def _parsed(
+    settings: dict[str, Any], arrays: dict[str, Any]
+) -> tuple[list[Trajectory], dict[str, Any]]:
+    """Return episodes and spaces that fit together. Raises MisfitError, and anything else."""
+    spaces = settings["spaces"]
+    missing = {*_OF_STEPS, *_OF_EPISODES} - arrays.keys()
+    if missing:
+        raise MisfitError(f"it has no array {min(missing)}")
+    distribution, team = from_plain(spaces["actions"]), spaces["team"]
+    length = arrays["length"]
+    if length.dtype.kind not in "iu" or length.ndim != 1 or not len(length) or length.min() < 1:
+        raise MisfitError("length must be the steps of each episode, at least 1")
+    n_steps, n_episodes = int(length.sum()), len(length)
+    size = spaces["obs_dim"] + spaces["privileged"] + spaces["masked"] * distribution.n_outputs
+    if team is not None:
+        size = team_layout(team).row_size
+    shapes = {
+        "obs": (n_steps, size),
+        "last_obs": (n_episodes, size),
+        "action": (n_steps, *_shape_of(distribution)),
+        "reward": (n_steps,),
+        **dict.fromkeys(_OF_EPISODES[2:], (n_episodes,)),
+    }
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape:
+            raise MisfitError(f"{name} has shape {arrays[name].shape}, not {shape}")
+    kinds = {"obs": "uif", "last_obs": "uif", "reward": "f", "episode": "iu", "variant": "U"}
+    for name, kind in {**kinds, "terminated": "b", "truncated": "b"}.items():
+        if arrays[name].dtype.kind not in kind:
+            raise MisfitError(f"{name} is of {arrays[name].dtype}")
+    if not (arrays["terminated"] | arrays["truncated"]).all():
+        raise MisfitError("an episode has neither terminated nor been truncated")
+    if (wrong := what_is_wrong_with(arrays["action"], distribution)) is not None:
+        raise MisfitError(wrong)
+    action = arrays["action"].astype(np.float32 if _sizes(distribution) is None else np.int64)
+    log_prob = np.zeros(action.shape if team is not None else n_steps, np.float32)
+    ends = np.cumsum(length)
+    trajectories = [
+        Trajectory(
+            int(arrays["episode"][n]),
+            str(arrays["variant"][n]),
+            0,
+            arrays["obs"][end - steps : end],
+            action[end - steps : end],
+            log_prob[end - steps : end],
+            arrays["reward"][end - steps : end].astype(np.float64),
+            arrays["last_obs"][n],
+            bool(arrays["terminated"][n]),
+            bool(arrays["truncated"][n]),
+        )
+        for n, (end, steps) in enumerate(zip(ends.tolist(), length.tolist(), strict=True))
+    ]
+    if (problem := what_is_not_finite(trajectories)) is not None:
+        raise MisfitError(problem)
+    return trajectories, spaces
+
+
+def _sizes(distribution: Distribution) -> NDArray[np.int64] | None:
+    """Return the number of options of each choice; None for actions that are real numbers."""
+    if isinstance(distribution, Categorical):
+        return np.array([distribution.n_outputs])
+    if isinstance(distribution, MultiCategorical):
+        return np.array([component.n_outputs for component in distribution.components])
+    return None
+
+
+def _shape_of(distribution: Distribution) -> tuple[int, ...]:
+    """Return the shape of an action."""
+    if isinstance(distribution, Categorical):
+        return ()
+    sizes = _sizes(distribution)
+    return (distribution.n_outputs if sizes is None else len(sizes),)
+
+
+def what_is_wrong_with(action: Actions, distribution: Distribution) -> str | None:
+    """Return why actions [B] or [B, K] cannot be drawn from a distribution; None if they can."""
+    sizes = _sizes(distribution)
+    if action.dtype.kind not in ("f" if sizes is None else "iu"):
+        return f"action is of {action.dtype}"
+    if sizes is None:
+        is_wrong = ~np.isfinite(action)
+    else:
+        choices = action if action.ndim > 1 else action[:, None]
+        is_wrong = ((choices < 0) | (choices >= sizes)).reshape(action.shape)
+    if is_wrong.any():
+        return f"action holds {action[is_wrong][0]}, and there are {distribution}"
+    return None

@@ -1,0 +1,89 @@
+"""Record episodes of any agent: what a teacher of the same name would have played."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from workflow_rl.collection import trial
+from workflow_rl.collection.failures import UnplayableError
+from workflow_rl.environments.function_actor import FunctionActor
+from workflow_rl.environments.guests import default_env, guests
+from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.loop import make_pool
+from workflow_rl.runs.recorded import Recorded, holds_episodes, plain_spaces
+from workflow_rl.runs.saved_agent import accept_agent, load_saved
+from workflow_rl.runs.teaching import Teacher, teacher_of, teaching_episodes
+from workflow_rl.runs.trust import require_trusted, trusted
+
+FEWEST_ENVS = 8
+
+
+def recorded_episodes(
+    agent: str | Callable[..., Any],
+    episodes: int,
+    env: str | Callable[..., Any] | None = None,
+    env_args: Mapping[str, Any] = {},
+    seed: int = 0,
+    n_workers: int | None = None,
+    quiet: bool = True,
+    trust: bool = False,
+) -> Recorded:
+    """Return episodes that an agent plays: see `api.record`, which raises the same."""
+    fields = _environment(agent, env, env_args, trust)
+    if isinstance(agent, str):
+        fields |= {"teacher": agent}
+    else:  # What a user's function raises, it raises again in another worker.
+        fields |= {"max_worker_failures": 0}
+    n_envs = max(FEWEST_ENVS, n_workers or 0)
+    config = TrainConfig("async", n_envs, n_workers=n_workers, seed=seed, **fields)
+    environment = config.environment
+    trial.learn_facts(environment, plays=True)
+    if isinstance(agent, str):
+        teacher = teacher_of(config)
+        assert isinstance(teacher, Teacher)
+    else:
+        teacher = Teacher(environment.make_envs, FunctionActor(agent, environment))
+    pool = make_pool(config, None, teacher.make_envs)
+    trajectories = teaching_episodes(
+        config, teacher.actor, pool, range(episodes), quiet, "the agent"
+    )
+    if len(trajectories) < episodes:
+        why = "".join(f", the first of them {fault.what}" for fault in [*pool.faults][:1])
+        n_left_out = episodes - len(trajectories)
+        raise UnplayableError(f"{n_left_out} of the {episodes} episodes raise exceptions{why}")
+    name = agent if isinstance(agent, str) else _named(agent)
+    about = {"agent": name, "env": config.env, **config.named_env_args, "seed": seed}
+    return Recorded(trajectories, plain_spaces(environment.spaces()), about)
+
+
+def _named(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{function.__module__}:{name}"
+
+
+def _environment(
+    agent: str | Callable[..., Any],
+    env: str | Callable[..., Any] | None,
+    env_args: Mapping[str, Any],
+    trust: bool,
+) -> dict[str, Any]:
+    """Return the fields of a config that name the environment: that of the agent's file, if no
+    other is named, with the arguments that are given."""
+    if isinstance(agent, str):
+        path = Path(agent)
+        if holds_episodes(path):
+            raise ConfigError("teacher", f"{agent} holds recorded episodes: give an agent")
+        accept_agent(path, trust)
+        if path.exists() or (env is None and guests.bringing("released", agent)):
+            trained_on = load_saved(path).environment
+            if env in (None, trained_on.env_id):
+                trained_on = trusted(trained_on, trust)
+                require_trusted(trained_on)
+                masks = getattr(trained_on, "masks", True)
+                args = {**trained_on.args, **env_args}
+                return {"env": trained_on.env_id, "env_args": args, "action_mask": masks}
+    if env is None or isinstance(env, str):
+        return {"env": env or default_env(), "env_args": dict(env_args)}
+    return {"env": _named(env), "env_args": dict(env_args), "make_env": env}

@@ -91,7 +91,7 @@ class Cage2Guest(Guest):
             )
         kind = NETWORKS.get(network)
         is_family = isinstance(played_of(args["scenario"]), ScenarioFamily)
-        if is_family and kind is not None and not kind.needs_entities:
+        if is_family and kind is not None and kind.declared != "entities":
             yield (
                 f"--network {network} is made for one number of hosts, so the agent will play no "
                 "networks but those that it learns in: --network graph or entities plays others "

@@ -263,7 +263,7 @@ def load_agent(
 
 
 def _critic_there(path: Path, policy: Policy) -> Critic | None:
-    if isinstance(policy, NumpyPolicy) and policy.network.needs_entities:
+    if isinstance(policy, NumpyPolicy) and policy.network.declared == "entities":
         return None  # It knows the entities of the training alone.
     return critic_at(path, policy)
 

@@ -41,28 +41,28 @@ QUICK: dict[str, Any] = {
     },
 }
 
-# For CAGE Challenge 1, whose B_line always attacks the same hosts. Small batches: what is seen of
-# all hosts is large, and most steps are alike.
+# For CAGE Challenge 1. Where a decoy has let Red into a sandbox, it pays to wait. Blue finds this
+# out late, and needs more entropy until then.
 CAGE1: dict[str, Any] = {
     "env_args": {
         "simulator": "compiled",
         "scenario": SCENARIO1B,
-        "observation": "history",
+        "observation": "belief",
         "actions": "by-host",
         "red_agent": "attackers",
     },
-    "n_envs": 50,
-    "episodes_per_update": 50,
-    "total_episodes": 12_000,
+    "n_envs": 100,
+    "episodes_per_update": 100,
+    "total_episodes": 40_000,
     "async_rl": True,
     "settings": {
         "hidden_sizes": (64, 64),
-        "minibatch_size": 1250,
+        "minibatch_size": 2500,
         "epochs": 4,
         "learning_rate": 1.5e-3,
         "discount": 0.97,
         "gae_lambda": 0.97,
-        "entropy_coef": 0.01,
+        "entropy_coef": 0.03,
         "entropy_coef_final": 0.0,
     },
 }

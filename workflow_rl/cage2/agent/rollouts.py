@@ -101,6 +101,8 @@ def load_searchable(path: Path) -> tuple[PolicyParameters, Cage2]:
         raise CheckpointError(f"{path} does not act on a belief")
     if environment.env_id != Cage2.env_id:
         raise CheckpointError(f"{path} is of {environment.env_id}: a search needs {Cage2.env_id}")
+    if not environment.network.is_scenario2:
+        raise CheckpointError(f"{path} was trained in {environment.network}, not in scenario2")
     if parameters.network != "mlp" or parameters.obs_mean is not None or parameters.masked:
         raise CheckpointError(f"{path} does not see bits as they are")
     if environment.max_steps != max(HORIZONS) or not set(ATTACKERS) <= set(environment.variants):

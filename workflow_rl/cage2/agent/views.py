@@ -19,6 +19,7 @@ from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.agent.known_networks import KnownNetworks
+    from workflow_rl.cage2.scenario import Scenario
 
 TABLE_SIZE = 4 * len(HOSTS)
 
@@ -46,13 +47,17 @@ class View:
 class BeliefView(View):
     """The 52 bits, and what Blue concludes from the whole episode: see `compiled.blue_belief`.
 
+    scenario: None stands for Scenario 2.
+
     beliefs: `[N]`, by env. hypotheses: `[N, N_HYPOTHESES]`, by env.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scenario: Scenario | None = None) -> None:
         from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS
 
         belief = _blue_belief()
+        of = belief.SCENARIO2 if scenario is None else scenario.tables()
+        self._scenario = of.record, belief.decoys_of_use(of)
         self.beliefs = np.zeros(0, belief.BELIEF)
         self.hypotheses = np.zeros((0, belief.N_HYPOTHESES), HYPOTHESIS)
         # Working space.
@@ -62,18 +67,19 @@ class BeliefView(View):
         self.beliefs = with_rows(self.beliefs, max(envs) + 1)
         self.hypotheses = with_rows(self.hypotheses, max(envs) + 1)
         belief, shown = _blue_belief(), self._empty(obs)
-        known = self.beliefs, belief.SCENARIO2.record, np.array(envs), self.hypotheses
+        known = self.beliefs, *self._scenario, np.array(envs), self.hypotheses
         belief.begin_beliefs(*known, plain(obs), shown)
         return shown
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
         belief, shown = _blue_belief(), self._empty(obs)
-        known = self.beliefs, belief.SCENARIO2.record, np.array(envs), self.hypotheses
+        known = self.beliefs, *self._scenario, np.array(envs), self.hypotheses
         belief.conclude_steps(*known, self._candidates, actions, plain(obs), shown)
         return shown
 
     def _empty(self, obs: Bits) -> Bits:
-        return np.empty((len(obs), _blue_belief().N_SHOWN), np.uint8)
+        n_shown = _blue_belief().n_shown(len(self._scenario[1]))
+        return np.empty((len(obs), n_shown), np.uint8)
 
 
 class EvidenceView(BeliefView):
@@ -117,6 +123,8 @@ def make_view(
     known: see `ViewingActor`. playing: see `action_sets.BlueActions`.
     """
     assert observation != "true-state"
+    if known is not None and observation == "belief":
+        return BeliefView(known.scenarios[0])
     if known is not None:
         return known.view(observation, playing)
     return {"table": View, "belief": BeliefView, "evidence": EvidenceView}[observation]()

@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from workflow_rl.cage2.compiled import red_hypothesis, tables
-from workflow_rl.cage2.compiled.description import SCENARIO2
+from workflow_rl.cage2.compiled.description import SCENARIO2, Tables
 from workflow_rl.cage2.compiled.jit import compiled, entry_point, int64
 from workflow_rl.cage2.compiled.observe import EXPLOITED, NO_ACTIVITY, SCAN, count_bits
 from workflow_rl.cage2.compiled.red_agents import B_LINE, LAST, MEANDER, next_of_b_line
@@ -39,12 +40,29 @@ BELIEF = np.dtype(
     align=True,
 )
 
+MET = np.dtype([("decoys", np.int64), ("share", np.float64)])
+MOST_MET = 8
+"""See `decoys_met`."""
+
 CONTESTED = np.array([host for host in range(N_HOSTS) if HOSTS[host] not in ("Defender", "User0")])
 """Hosts that Red can gain."""
 DECOY_FITS = SCENARIO2.decoy_fits
-_NOT_REDS = np.arange(N_HOSTS)[:, None] != SCENARIO2.of["red_host"]
-WORTH_A_DECOY = np.array(np.argwhere(DECOY_FITS & _NOT_REDS), order="C")
-"""Pairs of a host and a decoy that may be of use there, [K, 2]. Red's own host needs none."""
+
+
+def decoys_of_use(scenario: Tables) -> NDArray[np.int64]:
+    """Return pairs of a host and a decoy that may be of use there, [K, 2]. Red's own host needs
+    none."""
+    fits = scenario.decoy_fits
+    if scenario.of["is_cage1"]:
+        kinds = red_hypothesis.MISINFORM_KINDS
+        ports = scenario.of["listening_ports"][:, None] >> tables.DECOY_PORT[kinds] & 1
+        fits = np.zeros_like(fits)
+        fits[:, kinds] = ports == 0
+    fits = fits & (np.arange(N_HOSTS)[:, None] != scenario.of["red_host"])
+    return np.array(np.argwhere(fits), order="C")
+
+
+WORTH_A_DECOY = decoys_of_use(SCENARIO2)
 
 THRESHOLDS = (0.1, 0.5, 0.9)
 """A probability is shown by whether it exceeds each of these, so that equal beliefs give equal
@@ -52,31 +70,44 @@ bits."""
 N_MASKS_SHOWN = 7
 N_OF_HOSTS = 4 * len(CONTESTED)
 N_PROBABILITIES = N_OF_HOSTS + LAST + 2
-N_SHOWN = (
-    4 * N_HOSTS
-    + 2 * len(WORTH_A_DECOY)
-    + N_MASKS_SHOWN * N_HOSTS
-    + len(RED_ACTIONS)
-    + len(THRESHOLDS) * N_PROBABILITIES
-)
+
+
+def n_shown(n_decoys: int) -> int:
+    """Return how many bits Blue acts on, with K decoys that may be of use."""
+    of_hosts = (4 + N_MASKS_SHOWN) * N_HOSTS
+    return of_hosts + 2 * n_decoys + len(RED_ACTIONS) + len(THRESHOLDS) * N_PROBABILITIES
+
+
+N_SHOWN = n_shown(len(WORTH_A_DECOY))
 
 
 @compiled
 def conclude(
-    b: Any, t: Any, hypotheses: Any, action: int, obs: Any, candidates: Any, odds: Any, weights: Any
+    b: Any,
+    t: Any,
+    hypotheses: Any,
+    action: int,
+    obs: Any,
+    candidates: Any,
+    odds: Any,
+    weights: Any,
+    met: Any,
 ) -> None:
     """Update the belief with Blue's action and the bits that followed, obs uint8 `[52]`.
 
-    candidates `[N_CANDIDATES]`, odds `[N_OUTCOMES]`, weights `[N_CANDIDATES]`: working space.
+    candidates `[N_CANDIDATES]`, odds `[N_OUTCOMES]`, weights `[N_CANDIDATES]`, met `[MOST_MET]`:
+    working space.
     """
     kind, host = int64(t.action_kind[action]), int64(t.action_host[action])
-    new_decoy_host = note_decoys(b, kind, host)
+    new_decoy_host = note_decoys(b, t, kind, host)
+    # CAGE-1's Blue takes its own decoy for a scan.
+    looks_scanned = new_decoy_host if t.is_cage1 else NONE
     for n in range(b.n_hypotheses):
         red_hypothesis.after_blue(hypotheses[n], kind, host)
     found = obs[4 * host + 2] == 1 and obs[4 * host + 3] == 1
     seen, activity = NONE, NO_ACTIVITY
     for i in range(N_HOSTS):
-        if obs[4 * i]:
+        if obs[4 * i] and (i != looks_scanned or obs[4 * i + 1]):
             seen, activity = i, EXPLOITED if obs[4 * i + 1] else SCAN
     n_candidates = 0
     for n in range(b.n_hypotheses):
@@ -90,17 +121,26 @@ def conclude(
         for target in range(N_HOSTS):
             if not targets >> target & 1 or (seen != NONE and not (is_shown and seen == target)):
                 continue
-            decoys = int(b.decoys[target])
             is_new = new_decoy_host == target
-            red_hypothesis.odds_of(h, t, red_kind, target, activity, decoys, is_new, odds)
-            for outcome in range(red_hypothesis.N_OUTCOMES):
-                if odds[outcome] > 0:
-                    candidates[n_candidates] = h
-                    weights[n_candidates] = b.probability[n] * odds[outcome] / n_targets
-                    red_hypothesis.after_red(
-                        candidates[n_candidates], t, red_kind, target, outcome, decoys
-                    )
-                    n_candidates += 1
+            n_met, decoys, share = 1, int(b.decoys[target]), 1.0
+            if t.is_cage1 and is_shown:
+                n_met = decoys_met(b, h, t, target, met)
+            for i in range(n_met):
+                if t.is_cage1 and is_shown:
+                    decoys, share = met[i].decoys, met[i].share
+                odds[:] = 0
+                red_hypothesis.odds_of(h, t, red_kind, target, activity, decoys, is_new, odds)
+                if seen == NONE and target == looks_scanned:
+                    red_hypothesis.odds_of(h, t, red_kind, target, SCAN, decoys, is_new, odds)
+                for outcome in range(red_hypothesis.N_OUTCOMES):
+                    if odds[outcome] > 0:
+                        candidates[n_candidates] = h
+                        weight = b.probability[n] * odds[outcome] / n_targets
+                        weights[n_candidates] = weight * share
+                        red_hypothesis.after_red(
+                            candidates[n_candidates], t, red_kind, target, outcome, decoys
+                        )
+                        n_candidates += 1
     if n_candidates > 0:
         keep_likeliest(b, hypotheses, candidates, weights, n_candidates)
     else:
@@ -110,10 +150,38 @@ def conclude(
 
 
 @compiled
-def note_decoys(b: Any, kind: int, host: int) -> int:
+def decoys_met(b: Any, h: Any, t: Any, host: int, met: Any) -> int:
+    """Write which decoys Red may meet on a host, of kinds that CAGE-1's Blue does not know, and how
+    likely each set is: met, MET `[MOST_MET]`. Return how many there are."""
+    drawn = int(h.drawn[host])
+    possible = red_hypothesis.possible_decoys(t, host) & ~drawn
+    fresh = possible & ~int(h.decoys_when_scanned[host])
+    n_undrawn = count_bits(b.decoys[host]) - count_bits(drawn)
+    n, n_ways, further = 0, 0, possible
+    while further >= 0:
+        if count_bits(further) == n_undrawn:
+            n_alike = red_hypothesis.n_alike(further, fresh)
+            n_ways += 1
+            if n_alike:
+                met[n].decoys, met[n].share = drawn | further, n_alike
+                n += 1
+        further = (further - 1) & possible if further else -1
+    for i in range(n):
+        met[i].share /= n_ways
+    return n
+
+
+@compiled
+def note_decoys(b: Any, t: Any, kind: int, host: int) -> int:
     """Update the decoys with Blue's action. Returns the host of a new decoy, or NONE."""
     if kind == tables.RESTORE:
         b.decoys[host] = 0
+    if kind == tables.MISINFORM:
+        # Of these decoys only the number is known: it is the number of bits.
+        if count_bits(b.decoys[host]) == count_bits(red_hypothesis.possible_decoys(t, host)):
+            return NONE
+        b.decoys[host] = b.decoys[host] << 1 | 1
+        return host
     if not tables.FIRST_DECOY <= kind <= tables.LAST_DECOY:
         return NONE
     decoy = kind - tables.FIRST_DECOY
@@ -159,17 +227,22 @@ def keep_likeliest(b: Any, hypotheses: Any, candidates: Any, weights: Any, n: in
 
 
 @compiled
-def show_belief(b: Any, t: Any, hypotheses: Any, obs: Any, probabilities: Any, shown: Any) -> None:
-    """Write all that Blue acts on, shown uint8 `[N_SHOWN]`: obs, then the belief as bits.
+def show_belief(
+    b: Any, t: Any, of_use: Any, hypotheses: Any, obs: Any, probabilities: Any, shown: Any
+) -> None:
+    """Write all that Blue acts on, shown uint8 `[n_shown(K)]`: obs, then the belief as bits.
 
-    probabilities `[N_PROBABILITIES]`: working space.
+    of_use: see `decoys_of_use`. probabilities `[N_PROBABILITIES]`: working space.
     """
     n = len(obs)
     shown[:n] = obs
     likeliest = hypotheses[0]
-    for i in range(len(WORTH_A_DECOY)):
-        host, decoy = WORTH_A_DECOY[i]
-        shown[n] = b.decoys[host] >> decoy & 1
+    for i in range(len(of_use)):
+        host, decoy = of_use[i]
+        place = decoy
+        if t.is_cage1:
+            place = count_bits(red_hypothesis.possible_decoys(t, host) & ((1 << decoy) - 1))
+        shown[n] = b.decoys[host] >> place & 1
         shown[n + 1] = likeliest.decoys_when_scanned[host] >> decoy & 1
         n += 2
     kind, targets = red_hypothesis.reds_options(likeliest, t)
@@ -226,12 +299,12 @@ def sum_up(b: Any, t: Any, hypotheses: Any, probabilities: Any) -> None:
 
 @entry_point
 def begin_beliefs(
-    beliefs: Any, networks: Any, chosen: Any, hypotheses: Any, obs: Any, shown: Any
+    beliefs: Any, networks: Any, of_use: Any, chosen: Any, hypotheses: Any, obs: Any, shown: Any
 ) -> None:
     """Begin episodes in the M chosen of N beliefs.
 
-    networks: Scenario 2's record `[1]`. hypotheses: `[N, N_HYPOTHESES]`. obs: uint8 `[M, 52]`.
-    shown: uint8 `[M, N_SHOWN]`, written.
+    networks: the scenario's record `[1]`. of_use: see `decoys_of_use`. hypotheses: `[N,
+    N_HYPOTHESES]`. obs: uint8 `[M, 52]`. shown: uint8 `[M, n_shown(K)]`, written.
     """
     probabilities, t = np.zeros(N_PROBABILITIES), networks[0]
     for i in range(len(chosen)):
@@ -243,13 +316,14 @@ def begin_beliefs(
         red_hypothesis.begin_hypothesis(possible[0], t, B_LINE)
         red_hypothesis.begin_hypothesis(possible[1], t, MEANDER)
         b.probability[0] = b.probability[1] = 0.5
-        show_belief(b, t, possible, obs[i], probabilities, shown[i])
+        show_belief(b, t, of_use, possible, obs[i], probabilities, shown[i])
 
 
 @entry_point
 def conclude_steps(
     beliefs: Any,
     networks: Any,
+    of_use: Any,
     chosen: Any,
     hypotheses: Any,
     candidates: Any,
@@ -259,12 +333,13 @@ def conclude_steps(
 ) -> None:
     """Update the M chosen of N beliefs with a step.
 
-    actions: int64 `[M]`. obs: uint8 `[M, 52]`, after the actions. shown: uint8 `[M, N_SHOWN]`,
+    actions: int64 `[M]`. obs: uint8 `[M, 52]`, after the actions. shown: uint8 `[M, n_shown(K)]`,
     written. candidates: `[N_CANDIDATES]`, working space.
     """
     odds, weights = np.zeros(red_hypothesis.N_OUTCOMES), np.zeros(N_CANDIDATES)
+    met = np.zeros(MOST_MET, MET)
     probabilities, t = np.zeros(N_PROBABILITIES), networks[0]
     for i in range(len(chosen)):
         belief, possible = beliefs[chosen[i]], hypotheses[chosen[i]]
-        conclude(belief, t, possible, actions[i], obs[i], candidates, odds, weights)
-        show_belief(belief, t, possible, obs[i], probabilities, shown[i])
+        conclude(belief, t, possible, actions[i], obs[i], candidates, odds, weights, met)
+        show_belief(belief, t, of_use, possible, obs[i], probabilities, shown[i])

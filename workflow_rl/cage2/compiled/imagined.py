@@ -48,6 +48,7 @@ def imagine_steps(
     odds, weights = np.zeros(red_hypothesis.N_OUTCOMES), np.zeros(blue_belief.N_CANDIDATES)
     probabilities = np.zeros(blue_belief.N_PROBABILITIES)
     candidates = np.zeros(blue_belief.N_CANDIDATES, red_hypothesis.HYPOTHESIS)
+    met = np.zeros(blue_belief.MOST_MET, blue_belief.MET)
     copy = np.zeros(1, blue_belief.BELIEF)
     words = np.zeros(blue_belief.N_HOSTS, np.uint32)
     obs = words.view(np.uint8)
@@ -56,7 +57,7 @@ def imagine_steps(
         h, s = truths[n], rest[n]
         kind, host = int64(t.action_kind[actions[n]]), int64(t.action_host[actions[n]])
         copy[0] = beliefs[n]
-        new_decoy_host = blue_belief.note_decoys(copy[0], kind, host)
+        new_decoy_host = blue_belief.note_decoys(copy[0], t, kind, host)
         red_hypothesis.after_blue(h, kind, host)
         if kind == tables.RESTORE and t.ot_number[host] != tables.NONE:
             s.ot_running[0], s.ot_can_stop = True, False
@@ -71,6 +72,7 @@ def imagine_steps(
             is_new = new_decoy_host == target
             draw, outcome = uniform[n, 1], red_hypothesis.FAILED
             for looks in (observe.NO_ACTIVITY, observe.SCAN, observe.EXPLOITED):
+                odds[:] = 0
                 red_hypothesis.odds_of(h, t, red_kind, target, looks, decoys, is_new, odds)
                 for i in range(red_hypothesis.N_OUTCOMES):
                     if odds[i] > 0 and draw >= 0:
@@ -81,9 +83,12 @@ def imagine_steps(
                 s.ot_running[0] = False
         observe.note_and_show(s, t, kind, host, activity, target, found, words)
         blue_belief.conclude(
-            beliefs[n], t, hypotheses[n], actions[n], obs, candidates, odds, weights
+            beliefs[n], t, hypotheses[n], actions[n], obs, candidates, odds, weights, met
         )
-        blue_belief.show_belief(beliefs[n], t, hypotheses[n], obs, probabilities, shown[n])
+        blue_belief.show_belief(
+            *(beliefs[n], t, blue_belief.WORTH_A_DECOY, hypotheses[n], obs, probabilities),
+            shown[n],
+        )
         s.is_owned = h.is_owned
         rewards[n] = observe.reward(s, t, kind)
 

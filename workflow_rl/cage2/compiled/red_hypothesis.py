@@ -12,7 +12,7 @@ import numpy as np
 
 from workflow_rl.cage2.compiled import red_agents, tables
 from workflow_rl.cage2.compiled.description import SCENARIO2
-from workflow_rl.cage2.compiled.jit import compiled
+from workflow_rl.cage2.compiled.jit import compiled, int64
 from workflow_rl.cage2.compiled.observe import NO_ACTIVITY, activity_of, count_bits
 from workflow_rl.cage2.compiled.state import NO_ERROR, NONE, red_fields
 
@@ -27,18 +27,35 @@ HYPOTHESIS = np.dtype(
         # Remove ends them unless Red owns the host by then.
         ("sessions", np.uint16),
         ("removable", np.uint16),
-        # Masks of decoys.
+        # In CAGE-1: a session that an exploit of a decoy got is there.
+        ("sandboxed", np.uint16),
+        # Masks of decoys. In CAGE-1 Blue is not told of which kind a decoy is. A hypothesis draws
+        # the kinds when Red meets the decoys.
         ("decoys_when_scanned", np.uint8, len(SCENARIO2.hosts)),
+        ("drawn", np.uint8, len(SCENARIO2.hosts)),
     ],
     align=True,
 )
 
-# What Red's action comes to; the last five are an exploit's.
-FAILED, DONE, SHELL, UNSEEN_SHELL, ROOT_SHELL, UNSEEN_ROOT_SHELL, SSH_SESSION = range(7)
-N_OUTCOMES = 7
+# What Red's action comes to; the last six are an exploit's.
+FAILED, DONE, SHELL, UNSEEN_SHELL, ROOT_SHELL, UNSEEN_ROOT_SHELL, SSH_SESSION, SANDBOX = range(8)
+N_OUTCOMES = 8
 
-ALL_EXPLOITS = (1 << tables.N_EXPLOITS) - 1
 FIRST_HOSTS = sum(1 << host for host in SCENARIO2.of["first_hosts"].tolist())
+# The kinds of decoys whose ports those of Misinform take.
+MISINFORM_KINDS = np.array(
+    [
+        tables.DECOY_PORT[: tables.N_DECOYS].tolist().index(tables.DECOY_PORT[kind])
+        for kind in tables.MISINFORM_KINDS
+    ]
+)
+# Kinds of decoys that are alike to Red, see `n_alike`: DecoyTomcat and DecoyApache, DecoySmss and
+# DecoySvchost.
+PAIRS = np.array([[6, 0], [3, 5]])
+# The ports on which a decoy lets an exploit into a sandbox, in CAGE-1.
+SANDBOXES = sum(
+    1 << int(tables.DECOY_PORT[kind]) for kind in tables.MISINFORM_KINDS if kind < tables.N_DECOYS
+)
 
 
 @compiled
@@ -48,7 +65,9 @@ def begin_hypothesis(h: Any, t: Any, red_agent: int) -> None:
     red_agents.begin_red(h, t, red_agent)
     h.sessions = 0
     h.removable = 0
+    h.sandboxed = 0
     h.decoys_when_scanned[:] = 0
+    h.drawn[:] = 0
 
 
 @compiled
@@ -59,6 +78,7 @@ def is_same(a: Any, b: Any) -> bool:
         or a.sessions != b.sessions
         or a.is_owned != b.is_owned
         or a.removable != b.removable
+        or a.sandboxed != b.sandboxed
         or a.has_malware != b.has_malware
         or a.red_success != b.red_success
         or a.n_events != b.n_events
@@ -80,6 +100,8 @@ def is_same(a: Any, b: Any) -> bool:
     for host in range(len(a.decoys_when_scanned)):
         if a.decoys_when_scanned[host] != b.decoys_when_scanned[host]:
             return False
+        if a.drawn[host] != b.drawn[host]:
+            return False
     return True
 
 
@@ -92,6 +114,8 @@ def after_blue(h: Any, kind: int, host: int) -> None:
         h.removable &= ~bit
         h.is_owned &= ~bit
         h.has_malware &= ~bit
+        h.sandboxed &= ~bit
+        h.drawn[host] = 0
     elif kind == tables.REMOVE and h.removable & ~h.is_owned & bit:
         h.sessions &= ~bit
         h.removable &= ~bit
@@ -104,18 +128,20 @@ def reds_options(h: Any, t: Any) -> tuple[np.int64, np.int64]:
     All of them are equally likely.
     """
     if h.red_agent == red_agents.MEANDER:
-        return red_agents.meanders_options(h, t)
+        kind, targets = red_agents.meanders_options(h, t)
+        # In CAGE-1 Red takes the first host, unless an address has a rare value.
+        return kind, targets & -targets if t.is_cage1 else targets
     action = red_agents.next_of_b_line(h)
     kind = np.int64(red_agents.PLAN[action])
     if action == red_agents.CHOOSES_FIRST_HOST and h.b_line_host == NONE:
-        return kind, np.int64(FIRST_HOSTS)
+        return kind, np.int64(1) << int64(t.first_hosts[0]) if t.is_cage1 else np.int64(FIRST_HOSTS)
     return kind, np.int64(1 << red_agents.target_of_b_line(h, t, action))
 
 
 @compiled
 def is_within_reach(h: Any, t: Any, subnet: int) -> bool:
     """Return whether Red reaches a subnet: see `red_actions.is_reachable`."""
-    return t.reach[subnet] != tables.GUARDED or h.sessions & t.enterprise != 0
+    return t.reach[subnet] != tables.GUARDED or (h.sessions | h.sandboxed) & t.enterprise != 0
 
 
 @compiled
@@ -129,12 +155,11 @@ def odds_of(
     is_new_decoy: bool,
     odds: Any,
 ) -> None:
-    """Write the probability of each outcome of Red's action together with this activity.
+    """Add to the probability of each outcome of Red's action together with this activity.
 
     activity: what Blue sees on the target. decoys: mask of those in place there. is_new_decoy:
-    whether Blue set one up in this step. odds: `[N_OUTCOMES]`, written.
+    whether Blue set one up in this step. odds: `[N_OUTCOMES]`.
     """
-    odds[:] = 0
     if kind == tables.EXPLOIT:
         odds_of_exploit(h, t, target, activity, decoys, is_new_decoy, odds)
     elif kind == tables.DISCOVER_SERVICES:
@@ -143,9 +168,17 @@ def odds_of(
             n_decoys = count_bits(decoys)
             ports = t.listening_ports[target] | decoy_ports(decoys)
             looks = activity_of(int(t.n_listening[target]) + n_decoys, ports, False, is_new_decoy)
-        odds[DONE] = 1.0 if activity == looks else 0.0
+        odds[DONE] += 1.0 if activity == looks else 0.0
+    elif activity == NO_ACTIVITY and kind == tables.ESCALATE and chooses_session(h, target):
+        odds[DONE] = odds[FAILED] = 0.5
     elif activity == NO_ACTIVITY:
         odds[DONE if succeeds(h, t, kind, target) else FAILED] = 1.0
+
+
+@compiled
+def chooses_session(h: Any, target: int) -> bool:
+    """Return whether one of Red's sessions could be escalated, and another is in a sandbox."""
+    return (h.sessions & h.sandboxed & ~h.is_owned) >> target & 1 != 0
 
 
 @compiled
@@ -156,6 +189,7 @@ def succeeds(h: Any, t: Any, kind: int, target: int) -> bool:
     has_session = h.sessions >> target & 1 != 0
     if kind == tables.ESCALATE:
         return target == t.red_host or has_session
+    has_session |= h.sandboxed >> target & 1 != 0
     return kind == tables.IMPACT and has_session and h.knows_ot_service
 
 
@@ -164,14 +198,16 @@ def odds_of_exploit(
     h: Any, t: Any, host: int, activity: int, decoys: int, is_new_decoy: bool, odds: Any
 ) -> None:
     """See `odds_of` and `red_actions.exploit_remote_service`."""
-    found = (t.listening_ports[host] | decoy_ports(h.decoys_when_scanned[host])) & ALL_EXPLOITS
+    found = (t.listening_ports[host] | decoy_ports(h.decoys_when_scanned[host])) & t.exploits
     if not found & (1 << tables.HTTP_RFI | 1 << tables.HTTPS_RFI):
         found &= ~(1 << tables.SQL_INJECTION)
     is_scanned = h.scanned_by_session >> host & 1
     if not found or not is_scanned or not is_within_reach(h, t, t.subnet[host]):
-        odds[FAILED] = 1.0 if activity == NO_ACTIVITY else 0.0
+        odds[FAILED] += 1.0 if activity == NO_ACTIVITY else 0.0
         return
     in_place = decoy_ports(decoys)
+    if t.is_cage1:
+        in_place &= SANDBOXES
     n_others = count_bits(found) - 1
     # Red's favourite is the first of those found; the others are equally likely.
     chance = tables.ODDS_OF_TOP_CHOICE if n_others else 1.0
@@ -189,24 +225,31 @@ def odds_of_exploit(
             looks = activity_of(tables.WORDS_OF_BRUTE_FORCE, port, False, is_new_decoy)
             outcome = SSH_SESSION if is_open and t.bruteforceable[host] else FAILED
             odds[outcome] += chance if activity == looks else 0.0
-        elif not is_open:
+        elif not is_open and not t.is_cage1:
             looks = activity_of(2, port, False, is_new_decoy)
             odds[FAILED] += chance if activity == looks else 0.0
         else:
             caught = tables.DETECTION_RATE
+            seen, unseen = SHELL, UNSEEN_SHELL
+            if not is_open:
+                seen = unseen = SANDBOX
+            elif as_root:
+                seen, unseen = ROOT_SHELL, UNSEEN_ROOT_SHELL
             looks = activity_of(2, port | 1 << tables.EPHEMERAL, True, is_new_decoy)
             if activity == looks:
-                odds[ROOT_SHELL if as_root else SHELL] += chance * caught
+                odds[seen] += chance * caught
             looks = activity_of(1, port, False, is_new_decoy)
             if activity == looks:
-                odds[UNSEEN_ROOT_SHELL if as_root else UNSEEN_SHELL] += chance * (1 - caught)
+                odds[unseen] += chance * (1 - caught)
         chance = (1 - tables.ODDS_OF_TOP_CHOICE) / max(n_others, 1)
 
 
 @compiled
 def after_red(h: Any, t: Any, kind: int, target: int, outcome: int, decoys: int) -> None:
-    """Apply Red's action with an outcome, and what Red learns."""
+    """Apply Red's action with an outcome, and what Red learns. decoys: those in place there."""
     bit = 1 << target
+    if t.is_cage1 and kind in (tables.DISCOVER_SERVICES, tables.EXPLOIT):
+        h.drawn[target] = decoys
     if h.red_agent == red_agents.MEANDER:
         red_agents.act_as_meander(h, kind, target)
     else:
@@ -222,7 +265,9 @@ def after_red(h: Any, t: Any, kind: int, target: int, outcome: int, decoys: int)
     elif kind == tables.DISCOVER_SERVICES and is_within_reach(h, t, t.subnet[target]):
         h.n_events = 1
         h.scanned_by_session |= bit
-        h.decoys_when_scanned[target] = decoys
+        # In CAGE-1, Red never forgets a port.
+        h.decoys_when_scanned[target] &= 255 if t.is_cage1 else 0
+        h.decoys_when_scanned[target] |= decoys
     elif kind == tables.ESCALATE and outcome == DONE:
         if target != t.red_host:
             h.is_owned |= bit
@@ -231,6 +276,12 @@ def after_red(h: Any, t: Any, kind: int, target: int, outcome: int, decoys: int)
         h.known_subnets |= t.explored_subnets[target]
         if t.shows_ot_service[target]:
             h.knows_ot_service = True
+    elif kind == tables.ESCALATE:
+        h.sandboxed &= ~bit
+    elif outcome == SANDBOX:
+        h.sandboxed |= bit
+        h.known_hostnames |= bit
+        h.has_malware |= bit
     elif outcome >= SHELL:
         gain_session(h, bit, outcome)
     h.red_success = tables.FALSE if outcome == FAILED else tables.TRUE
@@ -255,6 +306,33 @@ def gain_session(h: Any, bit: int, outcome: int) -> None:
         h.is_owned |= bit
     if outcome != SSH_SESSION:
         h.has_malware |= bit
+
+
+@compiled
+def possible_decoys(t: Any, host: int) -> int:
+    """Return the mask of the kinds that CAGE-1's Misinform sets up on a host."""
+    kinds = 0
+    for kind in MISINFORM_KINDS:
+        if not t.listening_ports[host] >> tables.DECOY_PORT[kind] & 1:
+            kinds |= 1 << kind
+    return kinds
+
+
+@compiled
+def n_alike(decoys: int, fresh: int) -> int:
+    """Return for how many choices of decoys this one stands, 0 if another one stands for it.
+
+    fresh: mask of the kinds that Red has not met. The two kinds of a pair are alike if both are
+    fresh: Red prefers whatever else it can exploit on a host to both, or to neither.
+    """
+    n = 1
+    for i in range(len(PAIRS)):
+        first, second = 1 << PAIRS[i, 0], 1 << PAIRS[i, 1]
+        if fresh & first and fresh & second:
+            if decoys & second and not decoys & first:
+                return 0
+            n *= 2 if decoys & first and not decoys & second else 1
+    return n
 
 
 @compiled

@@ -114,7 +114,9 @@ class Cage2Arguments(Settings):
                 scenario.require_simulator(self.simulator)
             except ScenarioError as error:
                 raise ConfigError("simulator", str(error).partition(": ")[2]) from None
+        has_belief = scenario == Scenario.scenario1b()
         for name, general in IN_ANY_SCENARIO.items():
+            general = (*general, *["belief"] * (name == "observation" and has_belief))
             if (chosen := getattr(self, name)) not in general:
                 raise ConfigError(
                     name,

@@ -170,7 +170,7 @@ class Cage2:
         """
         if self.simulator != "compiled":
             return "workflow_rl.cage2.cyborg.preload"
-        if self.observation in ("belief", "evidence"):
+        if self.observation in ("belief", "evidence") and self.network.is_scenario2:
             return "workflow_rl.cage2.compiled.preload"
         if self.family is None and self.network.is_scenario2:
             return "workflow_rl.cage2.compiled.preload_simulator"
@@ -214,6 +214,12 @@ class Cage2:
         from workflow_rl.agents.spaces import Spaces
         from workflow_rl.cage2.agent.known_networks import layout_of_hosts
 
+        if self.observation == "belief":
+            from workflow_rl.cage2.compiled.blue_belief import decoys_of_use, n_shown
+
+            size = n_shown(len(decoys_of_use(self.network.tables())))
+            chosen = known.action_set(self.actions)
+            return Spaces(size, Categorical(chosen.n), bits=True, masked=chosen.has_masks)
         layout = layout_of_hosts(known, self.observation, self.actions)
         n_actions = Categorical(len(layout.actions))
         return Spaces(layout.n_inputs, n_actions, bits=True, masked=True, entities=layout)

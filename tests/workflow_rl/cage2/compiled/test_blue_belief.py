@@ -21,12 +21,15 @@ from workflow_rl.cage2.compiled.blue_belief import (
     WORTH_A_DECOY,
     begin_beliefs,
     conclude_steps,
+    decoys_of_use,
+    n_shown,
 )
-from workflow_rl.cage2.compiled.description import SCENARIO2
+from workflow_rl.cage2.compiled.description import SCENARIO2, Tables
 from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS, reds_options
 from workflow_rl.cage2.compiled.simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS
 from workflow_rl.cage2.compiled.tables import N_DECOYS
+from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 
 options_of = door(reds_options)
@@ -46,15 +49,19 @@ DECOYS = [
 class Believing:
     """N envs of the compiled simulator, and what Blue concludes in each."""
 
-    def __init__(self, n_envs: int, red_agent: int, seed: int = 0) -> None:
-        self.simulator = BatchedSimulator(n_envs)
+    def __init__(
+        self, n_envs: int, red_agent: int, seed: int = 0, scenario: Tables = SCENARIO2
+    ) -> None:
+        self.simulator = BatchedSimulator(n_envs, tables=scenario)
+        of_use = decoys_of_use(scenario)
+        self._scenario = scenario.record, of_use
         obs = self.simulator.reset(np.arange(n_envs) + seed, red_agent).copy()
         self.beliefs = np.zeros(n_envs, BELIEF)
         self.hypotheses = np.zeros((n_envs, N_HYPOTHESES), HYPOTHESIS)
-        self.shown = np.empty((n_envs, N_SHOWN), np.uint8)
+        self.shown = np.empty((n_envs, n_shown(len(of_use))), np.uint8)
         self._candidates = np.zeros(N_CANDIDATES, HYPOTHESIS)
         self._all = np.arange(n_envs)
-        begin_beliefs(self.beliefs, TABLES, self._all, self.hypotheses, obs, self.shown)
+        begin_beliefs(self.beliefs, *self._scenario, self._all, self.hypotheses, obs, self.shown)
 
     def step(self, actions: NDArray[np.int64]) -> NDArray[np.uint8]:
         obs = self.simulator.step(actions)[0].copy()
@@ -63,7 +70,7 @@ class Believing:
 
     def conclude(self, actions: NDArray[np.int64], obs: NDArray[np.uint8]) -> None:
         conclude_steps(
-            *(self.beliefs, TABLES, self._all, self.hypotheses, self._candidates),
+            *(self.beliefs, *self._scenario, self._all, self.hypotheses, self._candidates),
             *(actions, obs, self.shown),
         )
 
@@ -75,7 +82,10 @@ class Believing:
 
     def of_hosts(self, field: str) -> NDArray[np.float64]:
         """The probabilities of a mask's bits [N, 11]."""
-        return np.einsum("nk,nkh->nh", self.probability, bits(self.hypotheses[field]))
+        masks = self.hypotheses[field]
+        if field == "sessions":
+            masks = masks | self.hypotheses["sandboxed"]
+        return np.einsum("nk,nkh->nh", self.probability, bits(masks))
 
     def really(self, field: str) -> NDArray[np.int64]:
         """What they are about [N, 11]."""
@@ -134,17 +144,39 @@ def test_who_attacks_is_known_soon(red_agent: int) -> None:
 @pytest.mark.parametrize("field", ["sessions", "is_owned", "has_malware"])
 def test_probabilities_are_frequencies(red_agent: int, field: str) -> None:
     """Of all that is thought likely to some degree, so much is true; what is true is possible."""
-    random = np.random.default_rng(red_agent)
-    envs = Believing(500, red_agent, seed=1000)
+    demand_frequencies(Believing(500, red_agent, seed=1000), field, defending)
+
+
+@pytest.mark.parametrize("red_agent", [B_LINE, MEANDER])
+@pytest.mark.parametrize("field", ["sessions", "is_owned", "has_malware"])
+def test_so_they_are_by_the_rules_of_cage_1(red_agent: int, field: str) -> None:
+    """There, decoys are of kinds that Blue does not know, and let Red into a sandbox."""
+    envs = Believing(500, red_agent, 1000, Scenario.scenario1b().tables())
+    names = Scenario.scenario1b().action_names
+    restores = np.array([names.index(f"Restore {host}") for host in HOSTS])
+    others = np.array([n for n, name in enumerate(names) if not name.startswith("Restore")])
+
+    def defend(random: np.random.Generator, obs: NDArray[np.uint8]) -> NDArray[np.int64]:
+        exploited = obs.reshape(-1, N_HOSTS, 4)[:, :, 1]
+        restoring = exploited.any(axis=1) & (random.random(len(obs)) < 0.5)
+        chosen = restores[exploited.argmax(axis=1)]
+        return np.where(restoring, chosen, random.choice(others, len(obs)))
+
+    demand_frequencies(envs, field, defend, forgotten=3e-3)
+    assert envs.beliefs["is_refuted"].mean() < 0.05
+
+
+def demand_frequencies(envs: Believing, field: str, defend: Any, forgotten: float = 1e-3) -> None:
+    random = np.random.default_rng(0)
     obs = np.zeros((500, 52), np.uint8)
     thought, true = [], []
     for _ in range(60):
-        obs = envs.step(defending(random, obs))
+        obs = envs.step(defend(random, obs))
         thought.append(envs.of_hosts(field))
         true.append(envs.really(field))
     probability, is_true = np.array(thought).ravel(), np.array(true).ravel()
     # But for what was so unlikely that it was forgotten.
-    assert (probability[is_true == 1] == 0).mean() < 1e-3
+    assert (probability[is_true == 1] == 0).mean() < forgotten
     edges = [1e-3, 0.2, 0.4, 0.6, 0.8, 0.999]
     for low, high in itertools.pairwise(edges):
         chosen = (probability > low) & (probability < high)

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from tests.workflow_rl.cage2.compiled.doors import door
-from workflow_rl.cage2.compiled.blue_belief import BELIEF, N_HYPOTHESES, N_SHOWN, begin_beliefs
+from workflow_rl.cage2.compiled.blue_belief import (
+    BELIEF,
+    N_HYPOTHESES,
+    N_SHOWN,
+    WORTH_A_DECOY,
+    begin_beliefs,
+)
 from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.imagined import REST, drawn_bit, imagine_steps
 from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS
@@ -38,7 +44,7 @@ def imagined(red_agent: int, actions: np.ndarray) -> tuple[np.ndarray, np.ndarra
     beliefs, hypotheses = np.zeros(N, BELIEF), np.zeros((N, N_HYPOTHESES), HYPOTHESIS)
     shown, rest = np.empty((N, N_SHOWN), np.uint8), np.zeros(N, REST)
     none = np.zeros((N, 52), np.uint8)
-    begin_beliefs(beliefs, SCENARIO2.record, np.arange(N), hypotheses, none, shown)
+    begin_beliefs(beliefs, SCENARIO2.record, WORTH_A_DECOY, np.arange(N), hypotheses, none, shown)
     truths = hypotheses[:, red_agent].copy()
     rest["ot_running"][:] = True
     rest["ot_can_stop"] = True

@@ -289,7 +289,7 @@ class PPOAgent(LearningAgent):
         seen = RolloutObs(self._on_device(rows, moments), repeat)
         return seen, obs_index[: len(obs)], obs_index[len(obs) :]
 
-    def _on_device(self, rows: np.ndarray, moments: RunningMoments | None) -> Tensor:
+    def _on_device(self, rows: np.ndarray, moments: RunningMoments | None = None) -> Tensor:
         """Return observations as the networks see them. moments: see `_seen`."""
         moments = moments or self.obs_moments
         if moments is not None or not self.network.critic_network.takes_bytes:

@@ -1,19 +1,18 @@
-"""Stable-Baselines3's PPO on MiniGrid-DoorKey-5x5, with the network and the settings of
-docs/how-to/images.md. Needs minigrid.
+"""Train Stable-Baselines3's PPO on MiniGrid-DoorKey-5x5, with the network and the settings of
+docs/how-to/images.md. Print the CPU seconds, the wall seconds and the mean return at the end.
 
-python scripts/compare_with_peers/sb3_images.py SEED STEPS
+Needs minigrid.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
+import click
 import gymnasium
 import numpy as np
 import torch
-from minigrid.wrappers import ImgObsWrapper
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
@@ -39,8 +38,12 @@ class SmallConvolutions(BaseFeaturesExtractor):
         return features
 
 
+@click.command(help=__doc__)
+@click.argument("seed", type=int)
+@click.argument("n_steps", type=int)
 def main(seed: int, n_steps: int) -> None:
-    """Train, and print the CPU seconds, the wall seconds and the mean return at the end."""
+    from minigrid.wrappers import ImgObsWrapper
+
     torch.set_num_threads(1)
     envs = make_vec_env(lambda: ImgObsWrapper(gymnasium.make("MiniGrid-DoorKey-5x5-v0")), 8, seed)
     network = {"features_extractor_class": SmallConvolutions, "net_arch": []}
@@ -59,4 +62,4 @@ def main(seed: int, n_steps: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

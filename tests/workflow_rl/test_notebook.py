@@ -23,7 +23,7 @@ def test_lazy_names_are_completed_and_there() -> None:
 def test_an_evaluation_is_a_short_text() -> None:
     returns = [float(n % 3) for n in range(1000)]
     text = repr(Evaluation("CartPole-v1", 0, returns, [1] * 1000, 0.1))
-    assert text == "Evaluation(CartPole-v1, 1000 episodes, mean 1.00 ± 0.05)"
+    assert text == "Evaluation(CartPole-v1, 1000 episodes, mean 0.999 ± 0.051)"
 
 
 def test_learning_curves_are_a_figure(tmp_path: Path) -> None:

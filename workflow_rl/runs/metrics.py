@@ -49,6 +49,7 @@ METRICS = (
     "eval_return_mean",
     "workers_restarted",
     "skipped_episodes",
+    "teacher_loss",
 )
 
 

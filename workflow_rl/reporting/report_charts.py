@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
+from plotly.subplots import make_subplots
 
 from workflow_rl.reporting.drawing import PROPORTIONAL, RETURN_TICKS
 from workflow_rl.reporting.pages import escaped
@@ -189,6 +190,49 @@ def means_figure(
     figure.update_layout(hovermode="closest")
     figure.update_xaxes(title=title)
     figure.update_yaxes(type="category", autorange="reversed", automargin=True)
+    return figure
+
+
+def heat_maps_figure(
+    rows: Sequence[str], edges: Sequence[int], shares: Mapping[str, NDArray[np.float64]]
+) -> go.Figure:
+    """Draw a heat map for each entry of `shares`, beside one another.
+
+    rows: the names of the R rows of all maps. edges: [X + 1] of the columns, in steps. shares:
+    [R, X] by the map's title. Colours go by the square root, so that rare actions are seen too.
+    """
+    figure = make_subplots(
+        cols=len(shares), shared_yaxes=True, horizontal_spacing=0.012, subplot_titles=list(shares)
+    )
+    for column, (kind, of_kind) in enumerate(shares.items(), 1):
+        figure.add_heatmap(
+            name=kind,
+            x=list(edges),
+            y=[_plain(row) for row in rows],
+            z=np.sqrt(of_kind).round(3).tolist(),
+            customdata=(100 * of_kind).round(1).tolist(),
+            **{"coloraxis": "coloraxis", "xgap": 1, "ygap": 1, "row": 1, "col": column},
+            hovertemplate=f"{kind} %{{y}}: %{{customdata}}% of the steps near %{{x:.0f}}"
+            "<extra></extra>",
+        )
+    figure.update_layout(_figure(90 + 17 * len(rows)).layout, template="none")
+    shown = (0, 1, 5, 20, 50, 100)
+    figure.update_layout(
+        hovermode="closest",
+        margin_t=24,
+        coloraxis={
+            **{"cmin": 0, "cmax": 1, "colorscale": [[0, f"{COLOURS[0]}00"], [1, COLOURS[0]]]},
+            "colorbar": {
+                **{"thickness": 10, "len": 1, "outlinewidth": 0},
+                "tickvals": [math.sqrt(share / 100) for share in shown],
+                "ticktext": [f"{share}%" for share in shown],
+            },
+        },
+    )
+    figure.update_annotations(font_size=12)
+    figure.update_xaxes(showgrid=False, zeroline=False, tickvals=list(edges[:-1:5]))
+    figure.update_yaxes(showgrid=False, autorange="reversed")
+    figure.update_yaxes(automargin=True, col=1)
     return figure
 
 

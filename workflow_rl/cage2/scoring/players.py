@@ -199,8 +199,9 @@ class ScriptedPlayer:
 class TrainedPlayer:
     """A policy that was trained on `environment`.
 
-    critic: None if there is none. path: what errors call the agent. network: what it plays; None:
-    what it was trained in, or a network of its family that it has not seen. Making one raises
+    actor: plays the network on its bits, any number of episodes at once. critic: None if there is
+    none. path: what errors call the agent. network: what it plays; None: what it was trained in, or
+    a network of its family that it has not seen. Making one raises
     CheckpointError if the policy sees what no evaluation shows, and InvalidEnvironmentError if it
     does not fit the network.
     """
@@ -235,7 +236,7 @@ class TrainedPlayer:
                 actor = environment.actor_in(self.network, policy)
             except ValueError as error:
                 raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
-        self._actor, self._policy = watch_policy(actor)
+        self.actor, self._policy = watch_policy(actor)
         if known is not None and self._policy.policy is not policy:
             self._critic = None  # It was made for the hosts of the training.
 
@@ -243,15 +244,15 @@ class TrainedPlayer:
         return TrainedPlayer(*self._made, network=network)
 
     def reset(self, seed: int) -> None:
-        self._actor.reset(seed)
+        self.actor.reset(seed)
 
     def decide(self, obs: NDArray[np.uint8], caught: NDArray[np.bool_]) -> tuple[int, Decision]:
         names = self.network.action_names
         # The action behind each choice depends on the steps before.
-        meant = getattr(self._actor, "meant", None)
+        meant = getattr(self.actor, "meant", None)
         choices = np.arange(len(names)) if meant is None else meant()
         self._policy.obs = self._policy.outputs = None
-        (action,), _ = self._actor.act(obs[None])
+        (action,), _ = self.actor.act(obs[None])
         seen, outputs = self._policy.obs, self._policy.outputs
         if seen is None or outputs is None:  # The opening goes on, and the policy was not asked.
             return int(action), Decision(((names[action], 1.0),), is_opening=True)

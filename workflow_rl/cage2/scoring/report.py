@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -19,20 +20,20 @@ from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.own_reds import in_cyborg
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario import SCENARIO2, Scenario, played_in
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HORIZONS, RED_AGENTS
+from workflow_rl.cage2.scenario2 import ENV_ID, HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scenario_report import lines, lines_of_family, scenario_figure
 from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, compared_scores
-from workflow_rl.cage2.scoring.players import load_actor, load_blue
+from workflow_rl.cage2.scoring.players import TrainedPlayer, load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
-from workflow_rl.cage2.scoring.selection import ATTACKERS
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.output_files import make_folder, write_text
 from workflow_rl.reporting.pages import escaped, folded, image, number, table
 from workflow_rl.reporting.report import Run, Section
 from workflow_rl.reporting.report_charts import chart, keys, means_figure, shares_figure
+from workflow_rl.reporting.when_and_where import Act, when_and_where
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.trust import trusted
 
@@ -46,15 +47,18 @@ MOST_ON_THE_WAY = 24
 MOST_IN_DETAIL = 4
 """Largest number of runs that have replays against each red agent."""
 STEPS = 100
+MAPS = (
+    '<p class="muted">The best agent. A field is the share of these steps in which the agent does '
+    "this to the host. A darker field is a larger share. Steps go from left to right.</p>"
+)
 SEED = 0
+NO_HOST = "the network"
+"""What actions on no host are done to."""
 KINDS = ("Sleep", "Monitor", "Analyse", "Decoy", "Remove", "Restore")
 
 
 def sections(runs: Sequence[Run], further: Path) -> list[Section]:
-    """Return the sections about runs on CAGE-2: see `Guest.report_sections`.
-
-    Of runs in other scenarios, they show the scores and the network alone.
-    """
+    """Return the sections about runs on CAGE-2: see `Guest.report_sections`."""
     texts = dict.fromkeys(run.config["scenario"] for run in runs)
     elsewhere = [
         _in_network(text, [run for run in runs if run.config["scenario"] == text])
@@ -62,21 +66,17 @@ def sections(runs: Sequence[Run], further: Path) -> list[Section]:
         if text != SCENARIO2
     ]
     here = [run for run in runs if run.config["scenario"] == SCENARIO2]
-    return [*(_in_challenge(here, further) if here else []), *elsewhere]
+    return [*([_scores(here)] if here else []), *elsewhere, *_played_sections(runs, further)]
 
 
-def _in_challenge(runs: Sequence[Run], further: Path) -> list[Section]:
+def _played_sections(runs: Sequence[Run], further: Path) -> list[Section]:
     most = max(2, min(8, MOST_ON_THE_WAY // len(runs)))
     checkpoints = {run.name: _checkpoints(run, most) for run in runs}
     parts = sum(map(len, checkpoints.values())) + len(runs)
     with Progress(False, parts, "part", desc="playing", leave=False) as progress:
         played = {run.name: _played(checkpoints[run.name], _reds(run), progress) for run in runs}
         replays = _replays(runs, played, further, progress)
-    return [
-        _scores(runs),
-        _actions(runs, played),
-        replays,
-    ]
+    return [_actions(runs, played), replays]
 
 
 def _in_network(text: str, runs: Sequence[Run]) -> Section:
@@ -147,18 +147,29 @@ def _cells(run: Run) -> dict[tuple[int, str], str]:
 
 
 class Played(NamedTuple):
-    """The greedy episodes of one checkpoint, by red agent. label: when the run saved it."""
+    """The greedy episodes of one checkpoint, by red agent. label: when the run saved it. network:
+    what was played."""
 
     label: str
     path: Path
+    network: Scenario
     trajectories: Mapping[str, Sequence[Trajectory]]
 
     def uses(self, red_agent: str) -> Mapping[str, float]:
         """Return the mean number of uses in an episode, by the action's name."""
         trajectories = self.trajectories[red_agent]
         actions = np.concatenate([trajectory.action for trajectory in trajectories])
-        counts = np.bincount(actions, minlength=len(ACTION_NAMES)) / len(trajectories)
-        return {ACTION_NAMES[i]: float(counts[i]) for i in np.flatnonzero(counts)}
+        names = self.network.action_names
+        counts = np.bincount(actions, minlength=len(names)) / len(trajectories)
+        return {names[i]: float(counts[i]) for i in np.flatnonzero(counts)}
+
+    def acts(self, red_agent: str) -> Iterator[Act]:
+        """Yield all actions, with a decoy's name left out."""
+        names = [name.partition(" ") for name in self.network.action_names]
+        for trajectory in self.trajectories[red_agent]:
+            for step, action in enumerate(trajectory.action.tolist()):
+                kind, _, host = names[action]
+                yield Act(step, "Decoy" if kind.startswith("Decoy") else kind, host or NO_HOST)
 
 
 def _checkpoints(run: Run, most: int) -> list[Path]:
@@ -202,18 +213,24 @@ def _play_checkpoint(path: Path, reds: Sequence[str], is_best: bool) -> Played:
     from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 
     label = "best" if is_best else f"{load_checkpoint(path).training.episodes:,}"
-    actor = load_actor(path)
+    blue = load_blue(path)
+    assert isinstance(blue, TrainedPlayer)
+    network = blue.network
+    able = [red for red in reds if network.red_agents.get(red) is None]
     try:
         n = EPISODES if is_best else EPISODES_ON_THE_WAY
-        return Played(label, path, _episodes(actor, n, reds))
+        return Played(label, path, network, _episodes(blue.actor, n, able, network))
     except RuntimeError as error:  # Where CybORG itself would fail.
         raise CheckpointError(f"{path} cannot be played: {error.__cause__ or error}") from error
 
 
-def _episodes(actor: Actor, n: int, reds: Sequence[str]) -> dict[str, list[Trajectory]]:
+def _episodes(
+    actor: Actor, n: int, reds: Sequence[str], network: Scenario
+) -> dict[str, list[Trajectory]]:
     """Play the first n episodes of the evaluation's longest cells, in the compiled simulator."""
     specs = [cell_spec(SEED, STEPS, red, k) for red in reds for k in range(n)]
-    envs = Cage2(",".join(reds), max_steps=STEPS, simulator="compiled").make_envs(len(specs))
+    environment = Cage2(",".join(reds), STEPS, simulator="compiled", scenario=network.text)
+    envs = environment.make_envs(len(specs))
     played = [trajectory for ended in play_episodes(envs, actor, specs) for trajectory in ended]
     by_number = sorted(played, key=lambda trajectory: trajectory.episode)
     return {
@@ -242,10 +259,20 @@ def _actions(runs: Sequence[Run], played: Mapping[str, list[Played]]) -> Section
             )
             for red in of_run[0].trajectories
         )
+        best = of_run[-1]
+        maps = "".join(
+            when_and_where(
+                f"Against {red}",
+                *(best.acts(red), (*best.network.hosts, NO_HOST)),
+                *(len(trajectories), STEPS),
+            )
+            for red, trajectories in best.trajectories.items()
+        )
         tables = "".join(_uses_table(of_run, red) for red in of_run[0].trajectories)
         heading = f"<h3>{escaped(run.name)}, after so many episodes of training</h3>"
         body += f'{heading}<div class="charts">{charts}</div>'
         body += folded(f"Every action of {run.name}", tables)
+        body += f"<h3>{escaped(run.name)}, on which host and when</h3>{MAPS}{maps}"
     return Section("What Blue does", body)
 
 
@@ -276,7 +303,7 @@ def _uses_table(played: Sequence[Played], red_agent: str) -> str:
 def _replays(
     runs: Sequence[Run], played: Mapping[str, list[Played]], further: Path, progress: Progress
 ) -> Section:
-    rows = []
+    rows, commands = [], list[str]()
     beginnings = _file_names([run.name for run in runs])
     for run in runs:
         progress.update()
@@ -284,7 +311,7 @@ def _replays(
             continue
         best = played[run.name][-1]
         blue = load_blue(best.path)
-        blue.name = run.name
+        blue.name, network = run.name, blue.network
         attackers = _attackers(run, best)
         # With many runs there is not a page for each red agent: a page takes 50 ms.
         together = [attackers] if len(runs) > MOST_IN_DETAIL else [[red] for red in attackers]
@@ -293,24 +320,28 @@ def _replays(
             for which, (red_agent, episode) in _notable(best, red_agents).items():
                 attacker = re.sub(r"[^\w.-]+", "-", red_agent)[-80:]
                 name = f"{beginnings[run.name]}-{attacker}-{which}.html"
-                recording = record_episode(blue, red_agent, STEPS, SEED, episode)
+                recording = record_episode(blue, red_agent, STEPS, SEED, episode, network)
                 make_folder(further)
-                compared = compare_with_cyborg(recording, networks=False)
-                write_text(further / name, replay_page([recording], [compared]))
+                compared = compare_with_cyborg(recording, networks=False, scenario=network)
+                write_text(further / name, replay_page([recording], [compared], network))
                 link = quote(os.fsencode(f"{further.name}/{name}"))
                 whose = f"{red_agent}, " if len(red_agents) > 1 else ""
                 text = f"{number(recording.episode_return)} ({whose}episode {episode})"
                 row.append(f'<a href="{link}">{text}</a>')
             rows.append(row)
+            words = ["replay", run.name, "--red-agent", red_agent, "--episode", str(episode)]
+            commands.append(f"python -m workflow_rl {shlex.join(words)}")
     if not rows:
         return Section("Replays", "<p>No checkpoint that could be played.</p>")
     about = (
         f"<p class=\"muted\">Of the best agent's first {EPISODES} episodes in the evaluation's "
         f"{STEPS}-step cells (seed {SEED}): pages to watch.</p>"
     )
-    return Section(
-        "Replays", about + table(("Run, red agent", "Best", "Median", "Worst"), rows, "Replays")
-    )
+    body = about + table(("Run, red agent", "Best", "Median", "Worst"), rows, "Replays")
+    text = escaped("\n".join(commands))
+    body += "<p>The worst ones again, where the folders lie; <code>--against AGENT</code> shows "
+    body += f"another agent in the same episode:</p><pre>{text}</pre>"
+    return Section("Replays", body)
 
 
 def _file_names(names: Sequence[str]) -> dict[str, str]:
@@ -326,9 +357,10 @@ def _file_names(names: Sequence[str]) -> dict[str, str]:
 
 
 def _attackers(run: Run, played: Played) -> list[str]:
-    """Return the attackers of the training that were played, or CAGE-2's if there are none."""
+    """Return the attackers of the training that were played, or else all that were."""
     trained = {*REDS.read(run.config["red_agent"]).variants} - {"SleepAgent"}
-    return [red for red in played.trajectories if red in trained] or list(ATTACKERS)
+    attackers = [red for red in played.trajectories if red != "SleepAgent"]
+    return [red for red in attackers if red in trained] or attackers
 
 
 def _notable(played: Played, red_agents: Sequence[str]) -> dict[str, tuple[str, int]]:

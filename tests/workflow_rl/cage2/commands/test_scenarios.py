@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario_family import ScenarioFamily
+from workflow_rl.cage2.scoring import report
 from workflow_rl.cage2.scoring.report import sections
 from workflow_rl.commands.main import main
 
@@ -93,7 +94,7 @@ def test_no_other_agent_teaches_in_a_family(tmp_path: Path):
     assert "other hosts or actions than offices" in refused(*words, "--run-dir", tmp_path / "run")
 
 
-def test_a_run_keeps_its_scenario(office: Path, tmp_path: Path):
+def test_a_run_keeps_its_scenario(office: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     run = tmp_path / "run"
     small = ("--max-steps", 5, "--n-envs", 1, "--quiet")
     options = ("--total-episodes", 4, "--episodes-per-update", 4, *small)
@@ -114,6 +115,10 @@ def test_a_run_keeps_its_scenario(office: Path, tmp_path: Path):
     page = tmp_path / "replay.html"
     assert invoke("replay", run, "--output", page).exit_code == 0
     assert "The network: office " in page.read_text()
+    monkeypatch.setattr(report, "EPISODES", 2)
+    assert invoke("report", run, "--output", tmp_path / "report.html").exit_code == 0
+    assert "Against RedMeanderAgent: percentage" in (tmp_path / "report.html").read_text()
+    assert "The network: office " in next((tmp_path / "report_files").iterdir()).read_text()
     assert "has other hosts" in refused("replay", run, "--scenario", "scenario2")
 
 
@@ -121,10 +126,15 @@ def test_a_report_shows_scenarios_and_families(office: Path, tmp_path: Path):
     family = ScenarioFamily.from_ranges({"networks": 2, "hosts": {"User": [3, 5]}})
     texts = [Scenario.from_file(office).text, family.text]
     runs: list[Any] = [
-        SimpleNamespace(name=f"run{number}", config={"scenario": text}, evaluation=None)
+        SimpleNamespace(
+            name=f"run{number}",
+            path=tmp_path / f"run{number}",
+            config={"scenario": text, "red_agent": "B_lineAgent"},
+            evaluation=None,
+        )
         for number, text in enumerate(texts)
     ]
-    network, drawn = sections(runs, tmp_path)
+    network, drawn, *_ = sections(runs, tmp_path)
     assert network.title.startswith("In office ")
     assert drawn.title == f"In {family}"
     assert "2 networks like scenario2" in str(drawn)

@@ -9,12 +9,13 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
 
 from tests.html_pages import assert_valid
 from tests.workflow_rl.cage2.scoring.test_recording import save_run
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
-from tests.workflow_rl.reporting.test_report import make_run, page_of, section
+from tests.workflow_rl.reporting.test_report import figures, make_run, page_of, section
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, RED_AGENTS
@@ -50,6 +51,8 @@ def test_replays_are_the_best_median_and_worst_episodes_of_the_evaluation(tmp_pa
     evaluation = evaluate_actor(load_actor(run), EPISODES, n_workers=1, horizons=[100])
     links = re.findall(r'<a href="(report_files/[^"]+)">([^<]+) \(episode (\d+)\)</a>', text)
     assert len(links) == 6
+    worst = f"replay &#x27;a run&#x27; --red-agent B_lineAgent --episode {links[2][2]}\n"
+    assert f"python -m workflow_rl {worst}" in text
     for cell, three in zip(evaluation.cells, (links[:3], links[3:])):  # noqa: B905 (SleepAgent's)
         returns = sorted(cell.returns, reverse=True)
         expected = [returns[0], returns[EPISODES // 2], returns[-1]]
@@ -102,6 +105,20 @@ def test_how_often_each_action_is_used(tmp_path: Path) -> None:
     assert {name: shown for name, shown in uses.items() if shown != "0.00"} == expected
     for red_agent in RED_AGENTS:
         assert f"<figcaption>Against {red_agent}</figcaption>" in text
+    # The heat maps hold the same uses, by host and time.
+    maps = next(figure for figure in figures(text) if figure.data[0].type == "heatmap")
+    played = np.array([one.action for one in evaluation.cells[0].trajectories])
+    for kind in maps.data:
+        share = np.array(kind.customdata, dtype=float)
+        for row, host in enumerate(kind.y):
+            of = [
+                i for i, n in enumerate(ACTION_NAMES)
+                if (n.startswith("Decoy") and n.endswith(f" {host}") if kind.name == "Decoy"
+                    else n == f"{kind.name} {host}" or (host == report.NO_HOST and n == kind.name))
+            ]  # fmt: skip
+            used = np.isin(played, of).reshape(EPISODES, 20, 5).mean(axis=(0, 2))
+            assert share[row] == pytest.approx(100 * used, abs=0.051)
+    assert sum(np.array(kind.customdata, float).sum() for kind in maps.data) == pytest.approx(2000)
     assert "Training does not record which actions were used" in text
 
 

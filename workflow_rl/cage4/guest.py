@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -131,6 +131,11 @@ class Cage4Guest(Guest):
 
     def handed_in(self, args: Mapping[str, Any]) -> str | None:
         return "cage4" if args["max_steps"] == MAX_STEPS else None
+
+    def report_sections(self, runs: Sequence[Any], folder: Path) -> Sequence[Any]:
+        from workflow_rl.cage4.scoring.report import sections
+
+        return sections(runs)
 
     played_by: ClassVar = {
         "cage4": "PYTHONPATH=. python CybORG/Evaluation/evaluation.py {output} results, "

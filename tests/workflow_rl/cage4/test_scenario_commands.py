@@ -10,10 +10,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
+from tests.workflow_rl.reporting.test_report import figures
 from workflow_rl.cage4.agent.scripted import make_scripted_team
+from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scenario4 import RED_AGENTS, Scenario
-from workflow_rl.cage4.scoring.protocol import Author, play_protocol
+from workflow_rl.cage4.scoring import report
+from workflow_rl.cage4.scoring.protocol import Author, evaluated_episodes, play_protocol
+from workflow_rl.cage4.scoring.replays import Cage4Replays
 from workflow_rl.cage4.scoring.scoring import Cage4Scoring
 from workflow_rl.commands.main import main
 
@@ -66,6 +70,12 @@ def test_parity_compares_it(checkout: Path, tmp_path: Path) -> None:
     assert json.loads(record.read_text())["scenario"] == asdict(SCENARIO)
 
 
+@pytest.fixture(autouse=True)
+def short_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "EPISODES", 2)
+    monkeypatch.setattr(report, "STEPS", 12)
+
+
 def test_a_run_names_it_and_is_scored_in_it(tmp_path: Path) -> None:
     counts = ("--total-episodes", "2", "--episodes-per-update", "2", "--n-envs", "2")
     options = ("--max-steps", "12", "--n-workers", "1", "--hidden-sizes", "4", "--quiet")
@@ -81,12 +91,33 @@ def test_a_run_names_it_and_is_scored_in_it(tmp_path: Path) -> None:
     assert "learned in another scenario: phishing rate 0.75, users 4." in result.output
     result = run("report", path, "--output", tmp_path / "report.html")
     assert result.exit_code == 0, result.output
+    assert_what_blue_does(path, (tmp_path / "report.html").read_text())
     page = ("--max-steps", "12", "--output", tmp_path / "replay.html")
     result = run("replay", path, *page)
     assert "learned in another scenario: phishing rate 0.75, users 4." in result.output
     result = run("replay", path, *page, *GIVEN)
     assert result.exit_code == 0, result.output
     assert "learned" not in result.output
+
+
+def assert_what_blue_does(path: Path, page: str) -> None:
+    team = Cage4Replays().load(path, None, None).made()
+    played = list(evaluated_episodes(team, CompiledSimulator(RED_AGENTS[1], 12), 2, 0))
+    worst = min(range(2), key=lambda number: played[number].total)
+    assert f"replay run --red-agent {RED_AGENTS[1]} --episode {worst}\n" in page
+    maps = [figure for figure in figures(page) if figure.data[0].type == "heatmap"]
+    assert len(maps) == 3
+    shown = {(kind.name, y): sum(map(float, row)) for kind in maps[1].data
+             for y, row in zip(kind.y, kind.customdata, strict=True)}  # fmt: skip
+    taken = [(agent, words) for one in played for step in one.actions
+             for agent, words in step.items() if words != "Sleep"]  # fmt: skip
+    assert sum(shown.values()) == pytest.approx(100 * len(taken) / 2)
+    on_servers = [words for _, words in taken if words.startswith("Analyse operational_zone_a")
+                  and "server" in words]  # fmt: skip
+    of_kind = shown.get(("Analyse", "Operational A, servers"), 0)
+    assert of_kind == pytest.approx(100 * len(on_servers) / 2)
+    monitors = taken.count(("blue_agent_0", "Monitor"))
+    assert shown.get(("Monitor", "blue_agent_0"), 0) == pytest.approx(100 * monitors / 2)
 
 
 def test_a_run_in_several_scenarios_is_scored_in_each(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.output_files import make_folder, write_text
 from workflow_rl.reporting.pages import escaped, folded, image, number, table
 from workflow_rl.reporting.report import Run, Section
@@ -213,14 +214,14 @@ def _play_checkpoint(path: Path, reds: Sequence[str], is_best: bool) -> Played:
     from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 
     label = "best" if is_best else f"{load_checkpoint(path).training.episodes:,}"
-    blue = load_blue(path)
-    assert isinstance(blue, TrainedPlayer)
-    network = blue.network
-    able = [red for red in reds if network.red_agents.get(red) is None]
     try:
+        blue = load_blue(path)
+        assert isinstance(blue, TrainedPlayer)
+        network = blue.network
+        able = [red for red in reds if network.red_agents.get(red) is None]
         n = EPISODES if is_best else EPISODES_ON_THE_WAY
         return Played(label, path, network, _episodes(blue.actor, n, able, network))
-    except RuntimeError as error:  # Where CybORG itself would fail.
+    except (RuntimeError, InvalidEnvironmentError) as error:  # As where CybORG itself would fail.
         raise CheckpointError(f"{path} cannot be played: {error.__cause__ or error}") from error
 
 

@@ -1,0 +1,89 @@
+"""The sections of a report about runs on CAGE-4: scores, and what the team does."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+from collections.abc import Sequence
+
+from workflow_rl.cage4.cyborg.simulators import make_simulator
+from workflow_rl.cage4.scenario4 import AGENTS, MAX_STEPS, RED_AGENTS, ZONES
+from workflow_rl.cage4.scoring.protocol import EvaluatedEpisode, evaluated_episodes
+from workflow_rl.cage4.scoring.recording import ZONE_TITLES
+from workflow_rl.cage4.scoring.replays import Cage4Replays
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.reporting import report_sections
+from workflow_rl.reporting.pages import escaped, number
+from workflow_rl.reporting.report import Run, Section
+from workflow_rl.reporting.when_and_where import Act, when_and_where
+from workflow_rl.runs.bar import Progress
+
+EPISODES = 20
+"""Episodes of the evaluation that are played against each red agent."""
+MOST_IN_DETAIL = 4
+"""Largest number of runs that are played: an episode takes a third of a second."""
+STEPS, SEED = MAX_STEPS, 0
+ATTACKERS = RED_AGENTS[:3]
+PLACES = (*(f"{zone}, {kind}s" for zone in ZONE_TITLES for kind in ("server", "user")), *AGENTS)
+"""What is done to no host is shown beside the agent that does it."""
+
+
+def sections(runs: Sequence[Run]) -> list[Section]:
+    """Return the sections about runs on CAGE-4: see `Guest.report_sections`."""
+    from workflow_rl.runs.checkpoint import CheckpointError
+
+    able = [
+        run
+        for run in runs
+        if any((run.path / name).exists() for name in ("best.pt", "checkpoint.pt"))
+    ][:MOST_IN_DETAIL]
+    body = (
+        f'<p class="muted">Of at most {MOST_IN_DETAIL} runs: {EPISODES} episodes of the '
+        f"challenge's evaluation (seed {SEED}) against each red agent that attacks. A field is the "
+        "share of these steps in which such an action takes effect on a host of this kind. Steps "
+        "go from left to right. Sleep is not shown, nor is the time that an action takes.</p>"
+    )
+    with Progress(False, len(able) * len(ATTACKERS), "part", desc="playing", leave=False) as bar:
+        for run in able:
+            try:
+                team = Cage4Replays().load(run.path, None, None).made()
+            except InvalidEnvironmentError as error:
+                raise CheckpointError(f"{run.path} cannot be played: {error}") from None
+            maps, commands = "", list[str]()
+            for red_agent in ATTACKERS:
+                simulator = make_simulator("compiled", red_agent, STEPS)
+                played = list(evaluated_episodes(team, simulator, EPISODES, SEED))
+                totals = [episode.total for episode in played]
+                title = f"Against {red_agent}: mean return {number(sum(totals) / EPISODES)}"
+                acts = [act for episode in played for act in _acts(episode)]
+                maps += when_and_where(title, acts, PLACES, EPISODES, len(played[0].actions))
+                worst = str(totals.index(min(totals)))
+                words = ["replay", run.name, "--red-agent", red_agent, "--episode", worst]
+                commands.append(f"python -m workflow_rl {shlex.join(words)}")
+                bar.update()
+            text = escaped("\n".join(commands))
+            body += f"<h3>{escaped(run.name)}</h3>{maps}<p>The worst of these episodes, where the "
+            body += f"folder lies:</p><pre>{text}</pre>"
+    if not able:
+        body = "<p>No checkpoint that could be played.</p>"
+    return [report_sections.scores(runs), Section("What Blue does", body)]
+
+
+def _acts(episode: EvaluatedEpisode) -> list[Act]:
+    return [
+        Act(step, words.partition(" ")[0], _place_of(words.partition(" ")[2]) or agent)
+        for step, actions in enumerate(episode.actions)
+        for agent, words in actions.items()
+        if words != "Sleep"
+    ]
+
+
+@functools.cache
+def _place_of(host: str) -> str:
+    """Return the host's zone and kind; "" for no host."""
+    of_host = (
+        f"{title}, {'servers' if '_server_' in host else 'users'}"
+        for zone, title in zip(ZONES, ZONE_TITLES, strict=True)
+        if host.startswith(zone)
+    )
+    return next(of_host, "")

@@ -84,6 +84,14 @@ class TeamLayout:
         first = sum(self.obs_sizes) + self.n_agents
         return rows[:, first : first + self.n_agents]
 
+    def own_returns(self, trajectories: Sequence[Trajectory]) -> NDArray[np.float64]:
+        """Return the sum of each agent's rewards [N, K] in N trajectories, if agents have rewards
+        of their own."""
+        # The rewards of a step stand in the row after it.
+        after = [np.vstack([joint.obs[1:], joint.last_obs]) for joint in trajectories]
+        totals = [self.rewards(rows).sum(axis=0, dtype=np.float64) for rows in after]
+        return np.array(totals).reshape(-1, self.n_agents)
+
     def state(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Return the environment's states [M, state_size]."""
         return rows[:, self.obs_dim - self.state_size : self.obs_dim]

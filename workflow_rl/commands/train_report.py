@@ -16,9 +16,11 @@ from workflow_rl.reporting.text_table import text_table
 from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome
-from workflow_rl.runs.learner import Learner, only_warned
+from workflow_rl.runs.folder import read_metrics
+from workflow_rl.runs.learner import Learner, is_zero_sum, only_warned
+from workflow_rl.runs.metrics import paid_agents
 from workflow_rl.runs.progress import described_returns, judged
-from workflow_rl.runs.returns import returns_of_known_agents
+from workflow_rl.runs.returns import returns_of_known_agents, running_mean
 
 
 def print_report(outcome: Outcome, is_scored_next: bool) -> None:
@@ -74,6 +76,11 @@ def _report_one(outcome: Outcome) -> None:
         f"{state.episodes} episodes, updates: {state.updates}; "
         f"{described_returns(config, state, RECENT_EPISODES)}"
     )
+    if agents := paid_agents(config):
+        metrics = read_metrics(path)
+        of_each = {a: running_mean(metrics, column=f"return_mean_{a}")[-1] for a in agents}
+        told = ", ".join(f"{agent} {mean:{fitting(1, mean)}}" for agent, mean in of_each.items())
+        click.echo(f"of each agent:   {told}")
     if (why := outcome.learners[0].stopped) is not None:
         click.echo(f"stopped early:   {why}")
     _say_how_good(config, state)
@@ -81,6 +88,8 @@ def _report_one(outcome: Outcome) -> None:
         click.echo(f"workers restarted: {state.workers_restarted}")
     click.echo(f"run folder:      {path}")
     click.echo(f"learning curve:  {path / 'learning_curve.png'}")
+    if state.episodes and is_zero_sum(config, state):
+        chosen = "the last: the agents' returns sum to 0, so they do not say which is better"
     click.echo(f"best agent:      {path / 'best.pt'}{f', {chosen}' if chosen else ''}")
     digest = outcome.summaries[0]["weights"]
     click.echo(f"last agent:      {path / 'checkpoint.pt'}, with weights of SHA-256 {digest[:16]}")

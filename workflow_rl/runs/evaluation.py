@@ -7,7 +7,7 @@ import functools
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -47,13 +47,17 @@ MOST_NAMED = 10
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The returns and lengths, in steps, of seeded episodes."""
+    """The returns and lengths, in steps, of seeded episodes.
+
+    returns_of: the returns of each agent of a team whose agents have rewards of their own.
+    """
 
     env: str
     seed: int
     returns: list[float]
     lengths: list[int]
     seconds: float
+    returns_of: Mapping[str, list[float]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         told = Mean(self.mean, self.interval_95).told()
@@ -79,12 +83,14 @@ class Evaluation:
         table = PrettyTable(["", "mean", "95%", "std", "min", "max"], align="r")
         table.set_style(TableStyle.SINGLE_BORDER)
         table.align[""] = "l"
-        returns, lengths = np.array(self.returns), np.array(self.lengths)
-        spread, digits = ["", ""], fitting(2, *returns.tolist())
-        if len(returns) > 1:
-            spread = [f"± {self.interval_95:{digits}}", f"{self.std:{digits}}"]
-        ends = [f"{returns.min():{digits}}", f"{returns.max():{digits}}"]
-        table.add_row(["return", f"{self.mean:{digits}}", *spread, *ends])
+        returns, lengths = self.returns, np.array(self.lengths)
+        every = {"return": returns, **{f"return of {a}": of for a, of in self.returns_of.items()}}
+        for name, of in every.items():
+            mean, spread, digits = mean_of([of]), ["", ""], fitting(2, *of)
+            if len(of) > 1:
+                spread = [f"± {mean.interval_95:{digits}}", f"{np.std(of, ddof=1):{digits}}"]
+            ends = [f"{min(of):{digits}}", f"{max(of):{digits}}"]
+            table.add_row([name, f"{mean.mean:{digits}}", *spread, *ends])
         ends = [lengths.min(), lengths.max()]
         table.add_row(["steps", f"{lengths.mean():.1f}", "", f"{lengths.std():.1f}", *ends])
         return [
@@ -99,8 +105,11 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as evaluation.json keeps them; None for what is not a number."""
+        plain = dataclasses.asdict(self)
+        if not self.returns_of:
+            del plain["returns_of"]
         return {
-            **dataclasses.asdict(self),
+            **plain,
             "mean": self.mean,
             "std": self.std if math.isfinite(self.std) else None,
             "interval_95": self.interval_95 if math.isfinite(self.interval_95) else None,
@@ -203,12 +212,17 @@ def evaluate_policy(
         Progress(quiet, episodes, "ep") as progress_bar,
     ):
         trajectories = play_with_progress(pool, actor, specs, progress_bar)
+    team, returns_of = environment.spaces().team, {}
+    if team is not None and team.own_rewards:
+        of_agents = team.own_returns(trajectories).T.tolist()
+        returns_of = dict(zip(team.agents, of_agents, strict=True))
     return Evaluation(
         environment.env_id,
         seed,
         [trajectory.episode_return for trajectory in trajectories],
         [trajectory.length for trajectory in trajectories],
         time.perf_counter() - start,
+        returns_of,
     )
 
 

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from workflow_rl.runs.teaching import MakePool
 
 BEST_WINDOW = 100
+NO_RETURN = 1e-6
+"""Sums of rewards that are smaller are taken to be 0."""
 
 Draw: TypeAlias = Callable[[Metrics, Path, TrainConfig], None]
 """Draw a run's learning curve into a file. Raises OSError."""
@@ -382,13 +384,27 @@ def _plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def is_zero_sum(config: TrainConfig, state: TrainingState) -> bool:
+    """Return whether the rewards of a team's agents have summed to 0 in every episode so far."""
+    team = config.environment.spaces().team
+    return (
+        team is not None
+        and team.own_rewards
+        and math.isinf(state.best_score)
+        and all(abs(return_) < NO_RETURN for return_ in state.recent_returns)
+    )
+
+
 def _score(config: TrainConfig, state: TrainingState, eval_return: float) -> float:
     """Return the score of the agent after this update; NaN without any.
 
     The score is the evaluation's, if the run evaluates. Otherwise it is the mean return of the last
     BEST_WINDOW training episodes, which the agents of the last updates have played: see
-    `recent_mean`. Without a score is an agent whose episodes could not all be played.
+    `recent_mean`. Without a score is an agent whose episodes could not all be played, and one of a
+    zero-sum game: its return says nothing.
     """
+    if is_zero_sum(config, state):
+        return math.nan
     if config.eval_every:
         return eval_return
     enough = len(state.recent_returns) >= BEST_WINDOW and not state.has_skipped(BEST_WINDOW)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from workflow_rl.collection.rollout import Rollout, utilisation
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import OF_WORKERS, TrainConfig
-
-if TYPE_CHECKING:
-    from workflow_rl.agents.team import TeamLayout
 
 METRICS = (
     "update",
@@ -67,12 +64,13 @@ def columns(config: TrainConfig) -> tuple[str, ...]:
     spaces = config.environment.spaces()
     names = config.plug_in.metrics_of(config.settings, spaces)
     further = [name for name in names if name not in METRICS]
-    returns = [*return_columns(config), *_paid_agents(spaces.team)]
+    returns = [*return_columns(config), *paid_agents(config)]
     return (*METRICS, *further, *(f"return_mean_{name}" for name in returns))
 
 
-def _paid_agents(team: TeamLayout | None) -> tuple[str, ...]:
+def paid_agents(config: TrainConfig) -> tuple[str, ...]:
     """Return the agents of a team that have rewards of their own."""
+    team = config.environment.spaces().team
     return team.agents if team is not None and team.own_rewards else ()
 
 
@@ -186,13 +184,8 @@ def _return_means(config: TrainConfig, rollout: Rollout) -> dict[str, float]:
         means[column] = float(np.mean(returns or float("nan")))
     team = config.environment.spaces().team
     if team is not None and team.own_rewards:
-        # The rewards of a step stand in the row after it.
-        after = [
-            np.vstack([trajectory.obs[1:], trajectory.last_obs])
-            for trajectory in rollout.trajectories
-        ]
-        totals = [team.rewards(rows).sum(axis=0, dtype=np.float64) for rows in after]
-        of_agents = np.mean(totals, axis=0) if totals else np.full(team.n_agents, np.nan)
+        totals = team.own_returns(rollout.trajectories)
+        of_agents = totals.mean(axis=0) if len(totals) else np.full(team.n_agents, np.nan)
         means |= {f"return_mean_{a}": float(x) for a, x in zip(team.agents, of_agents, strict=True)}
     return means
 

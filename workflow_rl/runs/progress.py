@@ -11,6 +11,7 @@ from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import BEST_WINDOW, Learner
+from workflow_rl.runs.metrics import paid_agents
 from workflow_rl.runs.returns import returns_of_known_agents, verdict
 
 BAR = (
@@ -49,7 +50,11 @@ def show_progress(
 ) -> None:
     """After an update, whose metrics are `row`."""
     if len(learners) == 1:
-        returns = described_returns(learners[0].config, learners[0].state, BEST_WINDOW)
+        config = learners[0].config
+        returns = described_returns(config, learners[0].state, BEST_WINDOW)
+        of_agents = [f"{agent} {row[f'return_mean_{agent}']:.3g}" for agent in paid_agents(config)]
+        if of_agents:
+            returns += f" (last update: {', '.join(of_agents)})"
     else:
         drawn = learners[0].config.environment.variants
         means = [learner.state.recent_mean(drawn, BEST_WINDOW) for learner in learners]

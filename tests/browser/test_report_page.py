@@ -34,11 +34,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_chart_is_drawn(page: Path, open_page: Open) -> None:
     tab = open_page(page).tab
     charts = tab.locator(".chart")
-    assert charts.count() == 11
+    assert charts.count() == 17
     for i in range(charts.count()):
         chart = charts.nth(i)
         assert chart.locator("svg.main-svg").count() > 0
-        assert chart.locator(".trace").count() > 0
+        assert chart.locator(".trace, .hm").count() > 0
         assert chart.locator(".plot").get_attribute("aria-label")
 
 

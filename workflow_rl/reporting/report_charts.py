@@ -215,8 +215,8 @@ def heat_maps_figure(
             hovertemplate=f"{kind} %{{y}}: %{{customdata}}% of the steps near %{{x:.0f}}"
             "<extra></extra>",
         )
-    figure.update_layout(_figure(90 + 17 * len(rows)).layout, template="none")
-    shown = (0, 1, 5, 20, 50, 100)
+    figure.update_layout(_figure(90 + 17 * max(5, len(rows))).layout, template="none")
+    shown = (0, 5, 20, 50, 100)
     figure.update_layout(
         hovermode="closest",
         margin_t=24,

@@ -51,6 +51,10 @@ def when_and_where(
         if of_kind[i].any()
     ]
     label = f"{title}: percentage of the steps from the one to the other"
-    return chart(figure, title, f"{title}; a table follows") + folded(
-        "As a table", table(heading, cells, label, "tall")
+    drawn = chart(figure, title, f"{title}; a table follows")
+    return (
+        # On a narrow screen the maps would be too small to read.
+        '<div class="scroll" tabindex="0" role="region" aria-label="Heat maps: '
+        f'{escaped(title)}"><div style="min-width:60rem">{drawn}</div></div>'
+        + folded("As a table", table(heading, cells, label, "tall"))
     )

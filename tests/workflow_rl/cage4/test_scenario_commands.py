@@ -104,7 +104,7 @@ def assert_what_blue_does(path: Path, page: str) -> None:
     team = Cage4Replays().load(path, None, None).made()
     played = list(evaluated_episodes(team, CompiledSimulator(RED_AGENTS[1], 12), 2, 0))
     worst = min(range(2), key=lambda number: played[number].total)
-    assert f"replay run --red-agent {RED_AGENTS[1]} --episode {worst}\n" in page
+    assert f"replay run --red-agent {RED_AGENTS[1]} --episode {worst}" in page
     maps = [figure for figure in figures(page) if figure.data[0].type == "heatmap"]
     assert len(maps) == 3
     shown = {(kind.name, y): sum(map(float, row)) for kind in maps[1].data

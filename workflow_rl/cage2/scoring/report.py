@@ -31,7 +31,7 @@ from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.output_files import make_folder, write_text
-from workflow_rl.reporting.pages import escaped, folded, image, number, table
+from workflow_rl.reporting.pages import escaped, folded, image, listing, number, table
 from workflow_rl.reporting.report import Run, Section
 from workflow_rl.reporting.report_charts import chart, keys, means_figure, shares_figure
 from workflow_rl.reporting.when_and_where import Act, when_and_where
@@ -339,9 +339,8 @@ def _replays(
         f"{STEPS}-step cells (seed {SEED}): pages to watch.</p>"
     )
     body = about + table(("Run, red agent", "Best", "Median", "Worst"), rows, "Replays")
-    text = escaped("\n".join(commands))
     body += "<p>The worst ones again, where the folders lie; <code>--against AGENT</code> shows "
-    body += f"another agent in the same episode:</p><pre>{text}</pre>"
+    body += "another agent in the same episode:</p>" + listing(commands, "Commands of replays")
     return Section("Replays", body)
 
 

@@ -13,7 +13,7 @@ from workflow_rl.cage4.scoring.recording import ZONE_TITLES
 from workflow_rl.cage4.scoring.replays import Cage4Replays
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.reporting import report_sections
-from workflow_rl.reporting.pages import escaped, number
+from workflow_rl.reporting.pages import escaped, listing, number
 from workflow_rl.reporting.report import Run, Section
 from workflow_rl.reporting.when_and_where import Act, when_and_where
 from workflow_rl.runs.bar import Progress
@@ -61,9 +61,8 @@ def sections(runs: Sequence[Run]) -> list[Section]:
                 words = ["replay", run.name, "--red-agent", red_agent, "--episode", worst]
                 commands.append(f"python -m workflow_rl {shlex.join(words)}")
                 bar.update()
-            text = escaped("\n".join(commands))
             body += f"<h3>{escaped(run.name)}</h3>{maps}<p>The worst of these episodes, where the "
-            body += f"folder lies:</p><pre>{text}</pre>"
+            body += "folder lies:</p>" + listing(commands, f"Replays of {escaped(run.name)}")
     if not able:
         body = "<p>No checkpoint that could be played.</p>"
     return [report_sections.scores(runs), Section("What Blue does", body)]

@@ -115,6 +115,12 @@ def image(figure: Figure, label: str) -> str:
     return f'<img style="max-width: 100%" {shown}>\n'
 
 
+def listing(lines: Iterable[str], label: str) -> str:
+    """Return lines of text, such as commands, that can be scrolled sideways."""
+    text = escaped("\n".join(lines))
+    return f'<pre class="scroll" tabindex="0" role="region" aria-label="{label}">{text}</pre>\n'
+
+
 def folded(summary: str, content: str) -> str:
     """Return content that a click on the summary shows."""
     return f"<details><summary>{escaped(summary)}</summary>{content}</details>\n"

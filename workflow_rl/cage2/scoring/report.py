@@ -50,7 +50,7 @@ MOST_IN_DETAIL = 4
 STEPS = 100
 MAPS = (
     '<p class="muted">The best agent. A field is the share of these steps in which the agent does '
-    "this to the host. A darker field is a larger share. Steps go from left to right.</p>"
+    "this to the host. A stronger colour is a larger share. Steps go from left to right.</p>"
 )
 SEED = 0
 NO_HOST = "the network"

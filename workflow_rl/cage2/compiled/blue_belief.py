@@ -40,7 +40,7 @@ BELIEF = np.dtype(
     align=True,
 )
 
-MET = np.dtype([("decoys", np.int64), ("share", np.float64)])
+MET = np.dtype([("decoys", np.int64), ("n_alike", np.int64)])
 MOST_MET = 8
 """See `decoys_met`."""
 
@@ -122,12 +122,12 @@ def conclude(
             if not targets >> target & 1 or (seen != NONE and not (is_shown and seen == target)):
                 continue
             is_new = new_decoy_host == target
-            n_met, decoys, share = 1, int(b.decoys[target]), 1.0
+            n_met, n_ways, decoys, n_alike = 1, 1, int(b.decoys[target]), 1
             if t.is_cage1 and is_shown:
-                n_met = decoys_met(b, h, t, target, met)
+                n_met, n_ways = decoys_met(b, h, t, target, met)
             for i in range(n_met):
                 if t.is_cage1 and is_shown:
-                    decoys, share = met[i].decoys, met[i].share
+                    decoys, n_alike = met[i].decoys, met[i].n_alike
                 odds[:] = 0
                 red_hypothesis.odds_of(h, t, red_kind, target, activity, decoys, is_new, odds)
                 if seen == NONE and target == looks_scanned:
@@ -135,8 +135,8 @@ def conclude(
                 for outcome in range(red_hypothesis.N_OUTCOMES):
                     if odds[outcome] > 0:
                         candidates[n_candidates] = h
-                        weight = b.probability[n] * odds[outcome] / n_targets
-                        weights[n_candidates] = weight * share
+                        weight = b.probability[n] * odds[outcome] / (n_targets * n_ways)
+                        weights[n_candidates] = weight * n_alike
                         red_hypothesis.after_red(
                             candidates[n_candidates], t, red_kind, target, outcome, decoys
                         )
@@ -150,9 +150,9 @@ def conclude(
 
 
 @compiled
-def decoys_met(b: Any, h: Any, t: Any, host: int, met: Any) -> int:
-    """Write which decoys Red may meet on a host, of kinds that CAGE-1's Blue does not know, and how
-    likely each set is: met, MET `[MOST_MET]`. Return how many there are."""
+def decoys_met(b: Any, h: Any, t: Any, host: int, met: Any) -> tuple[int, int]:
+    """Write which decoys Red may meet on a host, of kinds that CAGE-1's Blue does not know: met, MET
+    `[MOST_MET]`. Return how many sets these are, and for how many choices they stand together."""
     drawn = int(h.drawn[host])
     possible = red_hypothesis.possible_decoys(t, host) & ~drawn
     fresh = possible & ~int(h.decoys_when_scanned[host])
@@ -163,12 +163,10 @@ def decoys_met(b: Any, h: Any, t: Any, host: int, met: Any) -> int:
             n_alike = red_hypothesis.n_alike(further, fresh)
             n_ways += 1
             if n_alike:
-                met[n].decoys, met[n].share = drawn | further, n_alike
+                met[n].decoys, met[n].n_alike = drawn | further, n_alike
                 n += 1
         further = (further - 1) & possible if further else -1
-    for i in range(n):
-        met[i].share /= n_ways
-    return n
+    return n, n_ways
 
 
 @compiled

@@ -151,7 +151,7 @@ def conclude(
 
 @compiled
 def decoys_met(b: Any, h: Any, t: Any, host: int, met: Any) -> tuple[int, int]:
-    """Write which decoys Red may meet on a host, of kinds that CAGE-1's Blue does not know: met, MET
+    """Write which decoys Red may meet on a host, whose kinds CAGE-1's Blue does not know: met, MET
     `[MOST_MET]`. Return how many sets these are, and for how many choices they stand together."""
     drawn = int(h.drawn[host])
     possible = red_hypothesis.possible_decoys(t, host) & ~drawn

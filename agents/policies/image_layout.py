@@ -86,8 +86,10 @@ class ImageLayout:
     @functools.cached_property
     def numbers(self) -> NDArray[np.int64]:
         """The columns that are in no image."""
-        of_images = [np.arange(self.n_inputs)[image.columns] for image in self.images]
-        return np.setdiff1d(np.arange(self.n_inputs), np.concatenate(of_images))
+        is_in_none = np.ones(self.n_inputs, np.bool_)
+        for image in self.images:
+            is_in_none[image.columns] = False
+        return np.flatnonzero(is_in_none)
 
     @functools.cached_property
     def alike(self) -> NDArray[np.int64]:

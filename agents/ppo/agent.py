@@ -292,7 +292,8 @@ class PPOAgent(LearningAgent):
     def _on_device(self, rows: np.ndarray, moments: RunningMoments | None = None) -> Tensor:
         """Return observations as the networks see them. moments: see `_seen`."""
         moments = moments or self.obs_moments
-        if moments is not None or not self.network.critic_network.takes_bytes:
+        takes_bytes = self.network.critic_network.takes_bytes and rows.dtype == np.uint8
+        if moments is not None or not takes_bytes:
             rows = rows.astype(np.float32)
         if moments is not None:
             n_inputs, limit = len(moments.mean), self.network.critic_network.limit

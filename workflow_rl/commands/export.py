@@ -109,6 +109,7 @@ def export(
 
 
 def _hub_writer(run: Path, which: str | None) -> Export:
+    from workflow_rl.agents.settings import ConfigError
     from workflow_rl.commands.config_words import words_of
     from workflow_rl.reporting.model_card import write_hub
     from workflow_rl.reporting.report_run import read_run
@@ -116,9 +117,9 @@ def _hub_writer(run: Path, which: str | None) -> Export:
 
     try:
         told, config = read_run(run), read_config(run)
-    except RunDirError as error:
+        command = shlex.join(["python", "-m", "workflow_rl", *words_of(config)])
+    except (RunDirError, ConfigError) as error:
         raise click.BadParameter(str(error), param_hint="AGENT") from None
-    command = shlex.join(["python", "-m", "workflow_rl", *words_of(config)])
     is_scored = which != "latest"  # The scores are of the run's best agent.
     return functools.partial(
         write_hub, told if is_scored else told._replace(evaluation=None), config, command

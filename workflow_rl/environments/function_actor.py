@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Choice
-from workflow_rl.environments.action_mask import without_mask, without_privileged
+from workflow_rl.environments.action_mask import choices_of, without_mask, without_privileged
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
@@ -59,17 +59,25 @@ class FunctionActor:
         seen: Any = row[: self._n_seen]
         if self._observation is not None:
             seen = spaces.unflatten(self._observation, seen)
-        masks = [row[len(row) - spaces.flatdim(self._action) :] > 0] if self._masked else []
+        masks = [row[len(row) - sum(choices_of(self._action)) :] > 0] if self._masked else []
         return self._sampled(self._acts.get(env, self._asked)(seen, *masks))
 
     def _sampled(self, action: Any) -> NDArray[Any]:
         """Return an action of the environment's as policies sample it. Raises ValueError."""
-        space, given = self._action, np.asarray(action)
+        space = self._action
+        if isinstance(space, spaces.Tuple) and space.contains(action):
+            parts = zip(space.spaces, action, strict=True)
+            return np.concatenate([np.ravel(part - _start(of)) for of, part in parts])
+        given = np.zeros(0, object) if isinstance(space, spaces.Tuple) else np.asarray(action)
         if isinstance(space, spaces.Box):
             if given.shape == space.shape and given.dtype.kind in "biuf":
                 return given.ravel().astype(np.float32)
         elif given.dtype.kind in "biu" and space.contains(given.astype(space.dtype)):
-            assert isinstance(space, spaces.Discrete | spaces.MultiDiscrete)
-            sampled: NDArray[Any] = (given - space.start).astype(np.int64)
+            sampled: NDArray[Any] = (given - _start(space)).astype(np.int64)
             return sampled.ravel() if sampled.ndim else sampled
         raise ValueError(f"{action!r:.80} is no action of {space}")
+
+
+def _start(space: spaces.Space[Any]) -> Any:
+    """Return what the smallest action of a space is."""
+    return getattr(space, "start", 0)

@@ -8,6 +8,7 @@ from typing import Any
 from gymnasium import spaces
 
 from workflow_rl.agents.policies.image_layout import SIDE, WIDEST, Image, ImageLayout
+from workflow_rl.agents.policies.network import MOST
 
 _LEAST_GREY = 8
 _WHITEST = 65_535
@@ -20,8 +21,9 @@ def images_of(space: spaces.Space[Any]) -> ImageLayout | None:
     else the two larger ones, are height and width; if that leaves a choice, channels are last. A
     Box of two sides is an image without channels if it holds bytes from 0 to 255.
     """
-    images = list(_within(space, 0))
-    return ImageLayout(spaces.flatdim(space), images) if images else None
+    size = spaces.flatdim(space)
+    images = list(_within(space, 0)) if size <= MOST else []
+    return ImageLayout(size, images) if images else None
 
 
 def _within(space: spaces.Space[Any], first: int) -> Iterator[Image]:

@@ -91,8 +91,8 @@ def _score(evaluation: Mapping[str, Any], score: Mean, episodes: Mapping[str, in
     what = "the mean return" if len(episodes) == 1 else "the sum of the tasks' mean returns"
     tasks = "\n".join(f"- {name}: {n} episodes" for name, n in episodes.items())
     return (
-        f"**{score.told()}**, {what} with the 95% interval. Seed {evaluation['seed']}, "
-        f"{evaluation['actions']} actions. `{SCORES_FILE}` has all statistics.\n\n{tasks}"
+        f"**{score.told()}**, {what} with the 95% interval. Seed {evaluation.get('seed')}, "
+        f"{evaluation.get('actions')} actions. `{SCORES_FILE}` has all statistics.\n\n{tasks}"
     )
 
 

@@ -123,6 +123,7 @@ def _parsed(
     if (wrong := what_is_wrong_with(arrays["action"], distribution)) is not None:
         raise MisfitError(wrong)
     action = arrays["action"].astype(np.float32 if _sizes(distribution) is None else np.int64)
+    _demand_allowed(arrays["obs"], action, distribution, bool(spaces["masked"]) and team is None)
     log_prob = np.zeros(action.shape if team is not None else n_steps, np.float32)
     ends = np.cumsum(length)
     trajectories = [
@@ -143,6 +144,22 @@ def _parsed(
     if (problem := what_is_not_finite(trajectories)) is not None:
         raise MisfitError(problem)
     return trajectories, spaces
+
+
+def _demand_allowed(
+    obs: NDArray[Any], action: NDArray[Any], distribution: Distribution, is_masked: bool
+) -> None:
+    """Raise MisfitError for numbers beyond float32, and for actions that their masks rule out."""
+    with np.errstate(over="ignore"):
+        if obs.dtype.kind == "f" and not np.isfinite(obs.astype(np.float32)).all():
+            raise MisfitError("obs has numbers beyond the largest of float32")
+    sizes = _sizes(distribution)
+    if is_masked and sizes is not None:
+        first = np.cumsum(sizes) - sizes
+        chosen = action.reshape(len(action), -1) + first
+        masks = obs[:, -distribution.n_outputs :]
+        if not (np.take_along_axis(masks, chosen, axis=1) > 0).all():
+            raise MisfitError("an action is one that its mask rules out")
 
 
 def _sizes(distribution: Distribution) -> NDArray[np.int64] | None:

@@ -66,7 +66,7 @@ def teacher_of(config: TrainConfig) -> Teacher | Recorded:
         make_envs = None if guest is None else guest.teaching(config.teacher, environment)
         if make_envs is not None:
             return Teacher(make_envs, Advised(spaces))
-        policy = load_saved(path).policy
+        policy = load_saved(path, greedy=True).policy
     except (InvalidEnvironmentError, UserError) as error:
         raise ConfigError("teacher", str(error)) from None
     if not _plays(policy, spaces):
@@ -166,6 +166,8 @@ def copy_teacher(
     try:
         if isinstance(teacher, Recorded):
             taught = teacher.trajectories
+            last = max(trajectory.episode for trajectory in taught)
+            numbers = range(max(config.teacher_episodes, last + 1))
         else:
             with watch(pool := make_pool(teacher.make_envs)):
                 taught = teaching_episodes(config, teacher.actor, pool, numbers, quiet)

@@ -123,7 +123,6 @@ def _parsed(
     if (wrong := what_is_wrong_with(arrays["action"], distribution)) is not None:
         raise MisfitError(wrong)
     action = arrays["action"].astype(np.float32 if _sizes(distribution) is None else np.int64)
-    _demand_allowed(arrays["obs"], action, distribution, bool(spaces["masked"]) and team is None)
     log_prob = np.zeros(action.shape if team is not None else n_steps, np.float32)
     ends = np.cumsum(length)
     trajectories = [
@@ -143,6 +142,7 @@ def _parsed(
     ]
     if (problem := what_is_not_finite(trajectories)) is not None:
         raise MisfitError(problem)
+    _demand_allowed(arrays["obs"], action, distribution, bool(spaces["masked"]) and team is None)
     return trajectories, spaces
 
 

@@ -48,6 +48,8 @@ def example(spaces: Spaces, dtype: Any = np.float32) -> Recorded:
     episodes = []
     for number, length in enumerate(LENGTHS):
         rows = draw.integers(0, 2, (length + 1, size)).astype(dtype)
+        if spaces.masked and not spaces.team:
+            rows[:, -its.n_outputs :] = 1
         action = {
             Categorical: lambda n: draw.integers(0, 3, n),
             MultiCategorical: lambda n: draw.integers(0, 2, (n, 2)),
@@ -155,3 +157,12 @@ def test_a_damaged_file_is_refused(tmp_path_factory: Any, place: int, value: int
 )
 def test_actions_of_the_space(distribution: Distribution, action: Any, is_wrong: bool) -> None:
     assert (what_is_wrong_with(action, distribution) is not None) == is_wrong
+
+
+def test_an_action_that_its_mask_rules_out_is_refused(tmp_path: Path) -> None:
+    written = example(SPACES["choice"])
+    for trajectory in written.trajectories:
+        trajectory.obs[:, -3:] = 0
+    write_episodes(tmp_path / "episodes.npz", written)
+    with pytest.raises(ValueError, match="mask rules out"):
+        read_episodes(tmp_path / "episodes.npz")

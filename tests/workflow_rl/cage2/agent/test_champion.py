@@ -202,7 +202,7 @@ def test_champion1b_is_the_one_of_its_card() -> None:
     _, environment = load_saved(Path("champion1b"))
     assert isinstance(environment, Cage2)
     assert environment.scenario == card["config"]["scenario"] == "scenario1b"
-    assert environment.view == ("history", "by-host", ())
+    assert environment.view == ("belief", "by-host", ())
     result = CliRunner().invoke(
         evaluate, ["champion1b", "--episodes", "20", "--max-steps", "30", "--quiet"]
     )

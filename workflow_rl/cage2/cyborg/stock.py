@@ -121,9 +121,10 @@ class ChallengeSimulator:
             )
             for host in self._hosts
         ]
+        # CAGE-2's wrapper takes the success out of Blue's observation, CAGE-1's does not.
+        success = seen["success"] if "success" in seen else self._blue_table.success
         return (
-            # CAGE-2's wrapper takes the success out of Blue's observation, CAGE-1's does not.
-            SUCCESSES.index(str(seen.get("success", self._blue_table.success))),
+            SUCCESSES.index(str(success)),
             red_action_index(red),
             red_target_index(red, controller.state, self._red_target_index),
             SUCCESSES.index(str(controller.observation["Red"].data["success"])),

@@ -122,7 +122,7 @@ class ChallengeSimulator:
             for host in self._hosts
         ]
         # CAGE-2's wrapper takes the success out of Blue's observation, CAGE-1's does not.
-        success = seen["success"] if "success" in seen else self._blue_table.success
+        success = seen.get("success", getattr(self._blue_table, "success", None))
         return (
             SUCCESSES.index(str(success)),
             red_action_index(red),

@@ -59,7 +59,8 @@ def record(agent: Path, file: Path, **options: Any) -> None:
     AGENT is a training run's folder, a checkpoint or policy file, champion, the name of a scripted
     agent of --env, or module:function, which takes an observation and returns an action. The agent
     plays the environment that it was trained on, or that of --env. FILE is an .npz file of plain
-    arrays. Agents with a policy choose their likeliest actions.
+    arrays. A FILE of episodes that exists is replaced; any other file is left. Agents with a policy
+    choose their likeliest actions.
 
     Example: record decoys demos.npz --simulator compiled --episodes 500
     """

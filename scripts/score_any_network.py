@@ -152,8 +152,9 @@ def table(rows: list[dict[str, Any]]) -> str:
 @click.option("--threads", default=1, help="Threads of each learner.")
 @click.option("--device", default="cpu")
 @click.option("--seeds", default=5, help="Of any-network.")
+@click.option("--first-seed", default=101, help="Of any-network.")
 @click.option("--specialists", default=3, help="Seeds of each specialist.")
-@click.option("--episodes", default=10_000, help="Of any-network.")
+@click.option("--episodes", default=20_000, help="Of any-network.")
 @click.option("--of-specialists", default=6000, help="Episodes of each specialist.")
 @click.option("--scored", default=100, help="Episodes of a cell, or 0.")
 @click.option("--seconds", default=1e9, help="Begin no run after these.")
@@ -165,6 +166,7 @@ def main(
     threads: int,
     device: str,
     seeds: int,
+    first_seed: int,
     specialists: int,
     episodes: int,
     of_specialists: int,
@@ -188,7 +190,7 @@ def main(
     if not is_shown:
         folder.mkdir(parents=True, exist_ok=True)
         by_size = sorted(networks(), key=lambda name: -len(networks()[name].hosts))
-        names = [f"any-{seed}" for seed in range(1, seeds + 1)]
+        names = [f"any-{seed}" for seed in range(first_seed, first_seed + seeds)]
         names += [f"{name}-{seed}" for seed in range(1, specialists + 1) for name in by_size]
         began = time.monotonic()
 

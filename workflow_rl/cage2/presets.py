@@ -83,9 +83,9 @@ ROBUST: dict[str, Any] = {
 # One defender for all networks: what it sees and chooses holds in each of them.
 ANY_NETWORK: dict[str, Any] = {
     **QUICK,
-    "n_envs": 100,
-    "episodes_per_update": 100,
-    "total_episodes": 10_000,
+    "n_envs": 50,
+    "episodes_per_update": 50,
+    "total_episodes": 20_000,
     "env_args": {
         "simulator": "compiled",
         "scenario": str(Path(__file__).parent / "agent" / "released" / "any-network.yaml"),
@@ -100,6 +100,6 @@ ANY_NETWORK: dict[str, Any] = {
         "network_args": {"heads": 0},
         "hidden_sizes": (48, 48),
         "minibatches_of": "steps",
-        "minibatch_size": 2500,
+        "minibatch_size": 1250,
     },
 }

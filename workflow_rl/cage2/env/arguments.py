@@ -124,7 +124,7 @@ class Cage2Arguments(Settings):
                     + (
                         f"choose {' or '.join(map(str, general))}"
                         if any(general)
-                        else "leave it out"
+                        else "leave it out (--preset any-network has none)"
                     ),
                 )
         for red_agent in REDS.read(self.red_agent).members:

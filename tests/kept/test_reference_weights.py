@@ -46,10 +46,8 @@ METRICS = ("update", "episodes", "env_steps", "return_mean", "policy_loss", "val
 
 
 def config_from_record(values: Mapping[str, Any]) -> TrainConfig:
-    """A config of reference_weights.json. What has been added since has its default."""
-    added = TrainConfig(values["mode"], algorithm=values["algorithm"], env=values["env"]).to_dict()
-    settings = {**added["settings"], **values["settings"]}
-    return TrainConfig.from_dict({**added, **values, "settings": settings})
+    """A config of reference_weights.json, which is of an earlier version."""
+    return TrainConfig.from_dict(dict(values))
 
 
 def results_of(run: Path) -> dict[str, str]:

@@ -15,6 +15,7 @@ from workflow_rl.agents.settings import ConfigError as ConfigError
 from workflow_rl.agents.settings import (
     Count,
     CountOrNone,
+    Later,
     OneOf,
     Settings,
     WithTeacher,
@@ -27,6 +28,7 @@ from workflow_rl.runs.machine import usable_cores as usable_cores
 from workflow_rl.runs.presets import KNOWN, preset_named
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
+    completed,
     flattened,
     named_by_file,
     require_fields,
@@ -178,18 +180,20 @@ class TrainConfig(Settings):
         description="CPU threads that the agent learns with, half of them for the actor and half "
         "for the critic. 1, 2 and 3 threads give the same results; more threads round differently.",
     )
-    teacher: str | None = Field(
+    teacher: Annotated[str | None, Later()] = Field(
         None,
         description="Before the first update, copy this agent: a policy file, the folder of a run, "
         "a name that evaluate takes, such as champion, or episodes that record wrote. See "
         "docs/how-to/teachers.md.",
     )
-    teacher_episodes: Annotated[int, Field(ge=2, le=1_000_000)] = Field(
+    teacher_episodes: Annotated[int, Field(ge=2, le=1_000_000), Later()] = Field(
         100,
         description="Number of episodes that the teacher plays. Of a file, all episodes count. A "
         "tenth of the episodes is held out.",
     )
-    teacher_epochs: Count = Field(10, description="Number of passes over the teacher's episodes.")
+    teacher_epochs: Annotated[Count, Later()] = Field(
+        10, description="Number of passes over the teacher's episodes."
+    )
     checkpoint_every: Annotated[Count, Resume.FREE] = Field(
         10, description="Number of updates between checkpoints."
     )
@@ -206,17 +210,17 @@ class TrainConfig(Settings):
     eval_episodes: Episodes = Field(
         20, description="Number of episodes of each evaluation in the run."
     )
-    stop_at_return: Annotated[Finite | None, Resume.FREE] = Field(
+    stop_at_return: Annotated[Finite | None, Resume.FREE, Later()] = Field(
         None,
         description="End the run once the mean return is so high: of the evaluation with "
         "eval_every, or else of the last 100 training episodes.",
     )
-    patience: Annotated[Count | None, Resume.FREE] = Field(
+    patience: Annotated[Count | None, Resume.FREE, Later()] = Field(
         None,
         description="End the run after this number of updates in which that mean return was not "
         "higher than before.",
     )
-    play: Annotated[Literal["greedy", "sampled"], Resume.FREE] = Field(
+    play: Annotated[Literal["greedy", "sampled"], Resume.FREE, Later()] = Field(
         "greedy",
         description="How the agent plays after the training, wherever it is evaluated, exported or "
         "loaded: its likeliest actions, or sampled ones as in training.",
@@ -350,18 +354,27 @@ class TrainConfig(Settings):
         return flattened(self.to_dict())
 
     @classmethod
+    def completed(cls, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what `to_dict` gave, of this version or an earlier one, with all fields of this
+        one. Raises OtherVersionError for others, and TypeError."""
+        fields = {name: field for name, field in cls.model_fields.items() if not field.exclude}
+        guest = guests.get(saved.get("env", ""))
+        if guest is not None:
+            del fields["env_args"]
+            fields |= guest.arguments().model_fields
+        return completed(saved, fields)
+
+    @classmethod
     def parts(cls, saved: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the environment's arguments in a saved config, and the other fields.
 
         Raises ValueError for fields that are not those of this version, KeyError and TypeError.
         """
-        guest = guests.get(saved.get("env", ""))
-        args = ["env_args"] if guest is None else list(guest.arguments().model_fields)
-        fields = [name for name, field in cls.model_fields.items() if not field.exclude]
-        require_same_fields(saved, [*args, *(name for name in fields if name != "env_args")])
-        values = dict(saved)
-        env_args = {name: values.pop(name) for name in args}
-        return env_args["env_args"] if guest is None else env_args, values
+        values = cls.completed(saved)
+        guest = guests.get(values["env"])
+        if guest is None:
+            return values.pop("env_args"), values
+        return {name: values.pop(name) for name in guest.arguments().model_fields}, values
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any], found: Found = NOTHING) -> Self:
@@ -381,6 +394,9 @@ class TrainConfig(Settings):
         elif plug_in is None or plug_in.name != values["algorithm"]:
             plug_in = algorithm.find(values["algorithm"])
         kind = UnknownSettings if plug_in is None else plug_in.settings
+        if plug_in is not None:
+            known = kind.model_fields
+            require_same_fields({**known, **values["settings"]}, known)
         return cls(
             **{**values, "settings": kind(**values["settings"])},
             env_args=args,

@@ -199,6 +199,7 @@ def _resumed_config(
     """
     names = {**asked, **(asked.get("env_args") or {})}
     try:
+        saved = TrainConfig.completed(saved)
         args, others = TrainConfig.parts(saved)
         is_named = asked.get("env") == saved["env"]
         is_named = is_named and _text(asked.get("env_args", {})) == _text(args)

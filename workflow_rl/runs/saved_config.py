@@ -11,11 +11,12 @@ from contextlib import suppress
 from typing import Any
 
 from pydantic import ConfigDict
+from pydantic.fields import FieldInfo
 
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.modules import place_of
 from workflow_rl.agents.policies.networks import NETWORKS
-from workflow_rl.agents.settings import ConfigError, Settings
+from workflow_rl.agents.settings import ConfigError, Later, Settings, is_marked
 from workflow_rl.errors import UserError
 from workflow_rl.runs.presets import preset_named
 
@@ -28,6 +29,16 @@ _accepted: set[str] = set()
 
 class OtherVersionError(UserError):
     """A file that another version of the package has made."""
+
+
+def completed(saved: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
+    """Return a saved config with the fields that its version did not have yet: see `Later`.
+
+    Raises OtherVersionError if others are missing, or if there are fields of a later version.
+    """
+    later = {name: field.default for name, field in fields.items() if is_marked(field, Later)}
+    require_same_fields({**later, **saved}, fields)
+    return {**later, **saved}
 
 
 def require_same_fields(found: Collection[str], expected: Collection[str]) -> None:

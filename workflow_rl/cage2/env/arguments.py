@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from workflow_rl.agents.settings import ConfigError, ContentOf, OneOf, Settings
+from workflow_rl.agents.settings import ConfigError, ContentOf, Later, OneOf, Settings
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.interface import MOST, SIMULATORS
@@ -72,7 +72,7 @@ class Cage2Arguments(Settings):
         )
     )
 
-    scenario: Annotated[str, ContentOf(scenario_text, tuple(NAMED))] = Field(
+    scenario: Annotated[str, ContentOf(scenario_text, tuple(NAMED)), Later()] = Field(
         Cage2.scenario,
         description="The network: scenario2, scenario1b of CAGE Challenge 1, a scenario file of "
         "CybORG's, or a family file, of which each episode draws a network. The content is kept "

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from workflow_rl.agents.settings import ConfigError, OneOf, Settings, Share
+from workflow_rl.agents.settings import ConfigError, Later, OneOf, Settings, Share
 from workflow_rl.cage4.agent.messages import MESSAGES
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS, SUSPECTING
 from workflow_rl.cage4.env.environment import Cage4
@@ -81,7 +81,9 @@ class EpisodeSettings(ScenarioSettings):
         "--cyborg4, sped up without changing a bit; cyborg-stock is CybORG 4 as published. All "
         "play the same episodes.",
     )
-    scenarios: Annotated[tuple[Annotated[str, OneOf(SCENARIOS)], ...], Field(strict=False)] = Field(
+    scenarios: Annotated[
+        tuple[Annotated[str, OneOf(SCENARIOS)], ...], Field(strict=False), Later()
+    ] = Field(
         (),
         description="Name of a scenario, in the place of its values. Of several, a training draws "
         "one for each episode, and an evaluation plays every one.",

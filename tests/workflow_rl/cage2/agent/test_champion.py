@@ -110,9 +110,8 @@ def test_the_page_tells_the_recipe_of_the_released_agent() -> None:
     assert program is not None
     config = eval(program[1], {"champion": champion}).to_dict()
     of_the_machine = {"n_workers", "envs_per_worker", "device"}
-    for name, value in card["config"].items():
-        if name in config and name not in of_the_machine:
-            assert json.loads(json.dumps(config[name])) == value, name
+    for name, value in TrainConfig.from_dict(card["config"]).to_dict().items():
+        assert name in of_the_machine or config[name] == value, name
 
 
 def test_selection_has_seeds_of_its_own() -> None:

@@ -18,7 +18,8 @@ class EnvPosition(NamedTuple):
 
     actions: [T] or [T, K]; None if the episode has not begun. stride: from each episode's number to
     the next, so that the env's episodes follow from its own number alone. skipped: numbers of
-    episodes that are left out.
+    episodes that are left out. total: of `episode_spec`. begun_with: the total with which the
+    episode began, if a resumed run has another one.
     """
 
     run_seed: int
@@ -27,18 +28,21 @@ class EnvPosition(NamedTuple):
     episode: int
     actions: Actions | None = None
     skipped: tuple[int, ...] = ()
+    total: int | None = None
+    begun_with: int | None = None
 
     @property
     def spec(self) -> EpisodeSpec:
         """The spec of the episode."""
-        return episode_spec(self.run_seed, self.episode, self.variants)
+        total = self.begun_with or self.total
+        return episode_spec(self.run_seed, self.episode, self.variants, total=total)
 
     @property
     def next(self) -> EnvPosition:
         """The position at the beginning of the next episode."""
         numbers = itertools.count(self.episode + self.stride, self.stride)
         episode = next(number for number in numbers if number not in self.skipped)
-        return self._replace(episode=episode, actions=None)
+        return self._replace(episode=episode, actions=None, begun_with=None)
 
     def after(self, trajectory: Trajectory) -> EnvPosition:
         """Return the position once the env has played this trajectory."""
@@ -52,10 +56,14 @@ class EnvPosition(NamedTuple):
 
 
 def first_positions(
-    run_seed: int, variants: Sequence[str], n_envs: int, first_episode: int = 0
+    run_seed: int,
+    variants: Sequence[str],
+    n_envs: int,
+    first_episode: int = 0,
+    total: int | None = None,
 ) -> list[EnvPosition]:
     """Return the positions of `n_envs` envs that share the episodes from `first_episode` on."""
-    first = EnvPosition(run_seed, tuple(variants), n_envs, first_episode)
+    first = EnvPosition(run_seed, tuple(variants), n_envs, first_episode, total=total)
     return [first._replace(episode=first_episode + env) for env in range(n_envs)]
 
 

@@ -127,6 +127,8 @@ class BatchedEnvs:
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
         self._specs.update(zip(envs, specs, strict=True))
+        if any(spec.progress is not None for spec in specs):
+            raise ObservationError("its reset takes no options: train it without a curriculum")
         seeds = np.array([spec.env_seed for spec in specs], np.int64)
         indices = np.array(envs, np.int64)
         with self._told(envs):

@@ -89,10 +89,14 @@ class SerialEnvs:
 
     def _reset(self, env: int) -> Obs:
         spec = self._specs[env]
-        options = {self._variant_option: spec.variant} if spec.variant else None
+        options: dict[str, Any] = {self._variant_option: spec.variant} if spec.variant else {}
+        if spec.progress is not None:
+            options["progress"] = spec.progress
         try:
             # A copy: the envs of a process may write their answers into one array.
-            obs: Obs = np.array(self._envs[env].reset(seed=spec.env_seed, options=options)[0])
+            obs: Obs = np.array(
+                self._envs[env].reset(seed=spec.env_seed, options=options or None)[0]
+            )
         except BaseException as error:  # SystemExit too.
             if not is_the_envs(error):
                 raise

@@ -26,12 +26,14 @@ class SeedStream(IntEnum):
 
 
 class EpisodeSpec(NamedTuple):
-    """All that determines an episode besides the policy. variant: "" if the env has none."""
+    """All that determines an episode besides the policy. variant: "" if the env has none.
+    progress: from 0 to 1, of a run with a curriculum."""
 
     number: int
     variant: str
     env_seed: int
     action_seed: int
+    progress: float | None = None
 
 
 def episode_spec(
@@ -39,13 +41,16 @@ def episode_spec(
     number: int,
     variants: Sequence[str] = (),
     stream: SeedStream = SeedStream.TRAINING,
+    total: int | None = None,
 ) -> EpisodeSpec:
     """Return the spec of episode `number`. It does not depend on workers or on their order.
 
-    One of the variants is drawn. All are equally likely.
+    One of the variants is drawn. All are equally likely. total: the number of episodes of which
+    `number` is the progress, with a curriculum.
     """
     assert not isinstance(variants, str), "several variants, not the letters of one"
     sequence = np.random.SeedSequence([run_seed, stream, number])
     env_seed, action_seed, choice = (int(word) for word in sequence.generate_state(3))
     variant = variants[choice % len(variants)] if variants else ""
-    return EpisodeSpec(number, variant, env_seed, action_seed)
+    progress = None if total is None else min(1.0, number / total)
+    return EpisodeSpec(number, variant, env_seed, action_seed, progress)

@@ -88,17 +88,25 @@ def episode_specs(
 ) -> list[EpisodeSpec]:
     """Return the specs of a run's episodes, by their numbers."""
     variants = config.environment.variants
-    return [episode_spec(config.seed, number, variants, stream) for number in numbers]
+    # An evaluation is of the whole task.
+    total = config.total_of_curriculum if stream is SeedStream.TRAINING else None
+    return [episode_spec(config.seed, number, variants, stream, total) for number in numbers]
 
 
 def _positions(config: TrainConfig, state: TrainingState) -> list[EnvPosition]:
     """Return where the run left its envs, or where they begin."""
-    slots = first_positions(config.seed, config.environment.variants, config.n_envs, state.episodes)
-    places = state.slots or [(slot.episode, None) for slot in slots]
+    variants, total = config.environment.variants, config.total_of_curriculum
+    slots = first_positions(config.seed, variants, config.n_envs, state.episodes, total)
+    places = state.slots or [(slot.episode, None, None) for slot in slots]
     skipped = tuple(state.skipped_episodes)
     return [
-        slot._replace(episode=episode, actions=actions, skipped=skipped)
-        for slot, (episode, actions) in zip(slots, places, strict=True)
+        slot._replace(
+            episode=episode,
+            actions=actions,
+            skipped=skipped,
+            begun_with=None if actions is None else begun_with,
+        )
+        for slot, (episode, actions, begun_with) in zip(slots, places, strict=True)
     ]
 
 
@@ -192,7 +200,8 @@ class _FirstCome:
         # Each number is of an episode that is finished, unfinished, or still to begin.
         following = itertools.count(state.episodes + len(state.unfinished))
         numbers = itertools.chain(state.unfinished, following)
-        specs = (episode_spec(config.seed, number, variants) for number in numbers)
+        total = config.total_of_curriculum
+        specs = (episode_spec(config.seed, number, variants, total=total) for number in numbers)
         return self._collector.episode_assignments(specs, math.inf)
 
     def batches(self, newest: Newest) -> Generator[Rollout, None, None]:

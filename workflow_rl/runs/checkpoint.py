@@ -63,7 +63,8 @@ class TrainingState:
 
     held_seconds: collecting waited because the learner was behind.
     dropped_steps: env transitions that were collected and never learned from. slots: where the envs
-    are that go on from unroll to unroll: the episode of each, and its actions so far.
+    are that go on from unroll to unroll: the episode of each, its actions so far, and the total of
+    its curriculum.
     episode_length: mean of the last rollout in which episodes ended, in steps; 0 before.
     recent_returns: of the last episodes, oldest first; recent_variants: of the same. best_score: of
     best.pt, as training saw it; best_update: the update after which it was the first time.
@@ -89,7 +90,7 @@ class TrainingState:
     held_seconds: float = 0.0
     workers_restarted: int = 0
     dropped_steps: int = 0
-    slots: list[tuple[int, Actions | None]] = field(default_factory=list)
+    slots: list[tuple[int, Actions | None, int | None]] = field(default_factory=list)
     episode_length: float = 0.0
     skipped_episodes: list[int] = field(default_factory=list)
     unfinished: list[int] = field(default_factory=list)
@@ -133,8 +134,8 @@ class TrainingState:
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         slots = [
-            [episode, None if actions is None else torch.from_numpy(_smallest(actions))]
-            for episode, actions in self.slots
+            [episode, None if actions is None else torch.from_numpy(_smallest(actions)), total]
+            for episode, actions, total in self.slots
         ]
         recent = {name: list(getattr(self, name)) for name in ("recent_returns", "recent_variants")}
         return {**vars(self), **recent, "slots": slots}
@@ -178,10 +179,12 @@ def _smallest(actions: Actions) -> Actions:
     return actions.astype(np.uint8) if fits else actions
 
 
-def _slot(episode: int, actions: Any) -> tuple[int, Actions | None]:
+def _slot(
+    episode: int, actions: Any, total: int | None = None
+) -> tuple[int, Actions | None, int | None]:
     if actions is None:
-        return episode, None
-    return episode, (actions.long() if actions.dtype == torch.uint8 else actions).numpy()
+        return episode, None, total
+    return episode, (actions.long() if actions.dtype == torch.uint8 else actions).numpy(), total
 
 
 @dataclass(frozen=True)

@@ -158,6 +158,11 @@ class TrainConfig(Settings):
     take_all: bool = Field(
         False, description="Learn from all batches that wait at once, or from one."
     )
+    curriculum: Annotated[bool, Later()] = Field(
+        False,
+        description="Tell your own environment how far the run is, from 0 to 1: its reset gets "
+        "options['progress'] in training. See docs/how-to/own-environment.md.",
+    )
     preset: Annotated[str, OneOf(KNOWN)] | None = Field(
         None,
         description="Take the defaults of a recipe or of a known system. Recipes end in quick, for "
@@ -293,6 +298,7 @@ class TrainConfig(Settings):
         vars(self).update(values)
         self._given = given
         self._check_end()
+        self._check_curriculum()
         self._check_algorithm()
         self._check_rollouts()
         self._check_overlap()
@@ -326,6 +332,12 @@ class TrainConfig(Settings):
     def plug_in(self) -> Algorithm:
         """The algorithm that `algorithm` names. Raises ConfigError if only a file names it."""
         return self._found.plug_in or algorithm.find(self.algorithm)
+
+    @property
+    def total_of_curriculum(self) -> int | None:
+        """The number of episodes of which an episode's number is its progress; None without a
+        curriculum."""
+        return self.total_episodes if self.curriculum else None
 
     def progress(self, episodes: int, env_steps: int) -> float:
         """Return the share of the run that is done, from 0 to 1."""
@@ -430,6 +442,24 @@ class TrainConfig(Settings):
             json.dumps(self.env_args)
         except (TypeError, ValueError, RecursionError) as error:
             raise ConfigError("env_args", f"they cannot be kept with the run: {error}") from None
+
+    def _check_curriculum(self) -> None:
+        if not self.curriculum:
+            return
+        if self.env in guests:
+            raise ConfigError("curriculum", f"{self.env} has none: it is for environments of yours")
+        if self.total_episodes is None:
+            raise ConfigError(
+                "curriculum",
+                "the progress is an episode's number of total_episodes: give that, and no "
+                "total_steps",
+            )
+        if not self.eval_every:
+            raise ConfigError(
+                "curriculum",
+                "it needs eval_every: the best agent is that of the best evaluation on the whole "
+                "task, for the returns of easier and harder episodes do not compare",
+            )
 
     def _check_algorithm(self) -> None:
         found = self._found.plug_in

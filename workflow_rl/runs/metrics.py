@@ -108,7 +108,9 @@ def advance(state: TrainingState, rollout: Rollout, seconds: Seconds) -> None:
     state.held_seconds += rollout.held_seconds
     state.busy_seconds += rollout.busy_seconds
     state.workers_restarted += rollout.workers_restarted
-    state.slots = [(slot.episode, slot.actions) for slot in rollout.positions]
+    state.slots = [
+        (slot.episode, slot.actions, slot.begun_with or slot.total) for slot in rollout.positions
+    ]
     state.skipped_episodes += rollout.skipped
     state.unfinished = list(rollout.unfinished)
     if rollout.episode_lengths:

@@ -46,13 +46,13 @@ def test_round_trip(tmp_path):
     np.array([[0, 256], [1, 2]]), np.array([-1, 0]), np.array([0.5], np.float32),
 ], ids=["choices", "large", "negative", "continuous"])  # fmt: skip
 def test_actions_of_an_episode_that_does_not_end_take_little_room(actions, tmp_path):
-    state = TrainingState(slots=[(0, actions), (1, None)])
+    state = TrainingState(slots=[(0, actions, None), (1, None, None)])
     save_checkpoint(tmp_path / "one.pt", dataclasses.replace(a_checkpoint(), training=state))
     assert (tmp_path / "one.pt").stat().st_size < 200_000
-    (_, loaded), nothing = load_checkpoint(tmp_path / "one.pt").training.slots
+    (_, loaded, _), nothing = load_checkpoint(tmp_path / "one.pt").training.slots
     assert loaded.dtype == actions.dtype
     assert np.array_equal(loaded, actions)
-    assert nothing == (1, None)
+    assert nothing == (1, None, None)
 
 
 def test_a_crash_while_writing_leaves_the_one_before(tmp_path, monkeypatch):

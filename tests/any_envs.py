@@ -156,6 +156,30 @@ class MaskedPuzzleEnv(PuzzleEnv):
         return obs, {**info, "action_mask": self.mask}
 
 
+class NamedPuzzleEnv(MaskedPuzzleEnv):
+    """A MaskedPuzzleEnv whose actions have names, as the parts of its mask, of a method."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        lamp, direction = spaces.Box(1, 3, (1,), np.int32), spaces.Discrete(2)
+        self.action_space: Any = spaces.Dict([("lamp", lamp), ("direction", direction)])
+        self._direct = spaces.MultiDiscrete([3, 2], start=[1, 0])
+
+    def get_action_mask(self) -> dict[str, Any]:
+        return dict(zip(("lamp", "direction"), self.mask, strict=True))
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        return super().reset(**options)[0], {}
+
+    def step(self, action: Any) -> Result:
+        assert self.action_space.contains(action), action
+        assert type(action["direction"]) is int
+        named, self.action_space = self.action_space, self._direct
+        *answer, _ = super().step(np.array([*action["lamp"], action["direction"]]))
+        self.action_space = named
+        return *answer, {}  # type: ignore[return-value]
+
+
 class EndingEnv(gymnasium.Env[Any, Any]):
     """One step of reward 1: then the episode has terminated, or is truncated."""
 
@@ -180,6 +204,43 @@ class TextEnv(TargetEnv):
     def __init__(self) -> None:
         super().__init__()
         self.observation_space = spaces.Text(5)  # type: ignore[assignment]
+
+
+class Private:
+    """What no space of Gymnasium's describes."""
+
+
+class PrivateSpace(spaces.Space[Any]):
+    """Holds a Private."""
+
+    def contains(self, x: Any) -> bool:
+        return isinstance(x, Private)
+
+
+class TalkingPuzzleEnv(PuzzleEnv):
+    """A PuzzleEnv that also shows what is no numbers, some of it within a Dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        said = spaces.Dict({"words": spaces.Text(5), "loud": spaces.Discrete(2)})
+        further = {"a": PrivateSpace(), "said": said, "z": spaces.Sequence(spaces.Discrete(2))}
+        self.observation_space = spaces.Dict({**self.observation_space.spaces, **further})
+
+    def _obs(self) -> dict[str, Any]:
+        said = {"words": "hello", "loud": self._state % 2}
+        return {**super()._obs(), "a": Private(), "said": said, "z": (0, 1)}
+
+
+class LoudPuzzleEnv(PuzzleEnv):
+    """A TalkingPuzzleEnv without what is no numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        said = spaces.Dict({"loud": spaces.Discrete(2)})
+        self.observation_space = spaces.Dict({**self.observation_space.spaces, "said": said})
+
+    def _obs(self) -> dict[str, Any]:
+        return {**super()._obs(), "said": {"loud": self._state % 2}}
 
 
 class PictureEnv(gymnasium.Env[Any, Any]):
@@ -239,7 +300,7 @@ class NamedActionEnv(TargetEnv):
 
     def __init__(self) -> None:
         super().__init__()
-        self.action_space = spaces.Dict({"push": spaces.Discrete(4)})  # type: ignore[assignment]
+        self.action_space = spaces.Dict({"push": spaces.Text(4)})  # type: ignore[assignment]
 
 
 class BrokenEnv(TargetEnv):

@@ -46,7 +46,7 @@ def check_env(
     Example: check-env CartPole-v1
     """  # fmt: skip
     made = guests[env_id].single if env_id in guests else ""
-    environment = GymnasiumEnvironment(made or env_id, dict(env_arg))
+    environment = GymnasiumEnvironment(made or env_id, dict(env_arg), ignore_unknown=True)
     has_problems = False
     try:
         trial.learn_facts(environment, worker_timeout)
@@ -58,6 +58,11 @@ def check_env(
             else (f"{sum(team.obs_sizes)} numbers observed by {len(team.agents)} agents")
         )
         click.echo(f"spaces        ok: {seen}, {spaces.distribution}")
+        if left_out := environment.facts.left_out:
+            told = f"{', '.join(left_out)}, since their spaces are not supported"
+            click.echo(f"spaces        warn: without {told}: train with --ignore-unknown")
+        if masks_from := environment.facts.masks_from:
+            click.echo(f"masks         ok: {masks_from} rules actions out")
         if spaces.images is not None:
             click.echo(f"images        {spaces.images}: train with --network cnn")
         examined = functools.partial(examine, environment, steps, seconds)

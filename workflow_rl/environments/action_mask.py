@@ -1,7 +1,9 @@
-"""Masks of actions as environments offer them: in `info`, or as an entry of a Dict observation.
+"""Masks of actions as environments offer them: in `info`, as an entry of a Dict observation, or by
+a method.
 
-Both are Gymnasium's and PettingZoo's conventions. `agents.policies.masks` says how policies see
-them. Another entry, `privileged_obs`, is for a critic alone.
+The first two are Gymnasium's and PettingZoo's conventions, a method `action_masks` is that of
+sb3-contrib. `agents.policies.masks` says how policies see masks. Another entry, `privileged_obs`,
+is for a critic alone.
 """
 
 from __future__ import annotations
@@ -22,9 +24,11 @@ from workflow_rl.environments.env_batch import Env, ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 METHOD = "action_masks"
-_OTHER_METHODS = ("action_mask", "valid_action_mask", "get_action_mask", "get_action_masks")
+_METHODS = (METHOD, "action_mask", "valid_action_mask", "get_action_mask", "get_action_masks")
 _OTHER_KEYS = ("mask", "legal", "valid", "avail", "allowed", "possible")
-MASK, PRIVILEGED = "action_mask", "privileged_obs"
+MASK, MASKS, PRIVILEGED = "action_mask", "action_masks", "privileged_obs"
+MOST_OPTIONS = 1024
+"""Of one integer. Larger ones are amounts rather than choices."""
 
 ReadMask: TypeAlias = Callable[[Any], NDArray[np.bool_]]
 
@@ -59,7 +63,10 @@ def _without(space: spaces.Space[Any], entry: str) -> spaces.Space[Any]:
 def mask_in(obs: Any, info: Any) -> Any:
     """Return the mask that an environment offers with its answer, as it is; None without one."""
     mask = obs.get(MASK) if isinstance(obs, Mapping) else None
-    return info.get(MASK) if mask is None and isinstance(info, Mapping) else mask
+    if mask is None and isinstance(info, Mapping):
+        mask = info.get(MASK)
+        return info.get(MASKS) if mask is None else mask
+    return mask
 
 
 def choices_of(space: spaces.Space[Any] | None) -> tuple[int, ...]:
@@ -68,17 +75,32 @@ def choices_of(space: spaces.Space[Any] | None) -> tuple[int, ...]:
         return (int(space.n),)
     if isinstance(space, spaces.MultiBinary):
         return (2,) * math.prod(space.shape)
-    if isinstance(space, spaces.Tuple):
-        parts = [choices_of(part) for part in space.spaces]
+    if isinstance(space, spaces.Tuple | spaces.Dict):
+        parts = [choices_of(part) for part in inner_spaces(space)]
         return tuple(itertools.chain(*parts)) if all(parts) else ()
+    if isinstance(space, spaces.Box) and space.dtype.kind in "iu":
+        ends = zip(space.high.ravel().tolist(), space.low.ravel().tolist(), strict=True)
+        sizes = tuple(high - low + 1 for high, low in ends)
+        return sizes if sizes and max(sizes) <= MOST_OPTIONS else ()
     return tuple(space.nvec.ravel().tolist()) if isinstance(space, spaces.MultiDiscrete) else ()
 
 
-def offers_mask(env: Env) -> bool:
-    """Return whether an environment offers masks, which its first answer shows."""
+def inner_spaces(space: spaces.Tuple | spaces.Dict) -> Sequence[spaces.Space[Any]]:
+    """Return the spaces of the parts, in their order."""
+    return tuple(space.spaces.values()) if isinstance(space, spaces.Dict) else space.spaces
+
+
+def mask_source(env: Env) -> str:
+    """Return what an environment's masks are read from, which its first answer shows; "" for an
+    environment that offers none."""
     if not choices_of(env.action_space):
-        return False
-    return shows_mask(env.observation_space) or mask_in(*begun(env, seed=0)) is not None
+        return ""
+    if shows_mask(env.observation_space):
+        return "its observations"
+    if mask_in(*begun(env, seed=0)) is None:
+        return ""
+    method = env.get_wrapper_attr("mask_method") if env.has_wrapper_attr("mask_method") else ""
+    return f"its method {method}" if method else "what it tells in info"
 
 
 def begun(env: Env, **options: Any) -> tuple[Any, dict[str, Any]]:
@@ -92,12 +114,31 @@ def begun(env: Env, **options: Any) -> tuple[Any, dict[str, Any]]:
 
 
 class MaskingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Puts the mask of the environment's method `action_masks`, which is sb3-contrib's convention,
-    into `info`, where there is none."""
+    """Puts the mask that a method of the environment gives into `info`, where there is none.
 
-    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        obs, info = begun(self.env, **options)
+    mask_method: the name of the method, or of an attribute: `action_masks`, or a similar name
+        whose mask fits the actions after the first reset; "" without one.
+    """
+
+    mask_method: str | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        obs, info = begun(self.env, seed=seed, options=options)
+        if self.mask_method is None:
+            self.mask_method = self._found() if mask_in(obs, info) is None else ""
         return obs, self._with_mask(obs, info)
+
+    def _found(self) -> str:
+        read = mask_reader(self.env.action_space)
+        for name in filter(self.env.has_wrapper_attr, _METHODS):
+            if name == METHOD:
+                return name
+            with contextlib.suppress(Exception):
+                read(_told_by(self.env, name))
+                return name
+        return ""
 
     def step(self, action: Any) -> Any:
         """Step once. Where an episode has ended nobody acts."""
@@ -107,28 +148,36 @@ class MaskingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         return *answer[:4], self._with_mask(answer[0], answer[4])
 
     def _with_mask(self, obs: Any, info: Any) -> Any:
-        if mask_in(obs, info) is not None:
+        if not self.mask_method or mask_in(obs, info) is not None:
             return info
         try:
-            return {**(info or {}), MASK: self.env.get_wrapper_attr(METHOD)()}
+            told = self.env.get_wrapper_attr(self.mask_method)
+            is_called = self.mask_method == METHOD or callable(told)
+            return {**(info or {}), MASK: told() if is_called else told}
         except (NotImplementedError, TypeError) as error:
             raise ObservationError(
-                f"its {METHOD} is no method that gives a mask ({in_one_line(error)}): train with "
-                "--no-action-mask"
+                f"its {self.mask_method} is no method that gives a mask ({in_one_line(error)}): "
+                "train with --no-action-mask"
             ) from error
 
 
+def _told_by(env: Env, name: str) -> Any:
+    told = env.get_wrapper_attr(name)
+    return told() if callable(told) else told
+
+
 def tells_masks(env: Any) -> bool:
-    """Return whether an environment has the method of a MaskingEnv."""
+    """Return whether an environment has what may be the method of a MaskingEnv."""
     takes_masks = isinstance(env, gymnasium.Env) and choices_of(getattr(env, "action_space", None))
-    return bool(takes_masks) and env.has_wrapper_attr(METHOD)
+    return bool(takes_masks) and any(map(env.has_wrapper_attr, _METHODS))
 
 
 def require_no_other_mask(env: Env, obs: Any, info: Any) -> None:
     """Raise InvalidEnvironmentError if an environment that offers no mask has something that looks
     like one under another name."""
-    inner, names = getattr(env, "env", env), (*_OTHER_METHODS, METHOD)
-    found = [name for name in names if env.has_wrapper_attr(name) or hasattr(inner, name)]
+    inner = getattr(env, "env", env)
+    found = [name for name in _METHODS if env.has_wrapper_attr(name) or hasattr(inner, name)]
+    found = [name for name in found if not _has_none_here(inner, name)]
     found += _masks_in({"obs": obs, "info": info}, choices_of(env.action_space))
     if found:
         raise InvalidEnvironmentError(
@@ -137,6 +186,17 @@ def require_no_other_mask(env: Env, obs: Any, info: Any) -> None:
             f"info or in the observation, or for one agent from a method {METHOD}: give it there, "
             "or train with --no-action-mask",
         )
+
+
+def _has_none_here(inner: Any, name: str) -> bool:
+    """Return whether a method fails, as some do for actions of another kind."""
+    try:
+        getattr(inner, "get_wrapper_attr", inner.__getattribute__)(name)()
+    except TypeError:  # It takes arguments, or is no method.
+        return False
+    except Exception:
+        return True
+    return False
 
 
 def _masks_in(values: Mapping[Any, Any], sizes: Sequence[int]) -> Iterator[str]:
@@ -162,16 +222,17 @@ def naming_the_mask() -> Iterator[None]:
 def mask_reader(space: spaces.Space[Any]) -> ReadMask:
     """Return a function from a mask of actions of this space to one array, bool [A].
 
-    The mask is an array [A] of zeros and ones, or a tuple of one array for each choice. The
-    function raises ObservationError, whose message begins with what is wrong with the mask.
+    The mask is an array [A] of zeros and ones, a tuple of one array for each choice, or nested as
+    a Tuple or Dict space is. The function raises ObservationError, whose message begins with what
+    is wrong with the mask.
     """
     sizes = choices_of(space)
 
     def read(mask: Any) -> NDArray[np.bool_]:
-        nested = isinstance(mask, tuple | list) and len(sizes) > 1
         try:
-            parts = [np.ravel(choice) for choice in mask] if nested else [np.ravel(mask)]
-            flat = np.concatenate(parts)
+            flat = np.concatenate([*_parts_of_mask(space, mask)])
+        except KeyError as error:
+            raise ObservationError(f"has no entry {error}") from None
         except ValueError:
             flat = np.empty(0)
         if flat.shape != (sum(sizes),):
@@ -179,6 +240,20 @@ def mask_reader(space: spaces.Space[Any]) -> ReadMask:
         return checked_masks(flat[np.newaxis], sizes)[0]
 
     return read
+
+
+def _parts_of_mask(space: spaces.Space[Any], mask: Any) -> Iterator[NDArray[Any]]:
+    if isinstance(space, spaces.Dict) and isinstance(mask, Mapping):
+        for name, part in space.spaces.items():
+            yield from _parts_of_mask(part, mask[name])
+    elif isinstance(mask, tuple | list) and len(choices_of(space)) > 1:
+        if isinstance(space, spaces.Tuple) and len(mask) == len(space.spaces):
+            for part, of in zip(space.spaces, mask, strict=True):
+                yield from _parts_of_mask(part, of)
+        else:
+            yield from map(np.ravel, mask)
+    else:
+        yield np.ravel(mask)
 
 
 def checked_masks(masks: NDArray[Any], sizes: Sequence[int]) -> NDArray[np.bool_]:

@@ -151,7 +151,7 @@ class Agent:
                 self._begun.add((greedy, env))
         chosen, _ = actor.act(rows, range(len(rows)))
         actions = [self._unflatten(action) for action in chosen]
-        if isinstance(actions[0], tuple):
+        if isinstance(actions[0], tuple | dict):
             return (actions[0] if several is None else actions), state
         return (np.asarray(actions[0]) if several is None else np.stack(actions)), state
 

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.environments.action_mask import MASK, checked_masks, choices_of
+from workflow_rl.environments.action_mask import MASK, METHOD, checked_masks, choices_of
 from workflow_rl.environments.env_batch import (
     EpisodeError,
     Obs,
@@ -180,6 +180,8 @@ class OneOfBatch(gymnasium.Env[NDArray[Any], Any]):
     episode: what a check of its episodes compares must not depend on them.
     """
 
+    mask_method = METHOD
+
     def __init__(self, envs: BatchedEnv) -> None:
         self.observation_space = _flat_box(envs)
         self.action_space = envs.action_space
@@ -221,10 +223,11 @@ def _flat_box(envs: BatchedEnv) -> spaces.Box:
         raise InvalidEnvironmentError(
             ENV, f"the observation space of a BatchedEnv is a Box of shape (D,), not {space}"
         )
-    if isinstance(envs.action_space, spaces.Tuple):
+    if isinstance(envs.action_space, spaces.Tuple | spaces.Dict):
         raise InvalidEnvironmentError(
             ENV,
-            "the action space of a BatchedEnv is no Tuple: a MultiDiscrete has the same choices",
+            "the action space of a BatchedEnv is no Tuple or Dict: a MultiDiscrete has the same "
+            "choices",
         )
     return space
 

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 def make_environment(
-    env_id: str, args: Mapping[str, Any], named_by_file: bool = False, masks: bool = True
+    env_id: str,
+    args: Mapping[str, Any],
+    named_by_file: bool = False,
+    masks: bool = True,
+    ignore_unknown: bool = False,
 ) -> Environment:
     """Return the environment of this name with these arguments, without importing or calling what
     they name.
@@ -30,6 +34,7 @@ def make_environment(
         named_by_file: whether only a file names the environment and its arguments, see
             `GymnasiumEnvironment` and `Guest.foreign`.
         masks: whether agents see the masks of actions that the environment offers, if it does.
+        ignore_unknown: see `GymnasiumEnvironment`.
 
     Raises:
         InvalidEnvironmentError: an argument is wrong.
@@ -46,7 +51,13 @@ def make_environment(
         return guest
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
-    return GymnasiumEnvironment(env_id, dict(args), masks=masks, named_by_file=named_by_file)
+    return GymnasiumEnvironment(
+        env_id,
+        dict(args),
+        masks=masks,
+        named_by_file=named_by_file,
+        ignore_unknown=ignore_unknown,
+    )
 
 
 def _checked(guest: Guest, args: Mapping[str, Any], named_by_file: bool) -> Settings:

@@ -12,14 +12,14 @@ from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from workflow_rl.agents.modules import in_one_line
-from workflow_rl.environments.action_mask import mask_in
+from workflow_rl.environments.action_mask import MaskingEnv, mask_in
 from workflow_rl.environments.checked_env import CheckedEnv, Followed
 from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.facts import Tell
-from workflow_rl.environments.flat_env import sampled
+from workflow_rl.environments.flat_env import KnownEntries, sampled
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.making import is_cured
 
@@ -29,6 +29,9 @@ MUCH_WAITING = 0.8
 waits a little."""
 MANY_STEPS = 1000
 """Most episodes end sooner."""
+
+
+_OUTER = (OrderEnforcing, PassiveEnvChecker, TimeLimit, MaskingEnv, KnownEntries)
 
 
 class Line(NamedTuple):
@@ -90,8 +93,8 @@ def _hear_gymnasium(environment: GymnasiumEnvironment, tell: Tell) -> None:
     wrappers that do not record their arguments: what decides is how the env plays."""
     env = environment.make_env()
     checked = env
-    # Gymnasium's own wrappers would hide from its checker what is within.
-    while isinstance(checked, OrderEnforcing | PassiveEnvChecker | TimeLimit):
+    # Gymnasium's own wrappers, and ours, would hide from its checker what is within.
+    while isinstance(checked, _OUTER):
         checked = checked.env
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -39,12 +39,15 @@ class DeclaredTeam:
 
 class Facts(NamedTuple):
     """What an environment declares. observation, action: its spaces, without classes of the user's.
-    team: of a ParallelEnv."""
+    team: of a ParallelEnv. masks_from: what masks of actions are read from, in words; "" without.
+    left_out: entries of observations that are not shown, since their spaces are not supported."""
 
     spaces: Spaces
     observation: spaces.Space[Any]
     action: spaces.Space[Any]
     team: DeclaredTeam | None
+    masks_from: str = ""
+    left_out: tuple[str, ...] = ()
 
 
 def plain_facts(space: spaces.Space[Any]) -> spaces.Space[Any]:

@@ -20,9 +20,11 @@ from workflow_rl.agents.policies.distributions import (
     MultiCategorical,
 )
 from workflow_rl.environments.action_mask import (
+    MOST_OPTIONS,
     PRIVILEGED,
     begun,
     choices_of,
+    inner_spaces,
     mask_in,
     mask_reader,
     naming_the_mask,
@@ -123,6 +125,70 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
             ) from error
 
 
+class KnownEntries(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """Leaves out the entries of Dict observations whose spaces are not supported.
+
+    left_out: their names, within Dicts as "outer.inner".
+    """
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        names: list[str] = []
+        known = _known_part(env.observation_space, names)
+        assert known is not None
+        self.observation_space, self.left_out = known, tuple(names)
+
+    def observation(self, observation: Any) -> Any:
+        return _known(self.observation_space, observation)
+
+
+def shows_unknown(env: Env) -> bool:
+    """Return whether there is an entry that a KnownEntries leaves out, and another one."""
+    names: list[str] = []
+    space = getattr(env, "observation_space", None)
+    return isinstance(space, spaces.Dict) and _known_part(space, names) is not None and bool(names)
+
+
+def _known_part(
+    space: spaces.Space[Any], left_out: list[str], name: str = ""
+) -> spaces.Space[Any] | None:
+    """Return what is supported of a space; None if nothing is. left_out: takes names."""
+    if isinstance(space, spaces.Dict):
+        parts = [
+            (key, _known_part(part, left_out, f"{name}.{key}".strip(".")))
+            for key, part in space.spaces.items()
+        ]
+        kept = [(key, part) for key, part in parts if part is not None]
+        return spaces.Dict(kept) if kept else None
+    try:
+        _require_supported(space, space)
+    except InvalidEnvironmentError:
+        left_out.append(name)
+        return None
+    return space
+
+
+def _known(space: spaces.Space[Any], obs: Any) -> Any:
+    if not isinstance(space, spaces.Dict) or not isinstance(obs, Mapping):
+        return obs
+    return {key: _known(part, obs[key]) for key, part in space.spaces.items() if key in obs}
+
+
+def is_old(thing: object) -> bool:
+    """Return whether an environment or a space is one of gym, which came before Gymnasium."""
+    return any(kind.__module__.partition(".")[0] == "gym" for kind in type(thing).__mro__)
+
+
+def require_not_old(space: object, name: str) -> None:
+    """Raise InvalidEnvironmentError for a space of gym's."""
+    if is_old(space):
+        raise InvalidEnvironmentError(
+            ENV,
+            f"its {name} {space} is one of gym's: gymnasium.spaces, which replaces gym.spaces, has "
+            "the same classes",
+        )
+
+
 def stepped(answer: Any, what: str) -> tuple[Any, Any, Any, Any, Any]:
     """Return the five parts of the answer to a step. Raise ObservationError for another answer."""
     if isinstance(answer, tuple | list) and len(answer) == 5:
@@ -170,17 +236,19 @@ def flat_space(space: spaces.Space[Any]) -> spaces.Box:
 
 def _require_supported(space: spaces.Space[Any], whole: spaces.Space[Any]) -> None:
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
-        for part in parts:
+        for part in inner_spaces(space):
             _require_supported(part, whole)
         return
     plain = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete)
+    require_not_old(space, "observation space")
     if not isinstance(space, plain):
         within = "" if space is whole else f", within {whole}"
         raise InvalidEnvironmentError(
             ENV,
             f"its observation space {space}{within} is not supported: Box, Discrete, MultiBinary, "
-            "MultiDiscrete, and Tuple and Dict of these are",
+            "MultiDiscrete, and Tuple and Dict of these are"
+            + "; --ignore-unknown leaves such entries of a Dict out"
+            * bool(within),
         )
 
 
@@ -296,6 +364,7 @@ def distribution_over(space: spaces.Space[Any]) -> Distribution:
         return Categorical(int(space.n))
     if sizes := choices_of(space):
         return MultiCategorical(sizes)
+    require_not_old(space, "action space")
     arrays = spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary
     if isinstance(space, arrays) and not spaces.flatdim(space):
         raise InvalidEnvironmentError(ENV, f"its action space {space} holds no numbers")
@@ -303,8 +372,9 @@ def distribution_over(space: spaces.Space[Any]) -> Distribution:
         return _gaussian_over(space)
     raise InvalidEnvironmentError(
         ENV,
-        f"its action space {space} is not supported: Discrete, MultiDiscrete, MultiBinary, Tuple "
-        "of these, and Box of floats are",
+        f"its action space {space} is not supported: Discrete, MultiDiscrete, MultiBinary, Box of "
+        f"integers with up to {MOST_OPTIONS} values each, Tuple and Dict of these, and Box of "
+        "floats are",
     )
 
 
@@ -346,34 +416,46 @@ def unflattener(space: spaces.Space[Any], is_batch: bool = False) -> Unflatten:
         if is_batch:
             return lambda actions: start + np.asarray(actions, np.int64)
         return lambda action: start + int(action)
-    if isinstance(space, spaces.Tuple):
+    if isinstance(space, spaces.Tuple | spaces.Dict):
         parts: list[tuple[Unflatten, int | slice]] = []
         end = 0
-        for part in space.spaces:
+        for part in inner_spaces(space):
             begin, end = end, end + len(choices_of(part))
             chosen = begin if isinstance(part, spaces.Discrete) else slice(begin, end)
             parts.append((unflattener(part), chosen))
-        return lambda action: tuple(of(action[chosen]) for of, chosen in parts)
+        if isinstance(space, spaces.Tuple):
+            return lambda action: tuple(of(action[chosen]) for of, chosen in parts)
+        named = list(zip(space.spaces, parts, strict=True))
+        return lambda action: {name: of(action[chosen]) for name, (of, chosen) in named}
     assert isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary | spaces.Box)
     shape, dtype = (*[-1] * is_batch, *space.shape), space.dtype
     if isinstance(space, spaces.MultiBinary):
         return lambda action: np.reshape(action, shape).astype(dtype)
-    if isinstance(space, spaces.MultiDiscrete):
-        first = space.start
+    if isinstance(space, spaces.MultiDiscrete) or choices_of(space):
+        first = first_of(space)
         return lambda action: (np.reshape(action, shape) + first).astype(dtype)
     low, high = space.low, space.high
     return lambda action: np.asarray(np.clip(np.reshape(action, shape), low, high), dtype)
 
 
+def first_of(space: spaces.Space[Any]) -> Any:
+    """Return the smallest action of a space of choices, without parts."""
+    return space.low if isinstance(space, spaces.Box) else getattr(space, "start", 0)
+
+
 def sampled(space: spaces.Space[Any], mask: Any) -> Any:
-    """Return a random action of a space that the mask, if there is one, allows."""
+    """Return a random action of a space that the mask, if there is one, allows: as workers hand
+    actions to environments, Python's integers for Discrete."""
     sizes = choices_of(space)
-    if mask is None or not sizes:
+    if not sizes:
         return space.sample()
-    with naming_the_mask():
-        allowed = mask_reader(space)(mask).astype(np.int8)
+    if mask is None:
+        allowed = np.ones(sum(sizes), np.int8)
+    else:
+        with naming_the_mask():
+            allowed = mask_reader(space)(mask).astype(np.int8)
     if isinstance(space, spaces.Discrete):
-        return space.sample(mask=allowed)
+        return int(space.sample(None if mask is None else allowed))
     parts = np.split(allowed, np.cumsum(sizes)[:-1])
     # Gymnasium wants masks nested as the space is.
     chosen = [space.np_random.choice(np.flatnonzero(part)) for part in parts]

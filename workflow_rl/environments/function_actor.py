@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,14 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Choice
-from workflow_rl.environments.action_mask import choices_of, without_mask, without_privileged
+from workflow_rl.environments.action_mask import (
+    choices_of,
+    inner_spaces,
+    without_mask,
+    without_privileged,
+)
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.environments.flat_env import first_of
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 
@@ -65,19 +71,26 @@ class FunctionActor:
     def _sampled(self, action: Any) -> NDArray[Any]:
         """Return an action of the environment's as policies sample it. Raises ValueError."""
         space = self._action
-        if isinstance(space, spaces.Tuple) and space.contains(action):
-            parts = zip(space.spaces, action, strict=True)
-            return np.concatenate([np.ravel(part - _start(of)) for of, part in parts])
-        given = np.zeros(0, object) if isinstance(space, spaces.Tuple) else np.asarray(action)
-        if isinstance(space, spaces.Box):
+        has_parts = isinstance(space, spaces.Tuple | spaces.Dict)
+        if has_parts and space.contains(action):
+            return np.concatenate([*_parts(space, action)])
+        given = np.zeros(0, object) if has_parts else np.asarray(action)
+        if not choices_of(space):
             if given.shape == space.shape and given.dtype.kind in "biuf":
                 return given.ravel().astype(np.float32)
         elif given.dtype.kind in "biu" and space.contains(given.astype(space.dtype)):
-            sampled: NDArray[Any] = (given - _start(space)).astype(np.int64)
+            sampled: NDArray[Any] = (given - first_of(space)).astype(np.int64)
             return sampled.ravel() if sampled.ndim else sampled
         raise ValueError(f"{action!r:.80} is no action of {space}")
 
 
-def _start(space: spaces.Space[Any]) -> Any:
-    """Return what the smallest action of a space is."""
-    return getattr(space, "start", 0)
+def _parts(space: spaces.Space[Any], action: Any) -> Iterator[NDArray[Any]]:
+    """Yield the choices of an action."""
+    if isinstance(space, spaces.Tuple | spaces.Dict):
+        chosen = (
+            [action[name] for name in space.spaces] if isinstance(space, spaces.Dict) else action
+        )
+        for part, of in zip(inner_spaces(space), chosen, strict=True):
+            yield from _parts(part, of)
+    else:
+        yield np.ravel(action - first_of(space))

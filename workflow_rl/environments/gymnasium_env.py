@@ -37,6 +37,8 @@ class GymnasiumEnvironment:
     masks: whether agents see the mask of actions that the environment offers, if it does.
     named_by_file: whether only a file names the id and the arguments. Such an environment is never
         made: whoever may trust the file replaces this object.
+    ignore_unknown: whether entries of a Dict observation whose spaces are not supported are left
+        out: see `KnownEntries`.
     private_random: whether each env has a random state of its own: see `PrivateRandom`.
 
     Raises InvalidEnvironmentError if the id or an argument's name is not text.
@@ -47,6 +49,7 @@ class GymnasiumEnvironment:
     factory: Callable[..., Env] | None = None
     masks: bool = True
     named_by_file: bool = False
+    ignore_unknown: bool = False
     private_random: bool = field(default=False, compare=False)
 
     variants = ()

@@ -27,6 +27,7 @@ from workflow_rl.environments.flat_env import (
     Flatten,
     flat_space,
     flattener,
+    require_not_old,
     require_number,
     stepped,
 )
@@ -70,6 +71,7 @@ def joint_spaces(
     """
     require_names(list(actions))
     for agent, space in actions.items():
+        require_not_old(space, f"action space of {agent}:")
         if not isinstance(space, spaces.Discrete):
             raise InvalidEnvironmentError(
                 ENV, f"the action space {space} of {agent} is not supported: Discrete is"
@@ -178,15 +180,23 @@ def _without_mask(obs: Any) -> Any:
 
 
 def is_busy(agent: str, infos: Mapping[str, Any]) -> bool:
-    """Return whether an agent decides nothing at this step, by its info."""
+    """Return whether an agent decides nothing at this step, by its info, and gets no action."""
     return bool(infos.get(agent, {}).get("busy_steps", 0))
+
+
+def is_idle(obs: Any, info: Any) -> bool:
+    """Return whether an agent decides nothing at this step, since its mask rules out all actions.
+    The environment gets the first of them."""
+    mask = mask_in(obs, info)
+    return mask is not None and not np.any(mask)
 
 
 class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
     """Several agents as one: a row of observations, and an action [K].
 
-    An agent decides if it is in `agents`, and `infos[agent]["busy_steps"]`, if that is there, is 0.
-    The actions of other agents are not handed to the environment. The reward is the sum of the
+    An agent decides if it is in `agents`, `infos[agent]["busy_steps"]`, if that is there, is 0, and
+    its mask, if there is one, allows an action. An agent whose mask allows none takes its first
+    action; the actions of others are not handed to the environment. The reward is the sum of the
     agents' rewards, or their common reward if the environment has `shared_reward`. The episode ends
     when no agent is left.
 
@@ -230,6 +240,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         self.rows = TeamRows(self.layout, flatten, self.observation_space.dtype)
         self.first_actions = {agent: int(space.start) for agent, space in actions.items()}
         self._status: list[int] = []
+        self._idle: set[str] = set()
 
     def show_exactly(self) -> None:
         """Show rows that are not rounded to the dtype of their space."""
@@ -255,6 +266,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
             for agent, choice, status in decided
             if status == ACTS
         }
+        actions |= {agent: self.first_actions[agent] for agent in self._idle}
         answer = stepped(self.env.step(actions), "step")
         obs, rewards, terminations, truncations, infos = answer
         ends = {"terminated": terminations, "truncated": truncations}
@@ -307,6 +319,11 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         self._status = [
             self._status_of(agent, agent in seen, truncations, infos) for agent in self._agents
         ]
+        self._idle = set()
+        for k, agent in enumerate(self._agents):
+            if self._status[k] == ACTS and is_idle(obs[agent], infos.get(agent)):
+                self._idle.add(agent)
+                self._status[k] = BUSY
         masks = self.rows.masks(obs, infos, self._status)
         row = self.rows.row(seen, self._status, rewards)
         if self._flatten_state is not None:

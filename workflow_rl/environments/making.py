@@ -23,7 +23,7 @@ from workflow_rl.agents.policies.entity_layout import EntityLayout, are_tables, 
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.environments.action_mask import (
     MaskingEnv,
-    offers_mask,
+    mask_source,
     privileged_space,
     tells_masks,
     without_mask,
@@ -33,7 +33,15 @@ from workflow_rl.environments.batched_env import COMPANY, BatchedEnv, BatchedEnv
 from workflow_rl.environments.env_batch import Env, EnvBatch, ObservationError, SerialEnvs
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.facts import DeclaredTeam, Facts, Separate, Tell, plain_facts
-from workflow_rl.environments.flat_env import FlatEnv, bounds_of, distribution_over, flat_space
+from workflow_rl.environments.flat_env import (
+    FlatEnv,
+    KnownEntries,
+    bounds_of,
+    distribution_over,
+    flat_space,
+    is_old,
+    shows_unknown,
+)
 from workflow_rl.environments.images import images_of
 from workflow_rl.environments.joint_batch import BatchedTeamEnv, JointBatch
 from workflow_rl.environments.joint_env import JointEnv, is_parallel
@@ -66,6 +74,8 @@ def single_env(environment: GymnasiumEnvironment, options: Mapping[str, Any]) ->
         env = make(**args)
         if is_parallel(env):
             return JointEnv(env)
+    if environment.ignore_unknown and shows_unknown(env):
+        env = KnownEntries(env)
     return MaskingEnv(env) if environment.masks and tells_masks(env) else env
 
 
@@ -89,7 +99,8 @@ def declared_facts(environment: GymnasiumEnvironment) -> Facts:
     env = required_env(dataclasses.replace(environment, private_random=False))
     with _naming(environment, env):
         try:
-            masked = environment.masks and offers_mask(env)
+            masks_from = mask_source(env) if environment.masks else ""
+            masked = bool(masks_from)
             shown = env.observation_space
             shown = without_mask(shown) if masked else shown
             observed, hidden = flat_space(without_privileged(shown)), privileged_space(shown)
@@ -109,6 +120,8 @@ def declared_facts(environment: GymnasiumEnvironment) -> Facts:
                 plain_facts(env.observation_space),
                 plain_facts(env.action_space),
                 DeclaredTeam(env.env) if isinstance(env, JointEnv) else None,
+                masks_from,
+                env.get_wrapper_attr("left_out") if env.has_wrapper_attr("left_out") else (),
             )
         finally:
             env.close()
@@ -183,6 +196,12 @@ def required_env(environment: GymnasiumEnvironment) -> Env:
     if isinstance(env, BatchedEnv | BatchedTeamEnv):
         raise InvalidEnvironmentError(
             ENV, f"{env_id} made many environments: name the class, {type(env).__name__}"
+        )
+    if is_old(env):
+        raise InvalidEnvironmentError(
+            ENV,
+            f"{env_id} made an environment of gym, which gymnasium replaces: convert it, such as "
+            "with the package shimmy (GymV26CompatibilityV0, or GymV21CompatibilityV0)",
         )
     if not isinstance(env, gymnasium.Env):
         raise InvalidEnvironmentError(

@@ -91,6 +91,8 @@ class _RandomTeam:
         for agent, obs in observations.items():
             space, mask = self._action_space(agent), mask_in(obs, infos.get(agent))
             possible = np.flatnonzero(np.ones(space.n) if mask is None else mask)
+            if not len(possible):
+                possible = np.zeros(1, np.int64)
             if not is_busy(agent, infos):
                 actions[agent] = int(space.start + self._random.choice(possible))
         return actions

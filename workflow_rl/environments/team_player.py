@@ -17,7 +17,7 @@ from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import Flatten
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.joint_env import JointEnv, TeamRows, is_busy
+from workflow_rl.environments.joint_env import JointEnv, TeamRows, is_busy, is_idle
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -54,7 +54,8 @@ class Team:
     def act(
         self, observations: Mapping[str, Any], infos: Mapping[str, Any] = NOTHING
     ) -> dict[str, int]:
-        """Return the action of each agent that has an observation and is not busy.
+        """Return the action of each agent that has an observation and is not busy. An agent whose
+        mask rules out all actions takes its first one.
 
         infos: as `reset` and `step` of a ParallelEnv return them. `infos[agent]["busy_steps"]`
         above 0 says that an agent is busy. `infos[agent]["action_mask"]`, or the entry of an
@@ -68,6 +69,14 @@ class Team:
         status = [
             ABSENT if agent not in observations else BUSY if is_busy(agent, infos) else ACTS
             for agent in self.agents
+        ]
+        idle = [
+            agent
+            for agent, now in zip(self.agents, status, strict=True)
+            if now == ACTS and is_idle(observations[agent], infos.get(agent))
+        ]
+        status = [
+            BUSY if agent in idle else now for agent, now in zip(self.agents, status, strict=True)
         ]
         row = self._rows.row(observations, status)
         if self._read_masks is not None:
@@ -84,7 +93,7 @@ class Team:
             agent: action + self._first_actions[agent]
             for agent, action, now in decided
             if now == ACTS
-        }
+        } | {agent: self._first_actions[agent] for agent in idle}
 
 
 def team_of(policy: TeamPolicy, environment: Environment) -> Team:

@@ -64,7 +64,8 @@ Seconds = Annotated[float, Field(gt=0, le=1_000_000)]
 OF_WORKERS = ("n_envs", "n_workers", "envs_per_worker")
 """Fields of which the others follow from one that is given."""
 _NAME_THE_ENVIRONMENT = {
-    *("env", "env_args", "make_env", "named_by_file", "action_mask", "preset", "algorithm")
+    *("env", "env_args", "make_env", "named_by_file", "action_mask", "ignore_unknown"),
+    *("preset", "algorithm"),
 }
 """Fields that decide which environment it is."""
 OF_TEACHERS = ("teacher_episodes", "teacher_epochs")
@@ -103,6 +104,11 @@ class TrainConfig(Settings):
         True,
         description="Rule out the actions that the environment says are impossible, if it offers "
         "a mask in info or in a Dict observation.",
+    )
+    ignore_unknown: bool = Field(
+        False,
+        description="Leave out the entries of a Dict observation whose spaces are not supported, "
+        "such as Text.",
     )
     total_episodes: Annotated[Count | None, Resume.LATER] = Field(
         None,

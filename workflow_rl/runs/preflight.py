@@ -65,6 +65,8 @@ def hints(config: TrainConfig) -> list[str]:
         _about_evaluations(config),
         _about_network(config),
         _about_images(config),
+        _about_masks(config),
+        _about_what_is_left_out(config),
     ]
     if config.env in guests:
         network = getattr(config.settings, "network", "")
@@ -170,6 +172,19 @@ def _about_images(config: TrainConfig) -> str | None:
         f"its observations hold images ({images}), which {network} sees as rows of numbers: PPO's "
         "--network cnn sees images"
     )
+
+
+def _about_masks(config: TrainConfig) -> str | None:
+    """Return a hint that says what masks are read from; None without masks."""
+    masks_from = getattr(getattr(config.environment, "facts", None), "masks_from", "")
+    if not masks_from:
+        return None
+    return f"{masks_from} rules actions out; --no-action-mask lets all be chosen"
+
+
+def _about_what_is_left_out(config: TrainConfig) -> str | None:
+    left_out = getattr(getattr(config.environment, "facts", None), "left_out", ())
+    return f"observations are shown without {', '.join(left_out)}" if left_out else None
 
 
 def _about_evaluations(config: TrainConfig) -> str | None:

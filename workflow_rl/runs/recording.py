@@ -81,9 +81,12 @@ def _environment(
             if env in (None, trained_on.env_id):
                 trained_on = trusted(trained_on, trust)
                 require_trusted(trained_on)
-                masks = getattr(trained_on, "masks", True)
-                args = {**trained_on.args, **env_args}
-                return {"env": trained_on.env_id, "env_args": args, "action_mask": masks}
+                return {
+                    "env": trained_on.env_id,
+                    "env_args": {**trained_on.args, **env_args},
+                    "action_mask": getattr(trained_on, "masks", True),
+                    "ignore_unknown": getattr(trained_on, "ignore_unknown", False),
+                }
     if env is None or isinstance(env, str):
         return {"env": env or default_env(), "env_args": dict(env_args)}
     return {"env": _named(env), "env_args": dict(env_args), "make_env": env}

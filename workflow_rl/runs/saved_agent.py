@@ -144,8 +144,9 @@ def load_saved(
         parameters, about = load_policy_or_team(path)
         actor = parameters.player(greedy=greedy)
         environment = make_environment(
-            about["env"], about["env_args"], named_by_file=True, masks=actor.masked
-        )
+            about["env"], about["env_args"], named_by_file=True, masks=actor.masked,
+            ignore_unknown=True,  # It was left out in training, or there is none.
+        )  # fmt: skip
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
     except InvalidEnvironmentError as error:
@@ -194,7 +195,9 @@ def load_player(
     """
     policy, environment = load_saved(source, which, greedy, trust)
     if env is not None:
-        made = GymnasiumEnvironment(environment.env_id, environment.args, env, policy.masked)
+        made = GymnasiumEnvironment(
+            *(environment.env_id, environment.args, env, policy.masked), ignore_unknown=True
+        )
         trial.learn_facts(made, worker_timeout, plays)
         return SavedAgent(_on_layout(policy, made, source), made)
     try:

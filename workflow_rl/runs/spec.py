@@ -132,10 +132,12 @@ def environment_of(values: Mapping[str, Any]) -> Environment:
             from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
             return GymnasiumEnvironment(
-                values["env"], values["env_args"], values["make_env"], values["action_mask"]
+                *(values["env"], values["env_args"], values["make_env"], values["action_mask"]),
+                ignore_unknown=values["ignore_unknown"],
             )
         return make_environment(
-            values["env"], values["env_args"], values["named_by_file"], values["action_mask"]
+            *(values["env"], values["env_args"], values["named_by_file"], values["action_mask"]),
+            ignore_unknown=values["ignore_unknown"],
         )
     except InvalidEnvironmentError as error:
         raise ConfigError(error.argument, str(error)) from None

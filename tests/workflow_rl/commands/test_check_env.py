@@ -128,6 +128,16 @@ def test_what_cannot_be_checked(arguments: list[str], parts: list[str]) -> None:
     refused(invoke("check-env", *arguments), *parts)
 
 
+def test_what_is_left_out_and_what_masks_are_read_from_are_told() -> None:
+    result = invoke("check-env", "tests.any_envs:TalkingPuzzleEnv", "--steps", "5")
+    assert result.exit_code == 0, result.output
+    assert "without a, said.words, z, since their spaces are not supported" in result.output
+    assert "--ignore-unknown" in result.output
+    result = invoke("check-env", "tests.any_envs:NamedPuzzleEnv", "--steps", "5")
+    assert result.exit_code == 0, result.output
+    assert "masks         ok: its method get_action_mask rules actions out" in result.output
+
+
 class EndlessEnv(TargetEnv):
     """No episode ends."""
 

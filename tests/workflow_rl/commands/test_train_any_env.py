@@ -25,7 +25,10 @@ from workflow_rl.runs.folder import read_config
         (["--env", "tests.any_envs:BrokenEnv"], ["--env", "OSError", "licence"]),
         (["--env", "tests.any_envs:FailingResetEnv"], ["--env", "cannot be played", "the map"]),
         (["--env", "tests.any_envs:TextEnv"], ["--env", "observation space", "Text"]),
-        (["--env", "tests.any_envs:NamedActionEnv"], ["--env", "action space Dict"]),
+        (
+            ["--env", "tests.any_envs:NamedActionEnv"],
+            ["--env", "action space Dict", "is not supported"],
+        ),
         (["--env", "tests.any_envs:no_env"], ["--env", "made a str"]),
         ([*CART_POLE, "--env-arg", "wheels=3"], ["--env", "wheels"]),
         ([*CART_POLE, "--env-arg", "wheels"], ["--env-arg", "'wheels'", "key=value"]),

@@ -19,7 +19,7 @@ from workflow_rl.agents.policies.distributions import (
     Distribution,
     MultiCategorical,
 )
-from workflow_rl.environments.action_mask import choices_of
+from workflow_rl.environments.action_mask import choices_of, mask_reader
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.flat_env import (
@@ -30,6 +30,7 @@ from workflow_rl.environments.flat_env import (
     sampled,
     unflattener,
 )
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 OBSERVATIONS: list[tuple[spaces.Space[Any], Any, list[float], Any]] = [
     (spaces.Box(-1, 1, (2, 2), np.float32), [[0.5, 0], [1, -1]], [0.5, 0, 1, -1], np.float32),
@@ -122,6 +123,13 @@ def test_unbounded_observations() -> None:
             [1, 0, 2, 3],
             ([1, 0], [7, 3]),
         ),
+        (
+            spaces.Dict([("b", spaces.Discrete(3, start=1)), ("a", spaces.MultiBinary(2))]),
+            MultiCategorical([3, 2, 2]),
+            [2, 0, 1],
+            {"b": 3, "a": [0, 1]},
+        ),
+        (spaces.Box(-2, 1, (2,), np.int64), MultiCategorical([4, 4]), [0, 3], [-2, 1]),
         (spaces.Box(-1, 1, (2,)), DiagonalGaussian(2), [0.5, -0.5], [0.5, -0.5]),
         (spaces.Box(-1, 1, (2,)), DiagonalGaussian(2), [-3, 1.5], [-1, 1]),
         (
@@ -148,8 +156,30 @@ def test_actions_are_shaped_shifted_and_clipped(
     given_action = np.array(drawn, np.float32 if is_float else np.int64)
     made = unflattener(space)(given_action)
     assert space.contains(made)
-    np.testing.assert_array_equal(made, action)
+    np.testing.assert_equal(made, action)
     assert isinstance(made, int) == isinstance(space, spaces.Discrete)
+
+
+def test_masks_may_be_nested_as_their_actions() -> None:
+    pair = spaces.Tuple([spaces.Discrete(2), spaces.MultiDiscrete([2, 3])])
+    read = mask_reader(spaces.Dict([("pair", pair), ("whole", spaces.Box(0, 2, (1,), np.int32))]))
+    flat = [1, 0, 0, 1, 1, 1, 0, 0, 0, 1]
+    of_pair: list[Any] = [[1, 0], ([0, 1], [1, 1, 0])]
+    for told in (of_pair, tuple(of_pair), [[1, 0], [0, 1], [1, 1, 0]], flat[:7]):
+        assert read({"pair": told, "whole": [0, 0, 1]}).tolist() == [bit == 1 for bit in flat]
+    with pytest.raises(ObservationError, match="has no entry 'whole'"):
+        read({"pair": of_pair})
+    with pytest.raises(ObservationError, match="has 9 numbers, not 10"):
+        read({"pair": of_pair, "whole": [1, 0]})
+
+
+def test_random_actions_are_pythons_integers_where_workers_give_these() -> None:
+    space = spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Tuple([spaces.Discrete(2)])})
+    for mask in (None, np.ones(3)):
+        assert type(sampled(spaces.Discrete(3, start=5), mask)) is int
+    action = sampled(space, None)
+    assert type(action["a"]) is type(action["b"][0]) is int
+    assert space.contains(action)
 
 
 @given(st.data())
@@ -206,8 +236,8 @@ def test_observation_spaces_that_are_not_supported(space: spaces.Space[Any]) -> 
 @pytest.mark.parametrize(
     "space",
     [
-        spaces.Box(0, 5, (2,), np.int64),
-        spaces.Dict({"a": spaces.Discrete(2)}),
+        spaces.Box(0, 5000, (2,), np.int64),
+        spaces.Dict({"a": spaces.Box(-1, 1, (2,))}),
         spaces.Tuple([spaces.Discrete(2), spaces.Box(-1, 1, (1,))]),
         spaces.Text(5),
     ],
@@ -219,6 +249,16 @@ def test_action_spaces_that_are_not_supported(space: spaces.Space[Any]) -> None:
     assert str(refused.value).startswith(f"its action space {space} is not supported")
     assert "\n" not in str(refused.value)
     assert refused.value.argument == "env"
+
+
+def test_spaces_and_environments_of_gym_are_named() -> None:
+    kind = type("Discrete", (), {"__module__": "gym.spaces.discrete", "__str__": lambda x: "D(2)"})
+    for refuse, name in ((flat_space, "observation"), (distribution_over, "action")):
+        with pytest.raises(InvalidEnvironmentError, match=rf"{name} space D\(2\) is one of gym"):
+            refuse(kind())
+    old = type("Env", (), {"__module__": "gym.core"})
+    with pytest.raises(InvalidEnvironmentError, match="mine made an environment of gym, which"):
+        GymnasiumEnvironment("mine", {}, old).spaces()
 
 
 def test_a_flat_env_is_an_env_of_flat_observations() -> None:

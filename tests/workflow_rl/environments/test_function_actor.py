@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from tests.any_envs import MaskedPuzzleEnv, PuzzleEnv, TargetEnv
+from tests.any_envs import MaskedPuzzleEnv, NamedPuzzleEnv, PuzzleEnv, TargetEnv
 from tests.tiny_teams import ShiftEnv
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -66,6 +66,16 @@ def test_a_mask_is_the_second_argument_and_what_the_critic_sees_is_not_shown(
     env = MaskedPuzzleEnv(privileged=privileged)
     found = returns(checked, MaskedPuzzleEnv, privileged=privileged)
     assert found == returns_by_hand(allowed_lamp, env, masked=True)
+
+
+def test_actions_by_name() -> None:
+    def named(obs: Any, mask: Any) -> Any:
+        lamp, direction = allowed_lamp(obs, mask)
+        return {"lamp": np.array([lamp], np.int32), "direction": direction}
+
+    assert returns(named, NamedPuzzleEnv) == returns(allowed_lamp, MaskedPuzzleEnv)
+    with pytest.raises(ValueError, match="is no action of Dict"):
+        returns(allowed_lamp, NamedPuzzleEnv)
 
 
 class Counting:

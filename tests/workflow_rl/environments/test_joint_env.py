@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from tests.tiny_teams import Doors, ShiftEnv, Shifts, tables_of
+from workflow_rl import TrainConfig, load_agent, train
+from workflow_rl.agents.team import BUSY
 from workflow_rl.commands.check_env import check_env
+from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.team_player import Team
 
 
 class Unpaid(ShiftEnv):
@@ -81,6 +87,54 @@ def test_entities_that_do_not_fit_the_agents_are_refused(env: type, problem: str
 def test_a_sound_team_is_not_refused() -> None:
     result = CliRunner().invoke(check_env, ["tests.tiny_teams:ShiftEnv", "--steps", "50"])
     assert result.exit_code == 0, result.output
+
+
+class Idle(ShiftEnv):
+    """`late` can do nothing at some steps, which its mask tells. The env wants an action then."""
+
+    given: ClassVar[list[int]] = []
+
+    def step(self, actions: dict[str, int]) -> Any:
+        assert set(actions) == set(self.agents)
+        busy = [one for one in self.agents if self._busy(one)]
+        self.given.extend(actions.pop(one) for one in busy)
+        return super().step(actions)
+
+    def _infos(self) -> dict[str, Any]:
+        infos = super()._infos()
+        for info in infos.values():
+            if info.pop("busy_steps"):
+                info["action_mask"] = np.zeros(4, np.int8)
+        return infos
+
+
+def test_an_agent_whose_mask_rules_out_all_is_busy() -> None:
+    environments = [GymnasiumEnvironment("team", {}, env) for env in (ShiftEnv, Idle)]
+    layout = environments[0].spaces().team
+    assert layout is not None
+    assert environments[1].check() is None
+    Idle.given.clear()
+    rows = []
+    for environment in environments:
+        envs = environment.make_envs(1)
+        rows.append([envs.reset([0], [episode_spec(0, 0)])])
+        for _ in range(8):
+            rows[-1].append(envs.step([0], np.array([[1, 2]])).obs)
+    assert np.array_equal(*rows)
+    assert BUSY in layout.status(np.array(rows[0])[:, 0, : layout.obs_dim])
+    assert set(Idle.given) == {0}
+
+
+def test_a_team_of_ones_own_loop_gets_the_first_action_where_nothing_is_possible(
+    tmp_path: Path,
+) -> None:
+    config = TrainConfig(mode="sync", env="tests.tiny_teams:ShiftEnv", total_episodes=8)
+    train(config, tmp_path / "run")
+    team = load_agent(tmp_path / "run")
+    assert isinstance(team, Team)
+    seen = {"late": np.eye(3, dtype=np.float32)[0]}
+    assert team.act(seen, {"late": {"action_mask": np.zeros(4)}}) == {"late": 0}
+    assert team.act(seen, {"late": {"action_mask": np.array([0, 0, 0, 1])}}) == {"late": 3}
 
 
 class Mapped(Doors):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -181,6 +182,9 @@ def test_agents_are_possible_agents() -> None:
     refused(GhostTeam, "'ghost' is not in `possible_agents`")
 
 
+METHODS = ("action_masks", "valid_action_mask", "get_action_mask")
+
+
 class TwoOfThree(gymnasium.Env[Any, Any]):
     """Of three actions one is impossible, which is told in the way `tell`."""
 
@@ -189,18 +193,18 @@ class TwoOfThree(gymnasium.Env[Any, Any]):
     def __init__(self, tell: str) -> None:
         self.observation_space, self.action_space = spaces.Box(0, 1, (1,)), spaces.Discrete(3)
         self.tell = tell
-        if tell in ("action_masks", "valid_action_mask"):
+        if tell in METHODS:
             setattr(self, tell, self._mask)
 
     def _mask(self) -> Any:
         return np.array([True, False, True])
 
     def _info(self, is_reset: bool) -> dict[str, Any]:
-        if self.tell in ("action_masks", "valid_action_mask") or (is_reset and self.tell == "step"):
+        if self.tell in METHODS or (is_reset and self.tell == "step"):
             return {}
         if self.tell == "nested":
             return {"more": {"legal_moves": [1, 0, 1]}}
-        return {"action_mask" if self.tell == "step" else self.tell: self._mask()}
+        return {"action_mask" if self.tell == "step" else self.tell.strip(): self._mask()}
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
@@ -213,9 +217,18 @@ class TwoOfThree(gymnasium.Env[Any, Any]):
         return np.zeros(1, np.float32), 1.0, False, self.steps == 10, self._info(False)
 
 
-def test_masks_of_a_method_are_read() -> None:
-    environment = GymnasiumEnvironment("mine", {}, lambda: TwoOfThree("action_masks"))
+@pytest.mark.parametrize(
+    ("tell", "source"),
+    [
+        *((method, f"its method {method}") for method in METHODS),
+        *((key, "what it tells in info") for key in ("action_mask", "action_masks ")),
+    ],
+)
+def test_masks_of_a_method_and_in_info_are_read(tell: str, source: str) -> None:
+    wrapped = gymnasium.wrappers.TimeLimit
+    environment = GymnasiumEnvironment("mine", {}, lambda: wrapped(TwoOfThree(tell), 50))
     assert environment.spaces().masked
+    assert environment.facts.masks_from == source
     assert environment.check() is None
     policy = PolicyParameters(
         (np.zeros((1, 3), np.float32),), (np.zeros(3, np.float32),), "tanh", masked=True
@@ -226,10 +239,34 @@ def test_masks_of_a_method_are_read() -> None:
     assert TwoOfThree.played == {0, 2}
 
 
-@pytest.mark.parametrize("tell", ["valid_action_mask", "mask", "valid_actions", "nested", "step"])
+@pytest.mark.parametrize("tell", ["mask", "valid_actions", "nested", "step"])
 def test_masks_that_are_not_read_are_refused_unless_the_run_takes_none(tell: str) -> None:
     refused(lambda: TwoOfThree(tell), "action", "mask", "--no-action-mask")
     assert checked(lambda: TwoOfThree(tell), masks=False) is None
+
+
+class OfOtherActions(TwoOfThree):
+    """Its method is for another kind of action, as that of NASim is, or gives something else."""
+
+    def __init__(self, fault: Any) -> None:
+        super().__init__("nothing")
+        self.fault = fault
+
+    def get_action_mask(self) -> Any:
+        if isinstance(self.fault, Exception):
+            raise self.fault
+        return self.fault
+
+    def _info(self, is_reset: bool) -> dict[str, Any]:
+        return {}
+
+
+def test_a_method_that_gives_no_mask() -> None:
+    environment = GymnasiumEnvironment("mine", {}, lambda: OfOtherActions(AssertionError("flat")))
+    assert environment.check() is None
+    assert not environment.spaces().masked
+    for unfit in (np.ones(7), TypeError("one argument is missing")):
+        refused(functools.partial(OfOtherActions, unfit), "get_action_mask", "--no-action-mask")
 
 
 class MaskMethodTeam(Renamed):

@@ -9,14 +9,19 @@ from typing import Any
 import pytest
 import torch
 
-from tests.any_envs import PuzzleEnv
+from tests.any_envs import PuzzleEnv, TalkingPuzzleEnv
 from tests.faulty_env import FaultyEnv
 from tests.tiny_runs import same_weights
 from tests.workflow_rl.runs.any_env_runs import ENVS, config_of, run, stop_at
+from workflow_rl import evaluate, load_agent
 from workflow_rl.collection.failures import StopRequested
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.export import export_policy
 from workflow_rl.runs.folder import is_finished, read_metrics
+from workflow_rl.runs.preflight import hints
+from workflow_rl.runs.saved_agent import load_saved
 
 
 @pytest.mark.parametrize(
@@ -34,6 +39,34 @@ def test_same_weights_whatever_the_workers_and_the_mode(
 ) -> None:
     run(tmp_path / "run", config_of(env, "episodes", mode, n_workers=n_workers))
     assert same_weights(tmp_path / "run", undisturbed(env, "episodes"))
+
+
+def test_entries_that_are_left_out_change_no_weights(tmp_path: Path) -> None:
+    env = "tests.any_envs:TalkingPuzzleEnv"
+    with pytest.raises(
+        InvalidEnvironmentError, match="--ignore-unknown leaves such entries of a Dict out"
+    ):
+        run(tmp_path / "refused", config_of(env))
+    asked = config_of(env, ignore_unknown=True)
+    assert "observations are shown without a, said.words, z" in hints(asked)
+    run(tmp_path / "loud", config_of("tests.any_envs:LoudPuzzleEnv"))
+    run(tmp_path / "talking", asked)
+    assert same_weights(tmp_path / "talking", tmp_path / "loud")
+    exported = tmp_path / "talking.npz"
+    agent = load_saved(tmp_path / "talking")
+    export_policy(agent.policy.parameters, agent.environment, "npz", exported)
+    obs, _ = TalkingPuzzleEnv().reset(seed=1)
+    actions = [load_agent(path).act(obs) for path in (tmp_path / "talking", exported)]
+    assert actions[0].tolist() == actions[1].tolist()
+    assert evaluate(exported, 2).returns == evaluate(tmp_path / "loud", 2).returns
+
+
+def test_masks_of_a_method_and_actions_by_name_change_no_weights(tmp_path: Path) -> None:
+    run(tmp_path / "plain", config_of("tests.any_envs:MaskedPuzzleEnv"))
+    for mode, n_workers in (("async", 1), ("async", 5), ("sync", 2)):
+        path = tmp_path / f"{mode}-{n_workers}"
+        run(path, config_of("tests.any_envs:NamedPuzzleEnv", mode=mode, n_workers=n_workers))
+        assert same_weights(path, tmp_path / "plain")
 
 
 @pytest.mark.parametrize(

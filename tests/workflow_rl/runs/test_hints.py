@@ -99,6 +99,12 @@ def test_frequent_evaluations_are_told_of() -> None:
     assert not hints(config_of(**run))
 
 
+def test_what_masks_are_read_from_is_told() -> None:
+    (hint,) = hints(config_of(env="tests.any_envs:NamedPuzzleEnv"))
+    assert hint.startswith("its method get_action_mask rules actions out; --no-action-mask")
+    assert not hints(config_of(env="tests.any_envs:NamedPuzzleEnv", action_mask=False))
+
+
 def test_many_processes_at_a_barrier_are_told_of_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "usable_cores", lambda: 2)
 

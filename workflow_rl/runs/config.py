@@ -105,7 +105,7 @@ class TrainConfig(Settings):
         description="Rule out the actions that the environment says are impossible, if it offers "
         "a mask in info or in a Dict observation.",
     )
-    ignore_unknown: bool = Field(
+    ignore_unknown: Annotated[bool, Later()] = Field(
         False,
         description="Leave out the entries of a Dict observation whose spaces are not supported, "
         "such as Text.",

@@ -187,9 +187,10 @@ def evaluate(**options: Any) -> None:
         scores = scoring.score(
             player.actor, player.environment, settings, name=player.name, **played
         )
+        further = _further(source, player, scores, played)
     acts = "" if player.actor is None else f" ({player.actions} actions)"
     written = [] if json_path is None else [_write(json_path, scores, scoring, player)]
-    click.echo("\n".join([*scores.lines(f"{player.name}{acts}"), *written]))
+    click.echo("\n".join([*scores.lines(f"{player.name}{acts}"), *further, *written]))
     if source is not None and is_population(source):
         click.echo(
             f"This is the best policy alone: evaluate {source}/policy-0 and so on score each, and "
@@ -197,6 +198,21 @@ def evaluate(**options: Any) -> None:
         )
     if video:
         click.echo(f"video: {video}")
+
+
+def _further(
+    source: Path | None, player: Scored, scores: Scores, played: Mapping[str, Any]
+) -> list[str]:
+    """Return a line if the agent of a run would play much better by sampled actions."""
+    from workflow_rl.runs.evaluation import Evaluation, greedy_falls_short
+
+    is_ours = source is not None and source.is_dir() and player.actions == "greedy"
+    if source is None or not is_ours or not isinstance(scores, Evaluation):
+        return []
+    assert player.actor is not None
+    assert player.environment is not None
+    line = greedy_falls_short(scores, player.actor, player.environment, source, **played)
+    return [] if line is None else [line]
 
 
 def _trained_source(options: dict[str, Any]) -> Path | None:
@@ -230,14 +246,18 @@ def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet
         settings = scoring.settings_for(config.env_args)
         asked = {"which": None, "stochastic": None, "trust": False}
         player = _load(run_path, {**asked, "worker_timeout": config.worker_timeout})
+        n_workers = config.given.get("n_workers") if config.cluster == NONE else None
+        played: dict[str, Any] = {
+            **{"episodes": episodes, "seed": 0, "n_workers": n_workers, "quiet": quiet},
+            "worker_timeout": config.worker_timeout,
+        }
         scores = scoring.score(
-            player.actor, player.environment, settings, name=player.name, episodes=episodes, seed=0,
-            n_workers=config.given.get("n_workers") if config.cluster == NONE else None,
-            worker_timeout=config.worker_timeout, quiet=quiet,
-        )  # fmt: skip
+            player.actor, player.environment, settings, name=player.name, **played
+        )
+        further = _further(run_path, player, scores, played)
     written = _write(json_path, scores, scoring, player)
     lines = scores.closing_lines(f"{player.name} ({player.actions} actions)")
-    click.echo("\n".join([*lines, written]))
+    click.echo("\n".join([*lines, *further, written]))
 
 
 def _blamed(options: Collection[str] = ()) -> Callable[[str], str]:

@@ -30,6 +30,7 @@ from workflow_rl.output_files import copy_file
 from workflow_rl.printable import fitting
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.config import usable_cores
+from workflow_rl.runs.folder import RunDirError, read_summary
 from workflow_rl.runs.intervals import Mean, mean_of
 from workflow_rl.runs.trust import require_trusted
 
@@ -41,6 +42,8 @@ AGENT_DIGEST = "agent_sha256"
 """The name under which scores keep the SHA-256 digest of the agent's file."""
 MOST_OF_VIDEO = 2**40
 """Bytes."""
+SAMPLED_EPISODES = 20
+"""Number of episodes that tell whether sampled actions play better than the likeliest."""
 MOST_NAMED = 10
 """Largest number of episodes that an error names."""
 
@@ -224,6 +227,37 @@ def evaluate_policy(
         time.perf_counter() - start,
         returns_of,
     )
+
+
+def greedy_falls_short(
+    greedy: Evaluation, actor: Actor, environment: Environment, run: Path, **played: Any
+) -> str | None:
+    """Return a line if the likeliest actions play much worse than a run's training did, and than
+    sampled actions; None otherwise. Plays sampled episodes only in the first case.
+
+    run: the folder of the run. played: see `evaluate_policy`.
+    """
+    try:
+        trained = read_summary(run)["return_mean_last_300"]
+    except (RunDirError, KeyError):
+        return None
+    if not isinstance(trained, int | float) or not _is_far_below(greedy, trained):
+        return None
+    parameters, played = actor.parameters, {**played, "episodes": SAMPLED_EPISODES}  # type: ignore[attr-defined]
+    sampled = evaluate_policy(parameters.actor(actor.policy_version, False), environment, **played)
+    if not _is_far_below(greedy, sampled.mean):
+        return None
+    digits = fitting(2, greedy.mean, sampled.mean)
+    return (
+        f"greedy {greedy.mean:{digits}}, sampled {sampled.mean:{digits}} ({SAMPLED_EPISODES} "
+        "episodes): the likeliest actions play much worse than sampled ones, with which the agent "
+        "trained. --play sampled of the training has the agent sample wherever it plays"
+    )
+
+
+def _is_far_below(greedy: Evaluation, other: float) -> bool:
+    # Agents that learned until the end are better than their last 300 episodes.
+    return greedy.mean < other - max(abs(other) / 2, float(np.std(greedy.returns)))
 
 
 def _require_counts(episodes: int, seed: int) -> None:

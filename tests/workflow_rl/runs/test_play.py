@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
 from click.testing import CliRunner
+from gymnasium import spaces
 
 from workflow_rl import api
 from workflow_rl.commands.main import main
@@ -53,6 +56,34 @@ def test_the_command_says_how_the_agent_played(sampled: Path) -> None:
     assert "(sampled actions)" in told(*words)
     assert "(greedy actions)" in told(*words, "--greedy")
     assert (sampled / "evaluation.json").exists()
+
+
+class Sign(gymnasium.Env[Any, Any]):
+    """What was done before must not be done again, and is not shown: chance is the best policy."""
+
+    observation_space, action_space = spaces.Box(0, 1, (1,)), spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.steps, self.before = 0, -1
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: int) -> Any:
+        reward, self.before = float(action != self.before), action
+        self.steps += 1
+        return np.zeros(1, np.float32), reward, False, self.steps == 20, {}
+
+
+def test_an_agent_that_plays_much_worse_greedily_is_told(tmp_path: Path) -> None:
+    words = ["train-sync", "--total-steps", 400, "--quiet", "--final-evaluation", 2, "--env"]
+    line = "greedy 1.00, sampled 1"
+    output = told(*words, f"{__name__}:Sign", "--run-dir", tmp_path / "sign")
+    assert output.count(line) == 1
+    assert "--play sampled" in output
+    assert told("evaluate", tmp_path / "sign", "--episodes", 2).count(line) == 1
+    for other in ("--stochastic", "--which=latest"):
+        more = told("evaluate", tmp_path / "sign", "--episodes", 2, other)
+        assert (line in more) == (other != "--stochastic")
+    assert "sampled" not in told(*words, "CartPole-v1", "--run-dir", tmp_path / "pole")
 
 
 def test_others_are_greedy(tmp_path: Path) -> None:

@@ -22,11 +22,9 @@ from workflow_rl.environments.facts import Tell
 from workflow_rl.environments.flat_env import KnownEntries, sampled
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.making import is_cured
+from workflow_rl.environments.waiting import MUCH_WAITING, Stopwatch
 
 SEEDS = tuple(episode_spec(0, number).env_seed for number in range(3))
-MUCH_WAITING = 0.8
-"""From this share on, more processes than cores collect faster. On a busy machine every environment
-waits a little."""
 MANY_STEPS = 1000
 """Most episodes end sooner."""
 
@@ -165,20 +163,21 @@ def _is_fine_when_played(
 def _speed(environment: GymnasiumEnvironment) -> tuple[str, int]:
     """Play at random for half a second. Return the speed, with what helps where steps wait, and
     the number of steps if no episode ended in them, else 0."""
-    has_ended = False
-    n_steps, wall, cpu = 0, time.perf_counter(), time.process_time()
+    n_resets = n_steps = 0
+    resetting, ended = 0.0, True
     with closing(environment.make_env()) as env:
-        ended = True
-        while (seconds := time.perf_counter() - wall) < 0.5:
+        start, watch = time.perf_counter(), Stopwatch()
+        while (seconds := time.perf_counter() - start) < 0.5 or not n_steps:
             if ended:
-                mask = mask_in(*env.reset(seed=SEEDS[n_steps % len(SEEDS)]))
+                mask = mask_in(*env.reset(seed=SEEDS[n_resets % len(SEEDS)]))
+                resetting += time.perf_counter() - start - seconds
+                n_resets += 1
             obs, _, terminated, truncated, info = env.step(sampled(env.action_space, mask))
             ended, mask, n_steps = terminated or truncated, mask_in(obs, info), n_steps + 1
-            has_ended = has_ended or ended
-    waits = 1 - (time.process_time() - cpu) / seconds
-    speed = f"{n_steps / seconds:,.0f} steps/s, resets included, of one environment"
-    if waits < MUCH_WAITING:
-        return speed, 0 if has_ended else n_steps
-    advice = "train with --n-workers 8 --n-envs 8, or more"
-    waiting = f"{speed}; {waits:.0%} of the time this process waits: {advice}"
-    return waiting, 0 if has_ended else n_steps
+        waits = watch.waiting()
+    speed = f"{n_steps / (seconds - resetting):,.0f} steps/s of one environment"
+    speed = f"{speed}; {1000 * resetting / n_resets:,.2f} ms a reset"
+    if waits >= MUCH_WAITING:
+        advice = "train with --n-workers 8 --n-envs 8, or more"
+        speed = f"{speed}; {waits:.0%} of the time this process waits: {advice}"
+    return speed, 0 if n_resets > 1 or ended else n_steps

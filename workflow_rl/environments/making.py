@@ -32,7 +32,7 @@ from workflow_rl.environments.action_mask import (
 from workflow_rl.environments.batched_env import COMPANY, BatchedEnv, BatchedEnvs, OneOfBatch
 from workflow_rl.environments.env_batch import Env, EnvBatch, ObservationError, SerialEnvs
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
-from workflow_rl.environments.facts import DeclaredTeam, Facts, Separate, Tell, plain_facts
+from workflow_rl.environments.facts import DeclaredTeam, Facts, Separate, Tell, Waits, plain_facts
 from workflow_rl.environments.flat_env import (
     FlatEnv,
     KnownEntries,
@@ -132,8 +132,10 @@ def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | Non
     life."""
     from workflow_rl.environments.checked_env import CheckedEnv, Followed  # Few workers need it.
     from workflow_rl.environments.determinism import first_difference
+    from workflow_rl.environments.waiting import Stopwatch
 
     environment.spaces()
+    watch = Stopwatch()
 
     def difference_of(environment: GymnasiumEnvironment) -> str | None:
         return first_difference(
@@ -143,6 +145,7 @@ def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | Non
 
     with _naming(environment):
         difference = difference_of(environment)
+        tell(Waits(watch.waiting()))
         if difference is None or not is_cured(environment, difference_of):
             return difference
     environment.separate()

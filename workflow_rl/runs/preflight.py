@@ -10,6 +10,7 @@ from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.guests import guests
+from workflow_rl.environments.waiting import MUCH_WAITING
 from workflow_rl.runs.config import ConfigError, TrainConfig, usable_cores
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.spec import STEPS_PER_UPDATE, off_policy_args
@@ -17,6 +18,7 @@ from workflow_rl.runs.spec import STEPS_PER_UPDATE, off_policy_args
 FEW_UPDATES = 2
 MANY_A_CORE = 4
 """Worker processes that a core still serves without much waiting."""
+MANY_NUMBERS = 10_000
 _log = logging.getLogger(__name__)
 
 
@@ -61,6 +63,7 @@ def hints(config: TrainConfig) -> list[str]:
         _about_updates(config, steps),
         _about_envs(config),
         _about_workers(config),
+        _about_waiting(config),
         _about_args(config),
         _about_evaluations(config),
         _about_network(config),
@@ -134,6 +137,18 @@ def _about_workers(config: TrainConfig) -> str | None:
     )
 
 
+def _about_waiting(config: TrainConfig) -> str | None:
+    """Return a hint if workers would wait for the environment most of the time, or else None."""
+    waits, n_workers = getattr(config.environment, "waits", 0.0), config.n_workers
+    assert n_workers is not None
+    if config.cluster != NONE or waits < MUCH_WAITING or n_workers >= config.n_envs:
+        return None
+    return (
+        f"{waits:.0%} of the time a worker waits for the environment: --n-workers {config.n_envs} "
+        "collects faster, and gives the same weights"
+    )
+
+
 def _about_args(config: TrainConfig) -> str | None:
     """Return a hint that names the arguments that follow from the algorithm; None without any."""
     of_preset = preset_named(config.preset).get("env_args", {})
@@ -161,13 +176,19 @@ def _about_network(config: TrainConfig) -> str | None:
 
 
 def _about_images(config: TrainConfig) -> str | None:
-    """Return a hint if a network sees images as rows of numbers, or else None."""
-    images, network = config.environment.spaces().images, getattr(config.settings, "network", "")
-    if images is None or network not in NETWORKS:
+    """Return a hint if a network sees images, or very many numbers, as a row; or else None."""
+    spaces, network = config.environment.spaces(), getattr(config.settings, "network", "")
+    images, is_long = spaces.images, spaces.obs_dim >= MANY_NUMBERS
+    if (images is None and not is_long) or network not in NETWORKS:
         return None
     # A network of the user's own knows what it sees.
     if NETWORKS[network].declared == "images" or NETWORKS[network].needs is not None:
         return None
+    if images is None:
+        return (
+            f"{network} sees {spaces.obs_dim:,} numbers in a row, and learns a weight of each for "
+            "each of its first units: show fewer, or images of bytes for PPO's --network cnn"
+        )
     return (
         f"its observations hold images ({images}), which {network} sees as rows of numbers: PPO's "
         "--network cnn sees images"

@@ -32,7 +32,8 @@ def test_an_environment_that_can_be_trained_on(arguments: list[str], spaces: str
     assert f"spaces        ok: {spaces}" in result.output
     assert "gymnasium     ok" in result.output
     assert "seeds         ok" in result.output
-    assert "steps/s, resets included" in result.output
+    assert "steps/s of one environment; " in result.output
+    assert "ms a reset" in result.output
 
 
 class TiringEnv(TargetEnv):

@@ -1,14 +1,25 @@
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
+from gymnasium import spaces
 
+from tests.any_envs import TargetEnv
 from workflow_rl.runs import preflight
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.preflight import hints, updates_of
+from workflow_rl.runs.preflight import hints, updates_of, warn_if_results_vary
 
 SHORT = {"env_args": {"max_steps": 10}, "episodes_per_update": None}
+
+
+class Waiting(TargetEnv):
+    """Each fourth step takes long, on no core."""
+
+    def step(self, action: Any) -> Any:
+        time.sleep(0.02 * (self._steps % 4 == 0))
+        return super().step(action)
 
 
 def config_of(**settings: Any) -> TrainConfig:
@@ -97,6 +108,23 @@ def test_frequent_evaluations_are_told_of() -> None:
     assert "--eval-every 10 evaluates after every 500 env steps, and plays 3 episodes" in hint
     assert not hints(config_of(**run, eval_every=100))
     assert not hints(config_of(**run))
+
+
+class Large(TargetEnv):
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Box(-1, 1, (100_000,))
+
+
+def test_an_environment_that_waits_and_one_that_shows_very_much_are_told_of() -> None:
+    config = config_of(env="waits", make_env=Waiting, total_steps=9000)
+    assert not hints(config)
+    warn_if_results_vary(config)
+    (hint,) = hints(config)
+    assert "of the time a worker waits for the environment: --n-workers 8 collects faster" in hint
+    assert not hints(config.changed(n_workers=8))
+    (hint,) = hints(config_of(env="large", make_env=Large, total_steps=9000))
+    assert hint.startswith("mlp sees 100,000 numbers in a row")
 
 
 def test_what_masks_are_read_from_is_told() -> None:

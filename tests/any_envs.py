@@ -46,6 +46,11 @@ class TargetEnv(gymnasium.Env[Any, Any]):
         return (self._offset + self._scale * self._shown).astype(np.float32)
 
 
+def make_target() -> TargetEnv:
+    """An environment without arguments."""
+    return TargetEnv()
+
+
 class PuzzleEnv(gymnasium.Env[Any, Any]):
     """Several choices at once, and observations of several parts, which depend on all before.
 

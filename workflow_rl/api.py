@@ -29,11 +29,17 @@ from workflow_rl.runs.folder import distinct_names, is_population, read_config, 
 from workflow_rl.runs.hooks import OnUpdate
 from workflow_rl.runs.plan import Plan, changes_on_resume, require_no_member
 from workflow_rl.runs.population_dir import run_folders
-from workflow_rl.runs.recorded import write_episodes
+from workflow_rl.runs.recorded import require_replaceable, write_episodes
 from workflow_rl.runs.recording import recorded_episodes
 from workflow_rl.runs.returns import known_to_all, warn_of_short_runs, with_returns
 from workflow_rl.runs.run_record import begins_with_another
-from workflow_rl.runs.saved_agent import accept_agent, load_player, require_guest, saved_path
+from workflow_rl.runs.saved_agent import (
+    accept_agent,
+    load_player,
+    name_of,
+    require_guest,
+    saved_path,
+)
 from workflow_rl.runs.saved_agent import load_agent as load_agent
 from workflow_rl.runs.seed_groups import groups_of
 from workflow_rl.runs.trust import trusted_config
@@ -145,7 +151,8 @@ def record(
         agent: a run's folder, a checkpoint or policy file, the name of a released or scripted
             agent; or a function of an observation that returns an action, or a class: see
             `environments.function_actor`.
-        file: the .npz file to write: see docs/reference/episodes.md.
+        file: the .npz file to write: see docs/reference/episodes.md. It may replace a file of
+            episodes, and no other.
         episodes: number of episodes.
         env: the environment's id, or the function that makes it; None: what the agent was trained
             on, or the default environment.
@@ -161,6 +168,7 @@ def record(
         TooManyFailuresError: an episode cannot be played.
         OSError: the file cannot be written.
     """
+    require_replaceable(Path(file))
     who = agent if callable(agent) else os.fspath(agent)
     recorded = recorded_episodes(
         who, episodes, env, env_args, seed, n_workers=n_workers, trust=trust
@@ -216,7 +224,7 @@ def evaluate(
     if callable(env) or not is_scripted(str(run), env_id):
         make_env = env if callable(env) else None
         player = load_player(Path(run), None, greedy, make_env, trust, worker_timeout, True)
-        return score_agent(str(run), *player, settings, is_own=callable(env), **played)
+        return score_agent(name_of(Path(run)), *player, settings, is_own=callable(env), **played)
     return score_agent(str(run), None, None, {"agent": str(run), **settings}, env_id, **played)
 
 

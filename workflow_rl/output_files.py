@@ -123,6 +123,13 @@ def write_text(path: Path, text: str) -> None:
         file.write(text)
 
 
+def written(path: Path, text: str) -> str:
+    """Replace `path` in one step. Return what to print of it, also that it was there before."""
+    before = " (in the place of an earlier one)" if path.exists() else ""
+    write_text(path, text)
+    return f"{path}{before}"
+
+
 def read_text(path: Path, most: int) -> str:
     """The text of a file of at most so many bytes. Raises OSError, and ValueError for another."""
     _require_file(path, most)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,33 @@ def test_runs_outlive_the_time_limit(tmp_path: Path) -> None:
 def test_a_cancelled_run_is_saved_and_not_queued_again(tmp_path: Path) -> None:
     assert submitted(tmp_path, LIMIT="TERM") == ["ended", "code 143"]
     assert not read_summary(tmp_path / "runs" / "tiny" / "seed-1")["finished"]
+
+
+def test_a_run_without_a_checkpoint_is_not_queued_again(tmp_path: Path) -> None:
+    """As one that copies a teacher for longer than the limit."""
+    stand_ins = {
+        ".venv/bin/python": "#!/usr/bin/env bash\ntrap 'exit 138' USR1\ntouch begun\n"
+        "while :; do sleep 0.05; done\n",
+        "bin/scontrol": SCONTROL,
+    }
+    for name, text in stand_ins.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    slurm = {"JOB_NAME": "x", "SUBMIT_DIR": tmp_path, "ARRAY_JOB_ID": 77, "ARRAY_TASK_ID": 1}
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    environment |= {f"SLURM_{name}": str(value) for name, value in slurm.items()}
+    with subprocess.Popen(
+        ["bash", SCRIPT], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    ) as job:
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "begun").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        job.send_signal(signal.SIGUSR1)
+        _, told = job.communicate(timeout=30)
+    assert job.returncode == 138
+    assert "Not put back into the queue" in told
+    assert not (tmp_path / "requeued").exists()
 
 
 def test_the_page_and_the_script_name_the_same_signal() -> None:

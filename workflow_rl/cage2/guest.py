@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.cage2.presets import ANY_NETWORK, CAGE1, QUICK, ROBUST
-from workflow_rl.cage2.scenario import SCENARIO2, Scenario, played_of
+from workflow_rl.cage2.scenario import SCENARIO2, played_of
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.environments.guest import (
@@ -37,6 +37,7 @@ class Cage2Guest(Guest):
     env_id = ENV_ID
     title = "CAGE-2"
     most_used = ("red_agent", "simulator")
+    shown = ("observation", "actions", "opening")
     flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
     presets: ClassVar = {
         "cage1-quick": CAGE1,
@@ -112,24 +113,18 @@ class Cage2Guest(Guest):
         from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
         from workflow_rl.cage2.env.environment import Cage2
         from workflow_rl.cage2.env.taught_envs import TaughtEnvs
-        from workflow_rl.cage2.scoring.players import load_on_records, load_trained
+        from workflow_rl.cage2.scoring.players import load_on_records, load_trained, network_for
         from workflow_rl.environments.environment import InvalidEnvironmentError
 
         assert isinstance(environment, Cage2)
-        trained_on = None if agent in SCRIPTED_AGENTS else load_trained(agent)[1]
-        played: Scenario | ScenarioFamily = environment.family or environment.network
-        scenario = getattr(trained_on, "network", Scenario.scenario2())
-        knows = getattr(trained_on, "family", None) or scenario
-        if isinstance(played, Scenario) and isinstance(knows, Scenario):
-            fits = trained_on is None or played.is_like(knows)
-        else:
-            fits = played.digest == knows.digest
-        if not fits:
-            raise InvalidEnvironmentError(
-                "teacher", f"{agent} plays {knows}, which has other hosts or actions than {played}"
-            )
+        of_policy = (None, None) if agent in SCRIPTED_AGENTS else load_trained(agent)
+        policy, trained_on = of_policy
+        network_for(environment.scenario, trained_on, policy, agent)
         if isinstance(trained_on, Cage2) and trained_on.view == environment.view:
-            return None
+            is_like = environment.network.is_like(trained_on.network)
+            are_families = environment.family or trained_on.family
+            if environment.scenario == trained_on.scenario or (is_like and not are_families):
+                return None
         if environment.family is not None:
             raise InvalidEnvironmentError(
                 "teacher", f"{agent} sees or chooses other things: in a family, it teaches its own"

@@ -35,6 +35,7 @@ class Cage4Guest(Guest):
     env_id = ENV_ID
     title = "CAGE-4"
     most_used = ("red_agent", "simulator")
+    shown = ("observation", "actions", "messages")
     is_team = True
     single = "workflow_rl.cage4:parallel_env"
     places: ClassVar = {"cyborg4": (VARIABLE, "A checkout of the official CybORG 4.")}

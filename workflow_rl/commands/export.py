@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from workflow_rl.commands.errors import own_command
 from workflow_rl.commands.guest_options import scripted_agents
 from workflow_rl.commands.open_command import Look, Named, OpenCommand, env_of_agent
 from workflow_rl.commands.options import PATH, TRUST
@@ -105,7 +106,8 @@ def export(
         if needs_of(exported):
             click.echo(f"first: pip install -r {place}/requirements.txt")
         click.echo(f"play it: {played_by[format_].format(output=place)}")
-        click.echo("hand it in: docs/how-to/submit.md tells of the folder, and how to pack it")
+        packed = "export", agent, "--format", format_, "--output", f"{output}.zip"
+        click.echo(f"pack it: {own_command(*packed)}")
 
 
 def _hub_writer(run: Path, which: str | None) -> Export:

@@ -64,15 +64,15 @@ def record(agent: Path, file: Path, **options: Any) -> None:
 
     Example: record decoys demos.npz --simulator compiled --episodes 500
     """
-    from workflow_rl.runs.recorded import holds_episodes, write_episodes
+    from workflow_rl.runs.recorded import require_replaceable, write_episodes
     from workflow_rl.runs.recording import recorded_episodes
     from workflow_rl.runs.teaching import returns_in_words, returns_of
 
     require_writable(file, "FILE")
-    if file.exists() and not holds_episodes(file):
-        raise click.BadParameter(
-            f"{file} holds no episodes: it is left as it is", param_hint="FILE"
-        )
+    try:
+        require_replaceable(file)
+    except FileExistsError as error:
+        raise click.BadParameter(str(error), param_hint="FILE") from None
     who: str | Callable[..., Any] = str(agent)
     if not agent.exists() and ":" in str(agent):
         who = HookName().convert(str(agent), _AGENT, click.get_current_context())

@@ -21,7 +21,7 @@ from workflow_rl.commands.options import (
 )
 from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.environments.guests import default_env, guests
-from workflow_rl.output_files import require_writable, write_text
+from workflow_rl.output_files import require_writable, written
 from workflow_rl.reporting.pages import uncollected
 
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ def replay(
                 shown = replays.replay(players, settings, seed, episode)
         except RuntimeError as error:
             raise click.UsageError(f"--episode {episode} cannot be played: {error}") from None
-        write_text(output, shown.page)
-    click.echo("\n".join([*shown.lines, f"replay: {output}"]))
+    click.echo("\n".join([*shown.lines, f"replay: {written(output, shown.page)}"]))
     if not shown.is_same:
         raise SystemExit(1)
 

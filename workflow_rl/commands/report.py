@@ -10,7 +10,7 @@ import click
 
 from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import PATH, TRUST, OutputFile
-from workflow_rl.output_files import require_writable, write_text
+from workflow_rl.output_files import require_writable, written
 
 
 @click.command(cls=ClearCommand)
@@ -53,7 +53,6 @@ def report(
                 load_saved(folder, trust=True)
     with uncollected():
         page = page_of(runs, [read_trace(path) for path in trace_paths], further)
-    write_text(output, page)
-    click.echo(f"report: {output}")
+    click.echo(f"report: {written(output, page)}")
     if f'href="{quote(os.fsencode(further.name))}/' in page:
         click.echo(f"with:   {further}")

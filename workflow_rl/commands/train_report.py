@@ -55,8 +55,13 @@ def _longer(path: Path, learner: Learner) -> list[str]:
     if config.progress(learner.state.episodes, learner.state.env_steps) >= 1:
         name = "total_steps" if config.total_episodes is None else "total_episodes"
         more = [spelling(name), str(2 * getattr(config, name))]
-    elif learner.stopped is not None and config.patience is not None:
-        more = [spelling("patience"), str(2 * config.patience)]
+    elif learner.stopped is not None:
+        reached = config.stop_at_return
+        if reached is not None and learner.state.best_score >= reached:
+            higher = max(reached, learner.state.best_score)
+            more = [f"{spelling('stop_at_return')}={higher + max(abs(higher), 1) / 10:.3g}"]
+        elif config.patience is not None:
+            more = [spelling("patience"), str(2 * config.patience)]
     return [f"train-{config.mode}", "--resume", str(path), *more]
 
 
@@ -72,6 +77,15 @@ def _report_one(outcome: Outcome) -> None:
             f"its actions: {agreement_in_words(copied['agreement'])}"
         )
         click.echo(f"the copy:        mean return {returns_in_words(copied['copy'])}")
+        now, then = state.recent_mean(config.environment.variants), copied["copy"]
+        # Training samples its actions, and a copy that is no better than now is no loss.
+        least = then["return_mean"] - (then["return_interval_95"] or 0)
+        if now is not None and now.mean + now.interval_95 < least:
+            click.echo(
+                "below its copy:  the last training episodes have a lower mean return, "
+                f"{now.told(1)}: try {spelling('teacher_coef')}, a lower "
+                f"{spelling('learning_rate')}, or more episodes"
+            )
     click.echo(
         f"{state.episodes} episodes, updates: {state.updates}; "
         f"{described_returns(config, state, RECENT_EPISODES)}"

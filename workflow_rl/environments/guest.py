@@ -209,6 +209,9 @@ class Guest:
     most_used: ClassVar[Sequence[str]] = ()
     """The arguments that --help lists first."""
 
+    shown: ClassVar[Sequence[str]] = ()
+    """The arguments that decide what observations and actions mean."""
+
     is_team: ClassVar[bool] = False
     """Whether several agents play."""
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from prettytable import PrettyTable, TableStyle
 
+from workflow_rl.agents.modules import in_one_line
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.agents.trajectory import Trajectory
@@ -362,7 +363,10 @@ def _record(
         tell(f"{missing}: pip install moviepy")
         return
     except BaseException as error:
-        tell(f"{environment.env_id} draws no pictures: {error}")
+        problem = in_one_line(error)
+        if isinstance(error, TypeError) and "render_mode" in problem:
+            problem = "give it an argument render_mode=None, and pass that on to what draws"
+        tell(f"{environment.env_id} draws no pictures: {problem}")
         return
     spec = episode_spec(seed, 0, (), SeedStream.EVALUATION)
     envs = SerialEnvs(lambda: Followed(FlatEnv(recorded, environment.masks), tell), 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import math
@@ -27,7 +28,7 @@ from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import write_text
 from workflow_rl.printable import fitting, shortened
 from workflow_rl.runs.batches import make_schedule
-from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
+from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE, NotWrittenError, RunDir, kept_name, read_metrics
 from workflow_rl.runs.hooks import OnUpdate, Update
@@ -128,12 +129,22 @@ class Learner:
         begun = [] if self._resumed is None else self._resumed.begun
         self.schedule = make_schedule(self.config, thread, collector, self.state, begun)
         self.save()
+        self._have_best_play()
         if self.copied is not None:
             from workflow_rl.runs.teaching import TEACHER_FILE
 
             with self.run.writing(TEACHER_FILE) as path:
                 write_text(path, json.dumps(self.copied, indent=2) + "\n")
         self.run.record_weights(self._weights(), self._has_others_weights)
+
+    def _have_best_play(self) -> None:
+        """Have the best agent so far play as a resumed run says anew."""
+        if self._resumed is None or self._resumed.config.get("play") == self.config.play:
+            return
+        with suppress(CheckpointError):
+            best = load_checkpoint(self.path / "best.pt")
+            config = {**best.config, "play": self.config.play}
+            self.run.save("best.pt", dataclasses.replace(best, config=config))
 
     def start_clock(self) -> None:
         """Count the run's seconds from here on."""

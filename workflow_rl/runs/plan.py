@@ -176,11 +176,12 @@ def _resumed_configs(
 ) -> list[TrainConfig]:
     """Return the configs of a run that is not at its end. Raises ConfigError."""
     # A policy that diverged may have stayed behind.
-    over = _over(max(checkpoints, key=lambda checkpoint: _end(checkpoint)[1]), path, asked)
+    last = max(checkpoints, key=lambda checkpoint: _end(checkpoint)[1])
+    over = _over(last, path, asked)
     if over is not None and asked.get(over.field_name) is not None:
         raise over
     configs = [policy(checkpoint.config) for checkpoint in checkpoints]
-    if over is not None:
+    if over is not None and configs[0].play == TrainConfig.completed(last.config)["play"]:
         raise over
     return configs
 

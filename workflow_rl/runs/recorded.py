@@ -82,6 +82,12 @@ def holds_episodes(path: Path) -> bool:
         return False
 
 
+def require_replaceable(path: Path) -> None:
+    """Raise FileExistsError for a file that holds something else than episodes."""
+    if path.exists() and not holds_episodes(path):
+        raise FileExistsError(f"{path} holds no episodes: it is left as it is")
+
+
 def read_episodes(path: Path) -> Recorded:
     """Return the episodes in a file. Raises OSError, and ValueError, which says what is wrong."""
     (trajectories, spaces), about = load_file(path, _parsed, kind="file of episodes")

@@ -108,6 +108,12 @@ def saved_path(source: Path, which: str | None = None) -> Path:
     return checkpoint_path(source, which)
 
 
+def name_of(source: Path, which: str | None = None) -> str:
+    """Return what an agent is called where it is scored: its released name, or its file."""
+    is_released = not source.exists() and guests.bringing("released", str(source)) is not None
+    return str(source if is_released else saved_path(source, which))
+
+
 def accept_agent(agent: Path, trust: bool) -> None:
     """Import what only the agent's file names, if the user trusts the file.
 
@@ -260,6 +266,12 @@ def load_agent(
     for guest in asked or (guests.importable() if source.exists() else ()):
         if (player := guest.player(source)) is not None:
             return cast(Team, player)
+    if not asked and not source.exists():
+        for guest in guests.importable():
+            if str(source) not in guest.released and guest.player(source) is not None:
+                raise CheckpointError(
+                    f"{source} is no file, but a scripted agent: give env={guest.env_id!r} with it"
+                )
     make_env = env if callable(env) else None
     policy, environment = load_player(source, None, greedy, make_env, trust)
     return agent_of(policy, environment, lambda: _critic_there(saved_path(source), policy))

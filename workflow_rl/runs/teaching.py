@@ -60,7 +60,7 @@ def teacher_of(config: TrainConfig) -> Teacher | Recorded:
         raise ConfigError("teacher", "'' names no agent")
     environment, spaces = config.environment, config.environment.spaces()
     if holds_episodes(path := Path(config.teacher)):
-        return _recorded(path, spaces)
+        return _recorded(path, spaces, config)
     try:
         guest = guests.get(config.env)
         make_envs = None if guest is None else guest.teaching(config.teacher, environment)
@@ -78,14 +78,20 @@ def teacher_of(config: TrainConfig) -> Teacher | Recorded:
     return Teacher(environment.make_envs, policy)
 
 
-def _recorded(path: Path, spaces: Spaces) -> Recorded:
-    """Return the episodes in a file. Raises ConfigError, also if they are of other spaces."""
+def _recorded(path: Path, spaces: Spaces, config: TrainConfig) -> Recorded:
+    """Return the episodes in a file. Raises ConfigError, also if they show or choose other things
+    than the run does."""
     try:
         recorded = read_episodes(path)
     except (OSError, ValueError) as error:
         raise ConfigError("teacher", str(error)) from None
-    for name, ours in plain_spaces(spaces).items():
-        if (theirs := recorded.spaces.get(name)) != ours:
+    shown = guests[config.env].shown if config.env in guests else ()
+    pairs = [
+        *((n, recorded.about[n], config.named_env_args[n]) for n in shown if n in recorded.about),
+        *((n, recorded.spaces.get(n), ours) for n, ours in plain_spaces(spaces).items()),
+    ]
+    for name, theirs, ours in pairs:
+        if theirs != ours:
             raise ConfigError(
                 "teacher",
                 f"{path} has {name} {theirs!s:.80}, and this run has {ours!s:.80}: record the "

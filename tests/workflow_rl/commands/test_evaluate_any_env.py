@@ -138,6 +138,14 @@ def test_no_video_of_an_environment_that_draws_no_pictures(tmp_path: Path) -> No
     refused(result, "--video", "TargetEnv draws no pictures")
 
 
+def test_no_video_of_a_function_that_takes_no_render_mode(tmp_path: Path) -> None:
+    env = ["--env", "tests.any_envs:make_target"]
+    result = invoke("train-async", *env, *TINY, "--run-dir", str(tmp_path / "run"))
+    assert result.exit_code == 0, result.output
+    result = invoke("evaluate", str(tmp_path / "run"), "--quiet", "--video", str(tmp_path / "v"))
+    refused(result, "--video", "give it an argument render_mode=None")
+
+
 def test_one_evaluate_has_the_options_of_every_environment() -> None:
     result = invoke("evaluate", "--help")
     assert result.exit_code == 0

@@ -47,7 +47,8 @@ def test_every_hint_after_a_run_on_cage2_can_be_followed(
     place = hints(exported)["play it"].removeprefix("cd ").partition(" &&")[0]
     play = [sys.executable, "evaluation.py", "--episodes", "2"]
     subprocess.run(play, cwd=place, check=True, capture_output=True)
-    assert "docs/how-to/submit.md" in exported
+    told(hints(exported)["pack it"])
+    assert Path(f"{place}.zip").is_file()
     told(f"{named['train on']} --quiet")
     assert read_summary(tmp_path / "runs" / "tiny")["episodes"] == 16
 
@@ -79,6 +80,27 @@ def test_a_run_that_patience_ended_goes_on_with_more_of_it(
     before = read_summary(tmp_path / "runs" / "pole")["updates"]
     told(f"{named['train on']} --quiet")
     assert read_summary(tmp_path / "runs" / "pole")["updates"] > before
+
+
+def test_a_run_that_reached_its_return_goes_on_past_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = f"train-async --env CartPole-v1 --total-steps 6000 --steps-per-update 1000 {TINY}"
+    named = hints(told(f"{asked} --stop-at-return 1 --run-dir runs/pole"))
+    before = read_summary(tmp_path / "runs" / "pole")["updates"]
+    told(f"{named['train on']} --quiet")
+    assert read_summary(tmp_path / "runs" / "pole")["updates"] > before
+
+
+def test_a_page_that_replaces_another_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = f"train-async --env CartPole-v1 --total-steps 200 --steps-per-update 100 {TINY}"
+    told(f"{asked} --run-dir runs/pole")
+    assert "report: report.html\n" in told("report runs/pole")
+    assert "report: report.html (in the place of an earlier one)" in told("report runs/pole")
 
 
 def test_what_the_challenge_cannot_play_is_not_to_be_handed_in(tmp_path: Path) -> None:

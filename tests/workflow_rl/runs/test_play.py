@@ -86,6 +86,18 @@ def test_an_agent_that_plays_much_worse_greedily_is_told(tmp_path: Path) -> None
     assert "sampled" not in told(*words, "CartPole-v1", "--run-dir", tmp_path / "pole")
 
 
+def test_a_finished_run_may_be_told_how_to_play(tmp_path: Path) -> None:
+    config = TrainConfig("async", 4, env="CartPole-v1", total_steps=400, steps_per_update=200)
+    run = api.train(config, tmp_path / "run")
+    words = ["train-async", "--resume", run, "--play", "sampled", "--quiet"]
+    told(*words)
+    for agent in (run / "best.pt", run / "checkpoint.pt"):
+        assert not api.load_agent(agent).greedy
+    again = CliRunner().invoke(main, [*map(str, words)])
+    assert again.exit_code == 2
+    assert "is finished" in again.output
+
+
 def test_others_are_greedy(tmp_path: Path) -> None:
     config = TrainConfig("async", 4, env="CartPole-v1", total_steps=200, steps_per_update=200)
     run = api.train(config, tmp_path / "run")

@@ -17,6 +17,7 @@ from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.recorded import read_episodes
+from workflow_rl.runs.teaching import teacher_of
 
 LESSONS = {"teacher_episodes": 12, "teacher_epochs": 2}
 
@@ -117,6 +118,26 @@ def test_who_cannot_be_recorded(puzzler: Path, tmp_path: Path) -> None:
     record(lamp, file, 2, env=PuzzleEnv)
     with pytest.raises(ConfigError, match="holds recorded episodes"):
         record(file, tmp_path / "y.npz", 2)
+
+
+def test_a_file_of_another_opening_or_action_set_is_refused_naming_both(tmp_path: Path) -> None:
+    args = {"simulator": "compiled", "max_steps": 5, "observation": "belief", "actions": "by-host"}
+    env = "workflow_rl/CAGE2-v0"
+    file = record("decoys", tmp_path / "x.npz", 2, env=env, env_args=args, n_workers=1)
+    others = {"opening": ("DecoyTomcat User2",), "actions": "by-host-timed"}
+    for name, other in others.items():
+        config = TrainConfig("async", 1, env_args={**args, name: other}, teacher=str(file))
+        with pytest.raises(
+            ConfigError, match=rf"has {name} .*, and this run has \S*(Dec|by-host-t)"
+        ):
+            teacher_of(config)
+
+
+def test_no_other_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "notes.npz").write_text("mine")
+    with pytest.raises(FileExistsError, match="holds no episodes: it is left as it is"):
+        record("decoys", tmp_path / "notes.npz", 2)
+    assert (tmp_path / "notes.npz").read_text() == "mine"
 
 
 @pytest.mark.parametrize(

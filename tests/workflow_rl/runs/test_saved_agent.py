@@ -10,7 +10,7 @@ import pytest
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import make_agent, restored_agent
-from workflow_rl.runs.saved_agent import critic_of, policy_of
+from workflow_rl.runs.saved_agent import critic_of, load_agent, name_of, policy_of
 
 PATH = Path("checkpoint.pt")
 
@@ -71,3 +71,18 @@ def test_odd_statistics_of_returns_are_refused_in_a_line(odd: Any) -> None:
         restored_agent(make_agent(config()), saved, PATH)
     assert "another shape" not in str(resuming.value)
     assert "\n" not in f"{looking.value}{resuming.value}"
+
+
+@pytest.mark.parametrize(
+    ("name", "env_id"), [("decoys", "workflow_rl/CAGE2-v0"), ("rules", "workflow_rl/CAGE4-v0")]
+)
+def test_a_scripted_agent_says_where_it_is_found(name: str, env_id: str) -> None:
+    with pytest.raises(CheckpointError, match=f"scripted agent: give env='{env_id}'"):
+        load_agent(name)
+    load_agent(name, env=env_id)
+
+
+def test_a_released_agent_is_called_by_its_name_and_others_by_their_file(tmp_path: Path) -> None:
+    assert name_of(Path("champion")) == "champion"
+    (tmp_path / "best.pt").touch()
+    assert name_of(tmp_path) == str(tmp_path / "best.pt")

@@ -138,6 +138,18 @@ def test_a_command_copies_and_says_so(balancing: Path, tmp_path: Path) -> None:
     assert again.exit_code == 0, again.output
 
 
+@pytest.mark.parametrize(("learning_rate", "is_below"), [("1.0", True), ("1e-9", False)])
+def test_a_run_that_falls_below_its_copy_says_so(
+    learning_rate: str, is_below: bool, balancing: Path, tmp_path: Path
+) -> None:
+    options = ["--teacher", str(balancing), "--teacher-episodes", "20", "--hidden-sizes", "32"]
+    options += ["--total-steps", "8000", "--steps-per-update", "500", "--quiet"]
+    options += ["--learning-rate", learning_rate, "--run-dir", str(tmp_path / "run")]
+    result = invoke("train-async", *CART_POLE, "--n-envs", "4", *options)
+    assert result.exit_code == 0, result.output
+    assert ("below its copy:" in result.output) is is_below
+
+
 def test_an_agreement_that_cannot_be_told_is_no_number(tmp_path: Path) -> None:
     pendulum = {"env": "Pendulum-v1", "env_args": {"max_episode_steps": 20}, "total_steps": 200}
     config = taught(tmp_path / "still.npz", **{**SHORT, **pendulum})

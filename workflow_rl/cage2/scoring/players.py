@@ -35,13 +35,16 @@ def load_actor(path: str | os.PathLike[str], greedy: bool | None = None) -> Acto
 
 def load_on_records(agent: str, scenario: Scenario | None = None) -> Actor:
     """Return a greedy or a scripted agent, by its name or path, that acts on records: see
-    `evaluation_env`. scenario: what it plays; None: Scenario 2.
+    `evaluation_env`. scenario: what it plays, which fits it; None: Scenario 2.
 
-    Raises CheckpointError, and ValueError for a scripted agent that has no such action there.
+    Raises CheckpointError, and ValueError for an agent that cannot play there.
     """
     if agent in SCRIPTED_AGENTS:
         return ScriptedBlue(agent, scenario)
-    return PolicyBlue(load_actor(agent))
+    if scenario is None:
+        return PolicyBlue(load_actor(agent))
+    policy, environment = load_trained(agent, greedy=True)
+    return PolicyBlue(on_bits_of(scenario, policy, environment, agent))
 
 
 def load_trained(
@@ -111,6 +114,19 @@ def on_the_bits(policy: Actor, environment: Environment, path: str | os.PathLike
     if isinstance(environment, Cage2) and environment.observation in ("belief", "evidence"):
         _compile_beliefs(actor)
     return actor
+
+
+def on_bits_of(
+    network: Scenario, policy: NumpyPolicy, environment: Environment, path: str | os.PathLike[str]
+) -> Actor:
+    """Return an actor on the bits of a network that plays with a policy of `environment`.
+
+    Raises CheckpointError, naming `path`, if the policy sees what an evaluation does not show, and
+    ValueError if it does not fit the network.
+    """
+    if isinstance(environment, Cage2) and environment.knows_networks:
+        return environment.actor_in(network, policy)
+    return on_the_bits(policy, environment, path)
 
 
 def _compile_beliefs(actor: Actor) -> None:
@@ -225,17 +241,16 @@ class TrainedPlayer:
         if known is None:
             trained_on = environment if isinstance(environment, Cage2) else Cage2()
             self.network = network or trained_on.network
-            actor = on_the_bits(policy, environment, path or name)
         else:
             assert isinstance(environment, Cage2)
             family = environment.family
             if network is None and family is not None:
                 (network,) = family.drawn([family.networks])
             self.network = network or environment.network
-            try:
-                actor = environment.actor_in(self.network, policy)
-            except ValueError as error:
-                raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
+        try:
+            actor = on_bits_of(self.network, policy, environment, path or name)
+        except ValueError as error:
+            raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
         self.actor, self._policy = watch_policy(actor)
         if known is not None and self._policy.policy is not policy:
             self._critic = None  # It was made for the hosts of the training.

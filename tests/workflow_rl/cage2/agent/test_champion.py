@@ -250,7 +250,7 @@ def test_the_released_agent_is_scored_by_its_name() -> None:
         evaluate, ["champion", "--episodes", "2", "--max-steps", "30", "--quiet"]
     )
     assert result.exit_code == 0, result.output
-    assert "champion.npz (greedy actions) on" in result.output
+    assert "champion (greedy actions) on" in result.output
 
 
 def test_a_run_leaves_the_best_of_its_candidates(tmp_path: Path) -> None:

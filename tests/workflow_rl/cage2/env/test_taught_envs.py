@@ -15,18 +15,21 @@ from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.guest import Cage2Guest
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.presets import ANY_NETWORK
+from workflow_rl.cage2.scenario import Scenario, scenario_text
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
-from workflow_rl.cage2.scoring.players import load_actor
+from workflow_rl.cage2.scoring.players import load_actor, load_on_records
 from workflow_rl.collection.advice import Advised
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import train_policy
 
 RED, STEPS = "RedMeanderAgent", 60
+FAMILY = scenario_text(ANY_NETWORK["env_args"]["scenario"])
 SPEC = EpisodeSpec(0, RED, 5, 6)
 
 
@@ -77,6 +80,31 @@ def test_the_champion_teaches_what_it_does_to_policies_of_other_views() -> None:
     opening = ("DecoyFemitter User2", "DecoyTomcat User2", "DecoyApache User2")
     same = Cage2(RED, STEPS, "compiled", **view, opening=opening)
     assert Cage2Guest().teaching("champion", same) is None
+
+
+@pytest.mark.parametrize(
+    ("teacher", "view"),
+    [("champion1b", {}), ("any-network", {}), ("any-network", {"observation": "history"})],
+)
+def test_agents_of_other_scenarios_teach_where_they_can_play(
+    teacher: str, view: dict[str, str]
+) -> None:
+    scenario1b = Scenario.from_checked(scenario_text("scenario1b"))
+    played = evaluated(load_on_records(teacher, scenario1b), scenario1b)
+    assert np.array_equal(taught(teacher, scenario="scenario1b", **view).reward, played.reward)
+
+
+@pytest.mark.parametrize(
+    ("teacher", "scenario", "why"),
+    [
+        ("champion1b", "scenario2", "other hosts or actions than scenario1b"),
+        ("champion1b", FAMILY, "champion1b plays one scenario, and any-network"),
+        ("decoys", FAMILY, "decoys plays one scenario, and any-network"),
+    ],
+)
+def test_who_cannot_play_there_says_why(teacher: str, scenario: str, why: str) -> None:
+    with pytest.raises(InvalidEnvironmentError, match=why):
+        Cage2Guest().teaching(teacher, Cage2(RED, STEPS, "compiled", scenario=scenario))
 
 
 @pytest.mark.parametrize("actions", ["possible", "useful", "by-host"])

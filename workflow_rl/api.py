@@ -36,9 +36,9 @@ from workflow_rl.runs.run_record import begins_with_another
 from workflow_rl.runs.saved_agent import (
     accept_agent,
     load_player,
-    name_of,
     require_guest,
     saved_path,
+    scored_as,
 )
 from workflow_rl.runs.saved_agent import load_agent as load_agent
 from workflow_rl.runs.seed_groups import groups_of
@@ -224,7 +224,7 @@ def evaluate(
     if callable(env) or not is_scripted(str(run), env_id):
         make_env = env if callable(env) else None
         player = load_player(Path(run), None, greedy, make_env, trust, worker_timeout, True)
-        return score_agent(name_of(Path(run)), *player, settings, is_own=callable(env), **played)
+        return score_agent(scored_as(Path(run)), *player, settings, is_own=callable(env), **played)
     return score_agent(str(run), None, None, {"agent": str(run), **settings}, env_id, **played)
 
 

@@ -34,6 +34,7 @@ from workflow_rl.agents.ppo.losses import (
     approximate_kl,
     clip_fraction,
     clipped_policy_loss,
+    effective_share,
     explained_variance,
     normalised,
     value_loss,
@@ -164,15 +165,16 @@ class PPOAgent(LearningAgent):
         valid = list(itertools.compress(trajectories, is_valid))
         if self.return_scale is not None:
             self.return_scale.update(trajectories)
-        losses = self._learn(valid, annealed) if valid else [*[math.nan] * 6, 0.0]
+        losses = self._learn(valid, annealed) if valid else [*[math.nan] * 6, 0.0, math.nan]
         if self.obs_moments is not None:
             # Only now: the policy that acted normalised them with the earlier statistics.
             self.obs_moments.update(self._numbers(trajectories))
         self.policy_version += 1
         mean_lag = float(np.average(lag, weights=n_steps))
         lags = (int(lag.min()), mean_lag, int(lag.max()))
-        *losses, teacher_loss = losses
-        return PPOMetrics._make([*losses, learning_rate, *lags, 1 - valid_fraction, teacher_loss])
+        *losses, teacher_loss, effective = losses
+        of_rollout = learning_rate, *lags, 1 - valid_fraction
+        return PPOMetrics._make([*losses, *of_rollout, teacher_loss, effective])
 
     def _numbers(self, trajectories: Sequence[Trajectory]) -> np.ndarray:
         """Return the numbers of the observations that are normalised, without masks."""
@@ -198,7 +200,7 @@ class PPOAgent(LearningAgent):
         size = min(config.minibatch_size, math.ceil(n_steps / COPY_MINIBATCHES))
         shuffle = np.random.default_rng([self.seed, COPY_MINIBATCHES, 0])
         for _ in range(epochs):
-            seen, batch = self._make_batch(taught, of_returns=True)
+            seen, batch, _ = self._make_batch(taught, of_returns=True)
             losses = []
             n_minibatches = math.ceil(len(batch.action) / size)
             for minibatch in seen.minibatches(batch, n_minibatches, False, shuffle):
@@ -247,10 +249,11 @@ class PPOAgent(LearningAgent):
         return float((likeliest == action).reshape(len(action), -1).all(axis=1).mean())
 
     def _learn(self, trajectories: Sequence[Trajectory], annealed: Annealed) -> list[float]:
-        """Learn in epochs. Returns the first six metrics, from policy_loss on, and teacher_loss."""
+        """Learn in epochs. Returns the first six metrics, from policy_loss on, and the last two."""
         config = self.config
         self.optimizer.learning_rate = annealed.learning_rate
-        obs, batch = self._make_batch(trajectories, with_teacher=annealed.teacher_coef > 0)
+        taught = annealed.teacher_coef > 0
+        obs, batch, effective = self._make_batch(trajectories, with_teacher=taught)
         shuffle = np.random.default_rng([self.seed, self.policy_version])
         history: list[tuple[Tensor, ...]] = []
         whole = config.minibatches_of == "observations"
@@ -266,7 +269,7 @@ class PPOAgent(LearningAgent):
                 if not went_on:
                     break
         means = torch.stack([torch.stack(row) for row in history]).mean(dim=0).tolist()
-        return [*means[:-1], explained_variance(batch.value, batch.return_), means[-1]]
+        return [*means[:-1], explained_variance(batch.value, batch.return_), means[-1], effective]
 
     def _seen(
         self, trajectories: Sequence[Trajectory], moments: RunningMoments | None = None
@@ -307,9 +310,12 @@ class PPOAgent(LearningAgent):
         trajectories: Sequence[Trajectory],
         of_returns: bool = False,
         with_teacher: bool = False,
-    ) -> tuple[RolloutObs | RolloutSequences, TensorBatch]:
-        """of_returns: whether the critic's targets are the returns, whoever estimates them.
-        with_teacher: whether to compute `TensorBatch.taught`, if there is a copy of a teacher."""
+    ) -> tuple[RolloutObs | RolloutSequences, TensorBatch, float]:
+        """Return observations, what is learned from them, and `effective_share` of the steps.
+
+        of_returns: whether the critic's targets are the returns, whoever estimates them.
+        with_teacher: whether to compute `TensorBatch.taught`, if there is a copy of a teacher.
+        """
         seen, acted, last = self._seen(trajectories)
         value = seen.computed(self.network.values).cpu().numpy().astype(np.float64)
         config = self.config
@@ -339,7 +345,7 @@ class PPOAgent(LearningAgent):
             taught = by_teacher.computed(network.outputs).cpu().numpy()[acted]
         columns = (acted, *batch, weight, taught)
         tensors = (torch.from_numpy(column).to(self.device) for column in columns)
-        return seen, TensorBatch(*tensors)
+        return seen, TensorBatch(*tensors), effective_share(ratio)
 
     def _scaled_reward(self, reward: np.ndarray) -> np.ndarray:
         """Return rewards [T] in the units that the critic learns."""

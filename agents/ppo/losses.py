@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -38,6 +40,16 @@ def approximate_kl(log_ratio: Tensor) -> Tensor:
 def clip_fraction(ratio: Tensor, clip_range: float) -> Tensor:
     """Return the share of the ratios [B] outside the clip range."""
     return ((ratio - 1).abs() > clip_range).float().mean()
+
+
+def effective_share(ratio: NDArray[np.float64]) -> float:
+    """Return the effective sample size of steps with these importance ratios [B], as a share of B.
+
+    (sum r)^2 / (B sum r^2), of Kong 1992: 1 if all ratios are equal, 1 / B if one step outweighs
+    all others.
+    """
+    scaled = ratio / ratio.max()
+    return float(scaled.sum() ** 2 / (len(scaled) * np.square(scaled).sum()))
 
 
 def explained_variance(value: Tensor, return_: Tensor) -> float:

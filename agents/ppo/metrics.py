@@ -13,6 +13,7 @@ class PPOMetrics(NamedTuple):
     learning_rate: as applied. policy_lag_*: over the rollout's steps, stale ones included.
     stale_fraction: share of the steps left out for their lag. teacher_loss: the loss towards the
     copy of the teacher, the divergence KL(copy || policy) in nats times its weight.
+    effective_share: of the steps learned from, see the function of this name.
     """
 
     policy_loss: float
@@ -27,6 +28,7 @@ class PPOMetrics(NamedTuple):
     policy_lag_max: int
     stale_fraction: float
     teacher_loss: float = 0.0
+    effective_share: float = 1.0
 
 
 DECISIONS = "decisions"

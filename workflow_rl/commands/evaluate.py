@@ -268,7 +268,7 @@ def _blamed(options: Collection[str] = ()) -> Callable[[str], str]:
 def _load(source: Path, options: Mapping[str, Any]) -> Scored:
     """Return the agent of RUN_OR_CHECKPOINT. Raise CheckpointError or InvalidEnvironmentError."""
     from workflow_rl.agents.policies.archive import MOST_BYTES
-    from workflow_rl.runs.saved_agent import load_player, name_of, saved_path
+    from workflow_rl.runs.saved_agent import load_player, saved_path, scored_as
 
     path = saved_path(source, options["which"])
     # The digest comes first: a run that goes on may replace the file.
@@ -279,7 +279,7 @@ def _load(source: Path, options: Mapping[str, Any]) -> Scored:
         path, greedy=greedy, trust=options["trust"], worker_timeout=timeout, plays=True
     )
     actions = "greedy" if actor.greedy else "sampled"
-    return Scored(name_of(source, options["which"]), actions, actor, environment, digest)
+    return Scored(scored_as(source, options["which"]), actions, actor, environment, digest)
 
 
 def _write(path: Path, scores: Scores, scoring: Scoring, player: Scored) -> str:

@@ -47,6 +47,7 @@ METRICS = (
     "workers_restarted",
     "skipped_episodes",
     "teacher_loss",
+    "effective_share",
 )
 
 

@@ -108,7 +108,7 @@ def saved_path(source: Path, which: str | None = None) -> Path:
     return checkpoint_path(source, which)
 
 
-def name_of(source: Path, which: str | None = None) -> str:
+def scored_as(source: Path, which: str | None = None) -> str:
     """Return what an agent is called where it is scored: its released name, or its file."""
     is_released = not source.exists() and guests.bringing("released", str(source)) is not None
     return str(source if is_released else saved_path(source, which))

@@ -68,7 +68,7 @@ def test_vtrace_takes_each_steps_own_ratio() -> None:
     expected = make_batch(
         acted, value, last_value, 0.99, 0.95, ratio=ratio, estimate=gae_with_vtrace
     )
-    _, batch = agent._make_batch(acted)
+    _, batch, _ = agent._make_batch(acted)
     np.testing.assert_allclose(batch.advantage, expected.advantage, atol=1e-5)
     np.testing.assert_allclose(batch.return_, expected.return_, atol=1e-5)
     uncorrected = make_batch(acted, value, last_value, 0.99, 0.95)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -12,6 +13,7 @@ from workflow_rl.agents.ppo.losses import (
     approximate_kl,
     clip_fraction,
     clipped_policy_loss,
+    effective_share,
     explained_variance,
     normalised,
     value_loss,
@@ -103,6 +105,14 @@ def test_a_small_kl_is_not_lost_to_rounding(log_ratio: float) -> None:
     # exp(x) - 1 - x = x^2 / 2 + x^3 / 6 + ...
     expected = log_ratio**2 / 2 + log_ratio**3 / 6
     assert approximate_kl(torch.tensor([log_ratio])).item() == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "share"),
+    [([3.0] * 4, 1.0), ([1.0, 3.0], 16 / 20), ([1e-9, 1e-9, 1e-9, 1.0], 1 / 4), ([1e200] * 2, 1.0)],
+)
+def test_effective_share_by_hand(ratio: list[float], share: float) -> None:
+    assert effective_share(np.array(ratio)) == pytest.approx(share)
 
 
 def test_clip_fraction_by_hand() -> None:

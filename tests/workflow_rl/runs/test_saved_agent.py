@@ -10,7 +10,7 @@ import pytest
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import make_agent, restored_agent
-from workflow_rl.runs.saved_agent import critic_of, load_agent, name_of, policy_of
+from workflow_rl.runs.saved_agent import critic_of, load_agent, policy_of, scored_as
 
 PATH = Path("checkpoint.pt")
 
@@ -83,6 +83,6 @@ def test_a_scripted_agent_says_where_it_is_found(name: str, env_id: str) -> None
 
 
 def test_a_released_agent_is_called_by_its_name_and_others_by_their_file(tmp_path: Path) -> None:
-    assert name_of(Path("champion")) == "champion"
+    assert scored_as(Path("champion")) == "champion"
     (tmp_path / "best.pt").touch()
-    assert name_of(tmp_path) == str(tmp_path / "best.pt")
+    assert scored_as(tmp_path) == str(tmp_path / "best.pt")

@@ -267,11 +267,10 @@ def load_agent(
         if (player := guest.player(source)) is not None:
             return cast(Team, player)
     if not asked and not source.exists():
-        for guest in guests.importable():
-            if str(source) not in guest.released and guest.player(source) is not None:
-                raise CheckpointError(
-                    f"{source} is no file, but a scripted agent: give env={guest.env_id!r} with it"
-                )
+        has = [g for g in guests.importable() if g.player(source) is not None]
+        if has and guests.bringing("released", str(source)) is None:
+            places = " or ".join(f"env={guest.env_id!r}" for guest in has)
+            raise CheckpointError(f"{source} is no file, but a scripted agent: give {places} too")
     make_env = env if callable(env) else None
     policy, environment = load_player(source, None, greedy, make_env, trust)
     return agent_of(policy, environment, lambda: _critic_there(saved_path(source), policy))

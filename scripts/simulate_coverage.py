@@ -60,7 +60,7 @@ def print_table(paths: Sequence[Path]) -> None:
 
 
 @click.command()
-@click.argument("scores", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("scores", nargs=-1, type=click.Path(path_type=Path))
 def main(scores: tuple[Path, ...]) -> None:
     """Print how often intervals hold the true mean, also of the returns in files of SCORES."""
     print_table(scores)

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from workflow_rl.errors import ElsewhereError
+
 MOST_OF_TEXT = 500
 """Characters of an exception's text that one line shows."""
 
@@ -86,6 +88,8 @@ def text_of(error: BaseException) -> str:
 def in_one_line(error: BaseException) -> str:
     """Return an error's type, the first line of its message, and the file and line of the user's
     code that raised the error, if the user's code did."""
+    if isinstance(error, ElsewhereError):
+        return str(error)
     lines = text_of(error).strip().splitlines()
     what = f"{type(error).__name__}: {lines[0][:MOST_OF_TEXT]}" if lines else type(error).__name__
     for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):

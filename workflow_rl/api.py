@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 from workflow_rl.agents.ppo.config import PPOConfig as PPOConfig
+from workflow_rl.environments.environment import interpreter
 from workflow_rl.environments.guests import default_env, guests
 from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, own_config
@@ -187,6 +188,7 @@ def evaluate(
     n_workers: int | None = None,
     worker_timeout: float = 60.0,
     trust: bool = False,
+    env_python: str = "",
     **settings: Any,
 ) -> Evaluation | ChallengeScore:
     """Score an agent, as the command `evaluate` does.
@@ -203,6 +205,7 @@ def evaluate(
         n_workers: processes; None: one for each core.
         worker_timeout: seconds within which a worker must have played an episode.
         trust: import and call the environment that the run's files name.
+        env_python: the interpreter that plays the environment, by default that of the training.
         settings: what else the command can choose in this environment, such as red_agent.
 
     Returns:
@@ -223,7 +226,8 @@ def evaluate(
     require_guest(env_id)
     if callable(env) or not is_scripted(str(run), env_id):
         make_env = env if callable(env) else None
-        player = load_player(Path(run), None, greedy, make_env, trust, worker_timeout, True)
+        python = interpreter(env_python) if env_python else ""
+        player = load_player(Path(run), None, greedy, make_env, trust, worker_timeout, True, python)
         return score_agent(scored_as(Path(run)), *player, settings, is_own=callable(env), **played)
     return score_agent(str(run), None, None, {"agent": str(run), **settings}, env_id, **played)
 

@@ -7,6 +7,18 @@ class UserError(ValueError):
     """Something cannot be used as asked. The message says all; the exit code of a command is 2."""
 
 
+class ElsewhereError(Exception):
+    """An exception of another interpreter: see `simulator_process.exception_parts`.
+
+    what: its type and message. place: the file and line that raised it, in brackets. told: its
+    traceback.
+    """
+
+    def __init__(self, what: str, place: str, told: str) -> None:
+        self.what, self.place, self.told = what, place, told
+        super().__init__(f"{what}{place}")
+
+
 class StoppedAtOnce(KeyboardInterrupt):
     """The user did not wait for the checkpoint, and sent the signal a second time."""
 

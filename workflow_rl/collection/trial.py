@@ -78,6 +78,8 @@ def steps_together(environment: Environment, timeout: float = TIMEOUT) -> bool:
     """
     if not isinstance(environment, GymnasiumEnvironment) or not environment.imports_a_module:
         return environment.steps_together
+    if environment.python:
+        return False
     env_id = environment.env_id
     if env_id not in _steps_together and not environment.named_by_file:
         named = functools.partial(_tell_of_steps, GymnasiumEnvironment(env_id))

@@ -12,7 +12,6 @@ from typing import Any
 
 import cloudpickle
 
-from workflow_rl.agents.modules import text_of
 from workflow_rl.agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.collection.messages import Command, Failure, Reply, Request, Unroll
 from workflow_rl.collection.player import Player, at_reset, play_episodes, restoring_player
@@ -26,6 +25,8 @@ from workflow_rl.environments.env_batch import (
     ObservationError,
 )
 from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.environments.simulator_process import exception_parts
+from workflow_rl.errors import ElsewhereError
 from workflow_rl.printable import MOST, shortened
 
 SECONDS_BETWEEN_SIGNS_OF_LIFE = 0.2
@@ -151,15 +152,11 @@ def failure_of(command: Command, error: BaseException) -> Failure:
         spec, raised = error.spec, error.__cause__ or error
         if isinstance(raised, ObservationError):
             final = f"{error} {raised}"
-    frames = traceback.extract_tb(raised.__traceback__)
-    users = [frame for frame in frames if not frame.filename.startswith(_OWN_CODE + _LIBRARIES)]
-    first = f"{type(raised).__name__}: {text_of(raised)}".splitlines()[0].rstrip(": ")
-    summary = shortened(first, MOST // 4)
-    if frames:
-        place = (users or frames)[-1]
-        summary += f" ({place.filename}, line {place.lineno})"
-    shown = raised.__traceback__
-    while users and shown is not None and shown.tb_frame.f_code.co_filename != users[0].filename:
-        shown = shown.tb_next
-    text = "".join(traceback.format_exception(type(raised), raised, shown))
-    return Failure(command, summary, shortened(text, 10 * MOST), spec, final)
+    if isinstance(raised, ElsewhereError):
+        what, place, told = raised.what, raised.place, raised.told
+    else:
+        what, place, told = exception_parts(raised, _OWN_CODE + _LIBRARIES)
+        if not place and (frames := traceback.extract_tb(raised.__traceback__)):
+            place = f" ({frames[-1].filename}, line {frames[-1].lineno})"
+    summary = shortened(what, MOST // 4) + place
+    return Failure(command, summary, shortened(told, 10 * MOST), spec, final)

@@ -9,7 +9,7 @@ import click
 
 from workflow_rl.collection import trial
 from workflow_rl.commands.clear import ClearCommand
-from workflow_rl.commands.options import EPISODES, SECONDS, EnvArg
+from workflow_rl.commands.options import EPISODES, SECONDS, EnvArg, PythonPath
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.examination import examine
 from workflow_rl.environments.guests import guests
@@ -20,6 +20,13 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 @click.argument("env_id")
 @click.option("--env-arg", type=EnvArg(), multiple=True,
               help="Argument of the environment, such as size=4; may be given again.")  # fmt: skip
+@click.option(
+    "--env-python",
+    type=PythonPath(),
+    default="",
+    metavar="PATH",
+    help="Python interpreter that plays the environment.  [default: this one]",
+)
 @click.option("--steps", type=EPISODES, default=1000, show_default=True, metavar="N",
               help="Maximum number of steps for each of three seeds, whose episodes "
                    "are repeated.")  # fmt: skip
@@ -31,6 +38,7 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 def check_env(
     env_id: str,
     env_arg: tuple[tuple[str, Any], ...],
+    env_python: str,
     steps: int,
     seconds: float,
     worker_timeout: float,
@@ -46,7 +54,9 @@ def check_env(
     Example: check-env CartPole-v1
     """  # fmt: skip
     made = guests[env_id].single if env_id in guests else ""
-    environment = GymnasiumEnvironment(made or env_id, dict(env_arg), ignore_unknown=True)
+    environment = GymnasiumEnvironment(
+        made or env_id, dict(env_arg), ignore_unknown=True, python=env_python
+    )
     has_problems = False
     try:
         trial.learn_facts(environment, worker_timeout)
@@ -70,8 +80,12 @@ def check_env(
             click.echo(text, err=is_note)
             has_problems = has_problems or is_problem
     except InvalidEnvironmentError as error:
-        raise click.BadParameter(str(error), param_hint="ENV_ID") from None
+        raise click.BadParameter(str(error), param_hint=_blamed(error.argument)) from None
     if env_id in guests:
         click.echo("It is a guest of this package: the trainers know its own options.")
     if has_problems:
         raise SystemExit(1)
+
+
+def _blamed(argument: str) -> str:
+    return "--env-python" if argument == "env_python" else "ENV_ID"

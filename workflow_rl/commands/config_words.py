@@ -14,7 +14,7 @@ from workflow_rl.runs.spec import Found
 
 _KEPT = {
     *("mode", "env", "env_args", "preset", "algorithm", "n_envs", "action_mask"),
-    *("ignore_unknown", "make_env", "named_by_file"),
+    *("ignore_unknown", "make_env", "named_by_file", "env_python"),
 }
 """The fields that stay when the others get their defaults."""
 _ASKED = ("preset", "n_envs", "action_mask", "ignore_unknown")
@@ -31,7 +31,7 @@ def words_of(config: TrainConfig) -> list[str]:
     mine, defaults = config.to_dict(), usual.to_dict()
     settings, of_preset = mine.pop("settings"), defaults.pop("settings")
     defaults |= {name: fields[name].default for name in _ASKED}
-    defaults |= {"env": default_env(), "algorithm": "ppo", "mode": config.mode}
+    defaults |= {"env_python": "", "env": default_env(), "algorithm": "ppo", "mode": config.mode}
     defaults |= {name: preset[name] for name in mine if name in preset}
     words, args = [f"train-{config.mode}"], mine.pop("env_args", {})
     if config.env in guests:

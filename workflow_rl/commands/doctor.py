@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable, Iterable
 
 import click
 
 from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.commands.options import PythonPath
 from workflow_rl.environments.guests import guests
 from workflow_rl.runs import installation
 from workflow_rl.runs.installation import Finding, findings_of
 
 
 @click.command(cls=ClearCommand)
-def doctor() -> None:
+@click.option(
+    "--env-python",
+    type=PythonPath(),
+    default="",
+    metavar="PATH",
+    help="Check this Python interpreter instead, as one that plays environments.",
+)
+def doctor(env_python: str) -> None:
     """Check this installation: versions, machine, simulators' speeds, and the same weights.
 
     A short run is trained, and its weights are compared with those that every processor gives. The
@@ -21,8 +30,17 @@ def doctor() -> None:
     """
     wrong = 0
     machine = installation.versions, installation.processor_and_cores, installation.memory
-    of_guests = [check for guest in guests.importable() for check in guest.findings()]
-    for check in (*machine, *of_guests):
+    checks: list[Callable[[], Iterable[Finding]]]
+    if env_python:
+
+        def python() -> Iterable[Finding]:
+            return installation.simulators_python(env_python)
+
+        checks = [python]
+    else:
+        of_guests = [check for guest in guests.importable() for check in guest.findings()]
+        checks = [*machine, *of_guests]
+    for check in checks:
         for finding in findings_of(check):
             wrong += bool(finding.fix)
             _show(finding)

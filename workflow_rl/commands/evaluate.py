@@ -26,6 +26,7 @@ from workflow_rl.commands.options import (
     SEED,
     TRUST,
     OutputFile,
+    PythonPath,
     given_options,
     plain_option,
     setting_options,
@@ -96,6 +97,9 @@ _OPTIONS: list[click.Parameter] = [
                      help="Sample the policy's actions, as in training, or choose its likeliest.  "
                           "[default: --play of the training]"),
         click.Option(["--trust"], is_flag=True, help=TRUST),
+        click.Option(["--env-python"], type=PythonPath(), default="", metavar="PATH",
+                     help="Python interpreter that plays the environment.  "
+                          "[default: that of the training]"),
     ),
     *under(
         "Episodes",
@@ -143,7 +147,7 @@ def evaluate(**options: Any) -> None:
     from workflow_rl.runs.folder import is_population
 
     source = _trained_source(options)
-    with errors_in_one_line(_blamed()):
+    with errors_in_one_line(_blamed({"env_python"} & given_options())):
         player = None if source is None else _load(source, options)
     environment = None if player is None else player.environment
     env_id = options["env"] if environment is None else environment.env_id
@@ -175,7 +179,7 @@ def evaluate(**options: Any) -> None:
     played = {
         name: options[name] for name in ("episodes", "seed", "n_workers", "worker_timeout", "quiet")
     }
-    with errors_in_one_line(_blamed({"video", *type(settings).model_fields})):
+    with errors_in_one_line(_blamed({"video", "env_python", *type(settings).model_fields})):
         video = None
         if options["video"]:
             if player.actor is None or player.environment is None:
@@ -244,7 +248,7 @@ def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet
     with errors_in_one_line(_blamed()):
         scoring = scoring_of(config.env)
         settings = scoring.settings_for(config.env_args)
-        asked = {"which": None, "stochastic": None, "trust": False}
+        asked = {"which": None, "stochastic": None, "trust": False, "env_python": ""}
         player = _load(run_path, {**asked, "worker_timeout": config.worker_timeout})
         n_workers = config.given.get("n_workers") if config.cluster == NONE else None
         played: dict[str, Any] = {
@@ -276,7 +280,12 @@ def _load(source: Path, options: Mapping[str, Any]) -> Scored:
     greedy = None if options["stochastic"] is None else not options["stochastic"]
     timeout = options["worker_timeout"]
     actor, environment = load_player(
-        path, greedy=greedy, trust=options["trust"], worker_timeout=timeout, plays=True
+        path,
+        greedy=greedy,
+        trust=options["trust"],
+        worker_timeout=timeout,
+        plays=True,
+        env_python=options["env_python"],
     )
     actions = "greedy" if actor.greedy else "sampled"
     return Scored(scored_as(source, options["which"]), actions, actor, environment, digest)

@@ -18,6 +18,7 @@ from workflow_rl.agents import algorithm
 from workflow_rl.agents.modules import attribute_named
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import LARGEST_COUNT, ConfigError, ContentOf, OneOf, Settings
+from workflow_rl.environments.environment import interpreter
 from workflow_rl.environments.gymnasium_ids import register_envs
 from workflow_rl.runs.config import TrainConfig
 
@@ -84,6 +85,15 @@ class UsablePath(click.Path):
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             self.fail(f"{path} is neither a file nor a folder", param, ctx)
         return path
+
+
+class PythonPath(click.ParamType):
+    """A Python interpreter: its path, or a name that the shell would find. "" is none."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return interpreter(value) if value else ""
 
 
 class OutputFile(UsablePath):
@@ -259,6 +269,7 @@ _OWN: dict[str, dict[str, Any]] = {
     "slow_worker_ms": {"hidden": True},
     "slow_worker_share": {"hidden": True},
     "env": {"metavar": "ID"},
+    "env_python": {"type": PythonPath(), "metavar": "PATH", "show_default": "this one"},
     "cluster": {"metavar": "ADDRESS"},
     "algorithm": {"type": AlgorithmName(), "metavar": "NAME"},
     "opening": {"metavar": "ACTION"},

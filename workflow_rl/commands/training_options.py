@@ -51,6 +51,7 @@ from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.spec import Found
 from workflow_rl.suggestions import question, word_meant
 
+ENV_PYTHON = "env_python"
 RESUME_RUN_DIR = "the folder --run-dir names"
 _MOST_USED = (
     *("preset", "env", "n_envs", "total_episodes", "total_steps"),
@@ -66,7 +67,7 @@ _WORKERS = (
 )
 _NOT_OF_RUN = {
     *(*_OVERLAP, *_WORKERS, *OF_TEACHERS, "mode", "env", "env_args", "settings"),
-    *("min_episodes_per_update",),
+    *("min_episodes_per_update", ENV_PYTHON),
 }
 """Fields of a run's config whose options are elsewhere, or that have none."""
 
@@ -170,7 +171,12 @@ def training_command(
     more: further options by their headings. without: the names of options that it lacks. defaults:
     of some options by their fields.
     """
-    groups: dict[str, Callable[[Option], list[Any]]] = {"Environment": env_options}
+    groups: dict[str, Callable[[Option], list[Any]]] = {
+        "Environment": lambda option: [
+            *env_options(option),
+            *setting_options(TrainConfig, option, [ENV_PYTHON]),
+        ]
+    }
     groups |= {"The run": _run_options, **more}
     groups["Workers"] = lambda option: setting_options(TrainConfig, option, _WORKERS)
     groups["Collecting while learning"] = lambda option: setting_options(

@@ -24,7 +24,7 @@ from workflow_rl.environments.env_batch import Env, ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 METHOD = "action_masks"
-_METHODS = (METHOD, "action_mask", "valid_action_mask", "get_action_mask", "get_action_masks")
+METHODS = (METHOD, "action_mask", "valid_action_mask", "get_action_mask", "get_action_masks")
 _OTHER_KEYS = ("mask", "legal", "valid", "avail", "allowed", "possible")
 MASK, MASKS, PRIVILEGED = "action_mask", "action_masks", "privileged_obs"
 MOST_OPTIONS = 1024
@@ -132,7 +132,7 @@ class MaskingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _found(self) -> str:
         read = mask_reader(self.env.action_space)
-        for name in filter(self.env.has_wrapper_attr, _METHODS):
+        for name in filter(self.env.has_wrapper_attr, METHODS):
             if name == METHOD:
                 return name
             with contextlib.suppress(Exception):
@@ -169,14 +169,14 @@ def _told_by(env: Env, name: str) -> Any:
 def tells_masks(env: Any) -> bool:
     """Return whether an environment has what may be the method of a MaskingEnv."""
     takes_masks = isinstance(env, gymnasium.Env) and choices_of(getattr(env, "action_space", None))
-    return bool(takes_masks) and any(map(env.has_wrapper_attr, _METHODS))
+    return bool(takes_masks) and any(map(env.has_wrapper_attr, METHODS))
 
 
 def require_no_other_mask(env: Env, obs: Any, info: Any) -> None:
     """Raise InvalidEnvironmentError if an environment that offers no mask has something that looks
     like one under another name."""
     inner = getattr(env, "env", env)
-    found = [name for name in _METHODS if env.has_wrapper_attr(name) or hasattr(inner, name)]
+    found = [name for name in METHODS if env.has_wrapper_attr(name) or hasattr(inner, name)]
     found = [name for name in found if not _has_none_here(inner, name)]
     found += _masks_in({"obs": obs, "info": info}, choices_of(env.action_space))
     if found:

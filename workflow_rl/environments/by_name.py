@@ -24,6 +24,7 @@ def make_environment(
     named_by_file: bool = False,
     masks: bool = True,
     ignore_unknown: bool = False,
+    python: str = "",
 ) -> Environment:
     """Return the environment of this name with these arguments, without importing or calling what
     they name.
@@ -35,11 +36,16 @@ def make_environment(
             `GymnasiumEnvironment` and `Guest.foreign`.
         masks: whether agents see the masks of actions that the environment offers, if it does.
         ignore_unknown: see `GymnasiumEnvironment`.
+        python: the interpreter that plays it, see `GymnasiumEnvironment`. "" is this one.
 
     Raises:
         InvalidEnvironmentError: an argument is wrong.
     """
     if env_id in guests:
+        if python:
+            raise InvalidEnvironmentError(
+                "env_python", f"{python} does not go with {env_id}, which plays in this interpreter"
+            )
         guest = guests[env_id].make(_checked(guests[env_id], args, named_by_file))
         if not masks and guest.spaces().masked:
             raise InvalidEnvironmentError(
@@ -57,6 +63,7 @@ def make_environment(
         masks=masks,
         named_by_file=named_by_file,
         ignore_unknown=ignore_unknown,
+        python=python,
     )
 
 

@@ -87,15 +87,19 @@ class SerialEnvs:
         self._specs.update(zip(envs, specs, strict=True))
         return np.array([self._reset(env) for env in envs])
 
-    def _reset(self, env: int) -> Obs:
-        spec = self._specs[env]
+    def options_of(self, spec: EpisodeSpec) -> dict[str, Any] | None:
+        """Return the options with which an episode begins, if there are any."""
         options: dict[str, Any] = {self._variant_option: spec.variant} if spec.variant else {}
         if spec.progress is not None:
             options["progress"] = spec.progress
+        return options or None
+
+    def _reset(self, env: int) -> Obs:
+        spec = self._specs[env]
         try:
             # A copy: the envs of a process may write their answers into one array.
             obs: Obs = np.array(
-                self._envs[env].reset(seed=spec.env_seed, options=options or None)[0]
+                self._envs[env].reset(seed=spec.env_seed, options=self.options_of(spec))[0]
             )
         except BaseException as error:  # SystemExit too.
             if not is_the_envs(error):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,6 +29,13 @@ SETTINGS: dict[str, Any] = {
     "normalise_returns": True,
 }
 """Defaults of runs on environments of which nothing is known."""
+
+
+def interpreter(python: str) -> str:
+    """Return the absolute path of a Python interpreter that the user names, links unresolved: a
+    virtual environment's is a link."""
+    python = os.path.expanduser(python)
+    return os.path.abspath(shutil.which(python) or python)
 
 
 class InvalidEnvironmentError(ValueError):

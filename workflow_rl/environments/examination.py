@@ -22,6 +22,7 @@ from workflow_rl.environments.facts import Tell
 from workflow_rl.environments.flat_env import KnownEntries, sampled
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.making import is_cured
+from workflow_rl.environments.simulator import SimulatorEnv
 from workflow_rl.environments.waiting import MUCH_WAITING, Stopwatch
 
 SEEDS = tuple(episode_spec(0, number).env_seed for number in range(3))
@@ -90,6 +91,10 @@ def _hear_gymnasium(environment: GymnasiumEnvironment, tell: Tell) -> None:
     """Tell what Gymnasium's checker says. The checker refuses much that can be trained on, such as
     wrappers that do not record their arguments: what decides is how the env plays."""
     env = environment.make_env()
+    if isinstance(env, SimulatorEnv):  # The checker knows environments of this interpreter.
+        tell(Line(f"env-python    ok: {env.about}"))
+        env.close()
+        return
     checked = env
     # Gymnasium's own wrappers, and ours, would hide from its checker what is within.
     while isinstance(checked, _OUTER):
@@ -174,7 +179,8 @@ def _speed(environment: GymnasiumEnvironment) -> tuple[str, int]:
                 n_resets += 1
             obs, _, terminated, truncated, info = env.step(sampled(env.action_space, mask))
             ended, mask, n_steps = terminated or truncated, mask_in(obs, info), n_steps + 1
-        waits = watch.waiting()
+        # The time of another interpreter is not this process's.
+        waits = 0.0 if environment.python else watch.waiting()
     speed = f"{n_steps / (seconds - resetting):,.0f} steps/s of one environment"
     speed = f"{speed}; {1000 * resetting / n_resets:,.2f} ms a reset"
     if waits >= MUCH_WAITING:

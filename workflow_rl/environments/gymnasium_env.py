@@ -40,6 +40,7 @@ class GymnasiumEnvironment:
     ignore_unknown: whether entries of a Dict observation whose spaces are not supported are left
         out: see `KnownEntries`.
     waits: the share of the time in which a worker that plays waits, if it was measured.
+    python: the interpreter that plays the environment: see `simulator`. "" is this one.
     private_random: whether each env has a random state of its own: see `PrivateRandom`.
 
     Raises InvalidEnvironmentError if the id or an argument's name is not text.
@@ -52,6 +53,7 @@ class GymnasiumEnvironment:
     named_by_file: bool = False
     ignore_unknown: bool = False
     waits: float = field(default=0.0, compare=False)
+    python: str = ""
     private_random: bool = field(default=False, compare=False)
 
     variants = ()
@@ -83,7 +85,7 @@ class GymnasiumEnvironment:
         Imports the module that the id names, unless only a file names it.
         """
         try:
-            return not self.named_by_file and self._is_batched()
+            return not self.named_by_file and not self.python and self._is_batched()
         except Exception:  # `check` says what is wrong with the module.
             return False
 
@@ -173,7 +175,7 @@ class GymnasiumEnvironment:
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers do not know the ids that the caller's own script registered.
-        registered = gymnasium.registry.get(self.env_id)
+        registered = None if self.python else gymnasium.registry.get(self.env_id)
         state = {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}
         return {"environment": state, "registered": registered}
 

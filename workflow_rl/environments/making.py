@@ -60,13 +60,18 @@ def is_batched(factory: object) -> bool:
 
 def single_env(environment: GymnasiumEnvironment, options: Mapping[str, Any]) -> Env:
     """Return one environment, as its author made it. options: further arguments."""
-    if environment.private_random:
+    if environment.private_random and not environment.python:
         from workflow_rl.environments.private_random import PrivateRandom
 
         shared = dataclasses.replace(environment, private_random=False)
         return PrivateRandom(lambda: single_env(shared, options))
-    make, args = environment.made_by(), {**environment.args, **options}
-    if make is None:
+    make = None if environment.python else environment.made_by()
+    args = {**environment.args, **options}
+    if environment.python:
+        from workflow_rl.environments.simulator import SimulatorEnv
+
+        env: Any = SimulatorEnv(environment, options)
+    elif make is None:
         env = gymnasium.make(environment.env_id, disable_env_checker=True, **args)
     elif is_batched(make):
         return OneOfBatch(_batch(make, COMPANY, args))
@@ -85,7 +90,15 @@ def several_envs(environment: GymnasiumEnvironment, n_envs: int) -> EnvBatch:
         make = environment.made_by()
         assert make is not None
         return BatchedEnvs(_batch(make, n_envs, environment.args), n_envs, environment.masks)
-    return SerialEnvs(lambda: FlatEnv(environment.make_env(), environment.masks), n_envs)
+
+    def make_env() -> FlatEnv:
+        return FlatEnv(environment.make_env(), environment.masks)
+
+    if environment.python:
+        from workflow_rl.environments.simulator import SimulatorEnvs
+
+        return SimulatorEnvs(make_env, n_envs)
+    return SerialEnvs(make_env, n_envs)
 
 
 def _batch(factory: Callable[..., Any], n_envs: int, args: Mapping[str, Any]) -> BatchedEnv:

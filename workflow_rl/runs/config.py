@@ -22,7 +22,7 @@ from workflow_rl.agents.settings import (
     is_marked,
 )
 from workflow_rl.collection.cluster_address import NONE, host_and_port, is_address
-from workflow_rl.environments.environment import Environment
+from workflow_rl.environments.environment import Environment, interpreter
 from workflow_rl.environments.guests import default_env, guests
 from workflow_rl.runs.machine import usable_cores as usable_cores
 from workflow_rl.runs.presets import KNOWN, preset_named
@@ -65,7 +65,7 @@ OF_WORKERS = ("n_envs", "n_workers", "envs_per_worker")
 """Fields of which the others follow from one that is given."""
 _NAME_THE_ENVIRONMENT = {
     *("env", "env_args", "make_env", "named_by_file", "action_mask", "ignore_unknown"),
-    *("preset", "algorithm"),
+    *("preset", "algorithm", "env_python"),
 }
 """Fields that decide which environment it is."""
 OF_TEACHERS = ("teacher_episodes", "teacher_epochs")
@@ -100,6 +100,12 @@ class TrainConfig(Settings):
         "module:function, where the function returns an environment.",
     )
     env_args: dict[str, Any] = Field({}, description="Arguments of the environment.")
+    env_python: Annotated[str, Resume.FREE, Later()] = Field(
+        "",
+        description="Python interpreter that plays the environment, such as "
+        "/opt/simulator/bin/python, where the simulator is installed. By default this one. See "
+        "docs/how-to/own-python.md.",
+    )
     action_mask: bool = Field(
         True,
         description="Rule out the actions that the environment says are impossible, if it offers "
@@ -428,6 +434,11 @@ class TrainConfig(Settings):
         if is_address(cluster):
             host_and_port(cluster)
         return cluster
+
+    @field_validator("env_python")
+    @classmethod
+    def _is_found_again(cls, python: str) -> str:
+        return interpreter(python) if python else ""
 
     def _check_end(self) -> None:
         if self.patience is not None and self.patience < self.eval_every:

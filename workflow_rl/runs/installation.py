@@ -86,3 +86,15 @@ def memory() -> Iterator[Finding]:
     free = 1024 * int(facts["MemAvailable"].split()[0])
     fix = "end other programs: a run takes about 1 GB" if free < LEAST_MEMORY else ""
     yield Finding("memory", f"{free / 2**30:.1f} GB free", fix)
+
+
+def simulators_python(python: str) -> Iterator[Finding]:
+    """Check an interpreter that plays environments: see `environments.simulator`."""
+    from workflow_rl.environments.simulator import versions_of, what_it_lacks
+
+    found = versions_of(python)
+    lacks = what_it_lacks(python, found)
+    has = [f"{name} {version}" for name, version in found.items() if version is not None]
+    libraries = found["gymnasium"] or found["gym"]
+    note = "" if libraries else "; neither gymnasium nor gym: only module:function can be played"
+    yield Finding("env-python", f"{python}: {', '.join(has)}{note}", lacks or "")

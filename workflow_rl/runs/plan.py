@@ -204,8 +204,11 @@ def _resumed_config(
         args, others = TrainConfig.parts(saved)
         is_named = asked.get("env") == saved["env"]
         is_named = is_named and _text(asked.get("env_args", {})) == _text(args)
+        python = asked.get("env_python", saved["env_python"])
+        is_named = is_named and (not python or "env_python" in asked)
         changes = changes_on_resume(saved, _by_name(saved["env"], args, asked))
         by_file = {**others, "env_args": args, "make_env": None, "named_by_file": True}
+        by_file |= {"env_python": python}
         environment = environment_of(by_file)
         is_named = is_named or _names_all(asked, environment)
         environment = trusted_environment(saved, environment, trust, names_cluster, is_named)

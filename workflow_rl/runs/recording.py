@@ -86,6 +86,7 @@ def _environment(
                     "env_args": {**trained_on.args, **env_args},
                     "action_mask": getattr(trained_on, "masks", True),
                     "ignore_unknown": getattr(trained_on, "ignore_unknown", False),
+                    "env_python": getattr(trained_on, "python", ""),
                 }
     if env is None or isinstance(env, str):
         return {"env": env or default_env(), "env_args": dict(env_args)}

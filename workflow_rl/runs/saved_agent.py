@@ -183,6 +183,7 @@ def load_player(
     trust: bool = False,
     worker_timeout: float = trial.TIMEOUT,
     plays: bool = False,
+    env_python: str = "",
 ) -> SavedAgent:
     """As `load_saved`, with an environment that may be made, and was made in a worker.
 
@@ -194,6 +195,7 @@ def load_player(
         trust: import and call what the file names.
         worker_timeout: seconds within which a call of the environment must return.
         plays: whether a worker also plays the environment, before others play with the agent.
+        env_python: the interpreter that plays it, instead of what the file names.
 
     Raises:
         CheckpointError: there is no such agent, or its environment is not to be trusted.
@@ -206,8 +208,12 @@ def load_player(
         )
         trial.learn_facts(made, worker_timeout, plays)
         return SavedAgent(_on_layout(policy, made, source), made)
+    if env_python:
+        if not isinstance(environment, GymnasiumEnvironment):
+            raise InvalidEnvironmentError("env_python", f"{environment.env_id} takes none")
+        environment = dataclasses.replace(environment, python=env_python)
     try:
-        environment = trusted(environment, trust)
+        environment = trusted(environment, trust, names_python=bool(env_python))
     except InvalidEnvironmentError as error:
         raise CheckpointError(f"{source}: {error}") from None
     trial.learn_facts(environment, worker_timeout, plays)

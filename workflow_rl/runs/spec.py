@@ -134,10 +134,12 @@ def environment_of(values: Mapping[str, Any]) -> Environment:
             return GymnasiumEnvironment(
                 *(values["env"], values["env_args"], values["make_env"], values["action_mask"]),
                 ignore_unknown=values["ignore_unknown"],
+                python=values["env_python"],
             )
         return make_environment(
             *(values["env"], values["env_args"], values["named_by_file"], values["action_mask"]),
             ignore_unknown=values["ignore_unknown"],
+            python=values["env_python"],
         )
     except InvalidEnvironmentError as error:
         raise ConfigError(error.argument, str(error)) from None

@@ -41,7 +41,9 @@ from workflow_rl.runs.saved_config import (
 )
 
 
-def trusted(environment: Environment, trust: bool = False) -> Environment:
+def trusted(
+    environment: Environment, trust: bool = False, names_python: bool = False
+) -> Environment:
     """The environment, which may be made.
 
     That is the case if the package brings it, if an installed package has registered it with
@@ -52,6 +54,7 @@ def trusted(environment: Environment, trust: bool = False) -> Environment:
     Args:
         environment: imports and calls nothing yet.
         trust: whether the user says so. It is remembered.
+        names_python: whether the user names the interpreter that plays the environment.
 
     Raises:
         InvalidEnvironmentError: only a file names the environment.
@@ -66,6 +69,11 @@ def trusted(environment: Environment, trust: bool = False) -> Environment:
         return environment if _not_kept(environment) else makable
     if _is_kept(functools.partial(_named, makable)):
         return makable
+    if makable.python and not names_python:
+        raise InvalidEnvironmentError(
+            "env_python",
+            f"only the file names the interpreter {makable.python}, which would run: {TRUST_IT}",
+        )
     if makable.imports_a_module:
         # An environment of the package's own may make the one that an argument names.
         names = (makable.env_id, *texts_in(makable.args))
@@ -176,7 +184,8 @@ def remember(environment: Environment) -> None:
     factory, environment = environment.factory, dataclasses.replace(environment, factory=None)
     if factory is not None and factory is not _function_of(environment.env_id):
         return  # The name would not find the function again.
-    if not environment.imports_a_module and all(map(is_plain, environment.args.values())):
+    is_ours = not environment.imports_a_module and not environment.python
+    if is_ours and all(map(is_plain, environment.args.values())):
         return
     _keep(functools.partial(_named, environment))
 
@@ -287,6 +296,8 @@ def _files_of(named: str, make: bool) -> Iterator[Path]:
 def _named(environment: GymnasiumEnvironment) -> str:
     """The id, the arguments, and where what they name is found, as JSON. Raises ValueError."""
     named: dict[str, Any] = {"env": environment.env_id, "env_args": dict(environment.args)}
-    if environment.imports_a_module:
+    if environment.python:
+        named |= {"python": environment.python, "folder": os.getcwd()}
+    elif environment.imports_a_module:
         named["place"] = _place_of_module(environment.env_id)
     return json.dumps(named | _folder_of(named["env_args"]), sort_keys=True)

@@ -1,0 +1,89 @@
+"""An environment that Python 3.8 to 3.13, NumPy 1 and 2, and gym and Gymnasium can play."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from typing import Any
+
+import numpy as np
+
+try:
+    import gymnasium as gym
+except ImportError:
+    import gym  # type: ignore[import-not-found, no-redef]
+
+FAULTS: dict[str, Any] = {
+    "exit": lambda: os._exit(7),
+    "killed": lambda: os.kill(os.getpid(), 9),
+    "crash": lambda: ctypes.string_at(0),
+    "hang": lambda: time.sleep(3600),
+}
+
+
+def broken() -> None:
+    raise ArithmeticError("the simulator is broken")
+
+
+class Walk(gym.Env):  # type: ignore[misc]
+    """To the last of `size` places. fault: of FAULTS, or "exception", in a step of the process that
+    can make the file `ticket`."""
+
+    def __init__(self, size: int = 5, fault: str = "", ticket: str = "") -> None:
+        self.observation_space = gym.spaces.Box(-1.0, 1.0, (size,), np.float32)
+        self.action_space = gym.spaces.Discrete(3)
+        self._size, self._fault, self._ticket = size, fault, ticket
+        self._at = self._steps = self._drawn = 0
+
+    def reset(self, seed: Any = None, options: Any = None) -> Any:
+        self._at, self._steps, self._drawn = 0, 0, int(seed or 0) % 2**31
+        return self._shown(), {}
+
+    def step(self, action: Any) -> Any:
+        if self._fault and not os.path.exists(self._ticket):
+            with open(self._ticket, "w"):
+                FAULTS.get(self._fault, broken)()
+        self._steps += 1
+        self._at = min(max(self._at + int(action) - 1, 0), self._size - 1)
+        is_there = self._at == self._size - 1
+        return self._shown(), np.float64(is_there) - 0.1, is_there, self._steps == 20, {"at": self}
+
+    def _shown(self) -> Any:
+        self._drawn = (self._drawn * 1103515245 + 12345) % 2**31
+        shown = np.full(self._size, self._drawn / 2**31 - 0.5, np.float32)
+        shown[self._at] = 1.0
+        return shown
+
+
+class OldWalk(Walk):
+    """As environments were before gym 0.26: a method takes the seed, and both ends are one."""
+
+    def seed(self, seed: Any) -> None:
+        self._seed = seed
+
+    def reset(self) -> Any:  # type: ignore[override]
+        return super().reset(self._seed)[0]
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, _ = super().step(action)
+        return obs, reward, terminated or truncated, {"TimeLimit.truncated": not terminated}
+
+
+class MaskedWalk(Walk):
+    """Offers masks by a method."""
+
+    def action_masks(self) -> Any:
+        return np.array([self._at > 0, True, True])
+
+
+class Drawing(Walk):
+    """Draws from NumPy's state of the whole process."""
+
+    def _shown(self) -> Any:
+        self._drawn = int(np.random.randint(2**31))
+        return np.full(self._size, np.random.normal(), np.float32).clip(-1, 1)
+
+
+def no_env() -> str:
+    return "none"

@@ -1,0 +1,333 @@
+"""Environments that play in an interpreter of their own, or in this one as if it were another."""
+
+from __future__ import annotations
+
+import ast
+import glob
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import torch
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as st_np
+
+from tests.patience import eventually
+from tests.processes import descendants
+from tests.tiny_runs import same_weights
+from workflow_rl import TrainConfig, evaluate, train
+from workflow_rl.collection import trial
+from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.messages import Command
+from workflow_rl.collection.player import play_episodes
+from workflow_rl.commands.main import main
+from workflow_rl.environments import simulator_process
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.episode import episode_spec
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.simulator import versions_of, what_it_lacks
+from workflow_rl.environments.simulator_process import decode, encode
+from workflow_rl.runs.config import ConfigError
+
+ENV = "tests.env_of_any_python:Walk"
+SMALL: dict[str, Any] = {"env": ENV, "n_envs": 4, "total_steps": 240, "steps_per_update": 120}
+
+
+def other_pythons() -> list[str]:
+    """Interpreters of this machine that can play, named by OTHER_PYTHONS or found."""
+    named = os.environ.get("OTHER_PYTHONS", "").split(os.pathsep)
+    found = [shutil.which(f"python3.{minor}") for minor in range(8, 14)]
+    found += glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python"))
+    able = []
+    for python in sorted({python for python in (*named, *found) if python}):
+        try:
+            has = versions_of(python)
+        except InvalidEnvironmentError:
+            continue
+        if what_it_lacks(python, has) is None and (has["gymnasium"] or has["gym"]):
+            able.append(python)
+    return able
+
+
+def apart(env_id: str = ENV, python: str = sys.executable, **args: Any) -> GymnasiumEnvironment:
+    return GymnasiumEnvironment(env_id, args, python=python)
+
+
+def without_objects(environment: GymnasiumEnvironment) -> Any:
+    """The facts, with whether there are entities and images instead of these."""
+    facts = environment.facts
+    kinds = facts.spaces.entities is None, facts.spaces.images is None
+    return facts._replace(spaces=facts.spaces._replace(entities=None, images=None)), kinds
+
+
+def shown(environment: GymnasiumEnvironment, policy_seed: int = 0, n_envs: int = 3) -> Any:
+    """What random actions lead to in six episodes."""
+    spaces = environment.facts.spaces
+
+    class Random:
+        policy_version = 0
+
+        def __init__(self) -> None:
+            self._draws = [np.random.default_rng(0)] * n_envs
+
+        def reset(self, seed: int, env: int, **others: Any) -> None:
+            self._draws[env] = np.random.default_rng(seed)
+
+        def act(self, obs: Any, envs: Any) -> Any:
+            n = spaces.distribution.n_outputs
+            if spaces.bounds is not None:
+                drawn = np.array([self._draws[env].uniform(-1, 1, n) for env in envs])
+                actions = drawn.astype(np.float32)
+            else:
+                masks = obs[:, -n:] if spaces.masked else np.ones((len(obs), n))
+                actions = np.array(
+                    [
+                        self._draws[env].choice(np.flatnonzero(mask))
+                        for env, mask in zip(envs, masks, strict=True)
+                    ]
+                )
+            return actions, np.zeros(len(obs), np.float32)
+
+    envs = environment.make_envs(n_envs)
+    specs = [episode_spec(policy_seed, number) for number in range(6)]
+    played = [one for some in play_episodes(envs, Random(), specs) for one in some]
+    envs.close()
+    columns = ("obs", "action", "reward", "last_obs", "terminated", "truncated")
+    return [
+        (one.episode, *(np.asarray(getattr(one, name)).tolist() for name in columns))
+        for one in sorted(played, key=lambda one: one.episode)
+    ]
+
+
+plain = st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False)
+arrays = st_np.arrays(
+    st.sampled_from(["<f4", ">f8", "<i8", "|u1", "|b1", "<U3"]), st_np.array_shapes(min_dims=0)
+)
+
+
+@given(
+    st.recursive(
+        plain | arrays,
+        lambda inner: (
+            st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner)
+        ),
+        max_leaves=8,
+    )
+)
+def test_values_cross_as_they_are(value: Any) -> None:
+    crossed = decode(encode(value))
+    assert type(crossed) is type(value)
+    assert repr(crossed) == repr(value)
+
+
+def test_what_is_not_plain_does_not_cross() -> None:
+    for value in (object(), np.array([None]), {"a": [sys]}):
+        with pytest.raises(TypeError, match="cannot cross between interpreters"):
+            encode(value)
+    array = decode(encode(np.zeros(3)))
+    array += 1  # Environments may write into the actions they get.
+    assert type(decode(encode(np.float32(1)))) is np.float32
+
+
+def test_python_3_8_reads_what_runs_there() -> None:
+    ast.parse(Path(simulator_process.__file__).read_text(), feature_version=(3, 8))
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        ENV,
+        "CartPole-v1",
+        "tests.env_of_any_python:MaskedWalk",
+        "tests.any_envs:TargetEnv",
+        "tests.any_envs:PictureEnv",
+    ],
+)
+def test_the_same_episodes_as_in_this_interpreter(env_id: str) -> None:
+    here = GymnasiumEnvironment(env_id)
+    assert without_objects(apart(env_id)) == without_objects(here)
+    assert shown(apart(env_id)) == shown(here)
+
+
+@pytest.mark.parametrize("env_id", ["tests.any_envs:PuzzleEnv", "tests.any_envs:MaskedPuzzleEnv"])
+def test_spaces_of_several_parts(env_id: str) -> None:
+    assert without_objects(apart(env_id)) == without_objects(GymnasiumEnvironment(env_id))
+    assert apart(env_id).check() is None
+
+
+def test_environments_of_before_gym_0_26() -> None:
+    assert shown(apart("tests.env_of_any_python:OldWalk")) == shown(GymnasiumEnvironment(ENV))
+
+
+def test_each_env_gets_a_random_state_of_its_own_there() -> None:
+    drawing = apart("tests.env_of_any_python:Drawing")
+    assert drawing.check() is None
+    assert drawing.private_random
+    here = GymnasiumEnvironment("tests.env_of_any_python:Drawing", private_random=True)
+    assert shown(drawing) == shown(here) == shown(drawing, n_envs=1)
+
+
+def test_the_same_weights_wherever_the_environment_plays(tmp_path: Path) -> None:
+    train(TrainConfig("async", n_workers=2, **SMALL), tmp_path / "here")
+    for number, python in enumerate([sys.executable, *other_pythons()]):
+        for mode, n_workers in (("async", 1), ("sync", 2)) if number == 0 else (("async", 2),):
+            config = TrainConfig(mode, n_workers=n_workers, env_python=python, **SMALL)  # type: ignore[arg-type]
+            run = train(config, tmp_path / f"{mode}-{number}")
+            assert same_weights(run, tmp_path / "here"), python
+
+
+def test_a_run_knows_its_interpreter(tmp_path: Path) -> None:
+    train(TrainConfig("async", n_workers=1, **SMALL), tmp_path / "whole")
+    link = tmp_path / "python"
+    link.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    link.chmod(0o755)
+    half = SMALL | {"total_steps": 120, "env_python": str(link)}
+    run = train(TrainConfig("async", n_workers=1, **half), tmp_path / "half")
+    call = ["train-async", "--resume", str(run), "--total-steps", "240", "--quiet"]
+    result = CliRunner().invoke(main, call)
+    assert result.exit_code == 0, result.output
+    assert same_weights(run, tmp_path / "whole")
+    scored = evaluate(tmp_path / "whole", 5, n_workers=1).returns
+    assert evaluate(run, 5, n_workers=1).returns == scored
+    link.unlink()
+    with pytest.raises(InvalidEnvironmentError, match="python is no Python interpreter"):
+        evaluate(run, 5, n_workers=1)
+    assert evaluate(run, 5, n_workers=1, env_python=sys.executable).returns == scored
+
+
+@pytest.mark.parametrize("fault", ["exception", "exit", "killed", "crash", "hang"])
+def test_faults_there_are_a_workers_own(
+    fault: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = {
+        "exception": r"worker-0 raised ArithmeticError: the simulator is broken \(.*"
+        r"env_of_any_python.py, line \d+\) in episode 0 .*env_of_any_python.py\", line",
+        "exit": "worker-0 ended during 'step' .exit code: 7",
+        "killed": "worker-0 ended during 'step' .exit code: -9, SIGKILL",
+        "crash": "worker-0 ended during 'step' .exit code: -11, SIGSEGV",
+        "hang": "worker-0 gave no complete answer for 1 s",
+    }
+    environment = apart(fault=fault, ticket=str(tmp_path / "ticket"))
+    with LocalPool(environment.make_envs, 1, timeout=60, max_failures=0) as pool:
+        pool.allow(1 if fault == "hang" else 60)
+        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0)]))
+        pool.receive(0)
+        there = [one for one in descendants() if simulator_process.__file__ in one.cmdline()]
+        assert there
+        pool.send(0, Command.STEP, ([0], np.array([1])))
+        with pytest.raises(Exception, match="worker-0") as error:
+            pool.receive(0)
+        told = str(error.value) + str(error.value.__cause__)
+        assert re.search(said[fault], told.replace("\n", " ")), told
+    eventually(lambda: not any(map(_lives, there)), 30)
+
+
+def _lives(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def test_a_run_goes_on_with_the_same_weights(tmp_path: Path) -> None:
+    train(TrainConfig("async", n_workers=2, **SMALL), tmp_path / "sound")
+    for fault in ("exception", "killed"):
+        ticket = tmp_path / f"{fault}-ticket"
+        env_args = {"fault": fault, "ticket": str(ticket)}
+        config = TrainConfig("async", n_workers=2, env_python=sys.executable, **SMALL)
+        environment = config.changed(env_args=env_args).environment
+        with LocalPool(environment.make_envs, 1, max_failures=1) as pool:
+            pool.send(0, Command.RESET, ([0], [episode_spec(0, 0)]))
+            pool.receive(0)
+            pool.send(0, Command.STEP, ([0], np.array([1])))
+            with pytest.raises(Exception, match="worker-0"):
+                pool.receive(0)
+        assert ticket.exists()
+        run = train(config.changed(env_args=env_args), tmp_path / fault)
+        assert same_weights(run, tmp_path / "sound")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "said"),
+    [
+        ("tests.env_of_any_python:nothing", "tests.env_of_any_python defines no nothing"),
+        ("tests.env_of_any_python:no_env", "a str does not play in an interpreter of its own"),
+        ("tests.globally_drawing_env:GloballyDrawingGame", "a team does not play in an interp"),
+        ("no_such_module:Env", "No module named 'no_such_module'"),
+        ("tests.any_envs:TextEnv", "Text.* is not supported"),
+    ],
+)
+def test_what_cannot_be_played_there_is_said_in_a_line(env_id: str, said: str) -> None:
+    with pytest.raises(InvalidEnvironmentError, match=said):
+        trial.check(apart(env_id))
+
+
+def test_functions_and_guests_play_here() -> None:
+    with pytest.raises(InvalidEnvironmentError, match="cannot be given the function itself"):
+        GymnasiumEnvironment("walk", {}, lambda: None, python=sys.executable).spaces()  # type: ignore[arg-type, return-value]
+    with pytest.raises(ConfigError, match="plays in this interpreter"):
+        TrainConfig("async", env_python=sys.executable)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (None, "is no Python interpreter"),
+        ("echo I am no Python", "is no Python interpreter: it does not answer as one"),
+        (
+            'echo \'{"python": "3.7.9", "numpy": "1.21.6", "gym": null, "gymnasium": null}\'',
+            "is Python 3.7.9: environments need 3.8 or newer",
+        ),
+        (
+            'echo \'{"python": "3.9.18", "numpy": null, "gym": null, "gymnasium": null}\'',
+            "has no NumPy: `.*-m pip install 'numpy>=1.20'` installs what it needs",
+        ),
+    ],
+)
+def test_a_bad_interpreter_is_one_line(script: str | None, said: str, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    if script is not None:
+        python.write_text(f"#!/bin/sh\n{script}\n")
+        python.chmod(0o755)
+    named = ["--env-python", str(python)]
+    for call in (["train-async", "--env", ENV, *named], ["check-env", ENV, *named]):
+        result = CliRunner().invoke(main, call)
+        assert result.exit_code == 2, result.output
+        error = result.output.replace("\n", " ")
+        assert "--env-python" in error
+        assert re.search(said, error), result.output
+    assert CliRunner().invoke(main, ["doctor", *named]).exit_code in (1, 2)
+
+
+def test_doctor_and_check_env_say_what_an_interpreter_has() -> None:
+    result = CliRunner().invoke(main, ["doctor", "--env-python", sys.executable])
+    assert result.exit_code == 0
+    assert f"numpy {np.__version__}" in result.output.replace("\n", " ").replace("  ", "")
+    call = ["check-env", ENV, "--env-python", sys.executable, "--seconds", "0.2"]
+    result = CliRunner().invoke(main, call)
+    assert result.exit_code == 0, result.output
+    assert f"env-python    ok: Python {sys.version.split()[0]}" in result.output
+
+
+def test_a_file_starts_no_interpreter(tmp_path: Path) -> None:
+    """Only the user names what runs."""
+    config = TrainConfig("async", n_workers=1, **(SMALL | {"env": "CartPole-v1"}))
+    run = train(config, tmp_path / "run")
+    checkpoint = torch.load(run / "checkpoint.pt", weights_only=False)
+    mark = tmp_path / "ran"
+    evil = tmp_path / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    evil.chmod(0o755)
+    checkpoint["config"]["env_python"] = str(evil)
+    torch.save(checkpoint, run / "checkpoint.pt")
+    torch.save(checkpoint, run / "best.pt")
+    for call in (["evaluate", str(run / "checkpoint.pt")], ["train-async", "--resume", str(run)]):
+        result = CliRunner().invoke(main, call)
+        assert result.exit_code == 2
+        assert "only the file names the interpreter" in result.output.replace("\n", " ")
+    assert not mark.exists()

@@ -1,0 +1,332 @@
+"""Environments that play in an interpreter of the simulator's own, as a worker sees them.
+
+The worker starts that interpreter once, for all its envs of it. What goes on there is in
+`simulator_process`. Everything else of a worker, the policy among it, stays in the learner's
+interpreter: that NumPy alone decides what the weights are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing import parent_process
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+from gymnasium import spaces
+
+from workflow_rl.agents.policies.distributions import Actions
+from workflow_rl.environments import simulator_process
+from workflow_rl.environments.action_mask import METHODS
+from workflow_rl.environments.env_batch import Obs, SerialEnvs, StepAnswers
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.environments.flat_env import FlatEnv, unflattener
+from workflow_rl.environments.simulator_process import PROTOCOL, Messages, decode, encode
+from workflow_rl.errors import ElsewhereError
+
+if TYPE_CHECKING:
+    from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+
+ARGUMENT = "env_python"
+LEAST_PYTHON, LEAST_NUMPY = (3, 8), (1, 20)
+END_SECONDS = 1.0
+LOOK_SECONDS = 60.0
+KERNELS = "NPY_DISABLE_CPU_FEATURES"
+OLDER_KERNELS = "AVX512F AVX512CD AVX512_KNL AVX512_KNM AVX512_SKX AVX512_CLX AVX512_CNL"
+"""What older versions of NumPy call those that `portable` leaves out."""
+# It runs in any Python, of any age, and imports nothing of the user's.
+_LOOK = """
+import json, sys
+found = {"python": sys.version.split()[0]}
+for name in ("numpy", "gymnasium", "gym"):
+    try:
+        from importlib.metadata import version
+        found[name] = version(name)
+    except Exception:
+        found[name] = None
+print(json.dumps(found))
+"""
+_running = threading.local()
+"""Interpreters of this thread, by path."""
+
+
+def versions_of(python: str) -> dict[str, str | None]:
+    """Return the versions of Python, NumPy, Gymnasium and gym in an interpreter; None for what it
+    lacks. Raises InvalidEnvironmentError for what is no interpreter."""
+    try:
+        looked = subprocess.run(
+            [python, "-c", _LOOK], capture_output=True, env=_variables(), timeout=LOOK_SECONDS
+        )
+        found: dict[str, str | None] = json.loads(looked.stdout.splitlines()[-1])
+    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it does not answer as one"
+        raise InvalidEnvironmentError(
+            ARGUMENT, f"{python} is no Python interpreter: {why}"
+        ) from None
+    return found
+
+
+def what_it_lacks(python: str, found: Mapping[str, str | None]) -> str | None:
+    """Return what keeps environments from playing in an interpreter; None if nothing does."""
+    version, numpy = found["python"], found["numpy"]
+    if _numbers(version) < LEAST_PYTHON:
+        return f"{python} is Python {version}: environments need 3.8 or newer"
+    if numpy is None or _numbers(numpy) < LEAST_NUMPY:
+        has = "no NumPy" if numpy is None else f"NumPy {numpy}"
+        return f"{python} has {has}: `{python} -m pip install 'numpy>=1.20'` installs what it needs"
+    return None
+
+
+def _numbers(version: str | None) -> tuple[int, ...]:
+    return tuple(int(part) for part in (version or "0").split(".")[:2] if part.isdigit())
+
+
+def _variables() -> dict[str, str]:
+    """Return environment variables for the interpreter, which finds no package of this one."""
+    variables = {**os.environ}
+    for name in ("PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__"):
+        variables.pop(name, None)
+    if KERNELS in variables:
+        variables[KERNELS] += f" {OLDER_KERNELS}"
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    path = variables.pop("PYTHONPATH", "").split(os.pathsep)
+    if others := [folder for folder in path if folder and folder != root]:
+        variables["PYTHONPATH"] = os.pathsep.join(others)
+    return variables
+
+
+class Interpreter:
+    """An interpreter that runs, and the calls that it is asked.
+
+    Raises InvalidEnvironmentError for an interpreter that cannot be used.
+    """
+
+    def __init__(self, python: str) -> None:
+        if lacks := what_it_lacks(python, versions_of(python)):
+            raise InvalidEnvironmentError(ARGUMENT, lacks)
+        self._python = python
+        self._queued: list[tuple[Any, ...]] = []
+        self._answers: dict[int, tuple[bool, Any]] = {}
+        self._n_made = self._n_open = 0
+        ours, theirs = socket.socketpair()
+        command = [python, simulator_process.__file__, str(theirs.fileno())]
+        with theirs:
+            self._process = subprocess.Popen(
+                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=_variables()
+            )
+        self._messages = Messages(ours)
+        try:
+            hello = self._messages.receive()
+        except (EOFError, OSError):
+            self.end()
+            raise InvalidEnvironmentError(ARGUMENT, f"{python} ended at its start") from None
+        self.about = f"Python {hello['python']}, NumPy {hello['numpy']}"
+        if hello["protocol"] != PROTOCOL:
+            self.end()
+            raise InvalidEnvironmentError(
+                ARGUMENT,
+                f"{python} speaks version {hello['protocol']} of the messages, and this process "
+                f"speaks {PROTOCOL}: start again, for the package has been changed meanwhile",
+            )
+
+    def make(self, *made: Any) -> tuple[int, Any]:
+        """Make an env there. Return its number, and what it is."""
+        self._n_made += 1
+        self.ask("make", self._n_made, *made)
+        description = self.answer(self._n_made)
+        self._n_open += 1
+        return self._n_made, description
+
+    def ask(self, call: str, number: int, *args: Any) -> None:
+        """Ask an env by its number. It is called with the first `answer` that is waited for."""
+        self._queued.append((call, number, *args))
+
+    def answer(self, number: int) -> Any:
+        """Return what an env has answered. Raises ElsewhereError if it raised an exception."""
+        if self._queued:
+            asked, self._queued = self._queued, []
+            try:
+                self._messages.send(asked)
+                answers = self._messages.receive()
+            except (EOFError, OSError):
+                self._die_alike()
+            # After an exception, the calls that follow it have no answers.
+            numbers = (call[1] for call in asked)
+            self._answers.update(zip(numbers, answers, strict=False))
+        is_fine, value = self._answers.pop(number)
+        if not is_fine:
+            raise ElsewhereError(*value)
+        return value
+
+    def close(self, number: int) -> None:
+        """Close an env. The interpreter ends with its last one."""
+        self._n_open -= 1
+        try:
+            self.ask("close", number)
+            self.answer(number)
+        finally:
+            if not self._n_open:
+                self.end()
+
+    def end(self) -> None:
+        """End the interpreter."""
+        if vars(_running).get(self._python) is self:
+            del vars(_running)[self._python]
+        self._messages.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _die_alike(self) -> None:
+        """End as the interpreter has ended, so that the pool says how: the worker is one with it.
+
+        Raises ElsewhereError in a process that is no worker.
+        """
+        self.end()
+        code = self._process.returncode
+        if parent_process() is not None:
+            if code < 0:
+                signal.signal(-code, signal.SIG_DFL) if -code != signal.SIGKILL else None
+                os.kill(os.getpid(), -code)
+            os._exit(code)
+        raise ElsewhereError(f"{self._python} ended, with exit code {code}", "", "")
+
+
+def _simulator(python: str) -> Interpreter:
+    running: dict[str, Interpreter] = vars(_running)
+    if python not in running:
+        running[python] = Interpreter(python)
+    return running[python]
+
+
+class SimulatorEnv(gymnasium.Env[Any, Any]):
+    """An environment that plays in `environment.python`. options: further arguments.
+
+    `info` has the mask of actions alone, and at a reset all that can be sent.
+    """
+
+    def __init__(self, environment: GymnasiumEnvironment, options: Mapping[str, Any]) -> None:
+        try:
+            args = decode(encode({**environment.args, **options}))
+        except TypeError as error:
+            raise InvalidEnvironmentError("env_args", f"{error}: give plain values") from None
+        if environment.factory is not None:
+            raise InvalidEnvironmentError(
+                ARGUMENT,
+                f"{environment.python} cannot be given the function itself: name it, such as "
+                'env="module:function"',
+            )
+        self._simulator = _simulator(environment.python)
+        self.about = self._simulator.about
+        made = environment.env_id, args, environment.private_random
+        self._number, told = self._simulator.make(METHODS, *made)
+        self._is_asked = self._is_closed = False
+        self._attributes = {*told["attributes"]}
+        self.observation_space = _space(told["observation"])
+        self.action_space = _space(told["action"])
+        self.render_mode = told["render_mode"]
+        self.metadata = {"render_modes": [self.render_mode], "render_fps": told["render_fps"]}
+        if told["entities"] is not None:
+            self.entities = decode(told["entities"])
+
+    def ask(self, call: str, *args: Any) -> None:
+        """Ask for what `reset` or `step` then waits for. Several envs are asked at once."""
+        self._simulator.ask(call, self._number, *args)
+        self._is_asked = True
+
+    def _answer(self, call: str, *args: Any) -> Any:
+        if not self._is_asked:
+            self.ask(call, *args)
+        self._is_asked = False
+        return decode(self._simulator.answer(self._number))
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return self._answer("reset", seed, encode(options))
+
+    def step(self, action: Any) -> Any:
+        return self._answer("step", encode(action))
+
+    def render(self) -> Any:
+        return self._answer("render")
+
+    def has_wrapper_attr(self, name: str) -> bool:
+        """Return whether the environment there has an attribute, of those that are asked for."""
+        return name in self._attributes or super().has_wrapper_attr(name)
+
+    def get_wrapper_attr(self, name: str) -> Any:
+        """Return an attribute; of one there, a function that returns what it is, or gives."""
+        if name not in self._attributes:
+            return super().get_wrapper_attr(name)
+
+        def told() -> Any:
+            self._simulator.ask("tell", self._number, name)
+            return decode(self._simulator.answer(self._number))
+
+        return told
+
+    def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._simulator.close(self._number)
+
+
+class SimulatorEnvs(SerialEnvs):
+    """Envs of one interpreter, which it steps with one message for all of them. An EnvBatch.
+
+    make_env: makes a FlatEnv of a SimulatorEnv.
+    """
+
+    def __init__(self, make_env: Callable[[], FlatEnv], n_envs: int) -> None:
+        super().__init__(make_env, n_envs)
+        self._inner: list[Any] = [env.unwrapped for env in self._envs]
+        self._unflatten = [unflattener(env.action_space) for env in self._inner]
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
+        for env, spec in zip(envs, specs, strict=True):
+            self._inner[env].ask("reset", spec.env_seed, self.options_of(spec))
+        return super().reset(envs, specs)
+
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
+        chosen = actions.tolist() if actions.ndim == 1 else actions
+        for env, action in zip(envs, chosen, strict=True):
+            self._inner[env].ask("step", encode(self._unflatten[env](action)))
+        return super().step(envs, actions)
+
+
+class UnknownSpace(spaces.Space[Any]):
+    """A space of a kind that is not supported, which has its text alone."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _space(told: Sequence[Any]) -> spaces.Space[Any]:
+    """Return the space that `simulator_process` has described."""
+    kind, *parts = told
+    match kind:
+        case "Box":
+            low, high = map(decode, parts[:2])
+            return spaces.Box(low, high, dtype=parts[2])
+        case "Discrete":
+            return spaces.Discrete(parts[0], start=parts[1])
+        case "MultiBinary":
+            return spaces.MultiBinary(parts[0])
+        case "MultiDiscrete":
+            return spaces.MultiDiscrete(decode(parts[0]), dtype=parts[2], start=decode(parts[1]))
+        case "Tuple":
+            return spaces.Tuple([_space(part) for part in parts[0]])
+        case "Dict":
+            return spaces.Dict([(decode(name), _space(part)) for name, part in parts[0]])
+    return UnknownSpace(parts[0])

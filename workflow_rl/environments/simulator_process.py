@@ -1,0 +1,339 @@
+"""The process that plays environments in an interpreter of the simulator's own.
+
+That interpreter runs this file as a script: Python 3.8 or newer, with NumPy 1.20 or newer and the
+simulator. The file imports nothing else of this package. `simulator` is its other side, which
+imports this file for what crosses between the two: plain values, and arrays as bytes, because
+NumPy 1 and 2 do not read each other's pickles.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import pickle
+import random
+import socket
+import struct
+import sys
+import sysconfig
+import traceback
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from typing import Any
+
+with warnings.catch_warnings():  # Each NumPy has other names for kernels that are left out.
+    warnings.simplefilter("ignore", RuntimeWarning)
+    import numpy as np
+
+PROTOCOL = 1
+"""The version of the messages, which both sides have to speak."""
+_LENGTH = struct.Struct("!Q")
+_PLAIN = {type(None), bool, int, float, str, bytes, bytearray}
+_ARRAY, _NUMBER, _TUPLE = "array", "number", "tuple"
+_MASKS = "action_mask", "action_masks"
+
+
+class Messages:
+    """Sends and receives messages of plain values through a socket."""
+
+    def __init__(self, side: socket.socket) -> None:
+        self._side = side
+        self._reader = side.makefile("rb")
+
+    def send(self, message: Any) -> None:
+        pickled = pickle.dumps(message, 5)
+        self._side.sendall(_LENGTH.pack(len(pickled)) + pickled)
+
+    def receive(self) -> Any:
+        """Return the next message. Raises EOFError if the other side is gone."""
+        head = self._reader.read(_LENGTH.size)
+        if len(head) < _LENGTH.size:
+            raise EOFError
+        return pickle.loads(self._reader.read(_LENGTH.unpack(head)[0]))
+
+    def close(self) -> None:
+        self._reader.close()
+        self._side.close()
+
+
+def encode(value: Any) -> Any:
+    """Return a value as plain values. Raises TypeError for what is not made of numbers, text,
+    arrays of these, tuples, lists and dicts."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, (np.ndarray, np.generic)):
+        if value.dtype.hasobject or value.dtype.names:
+            raise TypeError(f"an array of {value.dtype} cannot cross between interpreters")
+        kind = _ARRAY if isinstance(value, np.ndarray) else _NUMBER
+        return kind, value.dtype.str, value.shape, bytearray(value.tobytes())
+    if isinstance(value, Mapping):
+        return {key: encode(part) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return _TUPLE, [encode(part) for part in value]
+    if isinstance(value, list):
+        return [encode(part) for part in value]
+    for plain in (int, float, str):  # Of a class that inherits one of these.
+        if isinstance(value, plain):
+            return plain(value)
+    raise TypeError(f"a {type(value).__name__} cannot cross between interpreters")
+
+
+def decode(value: Any) -> Any:
+    """Return what `encode` was given. Arrays are new ones, and may be written to."""
+    if type(value) is tuple:
+        if value[0] == _TUPLE:
+            return tuple([decode(part) for part in value[1]])
+        kind, dtype, shape, numbers = value
+        array = np.ndarray(shape, dtype, numbers)
+        return array if kind == _ARRAY else array[()]
+    if type(value) is dict:
+        return {key: decode(part) for key, part in value.items()}
+    return [decode(part) for part in value] if type(value) is list else value
+
+
+def exception_parts(error: BaseException, not_users: Sequence[str]) -> tuple[str, str, str]:
+    """Return an exception's type and message, the file and line of the user's code that raised it,
+    and its traceback from the user's code on.
+
+    not_users: where files begin that are not the user's. Where all are such files, the place is "".
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [frame for frame in frames if not frame.filename.startswith(tuple(not_users))]
+    try:
+        text = str(error)
+    except Exception as problem:
+        text = f"its text raises {type(problem).__name__}"
+    lines = f"{type(error).__name__}: {text}".splitlines()
+    place = f" ({users[-1].filename}, line {users[-1].lineno})" if users else ""
+    shown = error.__traceback__
+    while users and shown is not None and shown.tb_frame.f_code.co_filename != users[0].filename:
+        shown = shown.tb_next
+    told = "".join(traceback.format_exception(type(error), error, shown))
+    return lines[0].rstrip(": "), place, told
+
+
+class RandomState:
+    """The random state of a process, `random` and `np.random`, as one of several envs sees it.
+
+    A state is exchanged before each call of its env, in 0.3 microseconds, and in 12 more if
+    another such env was called before. A call begins without the second of a pair of normal
+    numbers, which NumPy keeps besides its state.
+    """
+
+    _current: Any = None
+    """The RandomState that the process has at present."""
+
+    def __init__(self) -> None:
+        self._of_numpy: Any = np.random.MT19937(0)
+        self._of_python: Any = None
+        self.enter()
+        self.seed(0)
+
+    def enter(self) -> None:
+        """Give the process this state."""
+        before, RandomState._current = RandomState._current, self
+        if hasattr(np.random, "set_bit_generator"):
+            np.random.set_bit_generator(self._of_numpy)
+        else:  # NumPy before 1.24.
+            if before is not None:
+                before._of_numpy = np.random.get_state(legacy=False)
+            state = getattr(self._of_numpy, "state", self._of_numpy)
+            np.random.set_state({**state, "has_gauss": 0, "gauss": 0.0})
+        if before is self:
+            return
+        if before is not None:
+            before._of_python = random.getstate()
+        if self._of_python is not None:
+            random.setstate(self._of_python)
+
+    def seed(self, seed: int) -> None:
+        """Seed the state of the process."""
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+
+
+class _Env:
+    """One environment of the simulator, and its answers to calls."""
+
+    def __init__(self, env_id: str, args: Mapping[str, Any], private: bool) -> None:
+        self._random = RandomState() if private else None
+        env = self._env = _made(env_id, args)
+        is_team, parts = hasattr(env, "possible_agents"), ("reset", "step", "observation_space")
+        if is_team or not all(hasattr(env, name) for name in (*parts, "action_space")):
+            raise TypeError(
+                f"{'a team' if is_team else f'a {type(env).__name__}'} does not play in an "
+                "interpreter of its own: an environment of one agent does, with observation_space, "
+                "action_space, reset and step"
+            )
+        # Before 0.26, gym's environments took their seeds by a method of their own.
+        inner = getattr(self._env, "unwrapped", self._env)
+        names = inspect.signature(inner.reset).parameters.values()
+        self._takes_seed = any(p.name == "seed" or p.kind is p.VAR_KEYWORD for p in names)
+
+    def describe(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return the spaces and other facts. names: of attributes that it may have."""
+        env = self._env
+        try:
+            entities = encode(getattr(env, "entities", None))
+        except TypeError:  # Environments of others use this name for what is on their map.
+            entities = None
+        return {
+            "observation": _space(env.observation_space),
+            "action": _space(env.action_space),
+            "attributes": [name for name in names if _owner(env, name) is not None],
+            "entities": entities,
+            "render_mode": encode(getattr(env, "render_mode", None)),
+            "render_fps": encode((getattr(env, "metadata", None) or {}).get("render_fps")),
+        }
+
+    def reset(self, seed: Any, options: Any) -> Any:
+        if self._random is not None:
+            self._random.enter()
+            if seed is not None:
+                self._random.seed(seed)
+        asked = {} if options is None else {"options": decode(options)}
+        if self._takes_seed:
+            answer = self._env.reset(seed=seed, **asked)
+        else:
+            self._env.seed(seed)
+            answer = self._env.reset(**asked)
+        has_info = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)
+        if not has_info:
+            if self._takes_seed:  # Whoever asked says what is wrong.
+                return encode(answer)
+            answer = answer, {}
+        obs, info = answer
+        told = {}
+        for name, value in info.items():
+            try:
+                told[name] = encode(value)
+            except TypeError:
+                continue
+        return _TUPLE, [encode(obs), told]
+
+    def step(self, action: Any) -> Any:
+        if self._random is not None:
+            self._random.enter()
+        answer = self._env.step(decode(action))
+        if not isinstance(answer, (tuple, list)) or len(answer) not in (4, 5):
+            return encode(answer)
+        obs, reward, terminated = answer[:3]
+        info = answer[-1]
+        if len(answer) == 4:  # Before 0.26, gym had one flag for both ends.
+            truncated = bool(terminated and info.get("TimeLimit.truncated", False))
+            terminated = bool(terminated) and not truncated
+        else:
+            truncated = answer[3]
+        masks = _MASKS if isinstance(info, Mapping) else ()
+        told = {name: encode(info[name]) for name in masks if info.get(name) is not None}
+        return _TUPLE, [encode(obs), encode(reward), encode(terminated), encode(truncated), told]
+
+    def tell(self, name: str) -> Any:
+        value = getattr(_owner(self._env, name), name)
+        return encode(value() if callable(value) else value)
+
+    def render(self) -> Any:
+        return encode(self._env.render())
+
+    def close(self) -> None:
+        self._env.close()
+
+
+def _owner(env: Any, name: str) -> Any:
+    """Return the wrapper, or the environment, that has an attribute; None without one."""
+    while env is not None and not hasattr(env, name):
+        env = vars(env).get("env")
+    return env
+
+
+def _made(env_id: str, args: Mapping[str, Any]) -> Any:
+    """Return the environment of an id or of "module:function". Raises whatever it raises."""
+    module, colon, name = env_id.partition(":")
+    if colon:
+        # An installed command does not search the folder in which it is called.
+        if PathFinder.find_spec(module.partition(".")[0], [os.getcwd()]) is not None:
+            sys.path.insert(0, os.getcwd())
+        factory: Any = getattr(importlib.import_module(module), name, None)
+        if factory is not None:
+            return factory(**args)
+    registries = [name for name in ("gymnasium", "gym") if find_spec(name)]
+    if not registries:
+        raise ImportError(f"{env_id} needs gymnasium or gym, and {sys.executable} has neither")
+    first: Any = None
+    for registry in registries:
+        library = importlib.import_module(registry)
+        checker = "disable_env_checker"
+        has_it = checker in inspect.signature(library.make).parameters
+        try:
+            return library.make(env_id, **({checker: True} if has_it else {}), **args)
+        except library.error.Error as error:
+            first = first or error
+    if colon:
+        raise AttributeError(f"{module} defines no {name}, and {registries[0]} knows no such id")
+    raise first
+
+
+def _space(space: Any) -> Any:
+    """Return a space as plain values: its kind, and what makes one of this kind."""
+    kinds = [kind.__name__ for kind in type(space).__mro__]
+    if "Box" in kinds:
+        return "Box", encode(space.low), encode(space.high), np.dtype(space.dtype).str
+    if "Discrete" in kinds:
+        return "Discrete", int(space.n), int(getattr(space, "start", 0))
+    if "MultiBinary" in kinds:
+        return "MultiBinary", [int(n) for n in space.shape]
+    if "MultiDiscrete" in kinds:
+        nvec = np.asarray(space.nvec)
+        start = np.asarray(getattr(space, "start", np.zeros_like(nvec)))
+        return "MultiDiscrete", encode(nvec), encode(start), np.dtype(space.dtype).str
+    if "Tuple" in kinds:
+        return "Tuple", [_space(part) for part in space.spaces]
+    if "Dict" in kinds:
+        return "Dict", [(encode(name), _space(part)) for name, part in space.spaces.items()]
+    return "other", repr(space)
+
+
+def _play(messages: Messages) -> None:
+    """Answer calls until the other side is gone."""
+    folders = [sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")]
+    not_users = [__file__, "<frozen", *folders]
+    envs: dict[int, _Env] = {}
+
+    def make(number: int, names: Sequence[str], *made: Any) -> Any:
+        envs[number] = _Env(*made)
+        return envs[number].describe(names)
+
+    calls: dict[str, Callable[..., Any]] = {
+        "make": make,
+        "reset": lambda number, *asked: envs[number].reset(*asked),
+        "step": lambda number, action: envs[number].step(action),
+        "tell": lambda number, name: envs[number].tell(name),
+        "render": lambda number: envs[number].render(),
+        "close": lambda number: envs.pop(number).close(),
+    }
+    python, numpy = sys.version.split()[0], np.__version__
+    messages.send({"protocol": PROTOCOL, "python": python, "numpy": numpy})
+    while True:
+        answers: list[tuple[bool, Any]] = []
+        for call, *asked in messages.receive():
+            try:
+                answers.append((True, calls[call](*asked)))
+            except BaseException as error:
+                answers.append((False, exception_parts(error, not_users)))
+                break
+        messages.send(answers)
+
+
+if __name__ == "__main__":
+    # The folder of this file holds modules of names that the simulator may import.
+    sys.path.pop(0)
+    side = socket.socket(fileno=int(sys.argv[1]))
+    # What an environment forks has no part in the conversation.
+    os.register_at_fork(after_in_child=side.close)
+    try:
+        _play(Messages(side))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        os._exit(0)

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 CHECK_STEPS = 200
-CHECK_SECONDS = 1.0
+CHECK_SECONDS, CHECK_SECONDS_THERE = 1.0, 5.0
+"""Simulators with an interpreter of their own take longer steps, and many draw from its state."""
 
 
 def is_batched(factory: object) -> bool:
@@ -150,10 +151,12 @@ def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | Non
     environment.spaces()
     watch = Stopwatch()
 
+    seconds = CHECK_SECONDS_THERE if environment.python else CHECK_SECONDS
+
     def difference_of(environment: GymnasiumEnvironment) -> str | None:
         return first_difference(
             lambda: Followed(CheckedEnv(required_env(environment), environment.masks), tell),
-            *(CHECK_STEPS, CHECK_SECONDS),
+            *(CHECK_STEPS, seconds),
         )
 
     with _naming(environment):

@@ -77,6 +77,31 @@ class MaskedWalk(Walk):
         return np.array([self._at > 0, True, True])
 
 
+class OfObjects(Walk):
+    """Shows an object beside its numbers, and tells of it under a key that is one, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        parts = {"numbers": self.observation_space, "object": gym.spaces.Space()}
+        self.observation_space = gym.spaces.Dict(parts)
+
+    def reset(self, seed: Any = None, options: Any = None) -> Any:
+        return super().reset(seed)[0], {"of": {self: 1}}
+
+    def _shown(self) -> Any:
+        return {"numbers": super()._shown(), "object": self}
+
+
+class Forking(Walk):
+    """Leaves a process behind when it exits."""
+
+    def step(self, action: Any) -> Any:
+        os.system("sleep 60 &")
+        if os.fork() == 0:
+            time.sleep(60)
+        os._exit(7)
+
+
 class Drawing(Walk):
     """Draws from NumPy's state of the whole process."""
 

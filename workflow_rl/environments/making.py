@@ -161,7 +161,8 @@ def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | Non
 
     with _naming(environment):
         difference = difference_of(environment)
-        tell(Waits(watch.waiting()))
+        if not environment.python:  # The time of another interpreter is not this process's.
+            tell(Waits(watch.waiting()))
         if difference is None or not is_cured(environment, difference_of):
             return difference
     environment.separate()

@@ -70,7 +70,7 @@ def encode(value: Any) -> Any:
         kind = _ARRAY if isinstance(value, np.ndarray) else _NUMBER
         return kind, value.dtype.str, value.shape, bytearray(value.tobytes())
     if isinstance(value, Mapping):
-        return {key: encode(part) for key, part in value.items()}
+        return {_plain_key(key): encode(part) for key, part in value.items()}
     if isinstance(value, tuple):
         return _TUPLE, [encode(part) for part in value]
     if isinstance(value, list):
@@ -79,6 +79,15 @@ def encode(value: Any) -> Any:
         if isinstance(value, plain):
             return plain(value)
     raise TypeError(f"a {type(value).__name__} cannot cross between interpreters")
+
+
+def _plain_key(key: Any) -> Any:
+    """Return a key that the other side reads without the simulator. Raises TypeError."""
+    if isinstance(key, tuple):
+        return tuple([_plain_key(part) for part in key])
+    if isinstance(key, np.generic):
+        return key.item()
+    return encode(key)
 
 
 def decode(value: Any) -> Any:
@@ -168,6 +177,8 @@ class _Env:
                 "interpreter of its own: an environment of one agent does, with observation_space, "
                 "action_space, reset and step"
             )
+        self._observed = _space(env.observation_space)
+        self._leaves_out = _is_other(self._observed)
         # Before 0.26, gym's environments took their seeds by a method of their own.
         inner = getattr(self._env, "unwrapped", self._env)
         names = inspect.signature(inner.reset).parameters.values()
@@ -181,7 +192,7 @@ class _Env:
         except TypeError:  # Environments of others use this name for what is on their map.
             entities = None
         return {
-            "observation": _space(env.observation_space),
+            "observation": self._observed,
             "action": _space(env.action_space),
             "attributes": [name for name in names if _owner(env, name) is not None],
             "entities": entities,
@@ -209,10 +220,13 @@ class _Env:
         told = {}
         for name, value in info.items():
             try:
-                told[name] = encode(value)
+                told.update(encode({name: value}))
             except TypeError:
                 continue
-        return _TUPLE, [encode(obs), told]
+        return _TUPLE, [self._encoded(obs), told]
+
+    def _encoded(self, obs: Any) -> Any:
+        return encode(_known(self._observed, obs) if self._leaves_out else obs)
 
     def step(self, action: Any) -> Any:
         if self._random is not None:
@@ -229,7 +243,8 @@ class _Env:
             truncated = answer[3]
         masks = _MASKS if isinstance(info, Mapping) else ()
         told = {name: encode(info[name]) for name in masks if info.get(name) is not None}
-        return _TUPLE, [encode(obs), encode(reward), encode(terminated), encode(truncated), told]
+        ends = encode(terminated), encode(truncated)
+        return _TUPLE, [self._encoded(obs), encode(reward), *ends, told]
 
     def tell(self, name: str) -> Any:
         value = getattr(_owner(self._env, name), name)
@@ -296,6 +311,27 @@ def _space(space: Any) -> Any:
     return "other", repr(space)
 
 
+def _is_other(told: Sequence[Any]) -> bool:
+    """Return whether a described space, or one within it, is of a kind that is not supported."""
+    if told[0] == "Tuple":
+        return any(map(_is_other, told[1]))
+    if told[0] == "Dict":
+        return any(_is_other(part) for _, part in told[1])
+    return bool(told[0] == "other")
+
+
+def _known(told: Sequence[Any], obs: Any) -> Any:
+    """Return an observation without the entries that nobody is shown, which may be any objects."""
+    if told[0] != "Dict" or not isinstance(obs, Mapping):
+        return obs
+    parts = [(decode(name), part) for name, part in told[1]]
+    return {
+        name: _known(part, obs[name])
+        for name, part in parts
+        if name in obs and (part[0] == "Dict" or not _is_other(part))
+    }
+
+
 def _play(messages: Messages) -> None:
     """Answer calls until the other side is gone."""
     folders = [sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")]
@@ -331,9 +367,11 @@ if __name__ == "__main__":
     # The folder of this file holds modules of names that the simulator may import.
     sys.path.pop(0)
     side = socket.socket(fileno=int(sys.argv[1]))
-    # What an environment forks has no part in the conversation.
-    os.register_at_fork(after_in_child=side.close)
+    side.set_inheritable(False)
+    conversation = Messages(side)
+    # What an environment forks has no part in it.
+    os.register_at_fork(after_in_child=conversation.close)
     try:
-        _play(Messages(side))
+        _play(conversation)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         os._exit(0)

@@ -129,7 +129,7 @@ def test_values_cross_as_they_are(value: Any) -> None:
 
 
 def test_what_is_not_plain_does_not_cross() -> None:
-    for value in (object(), np.array([None]), {"a": [sys]}):
+    for value in (object(), np.array([None]), {"a": [sys]}, {sys: 1}, {("a", sys): 1}):
         with pytest.raises(TypeError, match="cannot cross between interpreters"):
             encode(value)
     array = decode(encode(np.zeros(3)))
@@ -165,6 +165,15 @@ def test_spaces_of_several_parts(env_id: str) -> None:
 
 def test_environments_of_before_gym_0_26() -> None:
     assert shown(apart("tests.env_of_any_python:OldWalk")) == shown(GymnasiumEnvironment(ENV))
+
+
+def test_objects_that_nobody_is_shown_do_not_cross() -> None:
+    name = "tests.env_of_any_python:OfObjects"
+    there = GymnasiumEnvironment(name, ignore_unknown=True, python=sys.executable)
+    trial.check(there)
+    assert there.facts.left_out == ("object",)
+    assert shown(there) == shown(GymnasiumEnvironment(name, ignore_unknown=True))
+    assert there.waits == 0  # Its interpreter works meanwhile.
 
 
 def test_each_env_gets_a_random_state_of_its_own_there() -> None:
@@ -228,6 +237,15 @@ def test_faults_there_are_a_workers_own(
         told = str(error.value) + str(error.value.__cause__)
         assert re.search(said[fault], told.replace("\n", " ")), told
     eventually(lambda: not any(map(_lives, there)), 30)
+
+
+def test_what_an_environment_leaves_behind_hides_no_end() -> None:
+    with LocalPool(apart("tests.env_of_any_python:Forking").make_envs, 1, max_failures=0) as pool:
+        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0)]))
+        pool.receive(0)
+        pool.send(0, Command.STEP, ([0], np.array([1])))
+        with pytest.raises(Exception, match=r"worker-0 ended during 'step' .exit code: 7"):
+            pool.receive(0)
 
 
 def _lives(process: psutil.Process) -> bool:

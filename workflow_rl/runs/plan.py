@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.environment import interpreter
 from workflow_rl.environments.guests import guests
 from workflow_rl.printable import in_short
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
@@ -204,14 +205,15 @@ def _resumed_config(
         args, others = TrainConfig.parts(saved)
         is_named = asked.get("env") == saved["env"]
         is_named = is_named and _text(asked.get("env_args", {})) == _text(args)
-        python = asked.get("env_python", saved["env_python"])
-        is_named = is_named and (not python or "env_python" in asked)
+        python = asked.get("env_python")
+        python = interpreter(python) if python else python
+        is_named = is_named and (python is not None or not saved["env_python"])
         changes = changes_on_resume(saved, _by_name(saved["env"], args, asked))
         by_file = {**others, "env_args": args, "make_env": None, "named_by_file": True}
-        by_file |= {"env_python": python}
         environment = environment_of(by_file)
         is_named = is_named or _names_all(asked, environment)
-        environment = trusted_environment(saved, environment, trust, names_cluster, is_named)
+        named = names_cluster, is_named, python
+        environment = trusted_environment(saved, environment, trust, *named)
         return TrainConfig.from_dict({**saved, **changes}, Found(environment, plug_in))
     except ConfigError as error:
         if error.field_name in names:

@@ -208,12 +208,8 @@ def load_player(
         )
         trial.learn_facts(made, worker_timeout, plays)
         return SavedAgent(_on_layout(policy, made, source), made)
-    if env_python:
-        if not isinstance(environment, GymnasiumEnvironment):
-            raise InvalidEnvironmentError("env_python", f"{environment.env_id} takes none")
-        environment = dataclasses.replace(environment, python=env_python)
     try:
-        environment = trusted(environment, trust, names_python=bool(env_python))
+        environment = trusted(environment, trust, env_python or None)
     except InvalidEnvironmentError as error:
         raise CheckpointError(f"{source}: {error}") from None
     trial.learn_facts(environment, worker_timeout, plays)

@@ -42,7 +42,7 @@ from workflow_rl.runs.saved_config import (
 
 
 def trusted(
-    environment: Environment, trust: bool = False, names_python: bool = False
+    environment: Environment, trust: bool = False, python: str | None = None
 ) -> Environment:
     """The environment, which may be made.
 
@@ -54,22 +54,30 @@ def trusted(
     Args:
         environment: imports and calls nothing yet.
         trust: whether the user says so. It is remembered.
-        names_python: whether the user names the interpreter that plays the environment.
+        python: the interpreter that the user names, which plays the environment instead of the
+            file's; "" is this one, and None leaves the file's.
 
     Raises:
-        InvalidEnvironmentError: only a file names the environment.
+        InvalidEnvironmentError: only a file names the environment, or it takes no interpreter.
     """
     if not _is_named_by_file(environment):
         return environment
+    is_guests = not isinstance(environment, GymnasiumEnvironment)
+    if python and is_guests:
+        raise InvalidEnvironmentError("env_python", f"{environment.env_id} takes none")
     makable: Any = dataclasses.replace(environment, named_by_file=False)  # type: ignore[type-var]
+    # An interpreter may have moved since the user named the environment.
+    is_kept = not is_guests and _is_kept(functools.partial(_named, makable))
+    if python is not None and not is_guests:
+        makable = dataclasses.replace(makable, python=python)
     if trust:
         remember(makable)
         return makable
-    if not isinstance(environment, GymnasiumEnvironment):
+    if is_guests:
         return environment if _not_kept(environment) else makable
-    if _is_kept(functools.partial(_named, makable)):
+    if is_kept or _is_kept(functools.partial(_named, makable)):
         return makable
-    if makable.python and not names_python:
+    if makable.python and python is None:
         raise InvalidEnvironmentError(
             "env_python",
             f"only the file names the interpreter {makable.python}, which would run: {TRUST_IT}",
@@ -123,6 +131,7 @@ def trusted_environment(
     trust: bool = False,
     names_cluster: bool = False,
     names_env: bool = False,
+    python: str | None = None,
 ) -> Environment:
     """The environment of a saved config, which may be made, and whose cluster may be joined.
 
@@ -134,6 +143,7 @@ def trusted_environment(
         names_cluster: whether the user names the cluster, which may then be joined.
         names_env: whether the user names the environment and its arguments, as they are in the
             file. The environment may then be made, and nothing else that the file names.
+        python: see `trusted`.
 
     Raises:
         ConfigError: only the file names the environment, the algorithm, or the address of a
@@ -144,7 +154,7 @@ def trusted_environment(
             raise ConfigError(min(by_file), only_the_file_names(saved))
         import_named(saved)
     try:
-        environment = trusted(environment, trust or names_env)
+        environment = trusted(environment, trust or names_env, python)
         require_trusted(environment)
     except InvalidEnvironmentError as error:
         raise ConfigError(error.argument, str(error)) from None

@@ -206,10 +206,14 @@ def test_a_run_knows_its_interpreter(tmp_path: Path) -> None:
     assert same_weights(run, tmp_path / "whole")
     scored = evaluate(tmp_path / "whole", 5, n_workers=1).returns
     assert evaluate(run, 5, n_workers=1).returns == scored
-    link.unlink()
+    moved = str(link.rename(tmp_path / "moved"))
     with pytest.raises(InvalidEnvironmentError, match="python is no Python interpreter"):
         evaluate(run, 5, n_workers=1)
-    assert evaluate(run, 5, n_workers=1, env_python=sys.executable).returns == scored
+    assert evaluate(run, 5, n_workers=1, env_python=moved).returns == scored
+    call = [*call[:3], "--total-steps", "360", "--quiet", "--env-python", moved]
+    result = CliRunner().invoke(main, call)
+    assert result.exit_code == 0, result.output
+    assert len(evaluate(run, 5, n_workers=1).returns) == 5
 
 
 @pytest.mark.parametrize("fault", ["exception", "exit", "killed", "crash", "hang"])
@@ -348,4 +352,8 @@ def test_a_file_starts_no_interpreter(tmp_path: Path) -> None:
         result = CliRunner().invoke(main, call)
         assert result.exit_code == 2
         assert "only the file names the interpreter" in result.output.replace("\n", " ")
+    assert not mark.exists()
+    call = ["train-async", "--resume", str(run), "--total-steps", "480", "--quiet"]
+    result = CliRunner().invoke(main, [*call, "--env-python", sys.executable])
+    assert result.exit_code == 0, result.output
     assert not mark.exists()

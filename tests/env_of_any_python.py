@@ -92,6 +92,23 @@ class OfObjects(Walk):
         return {"numbers": super()._shown(), "object": self}
 
 
+class Bare:
+    """Has no more than is asked for. What it shows depends on how text is hashed."""
+
+    __slots__ = ("_walk", "action_space", "observation_space")
+
+    def __init__(self) -> None:
+        self._walk = Walk()
+        self.observation_space = self._walk.observation_space
+        self.action_space = self._walk.action_space
+
+    def reset(self, seed: Any = None, options: Any = None) -> Any:
+        return self._walk.reset(hash("a text") % 2**31)
+
+    def step(self, action: Any) -> Any:
+        return self._walk.step(action)
+
+
 class Forking(Walk):
     """Leaves a process behind when it exits."""
 

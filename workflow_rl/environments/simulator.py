@@ -92,6 +92,8 @@ def _variables() -> dict[str, str]:
     variables = {**os.environ}
     for name in ("PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__"):
         variables.pop(name, None)
+    # Sets of text have the same order in every interpreter.
+    variables.setdefault("PYTHONHASHSEED", "0")
     if KERNELS in variables:
         variables[KERNELS] += f" {OLDER_KERNELS}"
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -254,13 +254,13 @@ class _Env:
         return encode(self._env.render())
 
     def close(self) -> None:
-        self._env.close()
+        getattr(self._env, "close", lambda: None)()
 
 
 def _owner(env: Any, name: str) -> Any:
     """Return the wrapper, or the environment, that has an attribute; None without one."""
     while env is not None and not hasattr(env, name):
-        env = vars(env).get("env")
+        env = getattr(env, "__dict__", {}).get("env")
     return env
 
 

@@ -176,6 +176,12 @@ def test_objects_that_nobody_is_shown_do_not_cross() -> None:
     assert there.waits == 0  # Its interpreter works meanwhile.
 
 
+def test_bare_environments_play_alike_in_all_interpreters() -> None:
+    bare = apart("tests.env_of_any_python:Bare")
+    assert bare.check() is None
+    assert shown(bare) == shown(bare)
+
+
 def test_each_env_gets_a_random_state_of_its_own_there() -> None:
     drawing = apart("tests.env_of_any_python:Drawing")
     assert drawing.check() is None

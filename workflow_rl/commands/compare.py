@@ -44,7 +44,8 @@ def compare(
     """Show what several AGENTS score together, such as runs that differ in their seed alone.
 
     An agent is a run's folder that evaluate has scored, or a file that evaluate --json wrote. Give
-    evaluate the same --episodes and --seed for all of them.
+    evaluate the same --episodes and --seed for all of them. The folder of several policies stands
+    for all of them.
 
     The mean has the interval of Student's distribution over agents and episodes. IQM is the mean of
     the agents' scores without the lowest and the highest quarter, with the interval of the
@@ -63,6 +64,8 @@ def compare(
     if output is not None:
         require_writable(output, "--output")
     seeds: dict[Any, Path] = {}
+    agents, baseline = _policies(agents), _policies(baseline)
+    _require_apart(agents, baseline)
     scores = [_returns(path, "AGENTS", seeds) for path in agents]
     bases = [_returns(path, "--baseline", seeds) for path in baseline]
     if len(seeds) > 1:
@@ -78,6 +81,26 @@ def compare(
     if output is not None:
         write_text(output, _text(rows, output.suffix.lower()))
         click.echo(f"table: {output}")
+
+
+def _policies(paths: Sequence[Path]) -> tuple[Path, ...]:
+    from workflow_rl.runs.population_dir import run_folders
+
+    return tuple(folder for path in paths for folder in run_folders(path))
+
+
+def _require_apart(agents: Sequence[Path], baseline: Sequence[Path]) -> None:
+    """Raise click.UsageError if the shell has made agents of the policies of a baseline."""
+    from workflow_rl.runs.folder import is_population
+
+    of_baseline = {path.resolve().parent for path in baseline}
+    for path in agents:
+        folder = path.resolve().parent
+        if folder in of_baseline and is_population(folder):
+            raise click.UsageError(
+                f"{path} and a baseline are policies of one run: --baseline {path.parent} takes "
+                "all of its policies together"
+            )
 
 
 def _returns(path: Path, named: str, seeds: dict[Any, Path]) -> Returns:

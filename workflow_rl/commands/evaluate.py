@@ -191,32 +191,34 @@ def evaluate(**options: Any) -> None:
         scores = scoring.score(
             player.actor, player.environment, settings, name=player.name, **played
         )
-        further = _further(source, player, scores, played)
     acts = "" if player.actor is None else f" ({player.actions} actions)"
     written = [] if json_path is None else [_write(json_path, scores, scoring, player)]
-    click.echo("\n".join([*scores.lines(f"{player.name}{acts}"), *further, *written]))
+    click.echo("\n".join([*scores.lines(f"{player.name}{acts}"), *written]))
+    _tell_of_sampling(source, player, scores, played)
     if source is not None and is_population(source):
         click.echo(
             f"This is the best policy alone: evaluate {source}/policy-0 and so on score each, and "
-            f"then compare {source}/policy-* scores all together."
+            f"then compare {source} shows all together."
         )
     if video:
         click.echo(f"video: {video}")
 
 
-def _further(
+def _tell_of_sampling(
     source: Path | None, player: Scored, scores: Scores, played: Mapping[str, Any]
-) -> list[str]:
-    """Return a line if the agent of a run would play much better by sampled actions."""
+) -> None:
+    """Print a line if the agent of a run would play much better by sampled actions."""
     from workflow_rl.runs.evaluation import Evaluation, greedy_falls_short
 
     is_ours = source is not None and source.is_dir() and player.actions == "greedy"
     if source is None or not is_ours or not isinstance(scores, Evaluation):
-        return []
+        return
     assert player.actor is not None
     assert player.environment is not None
-    line = greedy_falls_short(scores, player.actor, player.environment, source, **played)
-    return [] if line is None else [line]
+    with errors_in_one_line(_blamed()):
+        line = greedy_falls_short(scores, player.actor, player.environment, source, **played)
+    if line is not None:
+        click.echo(line)
 
 
 def _trained_source(options: dict[str, Any]) -> Path | None:
@@ -258,10 +260,10 @@ def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet
         scores = scoring.score(
             player.actor, player.environment, settings, name=player.name, **played
         )
-        further = _further(run_path, player, scores, played)
     written = _write(json_path, scores, scoring, player)
     lines = scores.closing_lines(f"{player.name} ({player.actions} actions)")
-    click.echo("\n".join([*lines, *further, written]))
+    click.echo("\n".join([*lines, written]))
+    _tell_of_sampling(run_path, player, scores, played)
 
 
 def _blamed(options: Collection[str] = ()) -> Callable[[str], str]:

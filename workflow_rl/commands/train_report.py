@@ -46,7 +46,10 @@ def print_report(outcome: Outcome, is_scored_next: bool) -> None:
         words = "export", path, "--format", format_, "--output", f"{path}-{format_}"
         click.echo(f"hand it in:      {own_command(*words)}")
     elif guest is None:
-        click.echo(f"use it:          workflow_rl.load_agent({str(path)!r}).act(observation)")
+        spaces = config.environment.spaces()
+        shown = "observations, infos" if spaces.team is not None else "observation"
+        shown += ", action_mask" * (spaces.team is None and spaces.masked)
+        click.echo(f"use it:          workflow_rl.load_agent({str(path)!r}).act({shown})")
 
 
 def _longer(path: Path, learner: Learner) -> list[str]:

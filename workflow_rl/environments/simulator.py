@@ -141,7 +141,11 @@ class Interpreter:
         """Make an env there. Return its number, and what it is."""
         self._n_made += 1
         self.ask("make", self._n_made, *made)
-        description = self.answer(self._n_made)
+        try:
+            description = self.answer(self._n_made)
+        except ElsewhereError as error:
+            what = f"{error.what}, in {self._python}"
+            raise ElsewhereError(what, error.place, error.told) from None
         self._n_open += 1
         return self._n_made, description
 

@@ -494,7 +494,7 @@ class TrainConfig(Settings):
         for name, field in lessons.items() if self.teacher is None else ():
             value = getattr(self if name in OF_TEACHERS else self.settings, name)
             if value != field.default:
-                raise ConfigError(name, f"{value} needs teacher: name one")
+                raise ConfigError(name, f"{value} goes with teacher: name one")
         if self.teacher is not None and not found.takes_teachers:
             raise ConfigError("teacher", f"{self.algorithm} copies no agent: use ppo")
         if self.device not in found.devices:

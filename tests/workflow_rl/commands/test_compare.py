@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from workflow_rl.commands.compare import compare
+from workflow_rl.commands.main import main
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import sha256_of
 from workflow_rl.runs.evaluation import AGENT_DIGEST, Evaluation
@@ -114,3 +115,19 @@ def test_other_networks_and_lengths_are_other_tasks() -> None:
         *cage4.returns({**played, "scenario": {"users": 3}}),
     ]
     assert tasks == ["FiniteStateRedAgent, 500 steps", "FiniteStateRedAgent, 500 steps, users 3"]
+
+
+def test_the_policies_of_a_run_are_compared_together(tmp_path: Path) -> None:
+    words = "train-sync --env CartPole-v1 --n-policies 2 --total-steps 200 --n-envs 2 --quiet"
+    for seed, name in enumerate("ab"):
+        asked = [*words.split(), "--seed", str(seed), "--run-dir", str(tmp_path / name)]
+        assert CliRunner().invoke(main, asked).exit_code == 0
+        for policy in (0, 1):
+            asked = ["evaluate", str(tmp_path / name / f"policy-{policy}"), "--episodes", "2"]
+            assert CliRunner().invoke(main, [*asked, "--quiet"]).exit_code == 0
+    shown = run(tmp_path / "a", "--baseline", tmp_path / "b")
+    assert "Agents: 2, with 2 episodes each. The baseline has 2." in shown.output
+    a, b = tmp_path / "a", tmp_path / "b"
+    globbed = run(a / "policy-0", a / "policy-1", b / "policy-1", "--baseline", b / "policy-0")
+    assert globbed.exit_code == 2
+    assert f"--baseline {b} takes all" in globbed.output

@@ -165,6 +165,11 @@ def evaluate(**options: Any) -> None:
                 "--stochastic and --greedy go with a checkpoint, not with --agent "
                 f"{options['agent']}"
             )
+        if options["env_python"]:
+            raise click.UsageError(
+                f"--env-python {options['env_python']} does not go with {options['agent']}, which "
+                "plays in this interpreter"
+            )
         is_file = Path(options["agent"]).exists()
         player = Scored(options["agent"], "greedy" if is_file else "scripted")
     for name, value in [("video", options["video"]), *settings]:

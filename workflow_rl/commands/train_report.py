@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import click
@@ -107,6 +108,9 @@ def _report_one(outcome: Outcome) -> None:
     click.echo(f"learning curve:  {path / 'learning_curve.png'}")
     if state.episodes and is_zero_sum(config, state):
         chosen = "the last: the agents' returns sum to 0, so they do not say which is better"
+    elif not chosen and config.eval_every and math.isfinite(state.best_score):
+        score = f"{state.best_score:{fitting(2, state.best_score)}}"
+        chosen = f"of update {state.best_update}, whose evaluation has a mean return of {score}"
     click.echo(f"best agent:      {path / 'best.pt'}{f', {chosen}' if chosen else ''}")
     digest = outcome.summaries[0]["weights"]
     click.echo(f"last agent:      {path / 'checkpoint.pt'}, with weights of SHA-256 {digest[:16]}")

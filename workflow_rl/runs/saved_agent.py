@@ -208,6 +208,10 @@ def load_player(
         )
         trial.learn_facts(made, worker_timeout, plays)
         return SavedAgent(_on_layout(policy, made, source), made)
+    if env_python and not isinstance(environment, GymnasiumEnvironment):
+        raise InvalidEnvironmentError(
+            "env_python", f"{environment.env_id} plays in this interpreter: leave it out"
+        )
     try:
         environment = trusted(environment, trust, env_python or None)
     except InvalidEnvironmentError as error:

@@ -300,6 +300,11 @@ def test_functions_and_guests_play_here() -> None:
         GymnasiumEnvironment("walk", {}, lambda: None, python=sys.executable).spaces()  # type: ignore[arg-type, return-value]
     with pytest.raises(ConfigError, match="plays in this interpreter"):
         TrainConfig("async", env_python=sys.executable)
+    for agent in ("champion", "decoys"):
+        asked = ["evaluate", agent, "--episodes", "1", "--env-python", sys.executable]
+        shown = CliRunner().invoke(main, asked)
+        assert shown.exit_code == 2
+        assert "plays in this interpreter" in shown.output
 
 
 @pytest.mark.parametrize(

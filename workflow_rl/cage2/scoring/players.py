@@ -249,6 +249,8 @@ class TrainedPlayer:
             self.network = network or environment.network
         try:
             actor = on_bits_of(self.network, policy, environment, path or name)
+        except CheckpointError:
+            raise
         except ValueError as error:
             raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
         self.actor, self._policy = watch_policy(actor)

@@ -91,7 +91,7 @@ def test_no_other_agent_teaches_in_a_family(tmp_path: Path):
     path = tmp_path / "offices.yaml"
     path.write_text(FAMILY)
     words = ("train-sync", "--scenario", path, "--simulator", "compiled", "--teacher", "decoys")
-    assert "other hosts or actions than offices" in refused(*words, "--run-dir", tmp_path / "run")
+    assert "plays one scenario, and offices" in refused(*words, "--run-dir", tmp_path / "run")
 
 
 def test_a_run_keeps_its_scenario(office: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -247,6 +247,8 @@ class TrainedPlayer:
             if network is None and family is not None:
                 (network,) = family.drawn([family.networks])
             self.network = network or environment.network
+        from workflow_rl.runs.checkpoint import CheckpointError
+
         try:
             actor = on_bits_of(self.network, policy, environment, path or name)
         except CheckpointError:

@@ -70,6 +70,13 @@ class OldWalk(Walk):
         return obs, reward, terminated or truncated, {"TimeLimit.truncated": not terminated}
 
 
+class WithoutOptions(Walk):
+    """Cannot be told how far a run is."""
+
+    def reset(self, *, seed: Any = None) -> Any:  # type: ignore[override]
+        return super().reset(seed)
+
+
 class MaskedWalk(Walk):
     """Offers masks by a method."""
 

@@ -23,7 +23,7 @@ from gymnasium import spaces
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.environments import simulator_process
 from workflow_rl.environments.action_mask import METHODS
-from workflow_rl.environments.env_batch import Obs, SerialEnvs, StepAnswers
+from workflow_rl.environments.env_batch import Obs, ObservationError, SerialEnvs, StepAnswers
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.flat_env import FlatEnv, unflattener
@@ -235,7 +235,7 @@ class SimulatorEnv(gymnasium.Env[Any, Any]):
         made = environment.env_id, args, environment.private_random
         self._number, told = self._simulator.make(METHODS, *made)
         self._is_asked = self._is_closed = False
-        self._attributes = {*told["attributes"]}
+        self._attributes, self._takes_options = {*told["attributes"]}, told["takes_options"]
         self.observation_space = _space(told["observation"])
         self.action_space = _space(told["action"])
         self.render_mode = told["render_mode"]
@@ -255,6 +255,8 @@ class SimulatorEnv(gymnasium.Env[Any, Any]):
         return decode(self._simulator.answer(self._number))
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        if options and not self._takes_options:
+            raise ObservationError("its reset takes no options: train it without a curriculum")
         return self._answer("reset", seed, encode(options))
 
     def step(self, action: Any) -> Any:

@@ -181,8 +181,12 @@ class _Env:
         self._leaves_out = _is_other(self._observed)
         # Before 0.26, gym's environments took their seeds by a method of their own.
         inner = getattr(self._env, "unwrapped", self._env)
-        names = inspect.signature(inner.reset).parameters.values()
-        self._takes_seed = any(p.name == "seed" or p.kind is p.VAR_KEYWORD for p in names)
+        taken = inspect.signature(inner.reset).parameters.values()
+        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken)
+        names = [parameter.name for parameter in taken]
+        self._takes_seed, self._takes_options = (
+            takes_any or name in names for name in ("seed", "options")
+        )
 
     def describe(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the spaces and other facts. names: of attributes that it may have."""
@@ -196,6 +200,7 @@ class _Env:
             "action": _space(env.action_space),
             "attributes": [name for name in names if _owner(env, name) is not None],
             "entities": entities,
+            "takes_options": self._takes_options,
             "render_mode": encode(getattr(env, "render_mode", None)),
             "render_fps": encode((getattr(env, "metadata", None) or {}).get("render_fps")),
         }

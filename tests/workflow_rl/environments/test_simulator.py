@@ -25,6 +25,7 @@ from tests.processes import descendants
 from tests.tiny_runs import same_weights
 from workflow_rl import TrainConfig, evaluate, train
 from workflow_rl.collection import trial
+from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.player import play_episodes
@@ -293,6 +294,15 @@ def test_a_run_goes_on_with_the_same_weights(tmp_path: Path) -> None:
 def test_what_cannot_be_played_there_is_said_in_a_line(env_id: str, said: str) -> None:
     with pytest.raises(InvalidEnvironmentError, match=said):
         trial.check(apart(env_id))
+
+
+def test_a_curriculum_needs_options(tmp_path: Path) -> None:
+    env = {"env": "tests.env_of_any_python:WithoutOptions", "env_python": sys.executable}
+    length = {"total_episodes": 4, "n_envs": 2, "n_workers": 1}
+    config = TrainConfig("async", **env, **length, curriculum=True, eval_every=1)
+    with pytest.raises(TooManyFailuresError, match="its reset takes no options"):
+        train(config, tmp_path / "curriculum")
+    assert train(config.changed(curriculum=False), tmp_path / "without").exists()
 
 
 def test_functions_and_guests_play_here() -> None:

@@ -235,11 +235,13 @@ def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
         "explored_subnets": n,
         "groups_of_meander": 2,
     }
-    return np.dtype(
-        [(name, np.int16, shape) for name, shape in small.items()]
-        + [(name, np.int64, shape) for name, shape in wide.items()],
-        align=True,
-    )
+    # NumPy before 2.0 takes a shape of 1 for a single number, but not a shape of (1,).
+    shaped = [
+        (name, kind, shape if isinstance(shape, tuple) else (shape,))
+        for kind, fields in ((np.int16, small), (np.int64, wide))
+        for name, shape in fields.items()
+    ]
+    return np.dtype(shaped, align=True)
 
 
 class Tables(NamedTuple):

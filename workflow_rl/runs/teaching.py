@@ -66,14 +66,14 @@ def teacher_of(config: TrainConfig) -> Teacher | Recorded:
         make_envs = None if guest is None else guest.teaching(config.teacher, environment)
         if make_envs is not None:
             return Teacher(make_envs, Advised(spaces))
-        policy = load_saved(path, greedy=True).policy
+        policy, of_teacher = load_saved(path, greedy=True)
     except (InvalidEnvironmentError, UserError) as error:
         raise ConfigError("teacher", str(error)) from None
     if not _plays(policy, spaces):
         raise ConfigError(
             "teacher",
-            f"{config.teacher} plays with other observations or actions than this run's, or its "
-            "critic sees other numbers",
+            f"{config.teacher}, of {of_teacher.env_id}, plays with other observations or actions "
+            "than this run's, or its critic sees other numbers",
         )
     return Teacher(environment.make_envs, policy)
 

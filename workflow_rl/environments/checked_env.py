@@ -27,7 +27,7 @@ class CheckedEnv(FlatEnv):
     def __init__(self, env: Env, masks: bool = False) -> None:
         super().__init__(env, masks)
         self.observation_space = env.observation_space
-        self.unflatten = lambda action: action
+        self._unflatten = lambda action: action
         team = getattr(env, "envs", env)
         if hasattr(team, "show_exactly"):  # A team's rows are rounded before they come here.
             team.show_exactly()

@@ -69,7 +69,7 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         self._takes_masks = takes_masks
         self._offers_mask = None if takes_masks else False
         self._n_actions = sum(choices_of(env.action_space))
-        self.unflatten = unflattener(env.action_space)
+        self._unflatten = unflattener(env.action_space)
 
     def _flattening(self, dtype: Any) -> Flatten:
         part = _part(self._seen, dtype)
@@ -87,7 +87,7 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         return self._shown(obs, info, False), info
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
-        answer = self.env.step(self.unflatten(action))
+        answer = self.env.step(self._unflatten(action))
         self._steps += 1
         obs, reward, terminated, truncated, info = stepped(answer, f"step {self._steps}")
         if type(reward) not in _PLAIN or not {type(terminated), type(truncated)} <= _PLAIN_FLAGS:

@@ -2,7 +2,7 @@
 
 The worker starts that interpreter once, for all its envs of it. What goes on there is in
 `simulator_process`. Everything else of a worker, the policy among it, stays in the learner's
-interpreter: that NumPy alone decides what the weights are.
+interpreter, so that the learner's NumPy alone decides what the weights are.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Interpreter:
         return self._n_made, description
 
     def ask(self, call: str, number: int, *args: Any) -> None:
-        """Ask an env by its number. It is called with the first `answer` that is waited for."""
+        """Ask an env by its number. The next `answer` sends all that is asked until then."""
         self._queued.append((call, number, *args))
 
     def answer(self, number: int) -> Any:
@@ -192,7 +192,7 @@ class Interpreter:
             self._process.wait()
 
     def _die_alike(self) -> None:
-        """End as the interpreter has ended, so that the pool says how: the worker is one with it.
+        """End this worker as its interpreter has ended, so that the pool says how.
 
         Raises ElsewhereError in a process that is no worker.
         """
@@ -245,7 +245,7 @@ class SimulatorEnv(gymnasium.Env[Any, Any]):
 
     def ask(self, call: str, *args: Any) -> None:
         """Ask for what `reset` or `step` then waits for. Several envs are asked at once."""
-        self._simulator.ask(call, self._number, *args)
+        self._simulator.ask(call, self._number, *map(encode, args))
         self._is_asked = True
 
     def _answer(self, call: str, *args: Any) -> Any:
@@ -257,10 +257,10 @@ class SimulatorEnv(gymnasium.Env[Any, Any]):
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         if options and not self._takes_options:
             raise ObservationError("its reset takes no options: train it without a curriculum")
-        return self._answer("reset", seed, encode(options))
+        return self._answer("reset", seed, options)
 
     def step(self, action: Any) -> Any:
-        return self._answer("step", encode(action))
+        return self._answer("step", action)
 
     def render(self) -> Any:
         return self._answer("render")
@@ -305,7 +305,7 @@ class SimulatorEnvs(SerialEnvs):
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         chosen = actions.tolist() if actions.ndim == 1 else actions
         for env, action in zip(envs, chosen, strict=True):
-            self._inner[env].ask("step", encode(self._unflatten[env](action)))
+            self._inner[env].ask("step", self._unflatten[env](action))
         return super().step(envs, actions)
 
 

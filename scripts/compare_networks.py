@@ -52,7 +52,7 @@ class Task(NamedTuple):
 
 TASKS = {
     "cage2": Task("--preset cage2-quick --total-episodes 8000", 300),
-    "family": Task("--preset any-network --total-episodes 6000", 100),
+    "family": Task("--preset any-network --total-episodes 3000", 100),
     "cage4": Task("--preset cage4-quick", 300),
 }
 

@@ -170,8 +170,7 @@ class Cage2Guest(Guest):
         return {"cage2": write_submission}
 
     def handed_in(self, args: Mapping[str, Any]) -> str | None:
-        seen = args["observation"] not in ("history", "true-state")
-        return "cage2" if seen and args["scenario"] == SCENARIO2 else None
+        return None if args["observation"] == "true-state" else "cage2"
 
     played_by: ClassVar = {"cage2": "cd {output} && python evaluation.py --episodes 10"}
 

@@ -82,6 +82,6 @@ def _flat(statement: re.Match[str]) -> str:
 def list_files(folder: Path) -> None:
     """Write the digests of the copies and of the weights, once all are there, as `sha256sum`
     does."""
-    files = sorted([*folder.glob(f"{ACTING}*"), *folder.glob("*.npz")])
+    files = sorted([*folder.glob(f"{ACTING}*"), *folder.glob("*.npz"), *folder.glob("*.json")])
     lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in files]
     (folder / LIST).write_text("\n".join(lines) + "\n")

@@ -60,8 +60,8 @@ class BeliefView(View):
         self._scenario = of.record, belief.decoys_of_use(of)
         self.beliefs = np.zeros(0, belief.BELIEF)
         self.hypotheses = np.zeros((0, belief.N_HYPOTHESES), HYPOTHESIS)
-        # Working space.
-        self._candidates = np.zeros(belief.N_CANDIDATES, HYPOTHESIS)
+        candidates = np.zeros(belief.N_CANDIDATES, HYPOTHESIS)
+        self._working = candidates, np.zeros(belief.MOST_MET, belief.MET)
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
         self.beliefs = with_rows(self.beliefs, max(envs) + 1)
@@ -74,7 +74,7 @@ class BeliefView(View):
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
         belief, shown = _blue_belief(), self._empty(obs)
         known = self.beliefs, *self._scenario, np.array(envs), self.hypotheses
-        belief.conclude_steps(*known, self._candidates, actions, plain(obs), shown)
+        belief.conclude_steps(*known, *self._working, actions, plain(obs), shown)
         return shown
 
     def _empty(self, obs: Bits) -> Bits:

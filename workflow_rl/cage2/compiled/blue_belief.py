@@ -325,6 +325,7 @@ def conclude_steps(
     chosen: Any,
     hypotheses: Any,
     candidates: Any,
+    met: Any,
     actions: Any,
     obs: Any,
     shown: Any,
@@ -332,10 +333,9 @@ def conclude_steps(
     """Update the M chosen of N beliefs with a step.
 
     actions: int64 `[M]`. obs: uint8 `[M, 52]`, after the actions. shown: uint8 `[M, n_shown(K)]`,
-    written. candidates: `[N_CANDIDATES]`, working space.
+    written. candidates `[N_CANDIDATES]`, met `[MOST_MET]`: working space.
     """
     odds, weights = np.zeros(red_hypothesis.N_OUTCOMES), np.zeros(N_CANDIDATES)
-    met = np.zeros(MOST_MET, MET)
     probabilities, t = np.zeros(N_PROBABILITIES), networks[0]
     for i in range(len(chosen)):
         belief, possible = beliefs[chosen[i]], hypotheses[chosen[i]]

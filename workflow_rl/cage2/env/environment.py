@@ -312,13 +312,22 @@ class Cage2:
         """
         from workflow_rl.cage2.agent.known_networks import known_for
         from workflow_rl.cage2.agent.views import ViewingActor
-        from workflow_rl.cage2.env.family_envs import on_networks
 
         known = known_for(policy, [network])
+        return ViewingActor(self.fitted_to(network, policy), *self.view, known=known)
+
+    def fitted_to(self, network: Scenario, policy: NumpyPolicy) -> NumpyPolicy:
+        """Return a policy of these envs for as many hosts as a network has.
+
+        Raise ValueError if the policy cannot play there.
+        """
+        from workflow_rl.cage2.agent.known_networks import known_for
+        from workflow_rl.cage2.env.family_envs import on_networks
+
         is_other = not network.is_like(self.network) or "layout" in policy.parameters.network_args
-        if self.family is not None or (network != self.network and is_other):
-            policy = on_networks(policy, known, self.observation, self.actions)
-        return ViewingActor(policy, *self.view, known=known)
+        if self.family is None and (network == self.network or not is_other):
+            return policy
+        return on_networks(policy, known_for(policy, [network]), self.observation, self.actions)
 
     @property
     def view(self) -> tuple[str, str, tuple[str, ...]]:

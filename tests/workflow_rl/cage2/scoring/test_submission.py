@@ -18,10 +18,12 @@ from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scoring.players import load_actor
+from workflow_rl.cage2.scoring.players import load_trained, on_bits_of
 from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
 from workflow_rl.commands.export import export
+from workflow_rl.runs.saved_agent import saved_path
 from workflow_rl.workflows.environment import OrderedCage2
 
 pytestmark = pytest.mark.system
@@ -61,8 +63,7 @@ simulator, agent, totals = evaluation.find_simulator(), evaluation.BlueAgent(), 
 random.seed(153)
 for num_steps in (30, 50, 100):
     for red_agent in ("B_lineAgent", "RedMeanderAgent", "SleepAgent"):
-        red = getattr(simulator.agents, red_agent)
-        cyborg = simulator.cyborg(simulator.scenario, "sim", agents={"Red": red})
+        cyborg = simulator.make(getattr(simulator.agents, red_agent))
         env = simulator.wrapper(env=cyborg, agent_name="Blue")
         observation, _ = env.reset()
         action_space = env.get_action_space("Blue")
@@ -102,8 +103,10 @@ def exported(agent: Path | str, output: Path) -> Path:
     return output
 
 
-def require_same_returns(agent: Path, folder: Path, cells: list[Any], episodes: int) -> None:
-    """Play so many episodes of these cells with both."""
+def require_same_returns(
+    agent: Path, folder: Path, cells: list[Any], episodes: int, scenario: Scenario | None = None
+) -> None:
+    """Play so many episodes of these cells with both. scenario: None stands for Scenario 2."""
     seeded = [
         (steps, red, [cell_spec(5, steps, red, n).env_seed for n in range(episodes)])
         for steps, red in cells
@@ -112,8 +115,10 @@ def require_same_returns(agent: Path, folder: Path, cells: list[Any], episodes: 
     played = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert played.returncode == 0, played.stderr
     horizons, red_agents = zip(*cells, strict=True)
+    scenario = scenario or Scenario.scenario2()
+    actor = on_bits_of(scenario, *load_trained(agent), agent)
     evaluation = evaluate_actor(
-        load_actor(agent), episodes, seed=5, horizons=horizons, red_agents=red_agents
+        actor, episodes, seed=5, horizons=horizons, red_agents=red_agents, scenario=scenario
     )
     returns = {(cell.max_steps, cell.red_agent): cell.returns for cell in evaluation.cells}
     for cell, theirs in zip(cells, json.loads(played.stdout), strict=True):
@@ -127,6 +132,22 @@ def test_it_plays_as_the_agent_does(name: str, tmp_path: Path) -> None:
     folder = submission(VIEWS[name], tmp_path)
     cells = [(30, "B_lineAgent"), (50, "RedMeanderAgent")]
     require_same_returns(tmp_path / "agent.npz", folder, cells, episodes=2)
+
+
+@pytest.mark.parametrize("view", [("table", "all"), ("table", "by-host"), ("history", "by-host")])
+def test_an_agent_of_another_network_plays_as_it_does(view: Any, tmp_path: Path) -> None:
+    network = Scenario.scenario2().add_host("Desk", "linux_user_host1", "User", "High")
+    scenario = network.remove_host("Op_Host1").renamed("my-network")
+    environment = Cage2("RedMeanderAgent", 100, "compiled", *view, scenario=scenario.text)
+    folder = submission(environment, tmp_path)
+    cells = [(50, "RedMeanderAgent")]
+    require_same_returns(tmp_path / "agent.npz", folder, cells, 2, scenario)
+
+
+def test_an_agent_of_any_network_is_handed_in_for_scenario2(tmp_path: Path) -> None:
+    folder = exported("any-network", tmp_path / "submission")
+    cells = [(30, "B_lineAgent"), (50, "RedMeanderAgent")]
+    require_same_returns(saved_path(Path("any-network")), folder, cells, 2)
 
 
 def test_it_takes_an_order(tmp_path: Path) -> None:
@@ -167,8 +188,6 @@ def test_agents_of_one_process_have_their_own_files(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_champion_scores_the_same_episode_for_episode(tmp_path: Path) -> None:
-    from workflow_rl.runs.saved_agent import saved_path
-
     cells = [(steps, red) for steps in (30, 50, 100) for red in RED_AGENTS]
     folder = exported("champion", tmp_path / "submission")
     require_same_returns(saved_path(Path("champion")), folder, cells, episodes=100)
@@ -197,20 +216,14 @@ def test_its_evaluation_is_the_official_one(tmp_path: Path) -> None:
     assert stock == pytest.approx(json.loads(challenge.stdout), abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("observation", "reason"),
-    [("true-state", "it sees the true state"), ("history", "can be handed in")],
-)
-def test_what_the_challenge_does_not_show_cannot_be_handed_in(
-    observation: str, reason: str, tmp_path: Path
-) -> None:
-    environment = Cage2("mixed", 100, "compiled", observation)
+def test_what_the_challenge_does_not_show_cannot_be_handed_in(tmp_path: Path) -> None:
+    environment = Cage2("mixed", 100, "compiled", "true-state")
     about = {"env": environment.env_id, "env_args": dict(environment.args)}
     save_policy(tmp_path / "agent.npz", policy_for(environment), about)
     arguments = [str(tmp_path / "agent.npz"), "--format", "cage2", "--output"]
     result = CliRunner().invoke(export, [*arguments, str(tmp_path / "submission")])
     assert result.exit_code == 2
-    assert reason in result.output
+    assert "it sees the true state" in result.output
     assert not (tmp_path / "submission").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,8 @@ import numpy as np
 
 from workflow_rl.agents.policies import policy_file
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
-from workflow_rl.cage2.scenario import SCENARIO2
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guest import Exported
 from workflow_rl.runs.acting import NUMPY_POLICY, list_files, needs_of, write_acting
@@ -25,6 +27,8 @@ ACTING = (
     "workflow_rl.errors",
     "workflow_rl.cage2.agent.views",
     "workflow_rl.cage2.agent.evidence",
+    "workflow_rl.cage2.agent.known_networks",
+    "workflow_rl.cage2.attack_graph",
     "workflow_rl.cage2.compiled.blue_belief",
     "workflow_rl.cage2.compiled.red_hypothesis",
     "workflow_rl.cage2.compiled.observe",
@@ -53,31 +57,35 @@ def write_submission(
     """
     if not isinstance(exported, PolicyParameters):
         raise InvalidEnvironmentError("env", f"{exported} is no trained agent")
+    assert isinstance(environment, Cage2)
     policy = exported
     if environment.args["observation"] == "true-state":
         raise InvalidEnvironmentError("observation", "it sees the true state, which Blue does not")
-    if environment.args["scenario"] != SCENARIO2:
-        raise InvalidEnvironmentError(
-            "scenario", "the challenge's evaluation plays scenario2 alone"
-        )
-    if environment.args["observation"] == "history":
-        raise InvalidEnvironmentError(
-            "observation",
-            "the folder does not show an agent the observation history yet: agents that see table, "
-            "belief or evidence can be handed in",
-        )
-    spaces, n_inputs = environment.spaces(), policy.described().n_inputs
-    fits = n_inputs, policy.distribution, policy.masked
-    if fits != (spaces.obs_dim, spaces.distribution, spaces.masked):
-        raise InvalidEnvironmentError(
-            "observation", f"the policy sees {n_inputs} numbers instead of {spaces.obs_dim}"
-        )
+    if not environment.plays_any_network(policy.player()):
+        spaces, n_inputs = environment.spaces(), policy.described().n_inputs
+        fits = n_inputs, policy.distribution, policy.masked
+        if fits != (spaces.obs_dim, spaces.distribution, spaces.masked):
+            raise InvalidEnvironmentError(
+                "observation", f"the policy sees {n_inputs} numbers instead of {spaces.obs_dim}"
+            )
+    # The challenge plays no families.
+    network = environment.network if environment.family is None else Scenario.scenario2()
+    try:
+        policy = environment.fitted_to(network, policy.player()).parameters
+    except ValueError as error:
+        raise InvalidEnvironmentError("scenario", str(error)) from None
     write_acting((*ACTING, *more), folder, policy)
     shutil.copy(_FILES / "jit.py", folder / "acting_jit.py")
     shutil.copy(agent, folder / "agent.py")
     for name in ("evaluation.py", "description.md"):
         shutil.copy(_FILES / name, folder / name)
-    about = {"env": environment.env_id, "env_args": dict(environment.args)}
+    about = {
+        "env": environment.env_id,
+        "env_args": {**environment.args, "scenario": network.text},
+        "knows_networks": environment.knows_networks,
+    }
+    scenario = {"name": network.name, "content": network.content}
+    (folder / "scenario.json").write_text(json.dumps(scenario))
     policy_file.save_policy(folder / "policy.npz", policy, about)
     list_files(folder)
     (folder / "requirements.txt").write_text(

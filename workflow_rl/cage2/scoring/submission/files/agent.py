@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from acting_handed_in import read_handed_in, require_whole  # noqa: E402
 
 require_whole()
 
+from acting_known_networks import known_for  # noqa: E402
 from acting_policy_file import load_policy  # noqa: E402
+from acting_scenario import Scenario  # noqa: E402
 from acting_views import ViewingActor  # noqa: E402
 
 
@@ -26,18 +29,17 @@ class BlueAgent:
 
     def __init__(self) -> None:
         parameters, about = load_policy("policy.npz", read_handed_in("policy.npz"))
-        sees = about["env_args"]
-        self._actor = ViewingActor(
-            parameters.player(),
-            sees["observation"],
-            sees["actions"],
-            sees["opening"],
-        )
+        sees, policy = about["env_args"], parameters.player()
+        scenario = Scenario(**json.loads(read_handed_in("scenario.json")))
+        known = known_for(policy, [scenario]) if about["knows_networks"] else None
+        view = sees["observation"], sees["actions"], sees["opening"]
+        has_view = known is not None or scenario.is_scenario2
+        self._actor = ViewingActor(policy, *view, known) if has_view else policy
         self._n_episodes = 0  # The seed of sampled actions.
         self.end_episode()
 
     def get_action(self, observation: Any, action_space: Any = None) -> int:
-        """Return one of the 145 actions for an observation of 52 bits."""
+        """Return one of Blue's actions for an observation: one of 145 for 52 bits in Scenario 2."""
         action, _ = self._actor.act(np.asarray(observation, np.uint8)[None])
         return int(action[0])
 

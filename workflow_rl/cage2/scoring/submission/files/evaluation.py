@@ -10,16 +10,21 @@ draw from it in turn.
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
+import json
 import random
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+import unittest.mock
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from acting_handed_in import read_handed_in
+from acting_scenario import Scenario
 from agent import BlueAgent
 
 STEPS = (30, 50, 100)
@@ -34,33 +39,38 @@ class Episode(NamedTuple):
 
 
 class Simulator(NamedTuple):
-    """A CybORG: its class, red agents, ChallengeWrapper, scenario, and name."""
+    """A CybORG: what makes it for a red agent, its red agents, ChallengeWrapper, and name."""
 
-    cyborg: Any
+    make: Callable[[Any], Any]
     agents: Any
     wrapper: Any
-    scenario: Any
     name: str
 
 
+def find_scenario() -> Scenario:
+    """Return what the agent was exported for."""
+    return Scenario(**json.loads(read_handed_in("scenario.json")))
+
+
 def find_simulator() -> Simulator:
-    """Return CAGE-2's official package if it is installed, or else csle-cyborg."""
+    """Return the challenge's official package if it is installed, or else csle-cyborg."""
     # CybORG needs Stable-Baselines3 for an agent that does not play here.
     sys.modules.setdefault("stable_baselines3", ModuleType("stable_baselines3"))
     sys.modules["stable_baselines3"].__dict__.setdefault("PPO", None)
+    scenario = find_scenario()
     try:
         import CybORG
         from CybORG import Agents
         from CybORG.Agents.Wrappers.ChallengeWrapper import ChallengeWrapper
 
-        path = str(Path(CybORG.__file__).parent / "Shared/Scenarios/Scenario2.yaml")
-        return Simulator(CybORG.CybORG, Agents, ChallengeWrapper, path, "CybORG (official)")
+        make = functools.partial(_official, CybORG, scenario)
+        return Simulator(make, Agents, ChallengeWrapper, "CybORG (official)")
     except ModuleNotFoundError as error:
         # Other challenges' packages have the same name, and lack some of these modules.
         if not (error.name or "").startswith("CybORG"):
             raise
-    from acting_scenario2 import scenario2
-
+    if scenario.is_cage1:
+        sys.exit("CybORG of CAGE Challenge 1 is not installed: see its repository")
     try:
         from csle_cyborg import agents
     except ModuleNotFoundError:
@@ -68,7 +78,27 @@ def find_simulator() -> Simulator:
     from csle_cyborg.agents.wrappers.challenge_wrapper import ChallengeWrapper
     from csle_cyborg.main import Main
 
-    return Simulator(Main, agents, ChallengeWrapper, scenario2(), "csle-cyborg")
+    def make(red: Any) -> Any:
+        return Main(scenario.description(), "sim", agents={"Red": red})
+
+    return Simulator(make, agents, ChallengeWrapper, "csle-cyborg")
+
+
+def _official(package: Any, scenario: Scenario, red: Any) -> Any:
+    from CybORG.Simulator.SimulationController import SimulationController
+
+    folder = Path(package.__file__).parent / "Shared" / "Scenarios"
+    path = folder / f"Scenario{'1b' if scenario.is_cage1 else '2'}.yaml"
+    if (folder / "Scenario2.yaml").exists() == scenario.is_cage1:
+        sys.exit(f"The CybORG that is installed is another challenge's: {path} does not go with it")
+    if scenario.is_scenario2 or scenario.name == "scenario1b":
+        return package.CybORG(str(path), "sim", agents={"Red": red})
+    # CybORG reads images from its own folder alone.
+    parsed = unittest.mock.patch.object(
+        SimulationController, "_parse_scenario", return_value=scenario.description()
+    )
+    with parsed:
+        return package.CybORG(str(path), "sim", agents={"Red": red})
 
 
 def play(
@@ -84,8 +114,7 @@ def play(
     The challenge's loop resets after every episode, also after the last one of a cell. The draws of
     the next cell follow that reset.
     """
-    attacker = getattr(simulator.agents, red_agent)
-    cyborg = simulator.cyborg(simulator.scenario, "sim", agents={"Red": attacker})
+    cyborg = simulator.make(getattr(simulator.agents, red_agent))
     env = simulator.wrapper(env=cyborg, agent_name="Blue")
     for number in range(episodes):
         if seeds is not None:
@@ -124,7 +153,8 @@ def main() -> None:
     path = Path(f"{time.strftime('%Y%m%d_%H%M%S')}_BlueAgent.txt")
     total = 0.0
     with path.open("w") as file:
-        print(f"CybORG: {simulator.name}, Scenario2, seed {options.seed}", file=file)
+        played = find_scenario().name.capitalize()
+        print(f"CybORG: {simulator.name}, {played}, seed {options.seed}", file=file)
         about = f"author: {options.author}, team: {options.team}, technique: {options.technique}"
         print(about, "wrappers: ChallengeWrapper", sep="\n", file=file)
         random.seed(options.seed)

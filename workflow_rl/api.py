@@ -96,8 +96,6 @@ def train(
         raise ConfigError(
             "init_from", f"{init_from} does not go with resume: a run goes on with its own agent"
         )
-    if config.teacher is not None and init_from is not None:
-        raise ConfigError("teacher", f"{config.teacher} does not go with init_from")
     if env is not None:
         config = config.changed(make_env=env, **_named_after(env, config))
     config = trusted_config(config, trust, names_cluster=trust)

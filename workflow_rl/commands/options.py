@@ -272,6 +272,7 @@ _OWN: dict[str, dict[str, Any]] = {
     "env_python": {"type": PythonPath(), "metavar": "PATH", "show_default": "this one"},
     "cluster": {"metavar": "ADDRESS"},
     "algorithm": {"type": AlgorithmName(), "metavar": "NAME"},
+    "teacher": {"callback": lambda context, parameter, name: None if name == "none" else name},
     "opening": {"metavar": "ACTION"},
     "network": {"type": NetworkName(), "metavar": "NAME"},
     "network_args": {

@@ -107,8 +107,6 @@ def _accepted(options: dict[str, Any], config: TrainConfig | None) -> Checkpoint
 
     source, teacher, trust = options["init_from"], options["teacher"], options["trust"]
     if teacher is not None:
-        if source is not None:
-            raise click.UsageError("--teacher does not go with --init-from: each gives weights")
         if config is not None and config.env in guests:
             require_agent(Path(teacher), config.env, "--teacher")
         accept_agent(Path(teacher), trust)

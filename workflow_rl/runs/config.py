@@ -200,8 +200,8 @@ class TrainConfig(Settings):
     teacher: Annotated[str | None, Later()] = Field(
         None,
         description="Before the first update, copy this agent: a policy file, the folder of a run, "
-        "a name that evaluate takes, such as champion, or episodes that record wrote. See "
-        "docs/how-to/teachers.md.",
+        "a name that evaluate takes, such as champion, or episodes that record wrote. none copies "
+        "nobody, whatever the preset does. See docs/how-to/teachers.md.",
     )
     teacher_episodes: Annotated[int, Field(ge=2, le=1_000_000), Later()] = Field(
         100,
@@ -302,6 +302,8 @@ class TrainConfig(Settings):
         fields = type(self).model_fields
         require_fields(given, fields)
         preset = preset_named(given["preset"]) if given.get("preset") else {}
+        if given.get("teacher", preset.get("teacher")) is None:  # Nobody, instead of the preset's.
+            preset = {name: value for name, value in preset.items() if name not in OF_TEACHERS}
         # None asks for the default, which is None itself where it follows from other fields.
         asked = {n: v for n, v in given.items() if v is not None or fields[n].default is None}
         asked = {n: v for n, v in {**preset, **asked}.items() if v is not None and n != "settings"}

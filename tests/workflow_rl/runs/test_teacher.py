@@ -196,6 +196,27 @@ def test_who_cannot_teach(options: list[str], said: str) -> None:
     refused(invoke("train-async", *options, "--dry-run"), said)
 
 
+def test_nobody_teaches_in_the_place_of_a_presets_teacher() -> None:
+    options = ["train-async", "--preset", "cage4-quick", "--dry-run"]
+    assert "teacher: rules" in invoke(*options).output
+    alone = invoke(*options, "--teacher", "none")
+    assert alone.exit_code == 0
+    assert "teacher: None" in alone.output
+
+
+def test_a_teacher_does_not_replace_the_weights_of_another_run(
+    balancing: Path, tmp_path: Path
+) -> None:
+    run(tmp_path / "run", taught(balancing, **SHORT))
+    options = [*CART_POLE, *TINY, "--init-from", f"{tmp_path}/run", "--run-dir", f"{tmp_path}/new"]
+    refused(
+        invoke("train-async", *options, "--teacher", str(balancing)),
+        "--teacher",
+        "both give weights",
+    )
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_search_refuses_a_teacher_before_it_makes_a_folder(tmp_path: Path) -> None:
     search = str(tmp_path / "search")
     refused(

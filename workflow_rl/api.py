@@ -30,8 +30,7 @@ from workflow_rl.runs.folder import distinct_names, is_population, read_config, 
 from workflow_rl.runs.hooks import OnUpdate
 from workflow_rl.runs.plan import Plan, changes_on_resume, require_no_member
 from workflow_rl.runs.population_dir import run_folders
-from workflow_rl.runs.recorded import require_replaceable, write_episodes
-from workflow_rl.runs.recording import recorded_episodes
+from workflow_rl.runs.recording import written_episodes
 from workflow_rl.runs.returns import known_to_all, warn_of_short_runs, with_returns
 from workflow_rl.runs.run_record import begins_with_another
 from workflow_rl.runs.saved_agent import (
@@ -151,7 +150,7 @@ def record(
             agent; or a function of an observation that returns an action, or a class: see
             `environments.function_actor`.
         file: the .npz file to write: see docs/reference/episodes.md. It may replace a file of
-            episodes, and no other.
+            episodes, and no other. Or "minari:ID", a new dataset of Minari's.
         episodes: number of episodes.
         env: the environment's id, or the function that makes it; None: what the agent was trained
             on, or the default environment.
@@ -165,14 +164,12 @@ def record(
         CheckpointError: the agent's file cannot be read, or its environment is not to be trusted.
         InvalidEnvironmentError: the environment cannot be made.
         TooManyFailuresError: an episode cannot be played.
-        OSError: the file cannot be written.
+        OSError: the file cannot be written, or holds something else than episodes.
     """
-    require_replaceable(Path(file))
     who = agent if callable(agent) else os.fspath(agent)
-    recorded = recorded_episodes(
-        who, episodes, env, env_args, seed, n_workers=n_workers, trust=trust
+    written_episodes(
+        who, Path(file), episodes, env, env_args, seed, n_workers=n_workers, trust=trust
     )
-    write_episodes(Path(file), recorded)
     return Path(file)
 
 

@@ -59,20 +59,17 @@ def record(agent: Path, file: Path, **options: Any) -> None:
     AGENT is a training run's folder, a checkpoint or policy file, champion, the name of a scripted
     agent of --env, or module:function, which takes an observation and returns an action. The agent
     plays the environment that it was trained on, or that of --env. FILE is an .npz file of plain
-    arrays. A FILE of episodes that exists is replaced; any other file is left. Agents with a policy
-    choose their likeliest actions.
+    arrays. A FILE of episodes that exists is replaced; any other file is left. minari:ID writes a
+    new dataset of Minari's. Agents with a policy choose their likeliest actions.
 
     Example: record decoys demos.npz --simulator compiled --episodes 500
     """
-    from workflow_rl.runs.recorded import require_replaceable, write_episodes
-    from workflow_rl.runs.recording import recorded_episodes
+    from workflow_rl.runs.recorded import dataset_named
+    from workflow_rl.runs.recording import written_episodes
     from workflow_rl.runs.teaching import returns_in_words, returns_of
 
-    require_writable(file, "FILE")
-    try:
-        require_replaceable(file)
-    except FileExistsError as error:
-        raise click.BadParameter(str(error), param_hint="FILE") from None
+    if dataset_named(file) is None:
+        require_writable(file, "FILE")
     who: str | Callable[..., Any] = str(agent)
     if not agent.exists() and ":" in str(agent):
         who = HookName().convert(str(agent), _AGENT, click.get_current_context())
@@ -80,12 +77,14 @@ def record(agent: Path, file: Path, **options: Any) -> None:
         require_agent(agent, named_here().env, "AGENT")
     with errors_in_one_line(lambda name: "AGENT" if name == "teacher" else spelling(name)):
         chosen = chosen_env(options)
-        recorded = recorded_episodes(
-            *(who, options["episodes"], chosen["env"] if "env" in given_options() else None),
-            *(chosen["env_args"], options["seed"], options["n_workers"]),
-            *(options["quiet"], options["trust"]),
-        )
-    write_episodes(file, recorded)
+        try:
+            recorded = written_episodes(
+                *(who, file, options["episodes"]),
+                *(chosen["env"] if "env" in given_options() else None, chosen["env_args"]),
+                *(options["seed"], options["n_workers"], options["quiet"], options["trust"]),
+            )
+        except FileExistsError as error:
+            raise click.BadParameter(str(error), param_hint="FILE") from None
     told = returns_in_words(returns_of(recorded.trajectories))
     click.echo(f"{agent} on {recorded.about['env']}: mean return {told}")
     click.echo(f"episodes: {file}")

@@ -103,11 +103,13 @@ def _accepted(options: dict[str, Any], config: TrainConfig | None) -> Checkpoint
     config: of a new run. Raises CheckpointError, ConfigError, click.UsageError.
     """
     from workflow_rl.runs.checkpoint import load_checkpoint, own_policy
+    from workflow_rl.runs.recorded import holds_episodes
     from workflow_rl.runs.saved_agent import accept_agent, accept_classes, saved_path
 
     source, teacher, trust = options["init_from"], options["teacher"], options["trust"]
     if teacher is not None:
-        if config is not None and config.env in guests:
+        is_episodes = holds_episodes(Path(teacher))
+        if config is not None and config.env in guests and not is_episodes:
             require_agent(Path(teacher), config.env, "--teacher")
         accept_agent(Path(teacher), trust)
     if source is None:

@@ -40,12 +40,7 @@ class FunctionActor:
         if declared.team is not None:
             raise InvalidEnvironmentError(ENV, "a function plays for one agent, and not for a team")
         self._asked, self._n_seen, self._masked = asked, declared.obs_dim, declared.masked
-        self._observation: spaces.Space[Any] | None = None
-        self._action: spaces.Space[Any] = spaces.Discrete(declared.distribution.n_outputs)
-        if isinstance(environment, GymnasiumEnvironment):
-            shown = without_privileged(environment.facts.observation)
-            self._observation = without_mask(shown) if declared.masked else shown
-            self._action = environment.facts.action
+        self._observation, self._action = spaces_of(environment)
         self._acts: dict[int, Callable[..., Any]] = {}
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
@@ -66,22 +61,33 @@ class FunctionActor:
         if self._observation is not None:
             seen = spaces.unflatten(self._observation, seen)
         masks = [row[len(row) - sum(choices_of(self._action)) :] > 0] if self._masked else []
-        return self._sampled(self._acts.get(env, self._asked)(seen, *masks))
+        return as_sampled(self._action, self._acts.get(env, self._asked)(seen, *masks))
 
-    def _sampled(self, action: Any) -> NDArray[Any]:
-        """Return an action of the environment's as policies sample it. Raises ValueError."""
-        space = self._action
-        has_parts = isinstance(space, spaces.Tuple | spaces.Dict)
-        if has_parts and space.contains(action):
-            return np.concatenate([*_parts(space, action)])
-        given = np.zeros(0, object) if has_parts else np.asarray(action)
-        if not choices_of(space):
-            if given.shape == space.shape and given.dtype.kind in "biuf":
-                return given.ravel().astype(np.float32)
-        elif given.dtype.kind in "biu" and space.contains(given.astype(space.dtype)):
-            sampled: NDArray[Any] = (given - first_of(space)).astype(np.int64)
-            return sampled.ravel() if sampled.ndim else sampled
-        raise ValueError(f"{action!r:.80} is no action of {space}")
+
+def spaces_of(
+    environment: Environment,
+) -> tuple[spaces.Space[Any] | None, spaces.Space[Any]]:
+    """Return the space of what an actor sees, None for rows of numbers, and that of actions."""
+    declared = environment.spaces()
+    if not isinstance(environment, GymnasiumEnvironment):
+        return None, spaces.Discrete(declared.distribution.n_outputs)
+    shown = without_privileged(environment.facts.observation)
+    return without_mask(shown) if declared.masked else shown, environment.facts.action
+
+
+def as_sampled(space: spaces.Space[Any], action: Any) -> NDArray[Any]:
+    """Return an action of the environment's as policies sample it. Raises ValueError."""
+    has_parts = isinstance(space, spaces.Tuple | spaces.Dict)
+    if has_parts and space.contains(action):
+        return np.concatenate([*_parts(space, action)])
+    given = np.zeros(0, object) if has_parts else np.asarray(action)
+    if not choices_of(space):
+        if given.shape == space.shape and given.dtype.kind in "biuf":
+            return given.ravel().astype(np.float32)
+    elif given.dtype.kind in "biu" and space.contains(given.astype(space.dtype)):
+        choices: NDArray[Any] = (given - first_of(space)).astype(np.int64)
+        return choices.ravel() if choices.ndim else choices
+    raise ValueError(f"{action!r:.80} is no action of {space}")
 
 
 def _parts(space: spaces.Space[Any], action: Any) -> Iterator[NDArray[Any]]:

@@ -33,6 +33,10 @@ _OF_STEPS = ("obs", "action", "reward")
 _OF_EPISODES = ("length", "last_obs", "terminated", "truncated", "episode", "variant")
 
 
+MINARI = "minari:"
+"""What the name of a dataset of Minari's begins with."""
+
+
 class Recorded(NamedTuple):
     """Complete episodes, at least one. spaces: as `plain_spaces` gives them. about: where the
     episodes are from, in plain values."""
@@ -71,8 +75,15 @@ def write_episodes(path: Path, recorded: Recorded) -> None:
         save_file(file, {"spaces": recorded.spaces}, arrays, recorded.about)
 
 
+def dataset_named(path: Path) -> str | None:
+    """Return the id of the dataset of Minari's that a path names; None for a file."""
+    return str(path).removeprefix(MINARI) if str(path).startswith(MINARI) else None
+
+
 def holds_episodes(path: Path) -> bool:
-    """Return whether a file is meant to hold recorded episodes."""
+    """Return whether a file, or what a path names, is meant to hold recorded episodes."""
+    if dataset_named(path) is not None:
+        return True
     try:
         if not path.is_file():
             return False
@@ -83,13 +94,28 @@ def holds_episodes(path: Path) -> bool:
 
 
 def require_replaceable(path: Path) -> None:
-    """Raise FileExistsError for a file that holds something else than episodes."""
-    if path.exists() and not holds_episodes(path):
+    """Raise FileExistsError for a file that holds something else than episodes, and for a dataset
+    of Minari's."""
+    if (name := dataset_named(path)) is not None:
+        from workflow_rl.runs import minari_datasets
+
+        if (folder := minari_datasets.folder_of(name)).exists():
+            raise FileExistsError(f"{folder} exists: give another id, such as a later version")
+    elif path.exists() and not holds_episodes(path):
         raise FileExistsError(f"{path} holds no episodes: it is left as it is")
 
 
 def read_episodes(path: Path) -> Recorded:
-    """Return the episodes in a file. Raises OSError, and ValueError, which says what is wrong."""
+    """Return the episodes in a file, or in a dataset of Minari's. Raises OSError, and ValueError,
+    which says what is wrong."""
+    if (name := dataset_named(path)) is not None:
+        from workflow_rl.runs import minari_datasets
+
+        declared, arrays, about = minari_datasets.read_dataset(name)
+        try:
+            return Recorded(*_parsed({"spaces": plain_spaces(declared)}, arrays), about)
+        except MisfitError as error:
+            raise ValueError(f"{path}: {error}") from None
     (trajectories, spaces), about = load_file(path, _parsed, kind="file of episodes")
     return Recorded(trajectories, spaces, about)
 

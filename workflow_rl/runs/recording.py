@@ -8,11 +8,19 @@ from typing import Any
 
 from workflow_rl.collection import trial
 from workflow_rl.collection.failures import UnplayableError
-from workflow_rl.environments.function_actor import FunctionActor
+from workflow_rl.environments.function_actor import FunctionActor, spaces_of
 from workflow_rl.environments.guests import default_env, guests
+from workflow_rl.errors import UserError
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.loop import make_pool
-from workflow_rl.runs.recorded import Recorded, holds_episodes, plain_spaces
+from workflow_rl.runs.recorded import (
+    Recorded,
+    dataset_named,
+    holds_episodes,
+    plain_spaces,
+    require_replaceable,
+    write_episodes,
+)
 from workflow_rl.runs.saved_agent import accept_agent, load_saved
 from workflow_rl.runs.teaching import Teacher, teacher_of, teaching_episodes
 from workflow_rl.runs.trust import require_trusted, trusted
@@ -20,8 +28,9 @@ from workflow_rl.runs.trust import require_trusted, trusted
 FEWEST_ENVS = 8
 
 
-def recorded_episodes(
+def written_episodes(
     agent: str | Callable[..., Any],
+    file: Path,
     episodes: int,
     env: str | Callable[..., Any] | None = None,
     env_args: Mapping[str, Any] = {},
@@ -30,7 +39,9 @@ def recorded_episodes(
     quiet: bool = True,
     trust: bool = False,
 ) -> Recorded:
-    """Return episodes that an agent plays: see `api.record`, which raises the same."""
+    """Write episodes that an agent plays, and return them: see `api.record`, which raises the
+    same."""
+    require_replaceable(file)
     fields = _environment(agent, env, env_args, trust)
     if isinstance(agent, str):
         fields |= {"teacher": agent}
@@ -40,6 +51,11 @@ def recorded_episodes(
     config = TrainConfig("async", n_envs, n_workers=n_workers, seed=seed, **fields)
     environment = config.environment
     trial.learn_facts(environment, plays=True)
+    declared, dataset = environment.spaces(), dataset_named(file)
+    if dataset is not None and declared.team is not None:
+        raise UserError(
+            f"{file}: a dataset of Minari's holds episodes of one agent: give an .npz file"
+        )
     if isinstance(agent, str):
         teacher = teacher_of(config)
         assert isinstance(teacher, Teacher)
@@ -55,7 +71,17 @@ def recorded_episodes(
         raise UnplayableError(f"{n_left_out} of the {episodes} episodes raise exceptions{why}")
     name = agent if isinstance(agent, str) else _named(agent)
     about = {"agent": name, "env": config.env, **config.named_env_args, "seed": seed}
-    return Recorded(trajectories, plain_spaces(environment.spaces()), about)
+    recorded = Recorded(trajectories, plain_spaces(declared), about)
+    if dataset is None:
+        write_episodes(file, recorded)
+    else:
+        from workflow_rl.runs import minari_datasets
+
+        seen_and_done = spaces_of(environment)
+        minari_datasets.write_dataset(
+            dataset, trajectories, about, declared.obs_dim, *seen_and_done
+        )
+    return recorded
 
 
 def _named(function: Callable[..., Any]) -> str:

@@ -29,7 +29,13 @@ from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.batches import episode_specs
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.intervals import Mean, mean_of
-from workflow_rl.runs.recorded import Recorded, holds_episodes, plain_spaces, read_episodes
+from workflow_rl.runs.recorded import (
+    Recorded,
+    dataset_named,
+    holds_episodes,
+    plain_spaces,
+    read_episodes,
+)
 from workflow_rl.runs.saved_agent import load_saved, saved_path
 
 TEACHER_FILE = "teacher.json"
@@ -105,6 +111,10 @@ def _recorded(path: Path, spaces: Spaces, config: TrainConfig) -> Recorded:
 def digest_of(teacher: str) -> str | None:
     """Return the SHA-256 of the file of a teacher that is named by a path, or None."""
     path = Path(teacher)
+    if (dataset := dataset_named(path)) is not None:
+        from workflow_rl.runs import minari_datasets
+
+        return minari_datasets.digest_of_dataset(dataset)
     return sha256_of(saved_path(path), MOST_BYTES) if path.exists() else None
 
 

@@ -1,0 +1,130 @@
+"""Datasets of Minari's: its library reads what we write, and we read what it writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from tests.any_envs import PuzzleEnv
+from tests.tiny_runs import same_weights
+from tests.workflow_rl.runs.any_env_runs import config_of, run
+from workflow_rl import record
+from workflow_rl.runs import minari_datasets
+from workflow_rl.runs.config import ConfigError
+from workflow_rl.runs.recorded import read_episodes
+from workflow_rl.runs.teaching import teacher_of
+
+minari = pytest.importorskip("minari")
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:minari")
+CART_POLE: dict[str, Any] = {"env": "CartPole-v1", "env_args": {"max_episode_steps": 30}}
+
+
+@pytest.fixture(autouse=True)
+def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
+    return tmp_path / "datasets"
+
+
+def push(obs: Any) -> int:
+    return int(obs[1] + 10 * obs[2] + 3 * obs[3] > 0)
+
+
+def pull(obs: Any) -> Any:
+    return np.array([2 * obs[1]], np.float32)
+
+
+def lamp(obs: Any) -> tuple[int, int]:
+    return 1 + int(obs["lamps"][0]), 0
+
+
+@pytest.mark.parametrize(
+    ("function", "more"),
+    [
+        (push, CART_POLE),
+        (pull, {"env": "Pendulum-v1", "env_args": {"max_episode_steps": 20}}),
+        (lamp, {"env": PuzzleEnv}),
+    ],
+)
+def test_what_is_written_is_read(function: Any, more: dict[str, Any], tmp_path: Path) -> None:
+    file = record(function, tmp_path / "x.npz", 4, n_workers=1, **more)
+    record(function, "minari:ours/tried-v0", 4, n_workers=1, **more)
+    ours, theirs = read_episodes(file), read_episodes(Path("minari:ours/tried-v0"))
+    assert ours.spaces == {**theirs.spaces, "masked": ours.spaces["masked"]}
+    for one, other in zip(ours.trajectories, theirs.trajectories, strict=True):
+        size = other.obs.shape[1]  # A dataset has no masks.
+        assert np.array_equal(one.obs[:, :size], other.obs)
+        assert np.array_equal(one.last_obs[:size], other.last_obs)
+        for name in ("action", "reward", "terminated", "truncated"):
+            assert np.array_equal(getattr(one, name), getattr(other, name)), name
+
+
+def test_minari_reads_what_the_environment_showed() -> None:
+    record(lamp, "minari:puzzle-v0", 3, env=PuzzleEnv, n_workers=1)
+    dataset = minari.load_dataset("puzzle-v0")
+    assert dataset.total_episodes == 3
+    space = dataset.observation_space
+    assert isinstance(space, spaces.Dict)
+    for episode in dataset.iterate_episodes():
+        assert len(episode.observations["lamps"]) == len(episode.rewards) + 1
+        assert {int(action[1]) for action in np.stack(episode.actions)} == {0}
+        assert bool(episode.terminations[-1] or episode.truncations[-1])
+
+
+def test_a_copy_of_a_dataset_is_a_copy_of_the_file(tmp_path: Path) -> None:
+    file = record(push, tmp_path / "x.npz", 6, n_workers=1, **CART_POLE)
+    record(push, "minari:pole-v0", 6, n_workers=1, **CART_POLE)
+    for name, teacher in {"file": str(file), "dataset": "minari:pole-v0"}.items():
+        lessons = {"teacher": teacher, "teacher_epochs": 2}
+        run(tmp_path / name, config_of(**CART_POLE, **lessons))
+    assert same_weights(tmp_path / "file", tmp_path / "dataset")
+    told = json.loads((tmp_path / "dataset" / "teacher.json").read_text())
+    assert told["sha256"] == minari_datasets.digest_of_dataset("pole-v0")
+
+
+def test_a_dataset_of_others(tmp_path: Path) -> None:
+    buffer = minari.data_collector.EpisodeBuffer(
+        observations=np.zeros((3, 4)),
+        actions=np.array([0, 1]),
+        rewards=[1.0, 2.0],
+        terminations=[False, False],
+        truncations=[False, False],  # It just ends.
+    )
+    minari.create_dataset_from_buffers(
+        "zeros-v0",
+        [buffer, buffer],
+        observation_space=spaces.Box(-1, 1, (4,), np.float64),
+        action_space=spaces.Discrete(2),
+    )
+    first, second = read_episodes(Path("minari:zeros-v0")).trajectories
+    assert first.obs.dtype == np.float32
+    assert (first.terminated, first.truncated, second.length) == (False, True, 2)
+    assert first.episode_return == 3
+    teacher_of(config_of("CartPole-v1", teacher="minari:zeros-v0"))
+    with pytest.raises(ConfigError, match="has obs_dim 4, and this run has 3"):
+        teacher_of(config_of("Pendulum-v1", teacher="minari:zeros-v0"))
+
+
+def test_what_cannot_be_used_is_one_line(datasets: Path) -> None:
+    def refused(name: str, why: str) -> None:
+        with pytest.raises(ValueError, match=why) as caught:
+            read_episodes(Path(f"minari:{name}"))
+        assert "\n" not in str(caught.value)
+
+    refused("nobody/ever-v0", "no dataset at")
+    refused("../../etc", "no id of Minari's")
+    record(push, "minari:pole-v0", 2, n_workers=1, **CART_POLE)
+    with pytest.raises(FileExistsError, match="give another id"):
+        record(push, "minari:pole-v0", 2, n_workers=1, **CART_POLE)
+    told = datasets / "pole-v0" / "data" / "metadata.json"
+    metadata = json.loads(told.read_text())
+    # A stranger's file names an environment, which Minari would make to learn the spaces.
+    del metadata["observation_space"]
+    told.write_text(json.dumps(metadata))
+    refused("pole-v0", "does not tell its spaces")
+    told.write_text("[")
+    refused("pole-v0", "cannot be read")

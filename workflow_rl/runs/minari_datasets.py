@@ -1,0 +1,201 @@
+"""Episodes as datasets of Minari, read and written by Minari's library.
+
+A dataset lies where the library keeps its datasets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from workflow_rl.agents.modules import in_one_line
+from workflow_rl.agents.policies.policy_file import MisfitError
+from workflow_rl.agents.spaces import Spaces
+from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.environments.flat_env import FlatEnv, distribution_over, unflattener
+from workflow_rl.environments.function_actor import as_sampled
+from workflow_rl.errors import UserError
+
+
+def library() -> Any:
+    """Return Minari's library. Raises UserError if it is missing."""
+    try:
+        import h5py  # noqa: F401  # Minari says that it is missing only when it reads.
+        import minari
+    except ImportError as error:
+        raise UserError(
+            f"it needs {error.name}, which is not installed: pip install -e '.[minari]'"
+        ) from None
+    return minari
+
+
+def folder_of(name: str) -> Path:
+    """Return where a dataset lies, or would lie. Raises UserError."""
+    minari = library()
+    try:
+        minari.dataset.minari_dataset.parse_dataset_id(name)
+    except (TypeError, ValueError):  # TypeError: the id has no version.
+        raise UserError(f"{name} is no id of Minari's, such as pole/push-v0") from None
+    return Path(minari.storage.get_dataset_path(name))
+
+
+def digest_of_dataset(name: str) -> str | None:
+    """Return the SHA-256 of a dataset's files, or None if there are none."""
+    files = [file for file in sorted((folder_of(name) / "data").rglob("*")) if file.is_file()]
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest() if files else None
+
+
+def write_dataset(
+    name: str,
+    trajectories: Sequence[Trajectory],
+    about: Any,
+    obs_dim: int,
+    observation_space: spaces.Space[Any] | None,
+    action_space: spaces.Space[Any],
+) -> None:
+    """Write complete episodes as a new dataset. Raises UserError.
+
+    obs_dim: numbers of a row that an actor sees; the others are left out. observation_space: None
+    for rows of numbers.
+    """
+    minari = library()
+    if observation_space is None:
+        dtype = trajectories[0].obs.dtype
+        low, high = (0, 255) if dtype == np.uint8 else (-np.inf, np.inf)
+        observation_space = spaces.Box(low, high, (obs_dim,), dtype.type)
+    acted = unflattener(action_space)
+    buffers = []
+    for number, trajectory in enumerate(trajectories):
+        rows = [*trajectory.obs[:, :obs_dim], trajectory.last_obs[:obs_dim]]
+        seen = [spaces.unflatten(observation_space, row) for row in rows]
+        ends = np.zeros((2, trajectory.length), bool)
+        ends[:, -1] = trajectory.terminated, trajectory.truncated
+        buffers.append(
+            minari.data_collector.EpisodeBuffer(
+                id=number,
+                observations=_columns(observation_space, seen),
+                actions=_columns(action_space, [acted(action) for action in trajectory.action]),
+                rewards=list(trajectory.reward),
+                terminations=list(ends[0]),
+                truncations=list(ends[1]),
+                infos={},
+            )
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # It misses an author and a link to code.
+            minari.create_dataset_from_buffers(
+                name,
+                buffers,
+                observation_space=observation_space,
+                action_space=action_space,
+                algorithm_name=str(about["agent"]),
+                description=f"episodes on {about['env']}, by workflow_rl: {dict(about)}",
+                jpeg_encoding=False,  # It would change images.
+            )
+    except (NotImplementedError, ValueError, OSError) as error:
+        raise UserError(f"{name} cannot be written: {in_one_line(error)}") from None
+
+
+def read_dataset(name: str) -> tuple[Spaces, dict[str, Any], dict[str, Any]]:
+    """Return the spaces of a dataset, its arrays as docs/reference/episodes.md has them, and where
+    it is from. Raises ValueError, which says what is wrong.
+
+    Nothing that the dataset names is imported, called or fetched.
+    """
+    folder, minari = folder_of(name), library()
+    if not folder.exists():
+        raise ValueError(f"there is no dataset at {folder}: `minari download {name}` fetches one")
+    try:
+        storage = minari.dataset.minari_storage.MinariStorage
+        metadata = storage.read_raw_metadata(folder / "data")
+        if not {"observation_space", "action_space"} <= metadata.keys():
+            # The library would make the environment that the file names.
+            raise MisfitError("it does not tell its spaces")
+        dataset = minari.load_dataset(name)
+        env = _Recording(dataset.observation_space, dataset.action_space)
+        flat: Any = FlatEnv(env)
+        arrays = _arrays(dataset.iterate_episodes(), env, flat)
+    except Exception as error:  # A damaged file can raise anything.
+        raise ValueError(f"{name} cannot be read: {in_one_line(error)}") from None
+    size = flat.observation_space.shape[0]
+    played = Spaces(size, distribution_over(env.action_space))
+    return played, arrays, {"agent": str(metadata.get("algorithm_name", "")), "env": name}
+
+
+class _Recording(gymnasium.Env[Any, Any]):
+    """Shows an episode of a dataset, so that its rows are those of an environment."""
+
+    episode: Any
+
+    def __init__(self, shown: spaces.Space[Any], acted: spaces.Space[Any]) -> None:
+        self.observation_space, self.action_space = shown, acted
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self._step = 0
+        return _at(self.episode.observations, 0), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._step += 1
+        reward = float(self.episode.rewards[self._step - 1])
+        return _at(self.episode.observations, self._step), reward, False, False, {}
+
+
+def _arrays(episodes: Iterator[Any], env: _Recording, flat: Any) -> dict[str, Any]:
+    rows, actions, rewards, lengths, last_rows, terminated = [], [], [], [], [], []
+    for episode in episodes:
+        env.episode = episode
+        seen = [flat.reset()[0]]
+        for step in range(len(episode.rewards)):
+            action = as_sampled(env.action_space, _at(episode.actions, step))
+            obs, reward, *_ = flat.step(action)
+            seen.append(obs)
+            actions.append(action)
+            rewards.append(reward)
+        rows += seen[:-1]
+        last_rows.append(seen[-1])
+        lengths.append(len(seen) - 1)
+        terminated.append(bool(episode.terminations[-1]))
+    return {
+        "obs": np.stack(rows),
+        "action": np.stack(actions),
+        "reward": np.array(rewards, np.float64),
+        "length": np.array(lengths),
+        "last_obs": np.stack(last_rows),
+        "terminated": np.array(terminated),
+        # What does not end in itself was cut off.
+        "truncated": ~np.array(terminated),
+        "episode": np.arange(len(lengths)),
+        "variant": np.full(len(lengths), ""),
+    }
+
+
+def _at(part: Any, step: int) -> Any:
+    """Return an observation or action of an episode's, whose parts are in columns."""
+    if isinstance(part, dict):
+        return {name: _at(of, step) for name, of in part.items()}
+    return tuple(_at(of, step) for of in part) if isinstance(part, tuple) else part[step]
+
+
+def _columns(space: spaces.Space[Any], given: Sequence[Any]) -> Any:
+    """Return observations or actions as Minari keeps them: the opposite of `_at`."""
+    if isinstance(space, spaces.Dict):
+        return {
+            name: _columns(of, [taken[name] for taken in given])
+            for name, of in space.spaces.items()
+        }
+    if isinstance(space, spaces.Tuple):
+        return tuple(
+            _columns(of, [taken[n] for taken in given]) for n, of in enumerate(space.spaces)
+        )
+    return np.array(given)

@@ -93,6 +93,8 @@ class CNN(Network):
     def lacking(cls, spaces: Spaces) -> str | None:
         if spaces.images is not None:
             return None
+        if spaces.team is not None:
+            return f"{cls.kind} does not learn teams: mlp sees each agent's image as numbers"
         return (
             f"{cls.kind} needs images among what one agent observes: a Box of height x width x "
             "channels, or channels first"

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from workflow_rl.agents.network_settings import NetworkSettings
 from workflow_rl.agents.policies.network import ACTIVATIONS
 from workflow_rl.agents.settings import ConfigError, Count, CountOrNone, OneOf, Positive
 
 
+def _the_one(network: Any) -> Any:
+    """Raise ValueError for another network than the one that SAC learns."""
+    if network != "mlp":
+        raise ValueError(f"{network!s:.80} is learned by ppo alone: sac and mbpo have mlp")
+    return network
+
+
 class SACConfig(NetworkSettings):
     """The hyperparameters of soft actor-critic. Making one raises ConfigError."""
 
     # Its gradients are written out for this kind of network alone.
-    network: Literal["mlp"] = Field(
+    network: Annotated[Literal["mlp"], BeforeValidator(_the_one)] = Field(
         default="mlp", description="Kind of network, for the actor and for the critics."
     )
     activation: Annotated[str, OneOf(ACTIVATIONS)] = Field(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from workflow_rl.commands.clear import under
+from workflow_rl.commands.errors import own_command
 from workflow_rl.commands.guest_options import (
     given_settings,
     name_of,
@@ -85,7 +86,7 @@ def _named(look: Look) -> Named:
 
 
 _OPTIONS: list[click.Parameter] = [
-    click.Argument(["run_or_checkpoint"], type=PATH, required=False),
+    click.Argument(["agents"], type=PATH, nargs=-1, metavar="RUN_OR_CHECKPOINT..."),
     *under(
         "What is scored",
         click.Option(["--env"], type=click.Choice(list(guests)), metavar="ID",
@@ -131,11 +132,12 @@ _OPTIONS: list[click.Parameter] = [
 
 
 @click.command(cls=OpenCommand, params=_OPTIONS, named=_named)
-def evaluate(**options: Any) -> None:
-    """Score an agent on the environment that it was trained on.
+def evaluate(agents: tuple[Path, ...], **options: Any) -> None:
+    """Score agents on the environment that each was trained on.
 
     RUN_OR_CHECKPOINT is a training run's folder, a checkpoint or policy file, champion, the agent
-    that comes with the package, or the name of a scripted agent of --env.
+    that comes with the package, or the name of a scripted agent of --env. Several are scored one
+    after another, in the same episodes; then compare shows them together.
 
     An agent for CAGE-2 is scored by the challenge's protocol, beside the leaderboard: a cell of the
     table is the mean return of the episodes with one red agent and one length. A team for CAGE-4 is
@@ -143,6 +145,16 @@ def evaluate(**options: Any) -> None:
 
     Example: evaluate runs/20261120-120000-async-B_lineAgent --episodes 1000
     """
+    for name in ("json_path", "video") if len(agents) > 1 else ():
+        if options[name]:
+            raise click.UsageError(f"{options[name]} is for one agent, and {len(agents)} are given")
+    for agent in agents or (None,):
+        _evaluate({**options, "run_or_checkpoint": agent})
+    if len(agents) > 1 and all(agent.is_dir() for agent in agents):
+        click.echo(f"together: {own_command('compare', *agents)}")
+
+
+def _evaluate(options: dict[str, Any]) -> None:
     from workflow_rl.runs.evaluation import record_video, scoring_of
     from workflow_rl.runs.folder import is_population
 

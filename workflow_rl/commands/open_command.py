@@ -114,7 +114,11 @@ class OpenCommand(GroupedCommand):
         }
         arguments = [param.name for param in self.params if isinstance(param, click.Argument)]
         first = [found.pop(name) for name in arguments if name in found]
-        words = [*(word for word in first if isinstance(word, str)), *words]
+        given = [[word] if isinstance(word, str) else word for word in first]
+        words = [
+            *(w for several in given if isinstance(several, list | tuple) for w in several),
+            *words,
+        ]
         return Look(found, words, not {*ctx.help_option_names}.isdisjoint(args))
 
     def _owners(self, option: str, look: Look) -> list[str]:

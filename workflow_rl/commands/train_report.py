@@ -111,6 +111,11 @@ def _report_one(outcome: Outcome) -> None:
     elif not chosen and config.eval_every and math.isfinite(state.best_score):
         score = f"{state.best_score:{fitting(2, state.best_score)}}"
         chosen = f"of update {state.best_update}, whose evaluation has a mean return of {score}"
+    elif not chosen and state.updates < config.eval_every:
+        first = (
+            f"the first evaluation, after {config.eval_every} updates ({spelling('eval_every')})"
+        )
+        chosen = f"the last: the run ended before {first}"
     click.echo(f"best agent:      {path / 'best.pt'}{f', {chosen}' if chosen else ''}")
     digest = outcome.summaries[0]["weights"]
     click.echo(f"last agent:      {path / 'checkpoint.pt'}, with weights of SHA-256 {digest[:16]}")

@@ -200,15 +200,15 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
     agents' rewards, or their common reward if the environment has `shared_reward`. The episode ends
     when no agent is left.
 
-    layout: where the parts of a row stand. rows: makes the rows.
+    masks: whether masks count. layout: where the parts of a row stand. rows: makes the rows.
 
     Raises InvalidEnvironmentError for actions that are not Discrete. `reset` and `step` raise
     ObservationError if an agent's observation or reward is missing, the last observation of an
     agent that is truncated included, or if agents that ended stay.
     """
 
-    def __init__(self, env: Any) -> None:
-        self.env = env
+    def __init__(self, env: Any, masks: bool = True) -> None:
+        self.env, self._masks = env, masks
         if hasattr(env, "agent_iter"):
             raise InvalidEnvironmentError(
                 ENV,
@@ -321,7 +321,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         ]
         self._idle = set()
         for k, agent in enumerate(self._agents):
-            if self._status[k] == ACTS and is_idle(obs[agent], infos.get(agent)):
+            acts = self._status[k] == ACTS
+            if self._masks and acts and is_idle(obs[agent], infos.get(agent)):
                 self._idle.add(agent)
                 self._status[k] = BUSY
         masks = self.rows.masks(obs, infos, self._status)

@@ -79,7 +79,7 @@ def single_env(environment: GymnasiumEnvironment, options: Mapping[str, Any]) ->
     else:
         env = make(**args)
         if is_parallel(env):
-            return JointEnv(env)
+            return JointEnv(env, environment.masks)
     if environment.ignore_unknown and shows_unknown(env):
         env = KnownEntries(env)
     return MaskingEnv(env) if environment.masks and tells_masks(env) else env

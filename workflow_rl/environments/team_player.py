@@ -54,8 +54,8 @@ class Team:
     def act(
         self, observations: Mapping[str, Any], infos: Mapping[str, Any] = NOTHING
     ) -> dict[str, int]:
-        """Return the action of each agent that has an observation and is not busy. An agent whose
-        mask rules out all actions takes its first one.
+        """Return the action of each agent that has an observation and is not busy. If the
+        team learned with masks, an agent whose mask rules out all actions takes its first one.
 
         infos: as `reset` and `step` of a ParallelEnv return them. `infos[agent]["busy_steps"]`
         above 0 says that an agent is busy. `infos[agent]["action_mask"]`, or the entry of an
@@ -73,7 +73,9 @@ class Team:
         idle = [
             agent
             for agent, now in zip(self.agents, status, strict=True)
-            if now == ACTS and is_idle(observations[agent], infos.get(agent))
+            if self._read_masks is not None
+            and now == ACTS
+            and is_idle(observations[agent], infos.get(agent))
         ]
         status = [
             BUSY if agent in idle else now for agent, now in zip(self.agents, status, strict=True)

@@ -400,7 +400,11 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
         rows = [row for row in reader if None not in row.values()]
         return [{name: _number(name, value) for name, value in row.items()} for row in rows]
     except FileNotFoundError:
-        raise RunDirError(f"{path} is not a run folder: it has no metrics.csv") from None
+        lacks = "it has no metrics.csv" if path.exists() else "there is none"
+        raise RunDirError(
+            f"{path} is not a run folder: {lacks}. Give the folder of a training; evaluate and "
+            "replay also take a file or a released agent"
+        ) from None
     except (OSError, ValueError, csv.Error) as error:
         raise RunDirError(f"{path / 'metrics.csv'} cannot be read: {error}") from None
 

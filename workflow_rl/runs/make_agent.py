@@ -54,7 +54,13 @@ def make_agent(config: TrainConfig) -> LearningAgent:
 
 
 def _require_playable(config: TrainConfig, spaces: Spaces) -> None:
-    """Raise ConfigError for what does not go with a team."""
+    """Raise ConfigError for what does not go with the environment, such as a team."""
+    if config.curriculum and config.environment.steps_together:
+        raise ConfigError(
+            "curriculum",
+            f"{config.env} steps several envs together, and its reset takes no options: train it "
+            "without a curriculum",
+        )
     if spaces.team is not None and config.num_steps_per_env is not None:
         raise ConfigError(
             "num_steps_per_env",

@@ -205,11 +205,18 @@ def _about_masks(config: TrainConfig) -> str | None:
 
 def _about_what_is_left_out(config: TrainConfig) -> str | None:
     left_out = getattr(getattr(config.environment, "facts", None), "left_out", ())
+    if config.ignore_unknown and not left_out:
+        return "--ignore-unknown leaves nothing out: leave the option out"
     return f"observations are shown without {', '.join(left_out)}" if left_out else None
 
 
 def _about_evaluations(config: TrainConfig) -> str | None:
-    """Return a hint if short updates make evaluations frequent, or else None."""
+    """Return a hint if short updates make evaluations frequent, or if there will be none."""
+    if (updates := updates_of(config)) is not None and updates < config.eval_every:
+        return (
+            f"--eval-every {config.eval_every} never evaluates, as the run has {updates} updates: "
+            "best.pt will be the last agent"
+        )
     if not config.eval_every or config.steps_per_update is None:
         return None
     steps = config.eval_every * config.steps_per_update

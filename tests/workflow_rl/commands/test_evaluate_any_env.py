@@ -41,6 +41,20 @@ def test_scores_on_the_environment_of_the_run(cart_pole_run: Path) -> None:
     assert "nan" not in again.output
 
 
+def test_several_agents_are_scored_one_after_another(cart_pole_run: Path, tmp_path: Path) -> None:
+    runs = [tmp_path / "a", tmp_path / "b"]
+    for run in runs:
+        shutil.copytree(cart_pole_run, run)
+    names = [str(run) for run in runs]
+    played = ["--episodes", "2", "--n-workers", "1", "--quiet"]
+    result = invoke("evaluate", *names, *played)
+    assert result.exit_code == 0, result.output
+    assert all((run / "evaluation.json").exists() for run in runs)
+    assert f"compare {names[0]} {names[1]}" in result.output
+    assert invoke("compare", *names).exit_code == 0
+    refused(invoke("evaluate", *names, *played, "--json", str(tmp_path / "x.json")), "one agent")
+
+
 def test_a_report_shows_the_scores_of_the_agent_that_is_there(
     cart_pole_run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -125,6 +125,15 @@ def test_an_agent_whose_mask_rules_out_all_is_busy() -> None:
     assert set(Idle.given) == {0}
 
 
+def test_masks_that_do_not_count_make_nobody_busy() -> None:
+    envs = GymnasiumEnvironment("team", {}, Idle, False).make_envs(1)
+    Idle.given.clear()
+    envs.reset([0], [episode_spec(0, 0)])
+    for _ in range(8):
+        envs.step([0], np.array([[1, 2]]))
+    assert set(Idle.given) == {2}
+
+
 def test_a_team_of_ones_own_loop_gets_the_first_action_where_nothing_is_possible(
     tmp_path: Path,
 ) -> None:

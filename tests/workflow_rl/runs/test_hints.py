@@ -143,3 +143,12 @@ def test_many_processes_at_a_barrier_are_told_of_fewer(monkeypatch: pytest.Monke
     assert "100 worker processes" in told("sync")
     assert "--n-workers 2 gives the same weights" in told("sync")
     assert "worker processes" not in told("sync", n_workers=8) + told("async")
+
+
+def test_an_option_that_does_nothing_is_named() -> None:
+    counted = {"total_episodes": 24, "episodes_per_update": 2, "n_envs": 2}
+    told = hints(config_of(eval_every=13, **counted))
+    assert any("--eval-every 13 never evaluates, as the run has 12 updates" in t for t in told)
+    assert not any("never evaluates" in t for t in hints(config_of(eval_every=12, **counted)))
+    told = hints(config_of(env="CartPole-v1", total_steps=9, ignore_unknown=True))
+    assert any("--ignore-unknown leaves nothing out" in hint for hint in told)

@@ -120,5 +120,11 @@ def test_a_hint_names_the_network_and_other_spaces_are_refused() -> None:
     assert not [hint for hint in hints(config_of()) if "cnn" in hint]
     with pytest.raises(ConfigError, match="cnn needs images"):
         make_agent(config_of(env="tests.any_envs:PuzzleEnv", env_args={}))
+    with pytest.raises(ConfigError, match="cnn does not learn teams"):
+        make_agent(
+            TrainConfig("async", env="tests.tiny_teams:Shifts", network="cnn", total_steps=9)
+        )
+    with pytest.raises(ConfigError, match="network: cnn is learned by ppo alone"):
+        config_of(algorithm="sac", settings={"network": "cnn"})
     with pytest.raises(ConfigError, match="size 9 do not fit into the 8 x 8"):
         make_agent(config_of(settings={"network_args": {"convolutions": [[4, 9, 1]]}}))

@@ -179,3 +179,17 @@ def test_an_argument_of_cage2_of_another_type_is_refused(value):
     )
     assert result.exit_code == 2, result.output
     assert "--max-steps" in result.output
+
+
+def test_the_best_agent_of_a_run_without_its_evaluation_is_explained(tmp_path: Path) -> None:
+    options = [*CART_POLE, *TINY, "--eval-every", "50", "--run-dir", str(tmp_path / "run")]
+    trained = invoke("train-async", *options)
+    assert trained.exit_code == 0, trained.output
+    assert (
+        "best.pt, the last: the run ended before the first evaluation, after 50" in trained.output
+    )
+
+
+def test_a_report_of_an_agent_that_is_no_run_says_what_to_give(tmp_path: Path) -> None:
+    asked = ["report", "champion", "--output", str(tmp_path / "x.html")]
+    refused(invoke(*asked), "champion is not a run folder", "Give the folder of a training")

@@ -1,4 +1,4 @@
-"""A team of PettingZoo's ParallelEnv as one Gymnasium environment: see `agents.team`."""
+"""A team of PettingZoo's ParallelEnv or AECEnv as one Gymnasium environment: see `agents.team`."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from workflow_rl.environments.flat_env import (
     require_number,
     stepped,
 )
+from workflow_rl.environments.turns import parallel
 
 LONGEST_NAME = 200
 
@@ -208,13 +209,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
     """
 
     def __init__(self, env: Any, masks: bool = True) -> None:
-        self.env, self._masks = env, masks
-        if hasattr(env, "agent_iter"):
-            raise InvalidEnvironmentError(
-                ENV,
-                "its agents act in turn (PettingZoo's AEC), which is not supported: make it "
-                "parallel with pettingzoo.utils.aec_to_parallel",
-            )
+        self.env = env = parallel(env)
+        self._masks = masks
         self._agents: list[str] = list(env.possible_agents)
         require_names(self._agents)
         actions = {agent: env.action_space(agent) for agent in self._agents}
@@ -329,7 +325,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         row = self.rows.row(seen, self._status, rewards)
         if self._flatten_state is not None:
             self.layout.state(row[None])[:] = self._flatten_state(self.env.state())
-        return row, {"infos": infos} if masks is None else {MASK: masks}
+        return row, {} if masks is None else {MASK: masks}
 
     def _status_of(self, agent: str, is_seen: bool, truncations: Any, infos: Any) -> int:
         if not is_seen:

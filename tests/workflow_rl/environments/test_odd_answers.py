@@ -103,15 +103,6 @@ def test_the_old_step_is_refused(old: Any) -> None:
     refused(old, "gave 4 values, not an observation, a reward, terminated, truncated and an info")
 
 
-class TurnsEnv(ShiftEnv):
-    def agent_iter(self) -> Any:
-        return iter(self.possible_agents)
-
-
-def test_agents_that_act_in_turn_are_refused() -> None:
-    refused(TurnsEnv, "AEC", "aec_to_parallel")
-
-
 class Renamed(ShiftEnv):
     """The agents have other names."""
 

@@ -1,0 +1,169 @@
+"""Environments whose agents act in turn: whom a reward is for, who acts, and who has gone."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from pettingzoo.classic.tictactoe.tictactoe import env as tic_tac_toe
+from pettingzoo.utils import aec_to_parallel, parallel_to_aec
+
+from tests.tiny_runs import same_weights
+from tests.tiny_teams import ShiftEnv
+from tests.tiny_turns import Repeat, Told
+from workflow_rl import TrainConfig, evaluate, load_agent, train
+from workflow_rl.agents.team import ABSENT, ACTS, BUSY, CUT_OFF, split
+from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.commands.check_env import check_env
+from workflow_rl.environments.env_batch import ObservationError
+from workflow_rl.environments.joint_env import JointEnv
+from workflow_rl.environments.team_player import Team
+
+GAME = "pettingzoo.classic.tictactoe_v3:env"
+
+
+def joint_of(env: JointEnv, choice: int = 1) -> Trajectory:
+    """Play a whole episode, each choice the same."""
+    rows, rewards = [env.reset(seed=0)[0]], []
+    ended = False
+    while not ended:
+        row, reward, terminated, truncated, _ = env.step([choice] * env.layout.n_agents)
+        rows.append(row)
+        rewards.append(reward)
+        ended = terminated or truncated
+    obs, paid = np.array(rows), np.array(rewards)
+    chosen = np.full((len(paid), env.layout.n_agents), choice)
+    ends = obs[-1], terminated, truncated
+    return Trajectory(0, "", 0, obs[:-1], chosen, np.zeros(chosen.shape, np.float32), paid, *ends)
+
+
+def learned(env: JointEnv, discount: float = 1.0) -> dict[str, Trajectory]:
+    """What each agent learns from a whole episode."""
+    policies = {agent: (k,) for k, agent in enumerate(env.layout.agents)}
+    return dict(split(joint_of(env), env.layout, policies, discount))
+
+
+def test_rewards_that_come_while_others_act_follow_from_an_agents_last_decision() -> None:
+    rewards = [{"a": 1.0, "c": 50.0}, {"a": 2.0}, {"a": 4.0, "b": 8.0}, {"b": 16.0}, {"c": 32.0}]
+    of = learned(JointEnv(Told(rewards)), discount=0.5)
+    # The turns are a, b, c, a, b. Nothing that c gets before its first turn follows from c.
+    assert of["a"].reward.tolist() == [1 + 2 / 2 + 4 / 4, 0]
+    assert of["b"].reward.tolist() == [8 / 2 + 16 / 4, 0]
+    assert of["c"].reward.tolist() == [32 / 4]
+    durations = {agent: trajectory.durations.tolist() for agent, trajectory in of.items()}  # type: ignore[union-attr]
+    assert durations == {"a": [3, 2], "b": [3, 1], "c": [3]}
+    assert all(trajectory.truncated for trajectory in of.values())
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(-3, 3)), min_size=6))
+def test_agents_learn_from_what_pettingzoo_pays_them(rewards: list[dict[str, float]]) -> None:
+    env, paid = Told(rewards), {agent: [] for agent in "abc"}
+    env.reset()
+    for agent in env.agent_iter():
+        _, reward, *ends, _ = env.last()
+        paid[agent].append(reward)
+        env.step(None if any(ends) else 1)
+    of = learned(JointEnv(Told(rewards)))
+    assert {agent: trajectory.reward.tolist() for agent, trajectory in of.items()} == {
+        agent: given[1:] for agent, given in paid.items()
+    }
+
+
+def test_who_has_no_turn_is_busy_and_who_has_ended_is_gone() -> None:
+    told = Told(dies={1: "a", 4: "b"})
+    env = JointEnv(told)
+    joint = joint_of(env)
+    status = env.layout.status(np.vstack([joint.obs, joint.last_obs[None]]))
+    assert status.tolist() == [
+        [ACTS, BUSY, BUSY],
+        [BUSY, ACTS, BUSY],
+        [ABSENT, BUSY, ACTS],
+        [ABSENT, ACTS, BUSY],
+        [ABSENT, BUSY, ACTS],
+        [ABSENT, ABSENT, ACTS],
+        [ABSENT, ABSENT, CUT_OFF],
+    ]
+    assert [agent for agent, _ in told.played] == ["a", "b", "c", "b", "c", "c"]
+    assert joint.truncated
+    ended = learned(JointEnv(Told(is_cut_off=False)))
+    assert all(trajectory.terminated for trajectory in ended.values())
+
+
+def test_pettingzoos_own_conversion_is_used_where_agents_act_at_the_same_time() -> None:
+    env = parallel_to_aec(Shifted())
+    rows = []
+    for one in (env, aec_to_parallel(parallel_to_aec(Shifted()))):
+        joint = joint_of(JointEnv(one), 0)
+        rows.append(np.vstack([joint.obs, joint.last_obs[None]]))
+    assert np.array_equal(*rows)
+    assert len(rows[0]) == 9
+
+
+class Shifted(ShiftEnv):
+    """Nobody is busy, comes late or leaves early."""
+
+    metadata: dict[str, Any] = {"name": "shifted", "is_parallelizable": True}  # noqa: RUF012
+    render_mode = None
+
+    def _busy(self, agent: str) -> bool:
+        return False
+
+    def _obs(self) -> dict[str, Any]:
+        obs = super()._obs()
+        self.agents = [*self.possible_agents]
+        return {**obs, "late": np.eye(3, dtype=np.float32)[self._shown["late"]]}
+
+
+def test_a_turn_of_nobody_is_told() -> None:
+    class Stuck(Told):
+        def step(self, action: Any) -> None:
+            super().step(action)
+            self.agent_selection = "nobody"
+
+    env = JointEnv(Stuck())
+    env.reset(seed=0)
+    with pytest.raises(ObservationError, match="turn of 'nobody', who has ended or is not in"):
+        env.step([0, 0, 0])
+
+
+def test_a_game_is_checked() -> None:
+    result = CliRunner().invoke(check_env, [GAME, "--steps", "20", "--seconds", "1"])
+    assert result.exit_code == 0, result.output
+    assert "36 numbers observed by 2 agents, 9 x 9 actions" in result.output
+    assert "rules actions out" in result.output
+    assert "seeds         ok" in result.output
+
+
+SMALL = {"hidden_sizes": (16,), "minibatch_size": 64, "epochs": 2}
+
+
+@pytest.mark.system
+def test_a_game_gives_the_same_weights_and_a_team_that_plays_by_its_rules(tmp_path: Path) -> None:
+    small = {"total_episodes": 24, "episodes_per_update": 12, "n_envs": 3, "settings": SMALL}
+    for mode, n_workers in (("async", 1), ("async", 2), ("sync", 2)):
+        path = tmp_path / f"{mode}-{n_workers}"
+        train(TrainConfig(mode, env=GAME, n_workers=n_workers, **small), path)
+        assert same_weights(path, tmp_path / "async-1")
+    team = load_agent(path, env=tic_tac_toe)
+    assert isinstance(team, Team)
+    env = tic_tac_toe()
+    env.reset(seed=0)
+    for agent in env.agent_iter():
+        obs, _, *ends, _ = env.last()
+        env.step(None if any(ends) else team.act({agent: obs})[agent])  # Illegal moves raise.
+    assert not env.agents
+
+
+@pytest.mark.system
+def test_players_learn_from_what_they_get_later(tmp_path: Path) -> None:
+    settings = {"hidden_sizes": (16,), "minibatch_size": 64, "learning_rate": 0.01}
+    config = TrainConfig("sync", env="repeat", total_episodes=300, settings=settings)
+    train(config, tmp_path / "run", env=functools.partial(Repeat, 8))
+    scores = evaluate(tmp_path / "run", episodes=20, env=Repeat, n_workers=1)
+    assert scores.mean > 6.5  # Chance gives 7/3, and the best is 7: nobody is paid for the last.

@@ -1,0 +1,71 @@
+"""Environments whose agents act in turn, with the interface of PettingZoo's AECEnv."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workflow_rl.environments.env_batch import ObservationError
+
+
+def parallel(env: Any) -> Any:
+    """Return an environment with the interface of ParallelEnv.
+
+    An AECEnv whose agents all act before anything changes says so in its metadata. PettingZoo's
+    own conversion lets them act at the same time. In others each turn is a step.
+    """
+    if not hasattr(env, "agent_iter"):
+        return env
+    if (getattr(env, "metadata", None) or {}).get("is_parallelizable"):
+        from pettingzoo.utils import aec_to_parallel
+
+        return aec_to_parallel(env)
+    return Turns(env)
+
+
+class Turns:
+    """An AECEnv as a ParallelEnv in which a turn is a step, and whoever waits for a turn is busy.
+
+    The rewards of a step are all that its turn has given, to agents that wait, too.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        self.agents: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.env, name)
+
+    def reset(self, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
+        self.env.reset(seed=seed, options=options)
+        return self._shown({})
+
+    def step(self, actions: Mapping[Any, Any]) -> tuple[Any, ...]:
+        """Take the turn of the agent that has it."""
+        env = self.env
+        env.step(actions[env.agent_selection])
+        given = [{**of} for of in (env.rewards, env.terminations, env.truncations)]
+        # Observed now: an agent that has ended is removed below.
+        last = {agent: env.observe(agent) for agent, is_cut in given[2].items() if is_cut}
+        for _ in given[1]:
+            if env.agents and self._has_ended(env.agent_selection):
+                env.step(None)
+        obs, infos = self._shown(last)
+        return obs, *given, infos
+
+    def _has_ended(self, agent: Any) -> bool:
+        return any(ends.get(agent) for ends in (self.env.terminations, self.env.truncations))
+
+    def _shown(self, last: Mapping[Any, Any]) -> tuple[Any, Any]:
+        env = self.env
+        self.agents = [agent for agent in env.agents if not self._has_ended(agent)]
+        if self.agents and env.agent_selection not in self.agents:
+            raise ObservationError(
+                f"it is the turn of {env.agent_selection!r:.80}, who has ended or is not in "
+                "`agents`"
+            )
+        obs = {**last, **{agent: env.observe(agent) for agent in self.agents}}
+        return obs, {
+            agent: {**env.infos[agent], "busy_steps": int(agent != env.agent_selection)}
+            for agent in self.agents
+        }

@@ -8,14 +8,24 @@ for each agent. Imports no torch.
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.agents.policies.distributions import (
+    Categorical,
+    Distribution,
+    as_taken,
+    from_plain,
+    to_plain,
+    width_of,
+)
 from workflow_rl.agents.policies.entity_layout import TABLES, EntityLayout, declared
 from workflow_rl.agents.policies.network import MOST
 from workflow_rl.agents.trajectory import Trajectory
@@ -29,11 +39,13 @@ saw when it was truncated."""
 class TeamLayout:
     """Where the parts of a row stand.
 
-    agents: all names. obs_sizes, n_actions: by agent. own_rewards: whether rows hold a reward for
-    each agent; otherwise the agents share the reward of the step. masked: whether rows hold masks.
-    state_size: numbers of the environment's state. entities: for each agent the tables of
-    `entity_layout`, about the agent's own observation and actions; empty if there are none. Layouts
-    that differ in them alone are equal: a network keeps the tables that it learned with.
+    agents: all names. obs_sizes, n_actions: by agent, the numbers that it sees and the outputs of
+    its distribution over actions. distributions: by agent; empty if each is Categorical.
+    own_rewards: whether rows hold a reward for each agent; otherwise the agents share the reward of
+    the step. masked: whether rows hold masks. state_size: numbers of the environment's state.
+    entities: for each agent the tables of `entity_layout`, about the agent's own observation and
+    actions; empty if there are none. Layouts that differ in them alone are equal: a network keeps
+    the tables that it learned with.
 
     Raises ValueError for tables that do not fit the agents.
     """
@@ -45,6 +57,7 @@ class TeamLayout:
     masked: bool = False
     state_size: int = 0
     entities: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
+    distributions: tuple[Distribution, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.entities:
@@ -59,6 +72,37 @@ class TeamLayout:
             plain.append({name: values[name] for name in TABLES if name in values})
         object.__setattr__(self, "entities", tuple(plain))
 
+    def distribution(self, agent: int) -> Distribution:
+        """Return the distribution over an agent's actions."""
+        return self.distributions[agent] if self.distributions else self._categorical[agent]
+
+    @functools.cached_property
+    def _categorical(self) -> tuple[Categorical, ...]:
+        return tuple(map(Categorical, self.n_actions))
+
+    @functools.cached_property
+    def mask_sizes(self) -> tuple[int, ...]:
+        """The numbers of each agent's mask; 0 for agents whose actions take none."""
+        takes = (self.distribution(k).takes_masks for k in range(self.n_agents))
+        return tuple(n * of for n, of in zip(self.n_actions, takes, strict=True))
+
+    @functools.cached_property
+    def action_ends(self) -> tuple[int, ...]:
+        """Where each agent's numbers end in a joint action."""
+        widths = (width_of(self.distribution(k)) for k in range(self.n_agents))
+        return tuple(itertools.accumulate(widths))
+
+    @functools.cached_property
+    def action_dtype(self) -> Any:
+        """The dtype of joint actions: int64 if all agents choose, else float32."""
+        all_choose = all(of.takes_masks for of in self.distributions)
+        return np.int64 if all_choose else np.float32
+
+    def action_of(self, agent: int, actions: Any) -> Any:
+        """Return an agent's part of joint actions [M, action_ends[-1]]."""
+        distribution, end = self.distribution(agent), self.action_ends[agent]
+        return as_taken(distribution, actions[:, end - width_of(distribution) : end])
+
     @property
     def n_agents(self) -> int:
         """Number of agents, `K`."""
@@ -72,7 +116,7 @@ class TeamLayout:
     @property
     def row_size(self) -> int:
         """Numbers in a row."""
-        return self.obs_dim + self.masked * sum(self.n_actions)
+        return self.obs_dim + self.masked * sum(self.mask_sizes)
 
     def status(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Return the status of each agent [M, K] in rows [M, row_size]."""
@@ -133,13 +177,16 @@ class TeamLayout:
         if central:
             parts.append(self.central(rows))
         if self.masked:
-            end = self.obs_dim + sum(self.n_actions[: agent + 1])
-            parts.append(rows[:, end - self.n_actions[agent] : end])
+            end = self.obs_dim + sum(self.mask_sizes[: agent + 1])
+            parts.append(rows[:, end - self.mask_sizes[agent] : end])
         return np.concatenate(parts, axis=1)
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain values, as checkpoints keep them."""
-        return {name: list(v) if type(v) is tuple else v for name, v in vars(self).items()}
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        if of_agents := values.pop("distributions"):
+            values["distributions"] = [to_plain(of) for of in of_agents]
+        return {name: list(v) if type(v) is tuple else v for name, v in values.items()}
 
 
 PolicyMap = Mapping[str, tuple[int, ...]]
@@ -168,7 +215,8 @@ def policy_map(layout: TeamLayout, policy_of: str) -> PolicyMap:
             )
         unnamed = [agent for agent in unnamed if agent not in of_rule]
     entities = layout.entities or [None] * layout.n_agents
-    spaces = list(zip(layout.obs_sizes, layout.n_actions, entities, strict=True))
+    actions = map(layout.distribution, range(layout.n_agents))
+    spaces = list(zip(layout.obs_sizes, actions, entities, strict=True))
     found: dict[str, tuple[int, ...]] = {}
     for k, agent in enumerate(layout.agents):
         fitting = (policy for pattern, policy in rules if fnmatchcase(agent, pattern))
@@ -196,9 +244,9 @@ def split(
     The steps at which an agent does not decide join its decision before: their rewards are added,
     each discounted by the time since the decision, and `durations` counts the steps (Sutton et al.
     1999, semi-Markov decisions). Rewards before an agent's first decision belong to no decision.
-    The trajectory of an agent that leaves ends there: an agent that was cut off has `truncated`,
-    an absent one `terminated`. What an agent does after it comes back is left out. central: see
-    `TeamLayout.seen_by`.
+    The steps without an agent that comes back count as such steps, too. The trajectory of an agent
+    that leaves for good ends there: an agent that was cut off has `truncated`, an absent one
+    `terminated`. central: see `TeamLayout.seen_by`.
     """
     rows = np.concatenate([joint.obs, joint.last_obs[None]])
     status = layout.status(rows)
@@ -208,9 +256,8 @@ def split(
             decided = np.flatnonzero(status[:-1, k] == ACTS)
             if not len(decided):
                 continue
-            is_gone = np.isin(status[decided[0] :, k], (ABSENT, CUT_OFF))
-            end = decided[0] + int(is_gone.argmax()) if is_gone.any() else joint.length
-            decided = decided[decided < end]
+            is_there = np.isin(status[:, k], (BUSY, ACTS))
+            end = min(int(np.flatnonzero(is_there)[-1]) + 1, joint.length)
             seen = layout.seen_by(k, rows, of, central)
             durations = np.diff(np.append(decided, end))
             since = np.arange(decided[0], end) - np.repeat(decided, durations)
@@ -222,7 +269,7 @@ def split(
                 policy,
                 joint._replace(
                     obs=seen[decided],
-                    action=joint.action[decided, k],
+                    action=layout.action_of(k, joint.action[decided]),
                     log_prob=joint.log_prob[decided, k],
                     reward=np.add.reduceat(reward, decided - decided[0]),
                     last_obs=seen[end],
@@ -236,6 +283,7 @@ def split(
 def team_layout(values: Mapping[str, Any]) -> TeamLayout:
     """Return the layout that `to_plain` gave. Raises TypeError or ValueError for what is none."""
     plain: dict[str, Any] = {n: tuple(v) if type(v) is list else v for n, v in values.items()}
+    plain["distributions"] = tuple(map(from_plain, plain.get("distributions", ())))
     layout = TeamLayout(**plain)
     names, sizes = layout.agents, (*layout.obs_sizes, *layout.n_actions)
     flags = layout.own_rewards, layout.masked
@@ -247,6 +295,8 @@ def team_layout(values: Mapping[str, Any]) -> TeamLayout:
         and type(layout.state_size) is int
         and layout.state_size >= 0
         and layout.row_size <= MOST
+        and layout.n_actions == tuple(layout.distribution(k).n_outputs for k in range(len(names)))
+        and len(layout.distributions) in (0, len(names))
     ):
         raise TypeError("it describes no team")
     return layout

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from workflow_rl.environments import BatchedTeamEnv, TeamStep
 
@@ -140,6 +140,55 @@ def tables_of(n: int) -> dict[str, Any]:
         "present": list(range(n)),
         "actions": [*((0, door) for door in range(n)), (0, -1)],
     }
+
+
+class Kinds:
+    """Four agents with actions of four kinds. Each sees numbers and should repeat them."""
+
+    action_spaces: ClassVar = {
+        "mover": Box(-2, 2, (2,), np.float32),
+        "mixer": Dict(turn=Discrete(2, start=1), by=Box(-1, 1, (1,), np.float64)),
+        "chooser": MultiDiscrete([2, 3]),
+        "guard": Discrete(3),
+    }
+    sizes: ClassVar = {"mover": 2, "mixer": 2, "chooser": 2, "guard": 1}
+    possible_agents = tuple(action_spaces)
+
+    def observation_space(self, agent: str) -> Box:
+        return Box(0, 1, (self.sizes[agent],), np.float32)
+
+    def action_space(self, agent: str) -> Any:
+        return self.action_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        self._random = np.random.default_rng(seed)
+        self.agents, self._steps = list(self.possible_agents), 0
+        return self._obs(), self._infos()
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        agents = self.agents
+        for agent, action in actions.items():
+            assert self.action_spaces[agent].contains(action), action
+        mixed = actions["mixer"]
+        done = {**actions, "mixer": [mixed["turn"] - 1, *mixed["by"]]}
+        assert done["guard"] != 2
+        rewards = {
+            one: -float(np.abs(done[one] - self._shown[one]).sum()) / self.sizes[one]
+            for one in agents
+        }
+        self._steps += 1
+        obs, ended = self._obs(), self._steps == 5
+        self.agents = [] if ended else agents
+        ends = dict.fromkeys(agents, False), dict.fromkeys(agents, ended)
+        return obs, rewards, *ends, self._infos()
+
+    def _obs(self) -> dict[str, Any]:
+        draw = self._random.integers
+        self._shown = {one: draw(2, size=n).astype(np.float32) for one, n in self.sizes.items()}
+        return dict(self._shown)
+
+    def _infos(self) -> dict[str, Any]:
+        return {"guard": {"action_mask": np.array([1, 1, 0], np.int8)}}
 
 
 class Shifts(BatchedTeamEnv):

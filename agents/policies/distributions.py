@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 FloatArray: TypeAlias = NDArray[np.float32]
 Actions: TypeAlias = NDArray[Any]
-"""Actions of M steps: int64 [M] (Categorical), int64 [M, K] (MultiCategorical), float32 [M, K]."""
+"""Actions of M steps: int64 [M] (Categorical), int64 [M, K] (MultiCategorical), float32 [M, K]
+(the others)."""
 
 Choice: TypeAlias = tuple[Actions, FloatArray]
 """Actions of M steps, and their log-probabilities [M]."""
@@ -124,8 +125,7 @@ class MultiCategorical:
     @property
     def slices(self) -> list[slice]:
         """The part of the outputs of each choice."""
-        ends = [0, *itertools.accumulate(component.n_outputs for component in self.components)]
-        return list(itertools.starmap(slice, itertools.pairwise(ends)))
+        return _one_after_another([component.n_outputs for component in self.components])
 
     def prepare(self, outputs: FloatArray, log_std: FloatArray | None = None) -> Prepared:
         """Return Categorical's three arrays for one choice after another."""
@@ -236,6 +236,109 @@ class DiagonalGaussian:
 
 
 @dataclass(frozen=True)
+class Mixed:
+    """Choices and numbers beside each other, independent of one another. Outputs and actions are
+    those of one part after another; an action is float32 [K], its choices too.
+
+    parts: the distributions. The log standard deviations [n_outputs] of choices are not read.
+    """
+
+    parts: tuple[Distribution, ...]
+    has_log_std = True
+    takes_masks: ClassVar[bool] = False
+
+    def __str__(self) -> str:
+        return " x ".join(str(part) for part in self.parts)
+
+    @functools.cached_property
+    def n_outputs(self) -> int:
+        """The outputs of all parts."""
+        return sum(part.n_outputs for part in self.parts)
+
+    @functools.cached_property
+    def n_draws(self) -> int:
+        """The draws of all parts."""
+        return sum(part.n_draws for part in self.parts)
+
+    @functools.cached_property
+    def outputs(self) -> list[slice]:
+        """The place of each part in the outputs."""
+        return _one_after_another([part.n_outputs for part in self.parts])
+
+    @functools.cached_property
+    def numbers(self) -> list[slice]:
+        """The place of each part in an action."""
+        return _one_after_another([width_of(part) for part in self.parts])
+
+    @functools.cached_property
+    def _draws(self) -> list[slice]:
+        return _one_after_another([part.n_draws for part in self.parts])
+
+    @functools.cached_property
+    def scale(self) -> tuple[FloatArray, FloatArray]:
+        """The middle and the half width of the bounds of each output, float32; 0 and 1 without."""
+        middle = np.zeros(self.n_outputs, np.float32)
+        half_width = np.ones_like(middle)
+        for part, of in zip(self.parts, self.outputs, strict=True):
+            if isinstance(part, DiagonalGaussian) and part.middle:
+                middle[of], half_width[of], _ = part.scale
+        return middle, half_width
+
+    def of_part(self, n: int, action: Any) -> Any:
+        """Return the actions of a part, as it takes them, in actions [M, K]."""
+        return as_taken(self.parts[n], action[:, self.numbers[n]])
+
+    def prepare(self, outputs: FloatArray, log_std: FloatArray | None) -> Prepared:
+        """Return what the parts prepare, one after another."""
+        assert log_std is not None
+        placed = zip(self.parts, self.outputs, strict=True)
+        return tuple(
+            itertools.chain(*(part.prepare(outputs[:, of], log_std[of]) for part, of in placed))
+        )
+
+    def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
+        """Draw each part with uniform numbers of its own."""
+        parts = zip(self.parts, self._of_parts(prepared), self._draws, strict=True)
+        return self._joined([part.sample(of, rows, uniforms[:, at]) for part, of, at in parts])
+
+    def mode(self, prepared: Prepared, rows: Rows) -> Choice:
+        """Return the likeliest action of each part."""
+        parts = zip(self.parts, self._of_parts(prepared), strict=True)
+        return self._joined([part.mode(of, rows) for part, of in parts])
+
+    def _of_parts(self, prepared: Prepared) -> list[Prepared]:
+        sizes = [3 * part.n_draws if part.takes_masks else 2 for part in self.parts]
+        return [prepared[of] for of in _one_after_another(sizes)]
+
+    @staticmethod
+    def _joined(choices: Sequence[Choice]) -> Choice:
+        actions, log_probs = zip(*choices, strict=True)
+        columns = [action.reshape(len(action), -1).astype(np.float32) for action in actions]
+        return np.concatenate(columns, axis=1), functools.reduce(np.add, log_probs)
+
+
+def _one_after_another(sizes: Sequence[int]) -> list[slice]:
+    ends = itertools.accumulate(sizes, initial=0)
+    return list(itertools.starmap(slice, itertools.pairwise(ends)))
+
+
+def width_of(distribution: Distribution) -> int:
+    """Return how many numbers an action has beside those of others."""
+    if isinstance(distribution, Mixed):
+        return sum(map(width_of, distribution.parts))
+    return distribution.n_draws if distribution.takes_masks else distribution.n_outputs
+
+
+def as_taken(distribution: Distribution, numbers: Any) -> Any:
+    """Return actions as a distribution takes them. numbers: [M, width_of], an array or a tensor."""
+    if isinstance(distribution, Categorical):
+        numbers = numbers[:, 0]
+    if not distribution.takes_masks:
+        return numbers
+    return numbers.astype(np.int64) if isinstance(numbers, np.ndarray) else numbers.long()
+
+
+@dataclass(frozen=True)
 class SquashedGaussian:
     """Independent normal numbers, each squashed by tanh into its bounds.
 
@@ -330,6 +433,8 @@ def to_plain(distribution: Distribution) -> list[Any]:
         return ["MultiCategorical", [component.n_outputs for component in distribution.components]]
     if isinstance(distribution, SquashedGaussian):
         return ["SquashedGaussian", [list(distribution.low), list(distribution.high)]]
+    if isinstance(distribution, Mixed):
+        return ["Mixed", [to_plain(part) for part in distribution.parts]]
     if isinstance(distribution, DiagonalGaussian) and distribution.middle:
         return ["ScaledGaussian", [list(distribution.middle), list(distribution.half_width)]]
     return [type(distribution).__name__, distribution.n_outputs]
@@ -343,6 +448,7 @@ def from_plain(values: Sequence[Any]) -> Distribution:
         "DiagonalGaussian": DiagonalGaussian,
         "ScaledGaussian": lambda sizes: DiagonalGaussian(len(sizes[0]), *map(tuple, sizes)),
         "SquashedGaussian": lambda bounds: SquashedGaussian(*map(tuple, bounds)),
+        "Mixed": lambda parts: Mixed(tuple(map(from_plain, parts))),
     }
     kind, sizes = values
     distribution: Distribution = kinds[kind](sizes)

@@ -33,12 +33,12 @@ class TeamParameters(NamedTuple):
 
     def _fits(self, policy: str, agent: int) -> bool:
         layout, parameters = self.layout, self.parameters[policy]
-        network, n_outputs = parameters.described(), layout.n_actions[agent]
+        network, actions = parameters.described(), layout.distribution(agent)
         n_inputs = layout.n_seen_by(agent, self.policies[policy])
         return (
-            (network.n_inputs, network.n_outputs) == (n_inputs, n_outputs)
-            and parameters.distribution in (None, Categorical(n_outputs))
-            and parameters.masked == layout.masked
+            (network.n_inputs, network.n_outputs) == (n_inputs, actions.n_outputs)
+            and (parameters.distribution or Categorical(network.n_outputs)) == actions
+            and parameters.masked == (layout.masked and actions.takes_masks)
         )
 
     def actor(self, policy_version: int = 0, greedy: bool = False) -> TeamPolicy:
@@ -93,13 +93,13 @@ class TeamPolicy:
         return env * self.parameters.layout.n_agents + agent
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
-        """Return joint actions [M, K] and their log-probabilities, float32 [M, K]."""
+        """Return joint actions [M, action_ends[-1]] and their log-probabilities, float32 [M, K]."""
         layout = self.parameters.layout
         obs = np.atleast_2d(obs)
         if obs.shape != (len(envs), layout.row_size):
             raise ValueError(f"rows of shape {obs.shape}, not ({len(envs)}, {layout.row_size})")
         acts = layout.status(obs) == ACTS
-        actions = np.zeros(acts.shape, np.int64)
+        actions = np.zeros((len(obs), layout.action_ends[-1]), layout.action_dtype)
         log_probs = np.zeros(acts.shape, np.float32)
         for name, of in self.parameters.policies.items():
             rows = {k: np.flatnonzero(acts[:, k]) for k in of}
@@ -110,6 +110,10 @@ class TeamPolicy:
             randoms = [self._randoms[env][k] for env, k in deciding]
             seen = np.concatenate([layout.seen_by(k, obs[rows[k]], of) for k in of])
             agents = np.repeat(of, [len(rows[k]) for k in of])
-            where = np.concatenate([rows[k] for k in of]), agents
-            actions[where], log_probs[where] = self._actors[name].act_in(seen, places, randoms)
+            acting = np.concatenate([rows[k] for k in of])
+            chosen, log_probs[acting, agents] = self._actors[name].act_in(seen, places, randoms)
+            chosen = chosen.reshape(len(acting), -1)
+            last = np.array(layout.action_ends)[agents]
+            for n in range(chosen.shape[1]):
+                actions[acting, last - chosen.shape[1] + n] = chosen[:, n]
         return actions, log_probs

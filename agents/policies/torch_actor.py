@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from workflow_rl.agents.policies.distributions import DiagonalGaussian
+from workflow_rl.agents.policies.distributions import DiagonalGaussian, Mixed
 from workflow_rl.agents.policies.masks import torch_masked
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 
@@ -42,7 +42,7 @@ class TorchActor(nn.Module):
         )
         self.limit = nn.Buffer(torch.tensor(network.limit))
         actions = parameters.distribution
-        bounds = actions.scale[:2] if isinstance(actions, DiagonalGaussian) else ([], [])
+        bounds = actions.scale[:2] if isinstance(actions, DiagonalGaussian | Mixed) else ([], [])
         self.middle, self.half_width = (nn.Buffer(torch.tensor(numbers)) for numbers in bounds)
 
     def forward(self, obs: Tensor, state: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:

@@ -12,6 +12,7 @@ from workflow_rl.agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
     Distribution,
+    Mixed,
     MultiCategorical,
 )
 
@@ -44,6 +45,15 @@ def divergence(
     if isinstance(distribution, MultiCategorical):
         parts = zip(distribution.components, distribution.slices, strict=True)
         of_parts = [divergence(c, (outputs[:, s], None), (others[:, s], None)) for c, s in parts]
+        return torch.stack(of_parts).sum(dim=0)
+    if isinstance(distribution, Mixed):
+        assert log_std is not None
+        assert other_log_std is not None
+        placed = zip(distribution.parts, distribution.outputs, strict=True)
+        of_parts = [
+            divergence(part, (outputs[:, s], log_std[s]), (others[:, s], other_log_std[s]))
+            for part, s in placed
+        ]
         return torch.stack(of_parts).sum(dim=0)
     if isinstance(distribution, Categorical):
         log_prob, other = (torch.log_softmax(of, dim=-1) for of in (outputs, others))
@@ -82,6 +92,18 @@ def log_prob_and_entropy(
             log_prob_and_entropy(component, outputs[:, part], None, row, action[:, k])
             for k, (component, part) in enumerate(
                 zip(distribution.components, distribution.slices, strict=True)
+            )
+        ]
+        log_prob, entropy = (torch.stack(column).sum(dim=0) for column in zip(*parts, strict=True))
+        return log_prob, entropy
+    if isinstance(distribution, Mixed):
+        assert log_std is not None
+        parts = [
+            log_prob_and_entropy(
+                part, outputs[:, of], log_std[of], row, distribution.of_part(n, action)
+            )
+            for n, (part, of) in enumerate(
+                zip(distribution.parts, distribution.outputs, strict=True)
             )
         ]
         log_prob, entropy = (torch.stack(column).sum(dim=0) for column in zip(*parts, strict=True))

@@ -18,7 +18,12 @@ from torch import Tensor
 from workflow_rl.agents import saved
 from workflow_rl.agents.algorithm import CopyMetrics, DivergedError, LearningAgent
 from workflow_rl.agents.policies.actor_critic import ActorCritic
-from workflow_rl.agents.policies.distributions import DiagonalGaussian, Distribution, to_plain
+from workflow_rl.agents.policies.distributions import (
+    DiagonalGaussian,
+    Distribution,
+    Mixed,
+    to_plain,
+)
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import (
     PolicyParameters,
@@ -244,7 +249,7 @@ class PPOAgent(LearningAgent):
         )
         likeliest, _ = self.distribution.mode(prepared, acted)
         action = np.concatenate([trajectory.action for trajectory in trajectories])
-        if isinstance(self.distribution, DiagonalGaussian):
+        if isinstance(self.distribution, DiagonalGaussian | Mixed):
             return explained_variance(torch.from_numpy(likeliest), torch.from_numpy(action))
         return float((likeliest == action).reshape(len(action), -1).all(axis=1).mean())
 

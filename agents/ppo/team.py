@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.agents.algorithm import CopyMetrics, LearningAgent
-from workflow_rl.agents.policies.distributions import Categorical, Distribution, to_plain
+from workflow_rl.agents.policies.distributions import Distribution, to_plain
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
@@ -65,11 +65,11 @@ class TeamAgent(LearningAgent):
             name: PPOAgent(
                 config,
                 layout.n_seen_by(of[0], of),
-                Categorical(layout.n_actions[of[0]]),
+                layout.distribution(of[0]),
                 int(np.random.SeedSequence([seed, n]).generate_state(1)[0]),
                 device,
                 two_threads,
-                layout.masked,
+                layout.masked and layout.distribution(of[0]).takes_masks,
                 self._central * layout.central_size,
                 layout.entities_seen_by(of[0], of),
             )

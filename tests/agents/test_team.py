@@ -71,14 +71,14 @@ def test_an_agent_that_is_cut_off_has_not_terminated() -> None:
     assert (own["two"].terminated, own["two"].truncated) == (False, True)
 
 
-def test_an_agent_that_comes_back_learns_from_what_it_did_before() -> None:
+def test_an_agent_that_comes_back_learns_from_all_that_its_decisions_led_to() -> None:
     status = [(ACTS, ACTS), (ACTS, ACTS), (ACTS, ABSENT), (ACTS, ACTS), (ACTS, ACTS)]
     (_, one), (_, two) = split(joint(status, [1, 2, 4, 8]), LAYOUT, {"a": (0,), "b": (1,)}, 0.5)
     assert one.reward.tolist() == [1, 2, 4, 8]
-    assert two.reward.tolist() == [1, 2]
+    assert two.reward.tolist() == [1, 2 + 4 / 2, 8]
     assert two.durations is not None
-    assert two.durations.tolist() == [1, 1]
-    assert (two.terminated, two.truncated) == (True, False)
+    assert two.durations.tolist() == [1, 2, 1]
+    assert (two.terminated, two.truncated) == (False, True)
 
 
 def test_agents_of_one_policy_see_which_of_them_they_are() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tests.tiny_teams import Doors, ShiftEnv, Shifts, deadly
+from tests.tiny_teams import Doors, Kinds, ShiftEnv, Shifts, deadly
 from workflow_rl import TrainConfig, evaluate, learning_curves, load_agent, record, train
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
@@ -142,6 +142,34 @@ def test_a_team_learns(tmp_path: Path) -> None:
     assert exported.exit_code == 0, exported.output
     assert played(load_agent(tmp_path / "team.npz", env=ShiftEnv), 3) == scores.returns
     assert played(load_agent(tmp_path / "team.npz", env=Shifts), 3) == scores.returns
+
+
+def test_agents_may_have_actions_of_any_kind(tmp_path: Path) -> None:
+    """Numbers, choices, several choices with a mask of another agent, and numbers and choices."""
+    weights = {
+        trained(tmp_path / f"{mode}-{n}", mode, env=Kinds, n_workers=n)
+        for mode, n in (("async", 1), ("async", 2), ("sync", 2))
+    }
+    assert len(weights) == 1
+    run = tmp_path / "async-2"
+    assert trained(run, resume=True, env=Kinds, total_episodes=30) not in weights
+    scores = evaluate(run, episodes=3, env=Kinds, n_workers=1)
+    assert played(load_agent(run, env=Kinds), 3, Kinds()) == pytest.approx(scores.returns)
+    arguments = [str(run), "--format", "npz", "--output", str(tmp_path / "team.npz")]
+    exported = CliRunner().invoke(export, arguments)
+    assert exported.exit_code == 0, exported.output
+    again = load_agent(tmp_path / "team.npz", env=Kinds)
+    assert played(again, 3, Kinds()) == pytest.approx(scores.returns)
+
+
+def test_agents_learn_actions_of_any_kind(tmp_path: Path) -> None:
+    trained(
+        *(tmp_path / "run", "sync"),
+        **{"env": Kinds, "total_episodes": 1500, "episodes_per_update": 50},
+        settings={"epochs": 4, "minibatch_size": 128, "log_std_init": -1.0},
+    )
+    scores = evaluate(tmp_path / "run", episodes=20, env=Kinds, n_workers=1)
+    assert scores.mean > -3.0  # Doing nothing gives -10.
 
 
 POOLING = {"network": "entities", "network_args": {"heads": 0}, "normalise_obs": True}

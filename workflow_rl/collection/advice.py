@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.distributions import Categorical, Choice, MultiCategorical
+from workflow_rl.agents.policies.distributions import (
+    Categorical,
+    Choice,
+    MultiCategorical,
+    width_of,
+)
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 
@@ -26,9 +31,7 @@ class Advised:
         self._is_number = isinstance(distribution, Categorical)
         is_discrete = isinstance(distribution, Categorical | MultiCategorical)
         self._dtype: Any = np.int64 if is_discrete else np.float32
-        self._n = 1 if self._is_number else distribution.n_outputs
-        if isinstance(distribution, MultiCategorical):
-            self._n = len(distribution.components)
+        self._n = width_of(distribution)
         self._is_team = spaces.team is not None
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:

@@ -85,6 +85,19 @@ def choices_of(space: spaces.Space[Any] | None) -> tuple[int, ...]:
     return tuple(space.nvec.ravel().tolist()) if isinstance(space, spaces.MultiDiscrete) else ()
 
 
+def maskable(env: Env) -> spaces.Space[Any]:
+    """Return the space of the actions that masks are about: of a team, those of agents that choose
+    alone."""
+    name = "masked_actions"
+    return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else env.action_space
+
+
+def flat_mask(mask: Any) -> NDArray[Any]:
+    """Return one array of a mask that may be a tuple of arrays, one for each choice."""
+    parts = mask if isinstance(mask, tuple | list) and len(mask) else (mask,)
+    return np.concatenate([*map(np.ravel, parts)]) if len(parts) > 1 else np.asarray(mask)
+
+
 def inner_spaces(space: spaces.Tuple | spaces.Dict) -> Sequence[spaces.Space[Any]]:
     """Return the spaces of the parts, in their order."""
     return tuple(space.spaces.values()) if isinstance(space, spaces.Dict) else space.spaces
@@ -93,7 +106,7 @@ def inner_spaces(space: spaces.Tuple | spaces.Dict) -> Sequence[spaces.Space[Any
 def mask_source(env: Env) -> str:
     """Return what an environment's masks are read from, which its first answer shows; "" for an
     environment that offers none."""
-    if not choices_of(env.action_space):
+    if not choices_of(maskable(env)):
         return ""
     if shows_mask(env.observation_space):
         return "its observations"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -17,7 +18,9 @@ from workflow_rl.agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
     Distribution,
+    Mixed,
     MultiCategorical,
+    width_of,
 )
 from workflow_rl.environments.action_mask import (
     MOST_OPTIONS,
@@ -27,6 +30,7 @@ from workflow_rl.environments.action_mask import (
     inner_spaces,
     mask_in,
     mask_reader,
+    maskable,
     naming_the_mask,
     privileged_space,
     without_mask,
@@ -56,7 +60,8 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     def __init__(self, env: Env, masks: bool = False) -> None:
         super().__init__(env)
         self._steps = 0
-        takes_masks = masks and bool(choices_of(env.action_space))
+        masked = maskable(env)
+        takes_masks = masks and bool(choices_of(masked))
         self._space = env.observation_space
         shown = without_mask(self._space) if takes_masks else self._space
         privileged = privileged_space(shown)
@@ -65,10 +70,10 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
             self._seen = spaces.Tuple((without_privileged(shown), privileged))
         self.observation_space = flat_space(self._seen)
         self._flatten = self._flattening(self.observation_space.dtype)
-        self._read_mask = mask_reader(env.action_space)
+        self._read_mask = mask_reader(masked)
         self._takes_masks = takes_masks
         self._offers_mask = None if takes_masks else False
-        self._n_actions = sum(choices_of(env.action_space))
+        self._n_actions = sum(choices_of(masked))
         self._unflatten = unflattener(env.action_space)
 
     def _flattening(self, dtype: Any) -> Flatten:
@@ -370,11 +375,15 @@ def distribution_over(space: spaces.Space[Any]) -> Distribution:
         raise InvalidEnvironmentError(ENV, f"its action space {space} holds no numbers")
     if isinstance(space, spaces.Box) and space.dtype.kind == "f":
         return _gaussian_over(space)
+    if isinstance(space, spaces.Tuple | spaces.Dict) and inner_spaces(space):
+        parts = [distribution_over(part) for part in inner_spaces(space)]
+        flat = [part.parts if isinstance(part, Mixed) else (part,) for part in parts]
+        return Mixed(tuple(itertools.chain(*flat)))
     raise InvalidEnvironmentError(
         ENV,
         f"its action space {space} is not supported: Discrete, MultiDiscrete, MultiBinary, Box of "
-        f"integers with up to {MOST_OPTIONS} values each, Tuple and Dict of these, and Box of "
-        "floats are",
+        f"integers with up to {MOST_OPTIONS} values each, Box of floats, and Tuple and Dict of "
+        "these are",
     )
 
 
@@ -420,7 +429,7 @@ def unflattener(space: spaces.Space[Any], is_batch: bool = False) -> Unflatten:
         parts: list[tuple[Unflatten, int | slice]] = []
         end = 0
         for part in inner_spaces(space):
-            begin, end = end, end + len(choices_of(part))
+            begin, end = end, end + width_of(distribution_over(part))
             chosen = begin if isinstance(part, spaces.Discrete) else slice(begin, end)
             parts.append((unflattener(part), chosen))
         if isinstance(space, spaces.Tuple):
@@ -447,6 +456,12 @@ def sampled(space: spaces.Space[Any], mask: Any) -> Any:
     """Return a random action of a space that the mask, if there is one, allows: as workers hand
     actions to environments, Python's integers for Discrete."""
     sizes = choices_of(space)
+    if isinstance(space, spaces.Tuple) and not sizes and mask is not None:
+        # Of a team in which some agents choose and others do not.
+        of_parts = [choices_of(part) for part in space.spaces]
+        masks = np.split(mask, np.cumsum([sum(of) for of in of_parts])[:-1])
+        told = zip(space.spaces, of_parts, masks, strict=True)
+        return tuple(sampled(part, mask if of else None) for part, of, mask in told)
     if not sizes:
         return space.sample()
     if mask is None:

@@ -79,7 +79,8 @@ def as_sampled(space: spaces.Space[Any], action: Any) -> NDArray[Any]:
     """Return an action of the environment's as policies sample it. Raises ValueError."""
     has_parts = isinstance(space, spaces.Tuple | spaces.Dict)
     if has_parts and space.contains(action):
-        return np.concatenate([*_parts(space, action)])
+        chosen = np.concatenate([*_parts(space, action)])
+        return chosen if choices_of(space) else chosen.astype(np.float32)
     given = np.zeros(0, object) if has_parts else np.asarray(action)
     if not choices_of(space):
         if given.shape == space.shape and given.dtype.kind in "biuf":
@@ -91,7 +92,7 @@ def as_sampled(space: spaces.Space[Any], action: Any) -> NDArray[Any]:
 
 
 def _parts(space: spaces.Space[Any], action: Any) -> Iterator[NDArray[Any]]:
-    """Yield the choices of an action."""
+    """Yield the choices and the numbers of an action."""
     if isinstance(space, spaces.Tuple | spaces.Dict):
         chosen = (
             [action[name] for name in space.spaces] if isinstance(space, spaces.Dict) else action
@@ -99,4 +100,4 @@ def _parts(space: spaces.Space[Any], action: Any) -> Iterator[NDArray[Any]]:
         for part, of in zip(inner_spaces(space), chosen, strict=True):
             yield from _parts(part, of)
     else:
-        yield np.ravel(action - first_of(space))
+        yield np.ravel(action - first_of(space) if choices_of(space) else action)

@@ -14,7 +14,7 @@ from workflow_rl.agents.team import ABSENT, ACTS, BUSY, CUT_OFF
 from workflow_rl.environments.batched_env import BatchedEnv, Indices, Step
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
-from workflow_rl.environments.flat_env import flat_space
+from workflow_rl.environments.flat_env import flat_space, require_not_old
 from workflow_rl.environments.joint_env import joint_spaces
 
 
@@ -134,13 +134,20 @@ class JointBatch(BatchedEnv):
             raise InvalidEnvironmentError(
                 ENV, "the observation spaces of a BatchedTeamEnv are Boxes (D,) of one dtype"
             )
-        if any(getattr(space, "start", 0) != 0 for space in actions.values()):
+        for agent, space in actions.items():
+            require_not_old(space, f"action space of {agent}:")
+            if not isinstance(space, spaces.Discrete):
+                raise InvalidEnvironmentError(
+                    ENV, f"the action space {space} of {agent} is not supported: Discrete is"
+                )
+        if any(space.start != 0 for space in actions.values()):
             raise InvalidEnvironmentError(ENV, "the actions of a BatchedTeamEnv begin with 0")
         flat = {agent: flat_space(space) for agent, space in observed.items()}
         state = None if envs.state_space is None else flat_space(envs.state_space)
-        self.layout, self.observation_space, self.action_space = joint_spaces(
+        self.layout, self.observation_space = joint_spaces(
             flat, actions, envs.shared_reward, state, envs.entities
         )
+        self.action_space = spaces.MultiDiscrete(list(self.layout.n_actions))
         self._envs = envs
         self._dtype: Any = self.observation_space.dtype
         self._sizes = np.array(self.layout.obs_sizes)

@@ -12,11 +12,14 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from workflow_rl.agents.policies.distributions import Categorical, Distribution
 from workflow_rl.agents.policies.entity_layout import are_tables
 from workflow_rl.agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout
 from workflow_rl.environments.action_mask import (
     MASK,
     begun,
+    choices_of,
+    flat_mask,
     mask_in,
     privileged_space,
     without_mask,
@@ -25,11 +28,14 @@ from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import (
     Flatten,
+    Unflatten,
+    distribution_over,
     flat_space,
     flattener,
     require_not_old,
     require_number,
     stepped,
+    unflattener,
 )
 from workflow_rl.environments.turns import parallel
 
@@ -61,31 +67,31 @@ def joint_spaces(
     shared_reward: bool,
     state: spaces.Box | None = None,
     entities: Any = None,
-) -> tuple[TeamLayout, spaces.Box, spaces.MultiDiscrete]:
-    """Return where the parts of a row stand, the space of rows, and that of joint actions.
+) -> tuple[TeamLayout, spaces.Box]:
+    """Return where the parts of a row stand, and the space of rows.
 
     observed: the spaces of flat observations, by agent. actions: by agent. state: the space of flat
     states, if the environment declares one. entities: what the environment has of this name.
 
-    Raise InvalidEnvironmentError for actions that are not Discrete, for names of agents that files
+    Raise InvalidEnvironmentError for actions that are not supported, for names of agents that files
     and tables cannot hold, and for entities that do not fit the agents.
     """
     require_names(list(actions))
     for agent, space in actions.items():
         require_not_old(space, f"action space of {agent}:")
-        if not isinstance(space, spaces.Discrete):
-            raise InvalidEnvironmentError(
-                ENV, f"the action space {space} of {agent} is not supported: Discrete is"
-            )
     flat = list(observed.values())
-    n_actions = tuple(int(space.n) for space in actions.values())  # type: ignore[attr-defined]
+    distributions: tuple[Distribution, ...] = tuple(map(distribution_over, actions.values()))
+    n_actions = tuple(of.n_outputs for of in distributions)
+    if all(isinstance(of, Categorical) for of in distributions):
+        distributions = ()
     sizes = tuple(int(space.shape[0]) for space in flat)
     states = [] if state is None else [state]
     state_size = sum(int(space.shape[0]) for space in states)
     own_rewards, tables = not shared_reward, _tables_of(tuple(observed), entities)
     try:
         layout = TeamLayout(
-            tuple(observed), sizes, n_actions, own_rewards, False, state_size, tables
+            *(tuple(observed), sizes, n_actions, own_rewards, False, state_size, tables),
+            distributions=distributions,
         )
     except ValueError as error:
         raise InvalidEnvironmentError(ENV, str(error)) from None
@@ -99,7 +105,7 @@ def joint_spaces(
         low, high = [*low, np.full(k, -np.inf)], [*high, np.full(k, np.inf)]
     low, high = low + [space.low for space in states], high + [space.high for space in states]
     bounds = np.concatenate(low).astype(dtype), np.concatenate(high).astype(dtype)
-    return layout, spaces.Box(*bounds, dtype=dtype), spaces.MultiDiscrete(list(n_actions))
+    return layout, spaces.Box(*bounds, dtype=dtype)
 
 
 def _tables_of(agents: tuple[str, ...], entities: Any) -> tuple[Mapping[str, Any], ...]:
@@ -159,16 +165,21 @@ class TeamRows:
         """Return the masks of all agents [A], ones for those that do not decide; None if no agent
         has a mask, unless none decides and the team has masks."""
         layout = self._layout
-        masks = [mask_in(obs.get(agent), infos.get(agent, {})) for agent in layout.agents]
+        sizes = layout.mask_sizes
+        masks = [
+            mask_in(obs.get(agent), infos.get(agent, {})) if size else None
+            for agent, size in zip(layout.agents, sizes, strict=True)
+        ]
         if all(mask is None for mask in masks):
-            return None if ACTS in status or not self.has_masks else np.ones(sum(layout.n_actions))
+            return None if ACTS in status or not self.has_masks else np.ones(sum(sizes))
         self.has_masks = True
-        for agent, mask, n in zip(layout.agents, masks, layout.n_actions, strict=True):
-            if mask is not None and np.shape(mask) != (n,):
+        masks = [None if mask is None else flat_mask(mask) for mask in masks]
+        for agent, mask, n in zip(layout.agents, masks, sizes, strict=True):
+            if mask is not None and mask.shape != (n,):
                 raise ObservationError(
-                    f"the action mask of {agent} has shape {np.shape(mask)}, not ({n},)"
+                    f"the action mask of {agent} has shape {mask.shape}, not ({n},)"
                 )
-        parts = zip(masks, status, layout.n_actions, strict=True)
+        parts = zip(masks, status, sizes, strict=True)
         return np.concatenate(
             [np.ones(n) if mask is None or now != ACTS else mask for mask, now, n in parts]
         )
@@ -189,11 +200,17 @@ def is_idle(obs: Any, info: Any) -> bool:
     """Return whether an agent decides nothing at this step, since its mask rules out all actions.
     The environment gets the first of them."""
     mask = mask_in(obs, info)
-    return mask is not None and not np.any(mask)
+    return mask is not None and not np.any(flat_mask(mask))
 
 
-class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
-    """Several agents as one: a row of observations, and an action [K].
+def first_action(layout: TeamLayout, agent: str, unflatten: Mapping[str, Unflatten]) -> Any:
+    """Return what an agent does that can do nothing. unflatten: see `JointEnv`."""
+    nothing = np.zeros((1, layout.action_ends[-1]), layout.action_dtype)
+    return unflatten[agent](layout.action_of(layout.agents.index(agent), nothing)[0])
+
+
+class JointEnv(gymnasium.Env[NDArray[Any], Any]):
+    """Several agents as one: a row of observations, and a tuple of actions.
 
     An agent decides if it is in `agents`, `infos[agent]["busy_steps"]`, if that is there, is 0, and
     its mask, if there is one, allows an action. An agent whose mask allows none takes its first
@@ -202,8 +219,10 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
     when no agent is left.
 
     masks: whether masks count. layout: where the parts of a row stand. rows: makes the rows.
+    masked_actions: see `maskable`. unflatten: by agent, from the agent's part of a sampled joint
+    action to its action.
 
-    Raises InvalidEnvironmentError for actions that are not Discrete. `reset` and `step` raise
+    Raises InvalidEnvironmentError for spaces that are not supported. `reset` and `step` raise
     ObservationError if an agent's observation or reward is missing, the last observation of an
     agent that is truncated included, or if agents that ended stay.
     """
@@ -226,7 +245,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         # PettingZoo's class has the method for all environments, and the space for few.
         state_space = getattr(env, "state_space", None)
         self._flatten_state = None if state_space is None else flattener(state_space)
-        self.layout, self.observation_space, self.action_space = joint_spaces(
+        self.layout, self.observation_space = joint_spaces(
             flat,
             actions,
             self._shares_reward,
@@ -234,7 +253,11 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
             getattr(env, "entities", None),
         )
         self.rows = TeamRows(self.layout, flatten, self.observation_space.dtype)
-        self.first_actions = {agent: int(space.start) for agent, space in actions.items()}
+        self.action_space = spaces.Tuple(list(actions.values()))
+        self.masked_actions = spaces.Tuple(
+            [space for space in actions.values() if choices_of(space)]
+        )
+        self.unflatten = {agent: unflattener(space) for agent, space in actions.items()}
         self._status: list[int] = []
         self._idle: set[str] = set()
 
@@ -257,12 +280,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Step once. The episode is truncated if any agent was when the last agents left."""
         decided = zip(self._agents, action, self._status, strict=True)
-        actions = {
-            agent: int(choice) + self.first_actions[agent]
-            for agent, choice, status in decided
-            if status == ACTS
-        }
-        actions |= {agent: self.first_actions[agent] for agent in self._idle}
+        actions = {agent: chosen for agent, chosen, status in decided if status == ACTS}
+        actions |= {agent: first_action(self.layout, agent, self.unflatten) for agent in self._idle}
         answer = stepped(self.env.step(actions), "step")
         obs, rewards, terminations, truncations, infos = answer
         ends = {"terminated": terminations, "truncated": truncations}
@@ -323,7 +342,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
                 self._status[k] = BUSY
         masks = self.rows.masks(obs, infos, self._status)
         row = self.rows.row(seen, self._status, rewards)
-        if self._flatten_state is not None:
+        # Nothing is valued after an end, where some environments have no state.
+        if self._flatten_state is not None and (self.env.agents or any(truncations.values())):
             self.layout.state(row[None])[:] = self._flatten_state(self.env.state())
         return row, {} if masks is None else {MASK: masks}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import os
@@ -10,16 +11,17 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from workflow_rl.agents.policies.team_file import load_policy_or_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.environments.action_mask import begun, mask_in, mask_reader
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
-from workflow_rl.environments.flat_env import stepped
+from workflow_rl.environments.flat_env import sampled, stepped
 from workflow_rl.environments.guest import NOTHING, Side
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.joint_env import JointEnv, is_busy
+from workflow_rl.environments.joint_env import JointEnv, is_busy, is_idle
 from workflow_rl.environments.making import single_env
 from workflow_rl.environments.team_player import Team
 
@@ -86,10 +88,18 @@ class _RandomTeam:
     def reset(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)
 
-    def act(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> dict[str, int]:
+    def act(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> dict[str, Any]:
         actions = {}
         for agent, obs in observations.items():
             space, mask = self._action_space(agent), mask_in(obs, infos.get(agent))
+            if not isinstance(space, spaces.Discrete):
+                space = copy.deepcopy(space)  # The environment's own is not to be seeded.
+                space.seed(int(self._random.integers(2**31)))
+                if not is_busy(agent, infos):
+                    actions[agent] = sampled(
+                        space, None if is_idle(obs, infos.get(agent)) else mask
+                    )
+                continue
             possible = np.flatnonzero(np.ones(space.n) if mask is None else mask)
             if not len(possible):
                 possible = np.zeros(1, np.int64)
@@ -190,8 +200,8 @@ class OneSide(SomeAgents):
         joint = JointEnv(self._others)
         if dataclasses.replace(joint.layout, masked=team.layout.masked) != team.layout:
             raise InvalidEnvironmentError(OPPONENTS, f"{file} is a policy of other agents")
-        read = mask_reader(joint.action_space) if team.layout.masked else None
-        return Team(team.actor(), joint.rows, joint.first_actions, read)
+        read = mask_reader(joint.masked_actions) if team.layout.masked else None
+        return Team(team.actor(), joint.rows, joint.unflatten, read)
 
     def close(self) -> None:
         if hasattr(self.env, "close"):

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import MultiDiscrete
+from gymnasium.spaces import MultiDiscrete, Space
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
@@ -15,9 +15,9 @@ from workflow_rl.agents.team import ABSENT, ACTS, BUSY
 from workflow_rl.environments.action_mask import ReadMask, mask_reader, naming_the_mask
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
-from workflow_rl.environments.flat_env import Flatten
+from workflow_rl.environments.flat_env import Flatten, Unflatten
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.joint_env import JointEnv, TeamRows, is_busy, is_idle
+from workflow_rl.environments.joint_env import JointEnv, TeamRows, first_action, is_busy, is_idle
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -28,7 +28,7 @@ class Team:
     Args:
         policy: acts on joint rows.
         rows: makes the rows.
-        first_actions: each agent's action that the policy calls 0.
+        unflatten: see `JointEnv`.
         read_masks: checks the masks of all agents; None if the policy takes no masks.
     """
 
@@ -36,13 +36,13 @@ class Team:
         self,
         policy: TeamPolicy,
         rows: TeamRows,
-        first_actions: Mapping[str, int],
+        unflatten: Mapping[str, Unflatten],
         read_masks: ReadMask | None,
     ) -> None:
         self.policy = policy
         self.agents = policy.parameters.layout.agents
         self._rows = rows
-        self._first_actions = first_actions
+        self._unflatten = unflatten
         self._read_masks = read_masks
         rows.has_masks = read_masks is not None
         self.reset()
@@ -53,7 +53,7 @@ class Team:
 
     def act(
         self, observations: Mapping[str, Any], infos: Mapping[str, Any] = NOTHING
-    ) -> dict[str, int]:
+    ) -> dict[str, Any]:
         """Return the action of each agent that has an observation and is not busy. If the
         team learned with masks, an agent whose mask rules out all actions takes its first one.
 
@@ -90,12 +90,12 @@ class Team:
             with naming_the_mask():
                 row = np.append(row, self._read_masks(masks).astype(row.dtype))
         actions, _ = self.policy.act(row[None])
-        decided = zip(self.agents, actions[0].tolist(), status, strict=True)
+        layout = self.policy.parameters.layout
+        decided = [k for k, now in enumerate(status) if now == ACTS]
         return {
-            agent: action + self._first_actions[agent]
-            for agent, action, now in decided
-            if now == ACTS
-        } | {agent: self._first_actions[agent] for agent in idle}
+            self.agents[k]: self._unflatten[self.agents[k]](layout.action_of(k, actions)[0])
+            for k in decided
+        } | {agent: first_action(layout, agent, self._unflatten) for agent in idle}
 
 
 def team_of(policy: TeamPolicy, environment: Environment) -> Team:
@@ -113,12 +113,13 @@ def team_of(policy: TeamPolicy, environment: Environment) -> Team:
         agent: _numbers(agent, size)
         for agent, size in zip(layout.agents, layout.obs_sizes, strict=True)
     }
-    rows, first_actions = TeamRows(layout, flatten, np.float32), dict.fromkeys(layout.agents, 0)
+    rows = TeamRows(layout, flatten, np.float32)
+    unflatten: dict[str, Unflatten] = dict.fromkeys(layout.agents, int)
+    actions: Space[Any] = MultiDiscrete(list(layout.n_actions))
     if isinstance(environment, GymnasiumEnvironment) and environment.facts.team is not None:
         joint = JointEnv(environment.facts.team)
-        rows, first_actions = joint.rows, joint.first_actions
-    actions = MultiDiscrete(list(layout.n_actions))
-    return Team(policy, rows, first_actions, mask_reader(actions) if policy.masked else None)
+        rows, unflatten, actions = joint.rows, joint.unflatten, joint.masked_actions
+    return Team(policy, rows, unflatten, mask_reader(actions) if policy.masked else None)
 
 
 def _numbers(agent: str, size: int) -> Flatten:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from workflow_rl.agents.policies.distributions import Categorical, Distribution
+from workflow_rl.agents.policies.distributions import Distribution
 from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
 from workflow_rl.agents.saved import saved_flag, saved_further
 from workflow_rl.collection.schedule import BegunBatch, Share
@@ -64,7 +64,7 @@ def _parameters(values: dict[str, Any], distribution: Distribution | None) -> Pa
         layout = team_layout(values["team"])
         agents_of = {name: tuple(of) for name, of in values["agents_of"].items()}
         members = {
-            name: _of_one_policy(member, Categorical(layout.n_actions[agents_of[name][0]]))
+            name: _of_one_policy(member, layout.distribution(agents_of[name][0]))
             for name, member in values["members"].items()
         }
         return TeamParameters(layout, agents_of, members)

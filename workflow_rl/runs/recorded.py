@@ -18,9 +18,11 @@ from workflow_rl.agents.policies.distributions import (
     Actions,
     Categorical,
     Distribution,
+    Mixed,
     MultiCategorical,
     from_plain,
     to_plain,
+    width_of,
 )
 from workflow_rl.agents.policies.policy_file import MisfitError, load_file, save_file
 from workflow_rl.agents.spaces import Spaces
@@ -205,14 +207,15 @@ def _sizes(distribution: Distribution) -> NDArray[np.int64] | None:
 
 def _shape_of(distribution: Distribution) -> tuple[int, ...]:
     """Return the shape of an action."""
-    if isinstance(distribution, Categorical):
-        return ()
-    sizes = _sizes(distribution)
-    return (distribution.n_outputs if sizes is None else len(sizes),)
+    return () if isinstance(distribution, Categorical) else (width_of(distribution),)
 
 
 def what_is_wrong_with(action: Actions, distribution: Distribution) -> str | None:
     """Return why actions [B] or [B, K] cannot be drawn from a distribution; None if they can."""
+    if isinstance(distribution, Mixed) and np.isfinite(action).all():
+        parts = enumerate(distribution.parts)
+        told = (what_is_wrong_with(distribution.of_part(n, action), part) for n, part in parts)
+        return next(filter(None, told), None)
     sizes = _sizes(distribution)
     if action.dtype.kind not in ("f" if sizes is None else "iu"):
         return f"action is of {action.dtype}"

@@ -14,6 +14,7 @@ from workflow_rl.agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
     Distribution,
+    Mixed,
     MultiCategorical,
     Prepared,
     SquashedGaussian,
@@ -30,6 +31,7 @@ DISTRIBUTIONS: list[Distribution] = [
     MultiCategorical([2, 3, 4]),
     DiagonalGaussian(3),
     DiagonalGaussian(3, (500.0, 0.0, -2.0), (500.0, 1.0, 0.1)),
+    Mixed((Categorical(3), DiagonalGaussian(1, (4.0,), (2.0,)), MultiCategorical([2, 3]))),
 ]
 SQUASHED = SquashedGaussian((-1.0, 0.0, -8.0), (1.0, 4.0, 8.0))
 ALMOST_1 = math.nextafter(1, 0)
@@ -130,6 +132,7 @@ def test_the_first_of_equally_likely_choices_is_the_mode() -> None:
         (DiagonalGaussian(1), 1, 2),
         (DiagonalGaussian(2), 2, 2),
         (DiagonalGaussian(3), 3, 4),
+        (Mixed((Categorical(7), DiagonalGaussian(3))), 10, 5),
         (SQUASHED, 6, 4),
     ],
 )
@@ -198,6 +201,26 @@ def test_several_choices_are_their_parts_one_after_another() -> None:
         of_learner, entropy = in_torch(distribution, outputs, action)
         np.testing.assert_allclose(of_learner, sum(log_probs), atol=1e-5)
         np.testing.assert_allclose(entropy, sum(entropies), rtol=1e-5)
+
+
+def test_choices_and_numbers_beside_each_other_are_their_parts() -> None:
+    parts = Categorical(3), DiagonalGaussian(1, (4.0,), (2.0,)), MultiCategorical([2, 3])
+    mixed = Mixed(parts)
+    outputs, log_std = example_of(mixed)
+    assert log_std is not None
+    uniforms, rows = uniforms_for(mixed, 200), np.arange(200)
+    action, log_prob = mixed.sample(mixed.prepare(outputs, log_std), rows, uniforms)
+    assert action.shape == (200, 4)
+    own, alone = [], []
+    places = (slice(3), slice(1)), (slice(3, 4), slice(1, 3)), (slice(4, 9), slice(3, 5))
+    for n, (of, draws) in enumerate(places):
+        prepared = parts[n].prepare(outputs[:, of], log_std[of])
+        chosen, of_part = parts[n].sample(prepared, rows, uniforms[:, draws])
+        assert np.array_equal(mixed.of_part(n, action), chosen)
+        own.append(of_part)
+        alone.append(in_torch(parts[n], outputs[:, of], chosen, log_std[of])[1])
+    np.testing.assert_allclose(log_prob, sum(own), rtol=1e-6)
+    np.testing.assert_allclose(in_torch(mixed, outputs, action, log_std)[1], sum(alone), rtol=1e-5)
 
 
 def test_frequencies_of_several_choices_match_their_independent_probabilities() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from workflow_rl.agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
+    Mixed,
     MultiCategorical,
 )
 from workflow_rl.agents.policies.torch_distributions import divergence
@@ -31,6 +32,13 @@ def test_of_several_choices_it_is_the_sum() -> None:
     teacher, student = torch.tensor([HALVES + QUARTERS]), torch.tensor([QUARTERS + QUARTERS])
     found = divergence(MultiCategorical((2, 2)), (teacher, None), (student, None))
     assert found.tolist() == pytest.approx([APART])
+
+
+def test_of_choices_and_numbers_it_is_the_sum() -> None:
+    mixed, log_std = Mixed((Categorical(2), DiagonalGaussian(1))), torch.tensor([9.0, 9.0, 0.0])
+    teacher, student = torch.tensor([[*HALVES, 0.0]]), torch.tensor([[*QUARTERS, 2.0]])
+    found = divergence(mixed, (teacher, log_std), (student, log_std))
+    assert found.tolist() == pytest.approx([APART + 0.5 * 2**2])
 
 
 def test_what_a_mask_rules_out_adds_nothing_and_has_no_gradient() -> None:

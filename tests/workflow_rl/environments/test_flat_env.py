@@ -17,6 +17,7 @@ from workflow_rl.agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
     Distribution,
+    Mixed,
     MultiCategorical,
 )
 from workflow_rl.environments.action_mask import choices_of, mask_reader
@@ -237,8 +238,6 @@ def test_observation_spaces_that_are_not_supported(space: spaces.Space[Any]) -> 
     "space",
     [
         spaces.Box(0, 5000, (2,), np.int64),
-        spaces.Dict({"a": spaces.Box(-1, 1, (2,))}),
-        spaces.Tuple([spaces.Discrete(2), spaces.Box(-1, 1, (1,))]),
         spaces.Text(5),
     ],
     ids=lambda space: type(space).__name__,
@@ -249,6 +248,21 @@ def test_action_spaces_that_are_not_supported(space: spaces.Space[Any]) -> None:
     assert str(refused.value).startswith(f"its action space {space} is not supported")
     assert "\n" not in str(refused.value)
     assert refused.value.argument == "env"
+
+
+def test_choices_and_numbers_may_be_parts_of_one_action() -> None:
+    numbers = spaces.Box(-1, 3, (2,), np.float64)
+    space = spaces.Dict(
+        a=spaces.Tuple([spaces.Discrete(2, start=5), numbers]), b=spaces.MultiDiscrete([2, 3])
+    )
+    mixed = distribution_over(space)
+    of_parts = Categorical(2), DiagonalGaussian(2, (1, 1), (2, 2)), MultiCategorical([2, 3])
+    assert mixed == Mixed(of_parts)
+    action = unflattener(space)(np.array([1, 0.5, 9, 1, 2], np.float32))
+    assert space.contains(action)
+    assert action["a"][0] == 6
+    assert action["a"][1].tolist() == [0.5, 3]
+    assert action["b"].tolist() == [1, 2]
 
 
 def test_spaces_and_environments_of_gym_are_named() -> None:

@@ -123,7 +123,7 @@ def test_a_function_itself_of_which_the_id_is_only_a_name() -> None:
         ("CartPole-v1", {"wheels": 3}, ["CartPole-v1 cannot be made", "TypeError", "wheels"]),
         ("tests.any_envs:no_env", {}, ["no_env made a str", "gymnasium.Env"]),
         ("tests.any_envs:TextEnv", {}, ["observation space", "Text", "is not supported"]),
-        ("tests.any_envs:NamedActionEnv", {}, ["action space Dict", "is not supported"]),
+        ("tests.any_envs:NamedActionEnv", {}, ["action space Text", "is not supported"]),
         ("", {}, ["cannot be made"]),
         (".", {}, ["cannot be made"]),
         ("a" * 5000, {}, ["cannot be made"]),

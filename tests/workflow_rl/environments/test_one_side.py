@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ SHIFT, KUHN = "tests.tiny_teams:ShiftEnv", "examples.small_games:Kuhn"
 def policy_file(path: Path, env: Any, agents: list[str], action: int, masked: bool = False) -> str:
     """Write a team that always chooses this action, if it may."""
     layout = JointEnv(SomeAgents(env, agents)).layout
-    layout = type(layout)(**{**vars(layout), "masked": masked})
+    layout = dataclasses.replace(layout, masked=masked)
     parameters = {}
     for agent, size, n in zip(agents, layout.obs_sizes, layout.n_actions, strict=True):
         bias = np.where(np.arange(n) == action, 50.0, 0.0).astype(np.float32)

@@ -1,22 +1,32 @@
 #!/usr/bin/env bash
-# Tests the package with the field's simulators, each in an environment of its own beside .venv.
-# Usage: scripts/check_field.sh [FOLDER]. Simulators that FOLDER holds already are not fetched again.
+# Tests the package with the field's simulators, each in an environment of its own.
+# Usage: scripts/check_field.sh [FOLDER [NAME...]]. Simulators that FOLDER holds already are not
+# fetched again. NAME: of simulators, such as nasim; all of them without one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder=$(realpath -m "${1:-runs/field}")
+asked=" ${*:2} "
 ours=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 mkdir -p "$folder"
 
-# environment NAME REQUIREMENT...: sees all of .venv, and prefers its own packages.
-environment() {
-  [ -e "$folder/$1" ] || .venv/bin/python -m venv "$folder/$1"
+# beside NAME REQUIREMENT...: an environment that sees all of .venv, and prefers its own packages.
+beside() {
+  [ "$asked" = "  " ] || [[ $asked == *" $1 "* ]] || return 0
+  own "$1" .venv/bin/python "${@:2}"
   printf '%s\n' "$ours" "$PWD" "$folder/sources/$1" \
     > "$(echo "$folder/$1"/lib/python*/site-packages)/beside.pth"
-  "$folder/$1/bin/python" -m pip install --quiet "${@:2}"
+}
+
+# own NAME PYTHON REQUIREMENT...: an interpreter that has nothing of .venv.
+own() {
+  [ "$asked" = "  " ] || [[ $asked == *" $1 "* ]] || return 0
+  [ -e "$folder/$1" ] || "$2" -m venv "$folder/$1"
+  "$folder/$1/bin/python" -m pip install --quiet "${@:3}"
 }
 
 # source_of NAME URL COMMIT
 source_of() {
+  [ "$asked" = "  " ] || [[ $asked == *" $1 "* ]] || return 0
   [ -e "$folder/sources/$1" ] && return
   git clone --quiet "$2" "$folder/sources/$1"
   git -C "$folder/sources/$1" checkout --quiet "$3"
@@ -24,12 +34,34 @@ source_of() {
 
 source_of cyberbattle https://github.com/microsoft/CyberBattleSim main
 source_of cage3 https://github.com/cage-challenge/CybORG dd586a39b129fb21b7ef4c15d388ad809f24882f
-environment nasim nasim==0.12.0
-environment cyberbattle numpy==1.26.4 pandas==2.2.3 boolean.py==4.0 networkx==3.2.1 progressbar2 tabulate
-environment cage3 "setuptools<66" "wheel<0.39"
-environment cage3 --no-build-isolation gym==0.23.1 pettingzoo==1.22.4 docutils paramiko pygame networkx
+source_of smaclite https://github.com/uoe-agents/smaclite main
+source_of nasimemu https://github.com/jaromiru/NASimEmu bd02fcc
+source_of cyberwheel https://github.com/ORNL/cyberwheel c8903e0
+source_of yawning_titan https://github.com/dstl/YAWNING-TITAN db25f453
 
-for name in nasim cyberbattle cage3; do
-  echo "== $name"
-  "$folder/$name/bin/python" -m pytest -q -m '' tests/workflow_rl/field -rs
+beside nasim nasim==0.12.0
+beside cyberbattle numpy==1.26.4 pandas==2.2.3 boolean.py==4.0 networkx==3.2.1 progressbar2 tabulate
+beside cage3 "setuptools<66" "wheel<0.39"
+beside cage3 --no-build-isolation gym==0.23.1 pettingzoo==1.22.4 docutils paramiko pygame networkx
+beside smaclite pygame scikit-learn rtree
+
+own gymnasium python3.13 minigrid==3.2.0 highway-env==1.12.1 "gymnasium[mujoco]" ale-py==0.12.1
+own csle python3.11 gym-csle-stopping-game==0.10.1 gym-csle-intrusion-response-game==0.10.1
+own nasimemu python3.10 "$folder/sources/nasimemu"
+own idsgame python3.8 gym==0.26.2 matplotlib seaborn opencv-python-headless jsonpickle
+own idsgame python3.8 --no-deps gym-idsgame==1.0.13
+own cyberwheel python3.10 --no-deps "$folder/sources/cyberwheel"
+own cyberwheel python3.10 bigtree==0.19.3 gymnasium==0.28.1 jsonpickle==3.0.4 matplotlib networkx \
+  "numpy<2" "pydantic<2" pyyaml ray==2.38.0 tqdm
+own yawning_titan python3.8 "pip<24.1" "setuptools<66" "wheel<0.39"
+own yawning_titan python3.8 --no-build-isolation "$folder/sources/yawning_titan"
+[ ! -e "$folder/yawning_titan" ] || "$folder/yawning_titan/bin/yawning-titan" setup > /dev/null
+
+export WORKFLOW_RL_FIELD=$folder
+for name in nasim cyberbattle cage3 smaclite; do
+  [ -e "$folder/$name" ] || continue
+  echo "== $name, in an environment beside .venv"
+  "$folder/$name/bin/python" -m pytest -q -m '' tests/workflow_rl/field -rs --timeout 1800 -k "not own_interpreter"
 done
+echo "== others, in interpreters of their own"
+.venv/bin/python -m pytest -q -m '' tests/workflow_rl/field -rs --timeout 1800 -k own_interpreter

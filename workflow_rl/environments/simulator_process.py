@@ -18,6 +18,7 @@ import struct
 import sys
 import sysconfig
 import traceback
+import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import PathFinder
@@ -34,6 +35,7 @@ _LENGTH = struct.Struct("!Q")
 _PLAIN = {type(None), bool, int, float, str, bytes, bytearray}
 _ARRAY, _NUMBER, _TUPLE = "array", "number", "tuple"
 _MASKS = "action_mask", "action_masks"
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class Messages:
@@ -273,6 +275,10 @@ def _made(env_id: str, args: Mapping[str, Any]) -> Any:
     """Return the environment of an id or of "module:function". Raises whatever it raises."""
     module, colon, name = env_id.partition(":")
     if colon:
+        package = types.ModuleType(os.path.basename(_PACKAGE))
+        if module.startswith(package.__name__ + "."):  # It needs nothing else of the package.
+            package.__path__ = [_PACKAGE]
+            sys.modules.setdefault(package.__name__, package)
         # An installed command does not search the folder in which it is called.
         if PathFinder.find_spec(module.partition(".")[0], [os.getcwd()]) is not None:
             sys.path.insert(0, os.getcwd())

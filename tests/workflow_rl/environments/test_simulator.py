@@ -288,6 +288,7 @@ def test_a_run_goes_on_with_the_same_weights(tmp_path: Path) -> None:
         ("tests.env_of_any_python:no_env", "a str does not play in an interpreter of its own"),
         ("tests.globally_drawing_env:GloballyDrawingGame", "a team does not play in an interp"),
         ("no_such_module:Env", "No module named 'no_such_module'"),
+        ("workflow_rl.field.nasimemu:Hosts", "No module named 'gym'"),
         ("tests.any_envs:TextEnv", "Text.* is not supported"),
     ],
 )

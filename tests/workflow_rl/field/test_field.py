@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shlex
 import subprocess
 import sys
@@ -19,7 +20,32 @@ SMALL = {
     "CybORG.Simulator.Scenarios.DroneSwarmScenarioGenerator": (
         *("cage3:Drones", "max_steps=10", "--total-steps 80 --steps-per-update 40"),
     ),
+    "smaclite": ("smaclite:Battle", "max_steps=10", "--total-steps 80 --steps-per-update 40"),
 }
+FIELD, FOLDER = "workflow_rl.field.", Path(os.environ.get("WORKFLOW_RL_FIELD", "runs/field"))
+NETWORK = FOLDER / "sources/nasimemu/scenarios/sm_entry_dmz_one_subnet.v2.yaml"
+THERE = {
+    f"{FIELD}csle:stopping": ("csle", "", 600),
+    f"{FIELD}csle_response:intrusion_response": ("csle", "--env-arg max_steps=20", 600),
+    f"{FIELD}cyberwheel:Seeded": ("cyberwheel", "--env-arg num_steps=20", 600),
+    f"{FIELD}idsgame:Player": ("idsgame", "--env-arg max_steps=20", 400),
+    f"{FIELD}nasimemu:Hosts": ("nasimemu", f"--env-arg scenario={NETWORK}", 1200),
+    f"{FIELD}yawning_titan:network_env": ("yawning_titan", "", 600),
+    "minigrid:MiniGrid-Empty-5x5-v0": ("gymnasium", "--ignore-unknown", 600),
+    "highway_env:highway-fast-v0": ("gymnasium", "", 100),
+    "Hopper-v5": ("gymnasium", "", 600),
+    "ale_py:ALE/Breakout-v5": ("gymnasium", "--env-arg obs_type=ram", 1200),
+}
+
+
+def require_equal_weights(named: str, size: str, folder: Path) -> None:
+    """Train with both trainers and several numbers of workers."""
+    for mode, n_workers in (("async", 1), ("async", 2), ("sync", 5)):
+        path = folder / f"{mode}-{n_workers}"
+        words = f"train-{mode} --env {named} {size} --n-envs 5 --n-workers {n_workers} --quiet"
+        told(words, "--run-dir", path)
+        assert same_weights(path, folder / "async-1")
+    assert "2 episodes" in told("evaluate --episodes 2", path)
 
 
 def told(words: str, *more: object) -> str:
@@ -38,13 +64,19 @@ def test_the_same_weights_for_any_number_of_workers(module: str, tmp_path: Path)
     named = f"workflow_rl.field.{make} --env-arg {arg}"
     checked = told(f"check-env {named} --steps 20 --seconds 1")
     assert "seeds         ok" in checked
-    assert ("action_masks" in checked) == (make != "cage3:Drones")
-    for mode, n_workers in (("async", 1), ("async", 2), ("sync", 5)):
-        path = tmp_path / f"{mode}-{n_workers}"
-        words = f"train-{mode} --env {named} {size} --n-envs 5 --n-workers {n_workers} --quiet"
-        told(words, "--run-dir", path)
-        assert same_weights(path, tmp_path / "async-1")
-    assert "2 episodes" in told("evaluate --episodes 2", path)
+    assert ("rules actions out" in checked) == (make != "cage3:Drones")
+    require_equal_weights(named, size, tmp_path)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("env", THERE)
+def test_the_same_weights_in_its_own_interpreter(env: str, tmp_path: Path) -> None:
+    name, args, steps = THERE[env]
+    python = FOLDER / name / "bin/python"
+    if not python.exists():
+        pytest.skip(f"{FOLDER} has no {name}")
+    size = f"--total-steps {steps} --steps-per-update {steps // 2}"
+    require_equal_weights(f"{env} --env-python {python} {args}", size, tmp_path)
 
 
 def test_nasims_masks_follow_what_was_discovered() -> None:

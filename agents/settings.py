@@ -103,7 +103,13 @@ class Settings(BaseModel):
 
     # Building a validator takes milliseconds, which --help should not wait for.
     model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True
+        # Before Pydantic 2.10 it warned of names such as model_every.
+        protected_namespaces=(),
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        defer_build=True,
     )
 
     def __init__(self, **values: Any) -> None:

@@ -31,7 +31,7 @@ FIRST_READ = {"README.md", "python.md"}
 
 NOT_EVERYWHERE = {
     "cluster.md": ["ray"],
-    "field.md": ["nasim", "cyberbattle", "CybORG"],
+    "field.md": ["nasim", "cyberbattle", "CybORG", "mpe2"],
     "images.md": ["minigrid", "ale_py", "cv2"],
     "logging.md": ["wandb"],
     "own-challenge.md": ["intruders"],

@@ -165,11 +165,11 @@ def test_agents_may_have_actions_of_any_kind(tmp_path: Path) -> None:
 def test_agents_learn_actions_of_any_kind(tmp_path: Path) -> None:
     trained(
         *(tmp_path / "run", "sync"),
-        **{"env": Kinds, "total_episodes": 1500, "episodes_per_update": 50},
+        **{"env": Kinds, "total_episodes": 500, "episodes_per_update": 25},
         settings={"epochs": 4, "minibatch_size": 128, "log_std_init": -1.0},
     )
     scores = evaluate(tmp_path / "run", episodes=20, env=Kinds, n_workers=1)
-    assert scores.mean > -3.0  # Doing nothing gives -10.
+    assert scores.mean > -6.0  # Doing nothing gives -10.
 
 
 POOLING = {"network": "entities", "network_args": {"heads": 0}, "normalise_obs": True}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from prettytable import PrettyTable, TableStyle
+from prettytable import PrettyTable
 
 from workflow_rl.cage2.attack_graph import EXPLOITS, Reach, attack_graph
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario_family import ScenarioFamily
+from workflow_rl.table_styles import SINGLE_BORDER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +68,7 @@ def lines(scenario: Scenario) -> list[str]:
     """Return the scenario in words, line by line."""
     told = scenario_facts(scenario)
     table = PrettyTable(align="l")
-    table.set_style(TableStyle.SINGLE_BORDER)
+    table.set_style(SINGLE_BORDER)
     table.field_names = ["subnet", "host", "value", "open ports", "Red finds it from", "gets in by"]
     for name, subnet in told["subnets"].items():
         for number, host in enumerate(subnet["hosts"]):

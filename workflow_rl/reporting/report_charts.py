@@ -78,8 +78,9 @@ def curves_figure(
         if curve.is_band:
             edge = {"mode": "lines", "line": {"width": 0, "color": colour}, "hoverinfo": "skip"}
             figure.add_scatter(x=curve.x, y=scaled(curve.low), **edge)
+            faint = f"rgba({', '.join(map(str, bytes.fromhex(colour[1:])))}, 0.2)"
             figure.add_scatter(
-                x=curve.x, y=scaled(curve.high), fill="tonexty", fillcolor=f"{colour}33", **edge
+                x=curve.x, y=scaled(curve.high), fill="tonexty", fillcolor=faint, **edge
             )
         figure.add_scatter(
             x=curve.x,

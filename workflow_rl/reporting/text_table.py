@@ -6,7 +6,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from prettytable import PrettyTable, TableStyle
+from prettytable import PrettyTable
+
+from workflow_rl.table_styles import MARKDOWN, SINGLE_BORDER
 
 
 def text_table(
@@ -22,7 +24,7 @@ def text_table(
     groups: the group of each row; a line divides groups.
     """
     table = PrettyTable(list(headings), align="r")
-    table.set_style(TableStyle.MARKDOWN if markdown else TableStyle.SINGLE_BORDER)
+    table.set_style(MARKDOWN if markdown else SINGLE_BORDER)
     for name in headings[:left]:
         table.align[name] = "l"
     divided = [group != following for group, following in pairwise(groups)]

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from prettytable import PrettyTable, TableStyle
+from prettytable import PrettyTable
 
 from workflow_rl.agents.modules import in_one_line
 from workflow_rl.agents.policies.numpy_policy import Actor
@@ -34,6 +34,7 @@ from workflow_rl.runs.config import usable_cores
 from workflow_rl.runs.folder import RunDirError, read_summary
 from workflow_rl.runs.intervals import Mean, mean_of
 from workflow_rl.runs.trust import require_trusted
+from workflow_rl.table_styles import SINGLE_BORDER
 
 if TYPE_CHECKING:
     from workflow_rl.environments.facts import Tell
@@ -85,7 +86,7 @@ class Evaluation:
     def lines(self, agent: str) -> list[str]:
         """Return a table of returns and lengths, and what was played. agent: what to call it."""
         table = PrettyTable(["", "mean", "95%", "std", "min", "max"], align="r")
-        table.set_style(TableStyle.SINGLE_BORDER)
+        table.set_style(SINGLE_BORDER)
         table.align[""] = "l"
         returns, lengths = self.returns, np.array(self.lengths)
         every = {"return": returns, **{f"return of {a}": of for a, of in self.returns_of.items()}}

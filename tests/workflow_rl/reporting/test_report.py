@@ -80,6 +80,8 @@ def section(text: str, title: str) -> str:
 
 def values(array: Any) -> Any:
     """Of an array as Plotly writes it."""
+    if isinstance(array, tuple):  # Before Plotly 6.
+        return np.array(array)
     return np.frombuffer(base64.b64decode(array["bdata"]), array["dtype"])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from prettytable import PrettyTable, TableStyle
+from prettytable import PrettyTable
 
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.scoring import ReturnStatistics
@@ -18,6 +18,7 @@ from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.cage2.scoring.evaluation_env import step_actions
 from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, PublishedScore, compared_scores
 from workflow_rl.runs.intervals import Mean, mean_of
+from workflow_rl.table_styles import SINGLE_BORDER
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def score_table(scores: ProtocolScores) -> PrettyTable:
     if scores.is_of_challenge and scores.agent in SCRIPTED_SCORES:
         published.append(SCRIPTED_SCORES[scores.agent])
     table = PrettyTable(align="r")
-    table.set_style(TableStyle.SINGLE_BORDER)
+    table.set_style(SINGLE_BORDER)
     table.header = False  # Headings are a row: they may have two lines.
     headings = ["steps", "red agent", "mean", "95%", "std", *(score.name for score in published)]
     table.add_row(headings, divider=True)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
-from prettytable import PrettyTable, TableStyle
+from prettytable import PrettyTable
 from pydantic import BeforeValidator, Field, model_validator
 
 from workflow_rl.agents.policies.numpy_policy import Actor
@@ -23,6 +23,7 @@ from workflow_rl.cage4.scoring.leaderboard import KNOWN
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
 from workflow_rl.environments.environment import Environment
 from workflow_rl.runs.intervals import mean_of
+from workflow_rl.table_styles import SINGLE_BORDER
 
 LEAST_EVALUATED = 3
 Steps = Annotated[int, Field(ge=LEAST_EVALUATED, le=MOST_STEPS)]
@@ -69,7 +70,7 @@ class Cage4Scores(NamedTuple):
     def lines(self, agent: str) -> list[str]:
         """Return the table beside the known scores, and what was played."""
         table = PrettyTable(["", "mean", "95%", "std", "episodes", "simulator"], align="r")
-        table.set_style(TableStyle.SINGLE_BORDER)
+        table.set_style(SINGLE_BORDER)
         table.align[""] = table.align["simulator"] = "l"
         for name, scores in self.by_scenario.items():
             row: list[Any] = [self.team + f", {name}" * (name != ""), f"{scores.mean:,.1f}", "", ""]

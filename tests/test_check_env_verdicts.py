@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 TRAIN = (
     *("Acrobot-v1", "Blackjack-v1", "CartPole-v1", "CliffWalking-v1", "FrozenLake-v1"),
-    *("MountainCarContinuous-v0", "Pendulum-v1", "Taxi-v3", "LunarLander-v3", "BipedalWalker-v3"),
+    *("MountainCarContinuous-v0", "Pendulum-v1", "Taxi-v4", "LunarLander-v3", "BipedalWalker-v3"),
     *("Hopper-v5", "InvertedPendulum-v5", "Swimmer-v5", "MountainCar-v0"),
     *("pettingzoo.classic.tictactoe_v3:env", "pettingzoo.classic.connect_four_v3:env"),
     *("pettingzoo.classic.rps_v2:env", "pettingzoo.sisl.multiwalker_v9:parallel_env"),

@@ -36,7 +36,8 @@ def warn_if_results_vary(config: TrainConfig) -> None:
             )
         if departures := portable.departures():
             _log.warning(
-                "the weights may differ from another processor's: %s", "; ".join(departures)
+                "the weights may differ from another processor's, and between the trainers: %s",
+                "; ".join(departures),
             )
     from workflow_rl.collection import trial  # It imports Gymnasium.
 

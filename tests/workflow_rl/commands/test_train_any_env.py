@@ -27,7 +27,7 @@ from workflow_rl.runs.folder import read_config
         (["--env", "tests.any_envs:TextEnv"], ["--env", "observation space", "Text"]),
         (
             ["--env", "tests.any_envs:NamedActionEnv"],
-            ["--env", "action space Dict", "is not supported"],
+            ["--env", "action space Text", "is not supported"],
         ),
         (["--env", "tests.any_envs:no_env"], ["--env", "made a str"]),
         ([*CART_POLE, "--env-arg", "wheels=3"], ["--env", "wheels"]),

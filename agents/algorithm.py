@@ -35,7 +35,7 @@ class CopyMetrics(NamedTuple):
     policy_loss: minus the mean log-probability of the teacher's actions. value_loss: the critic's,
     on the returns. agreement: in episodes that nothing was learned from, the share of the decisions
     in which the likeliest action is the teacher's; of actions that are real numbers, the share of
-    their variance that the likeliest actions explain.
+    their variance that the likeliest actions explain; of both, the least of the parts.
     """
 
     policy_loss: float

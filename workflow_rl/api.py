@@ -98,6 +98,8 @@ def train(
     if env is not None:
         config = config.changed(make_env=env, **_named_after(env, config))
     config = trusted_config(config, trust, names_cluster=trust)
+    if init_from is not None:
+        config.require_no_teacher()
     begin_with = None if init_from is None else load_checkpoint(saved_path(Path(init_from)))
     resumed = _checkpoint_of(config, run_dir) if resume else None
     if config.teacher is not None:

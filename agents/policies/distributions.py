@@ -247,6 +247,11 @@ class Mixed:
     has_log_std = True
     takes_masks: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        kinds = Categorical, MultiCategorical, DiagonalGaussian
+        if not all(isinstance(part, kinds) and part.n_outputs > 0 for part in self.parts):
+            raise ValueError(f"{self.parts!s:.200} are no choices and numbers")
+
     def __str__(self) -> str:
         return " x ".join(str(part) for part in self.parts)
 

@@ -249,9 +249,7 @@ class PPOAgent(LearningAgent):
         )
         likeliest, _ = self.distribution.mode(prepared, acted)
         action = np.concatenate([trajectory.action for trajectory in trajectories])
-        if isinstance(self.distribution, DiagonalGaussian | Mixed):
-            return explained_variance(torch.from_numpy(likeliest), torch.from_numpy(action))
-        return float((likeliest == action).reshape(len(action), -1).all(axis=1).mean())
+        return _agreement(self.distribution, likeliest, action)
 
     def _learn(self, trajectories: Sequence[Trajectory], annealed: Annealed) -> list[float]:
         """Learn in epochs. Returns the first six metrics, from policy_loss on, and the last two."""
@@ -544,3 +542,16 @@ def _require_finite(numbers: Mapping[str, Tensor]) -> None:
     for name, number in numbers.items():
         if not math.isfinite(number.item()):
             raise DivergedError(f"the {name} is {number.item()}")
+
+
+def _agreement(distribution: Distribution, likeliest: Any, action: Any) -> float:
+    """Return how much actions agree: see CopyMetrics."""
+    if isinstance(distribution, Mixed):
+        of = distribution.of_part
+        return min(
+            _agreement(part, of(n, likeliest), of(n, action))
+            for n, part in enumerate(distribution.parts)
+        )
+    if isinstance(distribution, DiagonalGaussian):
+        return explained_variance(torch.from_numpy(likeliest), torch.from_numpy(action))
+    return float((likeliest == action).reshape(len(action), -1).all(axis=1).mean())

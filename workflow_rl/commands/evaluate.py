@@ -148,19 +148,27 @@ def evaluate(agents: tuple[Path, ...], **options: Any) -> None:
     for name in ("json_path", "video") if len(agents) > 1 else ():
         if options[name]:
             raise click.UsageError(f"{options[name]} is for one agent, and {len(agents)} are given")
-    for agent in agents or (None,):
-        _evaluate({**options, "run_or_checkpoint": agent})
+    asked = [{**options, "run_or_checkpoint": agent} for agent in agents or (None,)]
+    for one in asked if len(asked) > 1 else ():  # Before the first is scored.
+        _player_of(one)
+    for one in asked:
+        _evaluate(one)
     if len(agents) > 1 and all(agent.is_dir() for agent in agents):
         click.echo(f"together: {own_command('compare', *agents)}")
+
+
+def _player_of(options: dict[str, Any]) -> tuple[Path | None, Scored | None]:
+    """Return what is scored, and who plays; None for a scripted agent."""
+    source = _trained_source(options)
+    with errors_in_one_line(_blamed({"env_python"} & given_options())):
+        return source, None if source is None else _load(source, options)
 
 
 def _evaluate(options: dict[str, Any]) -> None:
     from workflow_rl.runs.evaluation import record_video, scoring_of
     from workflow_rl.runs.folder import is_population
 
-    source = _trained_source(options)
-    with errors_in_one_line(_blamed({"env_python"} & given_options())):
-        player = None if source is None else _load(source, options)
+    source, player = _player_of(options)
     environment = None if player is None else player.environment
     env_id = options["env"] if environment is None else environment.env_id
     if "env" in given_options() and options["env"] != env_id:

@@ -114,6 +114,8 @@ def _accepted(options: dict[str, Any], config: TrainConfig | None) -> Checkpoint
         accept_agent(Path(teacher), trust)
     if source is None:
         return None
+    if config is not None:
+        config.require_no_teacher()
     init_from = load_checkpoint(saved_path(source))
     accept_classes(init_from, source, trust)
     own_policy(init_from, source)  # Raises what is wrong with the weights.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,7 @@ def spaces_of(
 def as_sampled(space: spaces.Space[Any], action: Any) -> NDArray[Any]:
     """Return an action of the environment's as policies sample it. Raises ValueError."""
     has_parts = isinstance(space, spaces.Tuple | spaces.Dict)
+    action = _typed(space, action) if has_parts else action
     if has_parts and space.contains(action):
         chosen = np.concatenate([*_parts(space, action)])
         return chosen if choices_of(space) else chosen.astype(np.float32)
@@ -89,6 +90,18 @@ def as_sampled(space: spaces.Space[Any], action: Any) -> NDArray[Any]:
         choices: NDArray[Any] = (given - first_of(space)).astype(np.int64)
         return choices.ravel() if choices.ndim else choices
     raise ValueError(f"{action!r:.80} is no action of {space}")
+
+
+def _typed(space: spaces.Space[Any], action: Any) -> Any:
+    """Return an action whose floats have the dtypes of their spaces."""
+    if isinstance(space, spaces.Dict) and isinstance(action, Mapping):
+        typed = {name: _typed(part, action.get(name)) for name, part in space.spaces.items()}
+        return typed if typed.keys() == action.keys() else action
+    if isinstance(space, spaces.Tuple) and isinstance(action, tuple):
+        has_all = len(action) == len(space.spaces)
+        return tuple(map(_typed, space.spaces, action)) if has_all else action
+    is_float = isinstance(space, spaces.Box) and np.asarray(action).dtype.kind == "f"
+    return np.asarray(action, space.dtype) if is_float else action
 
 
 def _parts(space: spaces.Space[Any], action: Any) -> Iterator[NDArray[Any]]:

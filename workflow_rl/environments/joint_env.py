@@ -259,6 +259,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
         )
         self.unflatten = {agent: unflattener(space) for agent, space in actions.items()}
         self._status: list[int] = []
+        self._ended: set[str] = set()
         self._idle: set[str] = set()
 
     def show_exactly(self) -> None:
@@ -273,6 +274,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         super().reset(seed=seed)
+        self._ended.clear()
         obs, infos = begun(self.env, seed=seed, options=options)
         self._require_by_agent(observation=obs, info=infos)
         return self._shown(obs, {}, {}, {}, infos)
@@ -301,6 +303,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
                 f"{', '.join(self.env.agents)} terminated or were truncated, and are still in "
                 "`agents`: take them out, since an episode ends when no agent is left"
             )
+        self._ended |= {agent for of in ends.values() for agent, flag in of.items() if flag}
+        self._ended -= {*self.env.agents}
         given = list(rewards.values())
         reward = float(given[0] if self._shares_reward and given else sum(given))
         row, info = self._shown(obs, rewards, terminations, truncations, infos)
@@ -330,7 +334,10 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
                     f"no observation of {agent}, who was truncated: give its last "
                     "observation, by which the rest of the episode is valued"
                 )
-        seen = {agent: obs[agent] for agent in obs if not terminations.get(agent, False)}
+        # An agent that has ended may be observed still.
+        gone = self._ended - {agent for agent, flag in truncations.items() if flag}
+        gone |= {agent for agent, flag in terminations.items() if flag}
+        seen = {agent: obs[agent] for agent in obs if agent not in gone}
         self._status = [
             self._status_of(agent, agent in seen, truncations, infos) for agent in self._agents
         ]

@@ -49,6 +49,11 @@ class Hosts:
     def _shown(self) -> NDArray[np.float32]:
         """Return the rows, and last what the action told."""
         *found, told = self._seen
+        if len(found) >= len(self.observation_space.low):
+            raise ValueError(
+                f"{len(found)} hosts are found, and the table has rows for "
+                f"{len(self.observation_space.low) - 1}: give more, such as --env-arg hosts=40"
+            )
         rows = np.zeros(self.observation_space.shape, np.float32)
         rows[: len(found)], rows[-1] = found, told
         return rows

@@ -353,6 +353,15 @@ class TrainConfig(Settings):
         curriculum."""
         return self.total_episodes if self.curriculum else None
 
+    def require_no_teacher(self) -> None:
+        """Raise ConfigError for a teacher, where a run to begin with gives the weights."""
+        if self.teacher is not None:
+            raise ConfigError(
+                "teacher",
+                f"{self.teacher} and the run to begin with both give weights: name one, and no "
+                "teacher (none, in Python None) beside the run",
+            )
+
     def progress(self, episodes: int, env_steps: int) -> float:
         """Return the share of the run that is done, from 0 to 1."""
         if self.total_episodes is not None:

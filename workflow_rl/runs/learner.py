@@ -17,7 +17,7 @@ import numpy as np
 
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.policies.numpy_policy import Policy
-from workflow_rl.agents.settings import ConfigError, Settings
+from workflow_rl.agents.settings import Settings
 from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.failures import NotFiniteError
 from workflow_rl.collection.rollout import Collector, what_is_not_finite
@@ -98,12 +98,7 @@ class Learner:
             self.state = resumed.training
             self.stopped = _enough(config, self.state, self.state.best_score)
         elif init_from is not None:
-            if config.teacher is not None:
-                raise ConfigError(
-                    "teacher",
-                    f"{config.teacher} and the run to begin with both give weights: name one, and "
-                    "no teacher (none, in Python None) beside the run",
-                )
+            config.require_no_teacher()
             begin_with(self.agent, init_from, config)
         self._policy: Policy | None = None
         self.copied = None

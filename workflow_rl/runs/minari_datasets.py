@@ -6,7 +6,10 @@ A dataset lies where the library keeps its datasets.
 from __future__ import annotations
 
 import hashlib
+import json
+import shutil
 import warnings
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from workflow_rl.agents.modules import in_one_line
 from workflow_rl.agents.policies.policy_file import MisfitError
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.environments.action_mask import inner_spaces
 from workflow_rl.environments.flat_env import FlatEnv, distribution_over, unflattener
 from workflow_rl.environments.function_actor import as_sampled
 from workflow_rl.errors import UserError
@@ -68,11 +72,13 @@ def write_dataset(
     obs_dim: numbers of a row that an actor sees; the others are left out. observation_space: None
     for rows of numbers.
     """
-    minari = library()
+    minari, folder = library(), folder_of(name)
     if observation_space is None:
         dtype = trajectories[0].obs.dtype
         low, high = (0, 255) if dtype == np.uint8 else (-np.inf, np.inf)
         observation_space = spaces.Box(low, high, (obs_dim,), dtype.type)
+    for space in (observation_space, action_space):
+        _require_plain_names(space)
     acted = unflattener(action_space)
     buffers = []
     for number, trajectory in enumerate(trajectories):
@@ -104,6 +110,7 @@ def write_dataset(
                 jpeg_encoding=False,  # It would change images.
             )
     except (NotImplementedError, ValueError, OSError) as error:
+        shutil.rmtree(folder, ignore_errors=True)
         raise UserError(f"{name} cannot be written: {in_one_line(error)}") from None
 
 
@@ -123,7 +130,14 @@ def read_dataset(name: str) -> tuple[Spaces, dict[str, Any], dict[str, Any]]:
             # The library would make the environment that the file names.
             raise MisfitError("it does not tell its spaces")
         dataset = minari.load_dataset(name)
-        env = _Recording(dataset.observation_space, dataset.action_space)
+        written = [
+            _as_written(space, json.loads(metadata[name_of]))
+            for name_of, space in (
+                ("observation_space", dataset.observation_space),
+                ("action_space", dataset.action_space),
+            )
+        ]
+        env = _Recording(*written)
         flat: Any = FlatEnv(env)
         arrays = _arrays(dataset.iterate_episodes(), env, flat)
     except Exception as error:  # A damaged file can raise anything.
@@ -131,6 +145,29 @@ def read_dataset(name: str) -> tuple[Spaces, dict[str, Any], dict[str, Any]]:
     size = flat.observation_space.shape[0]
     played = Spaces(size, distribution_over(env.action_space))
     return played, arrays, {"agent": str(metadata.get("algorithm_name", "")), "env": name}
+
+
+def _require_plain_names(space: spaces.Space[Any]) -> None:
+    """Raise UserError for an entry of a Dict that Minari takes for several."""
+    if isinstance(space, spaces.Tuple | spaces.Dict):
+        names = [*space.spaces] if isinstance(space, spaces.Dict) else []
+        if cut := [name for name in names if "/" in str(name)]:
+            raise UserError(f"Minari keeps no entry of a Dict whose name has a slash: {cut[0]!r}")
+        for part in inner_spaces(space):
+            _require_plain_names(part)
+
+
+def _as_written(space: spaces.Space[Any], plain: Any) -> spaces.Space[Any]:
+    """Return a space with the entries of each Dict in the order in which they were written. The
+    library sorts them. plain: what the file says of the space."""
+    if isinstance(space, spaces.Dict):
+        parts = plain["subspaces"]
+        of = {name: _as_written(space.spaces[name], part) for name, part in parts.items()}
+        return spaces.Dict(OrderedDict(of))
+    if isinstance(space, spaces.Tuple):
+        pairs = zip(space.spaces, plain["subspaces"], strict=True)
+        return spaces.Tuple([_as_written(part, of) for part, of in pairs])
+    return space
 
 
 class _Recording(gymnasium.Env[Any, Any]):

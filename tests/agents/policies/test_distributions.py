@@ -71,6 +71,14 @@ def in_torch(
 
 @EVERY
 @pytest.mark.parametrize("greedy", [False, True])
+@pytest.mark.parametrize(
+    "parts", [(Mixed((Categorical(2), DiagonalGaussian(1))), Categorical(2)), (Categorical(-1),)]
+)
+def test_no_mixture_of_mixtures_and_of_nothing(parts: Any) -> None:
+    with pytest.raises(ValueError, match="no choices and numbers"):
+        Mixed(parts)
+
+
 def test_both_sides_give_the_same_log_probabilities(
     distribution: Distribution, greedy: bool
 ) -> None:

@@ -53,6 +53,10 @@ def test_several_agents_are_scored_one_after_another(cart_pole_run: Path, tmp_pa
     assert f"compare {names[0]} {names[1]}" in result.output
     assert invoke("compare", *names).exit_code == 0
     refused(invoke("evaluate", *names, *played, "--json", str(tmp_path / "x.json")), "one agent")
+    scored = (runs[0] / "evaluation.json").read_bytes()
+    other = ["--episodes", "3", "--n-workers", "1", "--quiet"]
+    refused(invoke("evaluate", names[0], str(tmp_path / "none"), *other), "no checkpoint at")
+    assert (runs[0] / "evaluation.json").read_bytes() == scored
 
 
 def test_a_report_shows_the_scores_of_the_agent_that_is_there(

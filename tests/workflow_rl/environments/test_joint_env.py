@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from tests.tiny_teams import Doors, ShiftEnv, Shifts, tables_of
 from workflow_rl import TrainConfig, load_agent, train
-from workflow_rl.agents.team import BUSY
+from workflow_rl.agents.team import ABSENT, BUSY
 from workflow_rl.commands.check_env import check_env
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
@@ -123,6 +123,37 @@ def test_an_agent_whose_mask_rules_out_all_is_busy() -> None:
     assert np.array_equal(*rows)
     assert BUSY in layout.status(np.array(rows[0])[:, 0, : layout.obs_dim])
     assert set(Idle.given) == {0}
+
+
+class Shown(ShiftEnv):
+    """Shows all agents at every step, though `late` ends at the third."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self._n_steps = 0
+        answer = super().reset(seed=seed, options=options)
+        self._last = answer[0]
+        return answer
+
+    def step(self, actions: dict[str, int]) -> Any:
+        self._n_steps += 1
+        obs, rewards, ended, cut, infos = super().step(actions)
+        self._last = {**self._last, **obs}
+        if self._n_steps == 3:
+            ended = {**ended, "late": True}
+        if self._n_steps >= 3:
+            self.agents = [agent for agent in self.agents if agent != "late"]
+        return self._last, rewards, ended, cut, infos
+
+
+def test_an_agent_that_has_ended_and_is_shown_still_is_absent() -> None:
+    environment = GymnasiumEnvironment("team", {}, Shown)
+    layout, envs = environment.spaces().team, environment.make_envs(1)
+    assert layout is not None
+    envs.reset([0], [episode_spec(0, 0)])
+    rows = [envs.step([0], np.array([[1, 2]])).obs[0] for _ in range(5)]
+    late = layout.status(np.array(rows)[:, : layout.obs_dim])[:, layout.agents.index("late")]
+    assert (late[:2] != ABSENT).all()
+    assert (late[2:] == ABSENT).all()
 
 
 def test_masks_that_do_not_count_make_nobody_busy() -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -14,6 +15,7 @@ from tests.any_envs import PuzzleEnv
 from tests.tiny_runs import same_weights
 from tests.workflow_rl.runs.any_env_runs import config_of, run
 from workflow_rl import record
+from workflow_rl.errors import UserError
 from workflow_rl.runs import minari_datasets
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.recorded import read_episodes
@@ -42,9 +44,34 @@ def lamp(obs: Any) -> tuple[int, int]:
     return 1 + int(obs["lamps"][0]), 0
 
 
+class Ordered(gymnasium.Env[Any, Any]):
+    """Its entries are in no alphabetical order."""
+
+    observation_space = spaces.Dict(z=spaces.Box(0, 1), a=spaces.Box(0, 1))
+    action_space = spaces.Dict(turn=spaces.Discrete(3, start=1), by=spaces.Box(-1, 1, (2,)))
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._n_steps = 0
+        return self._seen(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._n_steps += 1
+        return self._seen(), float(action["by"][0]), self._n_steps == 3, False, {}
+
+    def _seen(self) -> dict[str, Any]:
+        return {name: self.np_random.random(1, np.float32) for name in ("z", "a")}
+
+
+def turned(obs: Any) -> dict[str, Any]:
+    # Floats of 64 bits, which the space would not contain.
+    return {"turn": 2, "by": np.array([obs["z"][0], -obs["a"][0]], np.float64)}
+
+
 @pytest.mark.parametrize(
     ("function", "more"),
     [
+        (turned, {"env": Ordered}),
         (push, CART_POLE),
         (pull, {"env": "Pendulum-v1", "env_args": {"max_episode_steps": 20}}),
         (lamp, {"env": PuzzleEnv}),
@@ -107,6 +134,20 @@ def test_a_dataset_of_others(tmp_path: Path) -> None:
     teacher_of(config_of("CartPole-v1", teacher="minari:zeros-v0"))
     with pytest.raises(ConfigError, match="has obs_dim 4, and this run has 3"):
         teacher_of(config_of("Pendulum-v1", teacher="minari:zeros-v0"))
+
+
+def test_an_entry_that_minari_takes_for_two_is_refused(datasets: Path) -> None:
+    class Slash(Ordered):
+        observation_space = spaces.Dict({"z/a": spaces.Box(0, 1)})
+
+        def _seen(self) -> dict[str, Any]:
+            return {"z/a": np.zeros(1, np.float32)}
+
+    with pytest.raises(UserError, match="slash: 'z/a'"):
+        record(
+            lambda obs: {"turn": 1, "by": np.zeros(2)}, "minari:cut-v0", 2, env=Slash, n_workers=1
+        )
+    assert not (datasets / "cut-v0").exists()
 
 
 def test_what_cannot_be_used_is_one_line(datasets: Path) -> None:

@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from acting_handed_in import read_handed_in
-from acting_scenario import Scenario
+from acting_scenario import NAMED, Scenario
 from agent import BlueAgent
 
 STEPS = (30, 50, 100)
@@ -91,7 +91,7 @@ def _official(package: Any, scenario: Scenario, red: Any) -> Any:
     path = folder / f"Scenario{'1b' if scenario.is_cage1 else '2'}.yaml"
     if (folder / "Scenario2.yaml").exists() == scenario.is_cage1:
         sys.exit(f"The CybORG that is installed is another challenge's: {path} does not go with it")
-    if scenario.is_scenario2 or scenario.name == "scenario1b":
+    if scenario.text in NAMED:
         return package.CybORG(str(path), "sim", agents={"Red": red})
     # CybORG reads images from its own folder alone.
     parsed = unittest.mock.patch.object(

@@ -74,7 +74,7 @@ def compare(
     try:
         rows = compare_agents(scores, bases, seed)
     except ValueError as error:
-        raise click.UsageError(f"{error}: score all agents with the same --episodes") from None
+        raise click.UsageError(str(error)) from None
     click.echo(comparison_table(rows))
     of_baseline = f" The baseline has {len(bases)}." if bases else ""
     click.echo(f"Agents: {len(scores)}, with {_episodes(scores[0])} episodes each.{of_baseline}")

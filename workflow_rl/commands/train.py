@@ -109,6 +109,11 @@ def _accepted(options: dict[str, Any], config: TrainConfig | None) -> Checkpoint
     source, teacher, trust = options["init_from"], options["teacher"], options["trust"]
     if teacher is not None:
         is_episodes = holds_episodes(Path(teacher))
+        if ":" in teacher and not is_episodes and not Path(teacher).exists():
+            raise click.BadParameter(
+                f"{teacher} names a function: record its episodes in a file, and give the file",
+                param_hint="--teacher",
+            )
         if config is not None and config.env in guests and not is_episodes:
             require_agent(Path(teacher), config.env, "--teacher")
         accept_agent(Path(teacher), trust)

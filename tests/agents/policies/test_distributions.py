@@ -71,14 +71,6 @@ def in_torch(
 
 @EVERY
 @pytest.mark.parametrize("greedy", [False, True])
-@pytest.mark.parametrize(
-    "parts", [(Mixed((Categorical(2), DiagonalGaussian(1))), Categorical(2)), (Categorical(-1),)]
-)
-def test_no_mixture_of_mixtures_and_of_nothing(parts: Any) -> None:
-    with pytest.raises(ValueError, match="no choices and numbers"):
-        Mixed(parts)
-
-
 def test_both_sides_give_the_same_log_probabilities(
     distribution: Distribution, greedy: bool
 ) -> None:
@@ -437,3 +429,11 @@ def test_numbers_cover_their_bounds_as_others_cover_those_from_minus_1_to_1() ->
 def test_bounds_that_do_not_fit_are_refused(sizes: list[list[float]]) -> None:
     with pytest.raises(ValueError, match="bounds"):
         from_plain(["ScaledGaussian", sizes])
+
+
+@pytest.mark.parametrize(
+    "parts", [(Mixed((Categorical(2), DiagonalGaussian(1))), Categorical(2)), (Categorical(-1),)]
+)
+def test_no_mixture_of_mixtures_and_of_nothing(parts: Any) -> None:
+    with pytest.raises(ValueError, match="no choices and numbers"):
+        Mixed(parts)

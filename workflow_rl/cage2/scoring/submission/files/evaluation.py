@@ -70,7 +70,11 @@ def find_simulator() -> Simulator:
         if not (error.name or "").startswith("CybORG"):
             raise
     if scenario.is_cage1:
-        sys.exit("CybORG of CAGE Challenge 1 is not installed: see its repository")
+        sys.exit(
+            "CybORG of CAGE Challenge 1 is not installed: git clone "
+            "https://github.com/cage-challenge/cage-challenge-1, pip install gym==0.26.2, and set "
+            "PYTHONPATH to the repository's folder CybORG"
+        )
     try:
         from csle_cyborg import agents
     except ModuleNotFoundError:

@@ -149,10 +149,10 @@ def evaluate(agents: tuple[Path, ...], **options: Any) -> None:
         if options[name]:
             raise click.UsageError(f"{options[name]} is for one agent, and {len(agents)} are given")
     asked = [{**options, "run_or_checkpoint": agent} for agent in agents or (None,)]
-    for one in asked if len(asked) > 1 else ():  # Before the first is scored.
-        _player_of(one)
-    for one in asked:
-        _evaluate(one)
+    for of_agent in asked if len(asked) > 1 else ():  # Before the first is scored.
+        _player_of(of_agent)
+    for of_agent in asked:
+        _evaluate(of_agent)
     if len(agents) > 1 and all(agent.is_dir() for agent in agents):
         click.echo(f"together: {own_command('compare', *agents)}")
 

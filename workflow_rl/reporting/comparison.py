@@ -77,7 +77,7 @@ def compare_agents(
     for other in played:
         if other != played[0]:
             is_task = other.keys() == played[0].keys()
-            mend = "score all agents with the same --episodes" if is_task else "compare one task's"
+            mend = "score all agents with the same --episodes" if is_task else "compare agents of one task"
             raise ValueError(
                 f"the episodes are not the same: {_told(played[0])}, and {_told(other)}: {mend}"
             )

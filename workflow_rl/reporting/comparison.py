@@ -77,9 +77,10 @@ def compare_agents(
     for other in played:
         if other != played[0]:
             is_task = other.keys() == played[0].keys()
-            mend = "score all agents with the same --episodes" if is_task else "compare agents of one task"
+            same = "the same --episodes" if is_task else "the same environment"
             raise ValueError(
-                f"the episodes are not the same: {_told(played[0])}, and {_told(other)}: {mend}"
+                f"the episodes are not the same: {_told(played[0])}, and {_told(other)}: score "
+                f"all agents with {same}"
             )
     tasks, bases = _by_task(agents), _by_task(baseline)
     rows = [

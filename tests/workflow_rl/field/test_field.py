@@ -69,7 +69,7 @@ def test_the_same_weights_for_any_number_of_workers(module: str, tmp_path: Path)
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("env", THERE)
+@pytest.mark.parametrize("env", [pytest.param(e, id=f"{THERE[e][0]}-{e}") for e in THERE])
 def test_the_same_weights_in_its_own_interpreter(env: str, tmp_path: Path) -> None:
     name, args, steps = THERE[env]
     python = FOLDER / name / "bin/python"

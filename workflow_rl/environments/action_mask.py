@@ -113,7 +113,10 @@ def mask_source(env: Env) -> str:
     if mask_in(*begun(env, seed=0)) is None:
         return ""
     method = env.get_wrapper_attr("mask_method") if env.has_wrapper_attr("mask_method") else ""
-    return f"its method {method}" if method else "what it tells in info"
+    if method:
+        return f"its method {method}"
+    is_team = env.has_wrapper_attr("masked_actions")
+    return "its agents' action_mask" if is_team else "what it tells in info"
 
 
 def begun(env: Env, **options: Any) -> tuple[Any, dict[str, Any]]:

@@ -19,6 +19,7 @@ import numpy as np
 from gymnasium import spaces
 
 from workflow_rl.agents.modules import in_one_line
+from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.agents.policies.policy_file import MisfitError
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
@@ -52,11 +53,18 @@ def folder_of(name: str) -> Path:
 
 def digest_of_dataset(name: str) -> str | None:
     """Return the SHA-256 of a dataset's files, or None if there are none."""
-    files = [file for file in sorted((folder_of(name) / "data").rglob("*")) if file.is_file()]
-    digest = hashlib.sha256()
+    files, digest = _files_of(name), hashlib.sha256()
     for file in files:
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest() if files else None
+
+
+def _files_of(name: str) -> list[Path]:
+    """Return a dataset's files. Raises ValueError if they are too large to be read."""
+    files = [file for file in sorted((folder_of(name) / "data").rglob("*")) if file.is_file()]
+    if (size := sum(file.stat().st_size for file in files)) > MOST_BYTES:
+        raise ValueError(f"{name} has {size:,} bytes: at most {MOST_BYTES:,} are read")
+    return files
 
 
 def write_dataset(
@@ -123,6 +131,7 @@ def read_dataset(name: str) -> tuple[Spaces, dict[str, Any], dict[str, Any]]:
     folder, minari = folder_of(name), library()
     if not folder.exists():
         raise ValueError(f"there is no dataset at {folder}: `minari download {name}` fetches one")
+    _files_of(name)
     try:
         storage = minari.dataset.minari_storage.MinariStorage
         metadata = storage.read_raw_metadata(folder / "data")

@@ -136,7 +136,7 @@ def test_a_game_is_checked() -> None:
     result = CliRunner().invoke(check_env, [GAME, "--steps", "20", "--seconds", "1"])
     assert result.exit_code == 0, result.output
     assert "36 numbers observed by 2 agents, 9 x 9 actions" in result.output
-    assert "rules actions out" in result.output
+    assert "its agents' action_mask rules actions out" in result.output
     assert "seeds         ok" in result.output
 
 

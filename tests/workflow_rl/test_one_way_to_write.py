@@ -57,6 +57,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("workflow_rl/studies/duel.py", "rmtree"): "a run of the duel's own; rmtree follows no link",
     ("workflow_rl/runs/execute.py", "rmdir"): "an empty folder that this process has made",
     ("workflow_rl/runs/export.py", "TemporaryDirectory"): FRESH,
+    ("workflow_rl/runs/minari_datasets.py", "rmtree"): "half a dataset; rmtree follows no link",
     ("workflow_rl/runs/export.py", "make_archive"): FRESH,
     ("workflow_rl/runs/export.py", "mkdir"): NEW,
     ("workflow_rl/runs/export.py", "replace"): "moves a FRESH folder to where nothing is",

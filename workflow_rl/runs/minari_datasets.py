@@ -81,6 +81,7 @@ def write_dataset(
     for rows of numbers.
     """
     minari, folder = library(), folder_of(name)
+    is_new = not folder.exists()
     if observation_space is None:
         dtype = trajectories[0].obs.dtype
         low, high = (0, 255) if dtype == np.uint8 else (-np.inf, np.inf)
@@ -118,7 +119,8 @@ def write_dataset(
                 jpeg_encoding=False,  # It would change images.
             )
     except (NotImplementedError, ValueError, OSError) as error:
-        shutil.rmtree(folder, ignore_errors=True)
+        if is_new:
+            shutil.rmtree(folder, ignore_errors=True)
         raise UserError(f"{name} cannot be written: {in_one_line(error)}") from None
 
 

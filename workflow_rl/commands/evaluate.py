@@ -149,7 +149,7 @@ def evaluate(agents: tuple[Path, ...], **options: Any) -> None:
         if options[name]:
             raise click.UsageError(f"{options[name]} is for one agent, and {len(agents)} are given")
     asked = [{**options, "run_or_checkpoint": agent} for agent in agents or (None,)]
-    for of_agent in asked if len(asked) > 1 else ():  # Before the first is scored.
+    for of_agent in asked if len(asked) > 1 else ():  # A wrong name costs no evaluation.
         _player_of(of_agent)
     for of_agent in asked:
         _evaluate(of_agent)

@@ -52,7 +52,8 @@ def folder_of(name: str) -> Path:
 
 
 def digest_of_dataset(name: str) -> str | None:
-    """Return the SHA-256 of a dataset's files, or None if there are none."""
+    """Return the SHA-256 of a dataset's files, or None if there are none. Raises UserError, and
+    ValueError for files that are too large."""
     files, digest = _files_of(name), hashlib.sha256()
     for file in files:
         digest.update(file.name.encode() + b"\0" + file.read_bytes())

@@ -61,19 +61,20 @@ def write_submission(
     policy = exported
     if environment.args["observation"] == "true-state":
         raise InvalidEnvironmentError("observation", "it sees the true state, which Blue does not")
-    if not environment.plays_any_network(policy.player()):
+    network = environment.network
+    if environment.family is not None:
+        network = Scenario.scenario2()  # The challenge plays no families.
+        try:
+            policy = environment.fitted_to(network, policy.player()).parameters
+        except ValueError as error:
+            raise InvalidEnvironmentError("scenario", str(error)) from None
+    else:
         spaces, n_inputs = environment.spaces(), policy.described().n_inputs
         fits = n_inputs, policy.distribution, policy.masked
         if fits != (spaces.obs_dim, spaces.distribution, spaces.masked):
             raise InvalidEnvironmentError(
                 "observation", f"the policy sees {n_inputs} numbers instead of {spaces.obs_dim}"
             )
-    # The challenge plays no families.
-    network = environment.network if environment.family is None else Scenario.scenario2()
-    try:
-        policy = environment.fitted_to(network, policy.player()).parameters
-    except ValueError as error:
-        raise InvalidEnvironmentError("scenario", str(error)) from None
     write_acting((*ACTING, *more), folder, policy)
     shutil.copy(_FILES / "jit.py", folder / "acting_jit.py")
     shutil.copy(agent, folder / "agent.py")

@@ -10,7 +10,7 @@ action = load_agent("runs/cart-pole").act(observation)
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -229,7 +229,7 @@ def evaluate(
     return score_agent(str(run), None, None, {"agent": str(run), **settings}, env_id, **played)
 
 
-def learning_curves(*runs: PathLike) -> Figure:
+def learning_curves(*runs: PathLike, labels: Sequence[str] = ()) -> Figure:
     """Draw the returns of runs against episodes and against wall time.
 
     Runs that differ in their seed alone are one line, their mean, with its 95% confidence
@@ -237,13 +237,18 @@ def learning_curves(*runs: PathLike) -> Figure:
 
     Args:
         runs: folders of runs or of populations, or the folder of a duel.
+        labels: what the legend calls several lines, in the order of their first runs; by default,
+            what the folders are called. The picture of one population or duel takes none.
 
     Raises:
         RunDirError: a folder is no run's.
+        ConfigError: there are more or fewer labels than lines, or two are equal.
     """
     from workflow_rl.reporting.population_figure import figure_of_folder  # It loads matplotlib.
 
     paths = [Path(run) for run in runs]
+    if labels and len(paths) == 1 and (is_duel(paths[0]) or is_population(paths[0])):
+        raise ConfigError("label", f"the lines of {paths[0]} have the names of its policies")
     if len(paths) == 1 and is_duel(paths[0]):
         from workflow_rl.reporting.duel_figure import figure_of_duel
 
@@ -262,4 +267,9 @@ def learning_curves(*runs: PathLike) -> Figure:
     ]
     groups = {name: [names[n] for n in group] for name, group in groups_of(names, about).items()}
     warn_of_short_runs(metrics, groups.values())
+    if labels:
+        if not len({*labels}) == len(labels) == len(groups):
+            told = f"{', '.join(labels)}: give different labels, one for each line:"
+            raise ConfigError("label", f"{told} {', '.join(groups)}")
+        groups = dict(zip(labels, groups.values(), strict=True))
     return learning_curve.learning_curve_figure(metrics, known_to_all(configs), groups)

@@ -82,5 +82,8 @@ def announce_compiling(
     for function in functions:
         signatures = cast(Any, function)._cache._cache_file._load_index()
         if all(signature[0] != of_them for signature, *_ in signatures):
-            print(f"Compiling {what}: about {seconds}, only this once.", file=sys.stderr)
+            print(
+                f"Compiling {what}: about {seconds} of an idle core, only this once.",
+                file=sys.stderr,
+            )
             return

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 import workflow_rl
 from tests.tiny_runs import config_of, on_counting_envs
 from workflow_rl.runs import loop
+from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.evaluation import Evaluation
 from workflow_rl.runs.folder import RunDirError
 
@@ -36,3 +37,18 @@ def test_learning_curves_are_a_figure(tmp_path: Path) -> None:
     assert "2 seeds" in labels
     with pytest.raises(RunDirError):
         workflow_rl.learning_curves(tmp_path)
+
+
+def test_labels_name_the_lines_in_their_order(tmp_path: Path):
+    with on_counting_envs():
+        for name, seed, clip in (("a", 0, 0.2), ("b", 1, 0.2), ("c", 0, 0.1)):
+            config = config_of(ppo={"clip_range": clip}, seed=seed)
+            loop.train_policy(config, tmp_path / name, quiet=True)
+    runs = [tmp_path / name for name in "cab"]
+    figure = workflow_rl.learning_curves(*runs, labels=["new", "old"])
+    assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == ["new", "old"]
+    one = workflow_rl.learning_curves(runs[0], labels=["new"])
+    assert one.get_suptitle().startswith("new: ")
+    for labels in (["new"], ["new", "new"], ["new", "old", "older"]):
+        with pytest.raises(ConfigError, match="one for each line"):
+            workflow_rl.learning_curves(*runs, labels=labels)

@@ -17,14 +17,16 @@ let_csle_cyborg_load()
 __all__ = ["Cage2Env", "Cage2RedEnv", "duel_env"]
 
 
-def duel_env(max_steps: int | None = None, render_mode: None = None) -> Cage2DuelEnv:
+def duel_env(
+    max_steps: int | None = None, render_mode: None = None, scenario: Any = "scenario2"
+) -> Cage2DuelEnv:
     """Return CAGE Challenge 2 for Blue and Red at once, with PettingZoo's ParallelEnv interface.
 
     The arguments are those of `Cage2DuelEnv`.
     """
     from workflow_rl.cage2.env.duel_env import Cage2DuelEnv
 
-    return Cage2DuelEnv(max_steps, render_mode)
+    return Cage2DuelEnv(max_steps, render_mode, scenario)
 
 
 def __getattr__(name: str) -> Any:

@@ -71,18 +71,38 @@ class Cage2Guest(Guest):
         return Cage2(**dict(args))
 
     def sides(self, args: Mapping[str, Any]) -> Mapping[str, Side]:
-        if args["scenario"] != SCENARIO2:
-            from workflow_rl.environments.environment import InvalidEnvironmentError
+        from workflow_rl.environments.environment import InvalidEnvironmentError
 
-            raise InvalidEnvironmentError("scenario", "Red learns in scenario2 alone")
+        network = played_of(args["scenario"])
+        if isinstance(network, ScenarioFamily):
+            raise InvalidEnvironmentError(
+                "scenario", f"{network} is a family, and Red learns in one network"
+            )
         blue = {name: value for name, value in args.items() if name != "red_agent"}
-        red = {"max_steps": args["max_steps"]}
-        attackers = ("B_lineAgent", "RedMeanderAgent")
+        red = {name: args[name] for name in ("max_steps", "scenario")}
         brought = ("simulator", "observation", "actions", "opening")
+        attackers = [
+            name for name in ("B_lineAgent", "RedMeanderAgent") if network.red_agents[name] is None
+        ]
         return {
             "Blue": Side(ENV_ID, blue, "red_agent", ("champion",), greedy=True, brought=brought),
             "Red": Side(RED_ENV_ID, red, "blue_agent", attackers),
         }
+
+    def seated(
+        self, policy: Any, environment: Environment, args: Mapping[str, Any]
+    ) -> tuple[Any, Mapping[str, Any]]:
+        from workflow_rl.cage2.env.environment import Cage2
+        from workflow_rl.cage2.scenario import Scenario
+        from workflow_rl.cage2.scoring.players import network_for
+
+        assert isinstance(environment, Cage2)
+        network = network_for(args["scenario"], environment, policy, "the agent")
+        if not environment.knows_networks:
+            return policy, args
+        assert isinstance(network, Scenario)
+        on_bits = {"observation": "table", "actions": "all", "opening": ()}
+        return environment.actor_in(network, policy), {**args, **on_bits}
 
     def hints(self, args: Mapping[str, Any], env_steps: int | None, network: str) -> Iterator[str]:
         if args["simulator"] == "cyborg" and env_steps is not None and env_steps >= LONG_RUN:

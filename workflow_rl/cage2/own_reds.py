@@ -15,30 +15,35 @@ from typing import TYPE_CHECKING, Any
 
 from workflow_rl.cage.attackers import Attacker, AttackerError, Attackers
 from workflow_rl.cage2.attackers import AttackerBatch, OneByOne, PolicyAttacker
-from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES, RED_OBS_SIZE
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import RED_ENV_ID
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 
 
-def with_policies(attackers: Attackers) -> Attackers:
+def with_policies(attackers: Attackers, scenario: Scenario) -> Attackers:
     """Return the attackers with the policies of the trained ones, which workers cannot read.
 
-    Raises AttackerError.
+    scenario: what they play. Raises AttackerError.
     """
     members = (
-        dataclasses.replace(member, given=_trained(member.name)) if member.is_path else member
+        dataclasses.replace(member, given=found(member, scenario)) if member.is_path else member
         for member in attackers.members
     )
     return dataclasses.replace(attackers, members=tuple(members))
 
 
-def found(attacker: Attacker) -> Any:
+def found(attacker: Attacker, scenario: Scenario) -> Any:
     """Return the class, the object or the `PolicyAttacker`. A module that is named is imported.
 
-    Raises AttackerError.
+    scenario: what is played. Raises AttackerError.
     """
-    red = _trained(attacker.name) if attacker.is_path else attacker.found()
+    if attacker.is_path:
+        # It draws its actions: one that always takes the likeliest may repeat one that does
+        # nothing.
+        return PolicyAttacker(red_policy(attacker.name, greedy=False, scenario=scenario))
+    red = attacker.found()
     if acts_in_cyborg(red) or (hasattr(red, "act") and hasattr(red, "begin")):
         return red
     raise AttackerError(
@@ -52,9 +57,9 @@ def acts_in_cyborg(red: Any) -> bool:
     return hasattr(red, "get_action")
 
 
-def in_cyborg(attackers: Attackers) -> list[Attacker]:
-    """Return those that only CybORG plays. Raises AttackerError."""
-    return [attacker for attacker in attackers.foreign if acts_in_cyborg(found(attacker))]
+def in_cyborg(attackers: Attackers, scenario: Scenario) -> list[Attacker]:
+    """Return those that only CybORG plays in a scenario. Raises AttackerError."""
+    return [attacker for attacker in attackers.foreign if acts_in_cyborg(found(attacker, scenario))]
 
 
 def batch_of(red: Any) -> AttackerBatch:
@@ -65,9 +70,9 @@ def batch_of(red: Any) -> AttackerBatch:
     return OneByOne(red if isinstance(red, type) else functools.partial(copy.deepcopy, red))
 
 
-def batches_of(attackers: Iterable[Attacker]) -> dict[str, AttackerBatch]:
-    """Return by name what plays in compiled code. Raises AttackerError."""
-    reds = {attacker.name: found(attacker) for attacker in attackers}
+def batches_of(attackers: Iterable[Attacker], scenario: Scenario) -> dict[str, AttackerBatch]:
+    """Return by name what plays a scenario in compiled code. Raises AttackerError."""
+    reds = {attacker.name: found(attacker, scenario) for attacker in attackers}
     for name, red in reds.items():
         if acts_in_cyborg(red):
             raise AttackerError(
@@ -77,13 +82,11 @@ def batches_of(attackers: Iterable[Attacker]) -> dict[str, AttackerBatch]:
     return {name: batch_of(red) for name, red in reds.items()}
 
 
-def _trained(name: str) -> PolicyAttacker:
-    # It draws its actions: one that always takes the likeliest may repeat one that does nothing.
-    return PolicyAttacker(red_policy(name, greedy=False))
+def red_policy(name: str, greedy: bool, scenario: Scenario) -> NumpyPolicy:
+    """Return the policy of a trained red agent, by its run folder or file.
 
-
-def red_policy(name: str, greedy: bool) -> NumpyPolicy:
-    """Return the policy of a trained red agent, by its run folder or file. Raises AttackerError."""
+    scenario: what it plays. Raises AttackerError.
+    """
     from workflow_rl.agents.policies.distributions import Categorical
     from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
     from workflow_rl.runs.checkpoint import CheckpointError
@@ -97,14 +100,20 @@ def red_policy(name: str, greedy: bool) -> NumpyPolicy:
         policy, environment = load_saved(Path(name), greedy=greedy)
     except CheckpointError as error:
         raise AttackerError(str(error)) from error
-    n, size = len(RED_ACTION_NAMES), RED_OBS_SIZE
+    n, size = len(scenario.red_action_names), scenario.red_obs_size
+    if environment.env_id == RED_ENV_ID:
+        learned_in = Scenario.from_checked(environment.args["scenario"])
+        if learned_in.red_action_names != scenario.red_action_names:
+            raise AttackerError(
+                f"{name} was trained in {learned_in}, which has other hosts than {scenario}"
+            )
     if (
         not isinstance(policy, NumpyPolicy)
         or (policy.network.n_inputs, policy.distribution) != (size, Categorical(n))
         or not policy.masked
     ):
         raise AttackerError(
-            f"{name} was trained on {environment.env_id}: a red agent of CAGE-2 sees {size} numbers"
-            f" and chooses from {n} actions with a mask"
+            f"{name} was trained on {environment.env_id}: a red agent of {scenario.name} sees "
+            f"{size} numbers and chooses from {n} actions with a mask"
         )
     return policy

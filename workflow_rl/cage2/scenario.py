@@ -192,6 +192,11 @@ class Scenario:
         return ("Sleep", *named)
 
     @property
+    def red_obs_size(self) -> int:
+        """The number of zeros and ones that `Cage2RedEnv` shows Red."""
+        return len(self.subnets) + len(scenario2.FACTS_OF_A_HOST) * len(self.hosts) + 2
+
+    @property
     def is_cage1(self) -> bool:
         """Whether the rules are those of CAGE Challenge 1's own CybORG."""
         return "Rules" in self._data

@@ -19,6 +19,9 @@ from workflow_rl.reporting.timeline import read_trace, timeline_figure
 @click.option("--from", "start", type=NOT_NEGATIVE, metavar="S",
               help="Where the timelines begin, in seconds.")  # fmt: skip
 @click.option("--to", "end", type=NOT_NEGATIVE, metavar="S", help="Where they end.")
+@click.option("--label", "labels", multiple=True, metavar="TEXT",
+              help="What the legend calls a line, once for each line, in the order of RUNS.  "
+                   "[default: the folder's name]")  # fmt: skip
 @click.option("--output", type=OutputFile(".png", ".pdf", ".svg"), metavar="FILE",
               help="PNG, PDF or SVG.  [default: learning_curve.png in the run folder, or beside "
                    "the first of several, in a population's folder policies.png; duel.png in a "
@@ -29,6 +32,7 @@ def plot(
     timeline: bool,
     start: float | None,
     end: float | None,
+    labels: tuple[str, ...],
     output: Path | None,
 ) -> None:
     """Draw the learning curves of one or more RUNS, the folders of training runs.
@@ -45,9 +49,11 @@ def plot(
 
     \b
     Examples:
-      plot runs/first runs/second --output both.png
+      plot runs/first runs/second --label PPO --label ours --output both.png
       plot --timeline sync.json async.json --output timeline.png
     """
+    if timeline and labels:
+        raise click.UsageError("--label does not go with --timeline")
     if not timeline and (start, end) != (None, None):
         raise click.UsageError("--from and --to go with --timeline")
     if start is not None and end is not None and not start < end:
@@ -67,7 +73,7 @@ def plot(
     else:
         from workflow_rl.api import learning_curves  # It brings torch.
 
-        figure = learning_curves(*runs)
+        figure = learning_curves(*runs, labels=labels)
     require_writable(output, "--output")
     save_png(figure, output)
     click.echo(f"{'timeline' if timeline else 'learning curves'}: {output}")

@@ -325,6 +325,16 @@ class Guest:
         """
         return NOTHING
 
+    def seated(
+        self, policy: Any, environment: Environment, args: Mapping[str, Any]
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """Return an actor that plays a policy which was trained in `environment`, this guest's, and
+        the arguments of the environment in which it plays: these, but for what it sees and does.
+
+        Raises InvalidEnvironmentError for a policy that does not fit them.
+        """
+        return policy, args
+
     def scoring(self) -> Scoring | None:
         """Return how agents are scored; None: by their mean return."""
         return None

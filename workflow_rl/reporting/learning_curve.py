@@ -72,7 +72,7 @@ def learning_curve_figure(
         handles = by_episodes.get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False)
     if len(lines) == 1 or len(runs) == 1:
-        name = next(iter(runs)) if len(runs) == 1 else next(iter(lines))
+        name = next(iter(groups or runs))
         title = f"{as_drawn(name)}: {title[0].lower()}{title[1:]}"
     figure.suptitle(title)
     return figure

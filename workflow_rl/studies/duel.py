@@ -96,15 +96,18 @@ def separate_like(whole: Environment, *sides: Environment) -> None:
 
 def seated(
     agent: str, side: Side, opponents: Mapping[str, float], trust: bool
-) -> tuple[Actor, dict[str, Any]]:
+) -> tuple[Actor, Mapping[str, Any]]:
     """Return an agent as it acts as an opponent, and the arguments of the environment in which it
     plays on this side. Raises CheckpointError."""
     released = guests[side.env].released if side.env in guests else {}
     saved = load_saved(Path(released.get(agent, agent)), greedy=side.greedy, trust=trust)
     # A guest's agents may see and do other things than those that learn here.
-    is_guests = side.env in guests and saved.environment.env_id == side.env
-    brought = {name: saved.environment.args[name] for name in side.brought if is_guests}
-    return saved.policy, {**side.args, **brought, side.opponents: text_of_weights(opponents)}
+    args = {**side.args, side.opponents: text_of_weights(opponents)}
+    # A guest's agents may see and do other things than those that learn here.
+    if side.env not in guests or saved.environment.env_id != side.env:
+        return saved.policy, args
+    args |= {name: saved.environment.args[name] for name in side.brought}
+    return guests[side.env].seated(saved.policy, saved.environment, args)
 
 
 def trained(config: TrainConfig, folder: Path, trust: bool, **options: Any) -> Outcome | None:

@@ -71,7 +71,7 @@ def parity(**options: Any) -> None:
             reason = scenario.red_agents.get(red, "it is made for scenario2")
             raise click.UsageError(f"--red-agent {red} cannot play in {scenario}: {reason}")
     agents = {blue: _chosen_agent(blue, options["checkpoint"], scenario) for blue in blues}
-    red_agents = {red: _chosen_red(red, options["red_checkpoint"]) for red in reds}
+    red_agents = {red: _chosen_red(red, options["red_checkpoint"], scenario) for red in reds}
     max_steps, n_episodes = options["max_steps"], options["episodes"]
     n_networks = min(options["network_episodes"], n_episodes)
     seeds = range(options["seed"], options["seed"] + n_episodes)
@@ -157,12 +157,12 @@ def _chosen_agent(blue: str, checkpoint: Path | None, scenario: Scenario) -> Scr
     return cage2.PolicyAgent(load_actor(checkpoint_path(checkpoint), greedy=False))
 
 
-def _chosen_red(red: str, checkpoint: Path | None) -> ScriptedAgent | None:
+def _chosen_red(red: str, checkpoint: Path | None, scenario: Scenario) -> ScriptedAgent | None:
     if red != CHECKPOINT or checkpoint is None:
         return DRAWN_REDS.get(red)
     from workflow_rl.cage2.own_reds import red_policy
 
     try:
-        return cage2.PolicyAgent(red_policy(str(checkpoint), greedy=False))
+        return cage2.PolicyAgent(red_policy(str(checkpoint), greedy=False, scenario=scenario))
     except AttackerError as error:
         raise click.UsageError(f"--red-checkpoint: {error}") from None

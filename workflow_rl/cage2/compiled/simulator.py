@@ -98,9 +98,6 @@ def masks_of_hosts(n_hosts: int) -> NDArray[np.bool_]:
     return np.eye(n_hosts + 1, n_hosts, dtype=np.bool_)
 
 
-CAUGHT = masks_of_hosts(len(SCENARIO2.hosts))
-
-
 class CompiledEnvs:
     """`n_envs` networks that step in one call of compiled code.
 

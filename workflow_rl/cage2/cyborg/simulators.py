@@ -64,7 +64,7 @@ def _published(name: str, scenario: Scenario) -> ChallengeSimulator:
 def _simulator_against(
     attacker: Attacker, name: str, max_steps: int, scenario: Scenario
 ) -> Simulator:
-    red, is_either = own_reds.found(attacker), name in ("cyborg", "compiled")
+    red, is_either = own_reds.found(attacker, scenario), name in ("cyborg", "compiled")
     if not own_reds.acts_in_cyborg(red):
         if not is_either:
             raise AttackerError(

@@ -152,3 +152,14 @@ class Cage2RedArguments(Settings):
     max_steps: Annotated[int, Field(ge=1, le=MOST)] = Field(
         Cage2Red.max_steps, description="Steps after which an episode is truncated."
     )
+    scenario: Annotated[str, ContentOf(scenario_text, tuple(NAMED)), Later()] = Field(
+        Cage2Red.scenario,
+        description="The network, which is no family: scenario2, scenario1b of CAGE Challenge 1, "
+        "or a scenario file of CybORG's. The content is kept with the run.",
+    )
+
+    @model_validator(mode="after")
+    def _plays_one_network(self) -> Self:
+        if isinstance(scenario := played_of(self.scenario), ScenarioFamily):
+            raise ConfigError("scenario", f"{scenario} is a family, and Red learns in one network")
+        return self

@@ -13,18 +13,18 @@ from workflow_rl.cage.parallel_env import PlainParallelEnv
 from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.env import checks
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, OBS_SIZE, RED_ACTION_NAMES, RED_OBS_SIZE
+from workflow_rl.cage2.scenario import SCENARIO2, ScenarioError, scenario_of
 
 BLUE, RED = AGENTS = ("Blue", "Red")
 SLEEP = 0
 
 
 class Cage2DuelEnv(PlainParallelEnv):
-    """CAGE Challenge 2, Scenario 2, for the agents "Blue" and "Red", who act at once.
+    """A scenario of CAGE Challenge 2 for the agents "Blue" and "Red", who act at once.
 
     Blue's observations and actions are those of `Cage2Env`, Red's are those of `Cage2RedEnv`. The
-    rewards add up to zero. In `infos`, `action_mask` is int8 `[145]` and `[44]`, 1 for actions that
-    can do anything; Blue's are all ones.
+    rewards add up to zero. In `infos`, `action_mask` is int8, in Scenario 2 `[145]` and `[44]`, 1
+    for actions that can do anything; Blue's are all ones.
 
     Episodes never terminate: they are truncated after `max_steps`. Then `agents` is empty, and the
     env must be reset. The seed of `reset` determines the episode; without one, the next episode of
@@ -33,25 +33,37 @@ class Cage2DuelEnv(PlainParallelEnv):
     Args:
         max_steps: length of an episode in steps, 100 unless given.
         render_mode: None: there are no pictures.
+        scenario: what is played: a Scenario, scenario2, scenario1b, or the path of a file.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: an argument is out of range, or there is no such scenario.
         TypeError: `render_mode` is not None.
     """
 
     metadata = {"name": "CAGE2-duel-v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
 
-    def __init__(self, max_steps: int | None = None, render_mode: None = None) -> None:
+    def __init__(
+        self,
+        max_steps: int | None = None,
+        render_mode: None = None,
+        scenario: Any = SCENARIO2,
+    ) -> None:
         checks.check_render_mode(render_mode)
         self.max_steps = checks.checked_steps(max_steps)
+        try:
+            self.scenario = network = scenario_of(scenario)
+        except ScenarioError as error:
+            raise ValueError(f"scenario: {error}") from None
         self.possible_agents = list(AGENTS)
         self.agents = []
-        sizes, actions = (OBS_SIZE, RED_OBS_SIZE), (len(ACTION_NAMES), len(RED_ACTION_NAMES))
+        self._n_seen = network.red_obs_size
+        sizes = network.obs_size, self._n_seen
+        actions = len(network.action_names), len(network.red_action_names)
         self.observation_spaces = {
             agent: Box(0, 1, (size,), np.float32) for agent, size in zip(AGENTS, sizes, strict=True)
         }
         self.action_spaces = {agent: Discrete(n) for agent, n in zip(AGENTS, actions, strict=True)}
-        self._simulator = RedSimulator(1, self.max_steps)
+        self._simulator = RedSimulator(1, self.max_steps, tables=network.tables())
         self._chosen = np.ones(1, np.bool_)
         self._generator: np.random.Generator | None = None
         self._steps_left = 0
@@ -114,9 +126,10 @@ class Cage2DuelEnv(PlainParallelEnv):
         )
 
     def _observations(self) -> dict[str, Any]:
-        blue, red = self._simulator.obs[0], self._simulator.rows[0, :RED_OBS_SIZE]
+        blue, red = self._simulator.obs[0], self._simulator.rows[0, : self._n_seen]
         return {BLUE: blue.astype(np.float32), RED: red.astype(np.float32)}
 
     def _infos(self) -> dict[str, dict[str, Any]]:
-        blue, red = np.ones(len(ACTION_NAMES), np.int8), self._simulator.rows[0, RED_OBS_SIZE:]
+        blue = np.ones(self.action_spaces[BLUE].n, np.int8)
+        red = self._simulator.rows[0, self._n_seen :]
         return {BLUE: {"action_mask": blue}, RED: {"action_mask": red.astype(np.int8)}}

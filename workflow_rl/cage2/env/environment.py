@@ -119,7 +119,7 @@ class Cage2:
 
         self._require_trust()
         try:
-            return batches_of(self.reds.foreign)
+            return batches_of(self.reds.foreign, self.network)
         except AttackerError as error:
             raise InvalidEnvironmentError("red_agent", str(error)) from error
 
@@ -132,7 +132,7 @@ class Cage2:
         from workflow_rl.cage2.own_reds import with_policies
 
         try:
-            return with_policies(self.reds)
+            return with_policies(self.reds, self.network)
         except AttackerError as error:
             raise InvalidEnvironmentError("red_agent", str(error)) from None
 
@@ -353,7 +353,7 @@ class Cage2:
             assert self.known is not None
             return family_envs(self.known, self.view, self.max_steps, n_envs)
         # A worker imports one simulator alone. One call steps all compiled envs.
-        if self.simulator == "compiled" and not in_cyborg(self.reds):
+        if self.simulator == "compiled" and not in_cyborg(self.reds, self.network):
             from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 
             tables = self.network.tables()

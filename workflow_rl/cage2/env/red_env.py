@@ -14,9 +14,9 @@ from workflow_rl.cage2.compiled.network import red_action_of
 from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.env import checks
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_ACTION_NAMES, RED_OBS_SIZE, SUCCESSES
+from workflow_rl.cage2.scenario import SCENARIO2, ScenarioError, scenario_of
+from workflow_rl.cage2.scenario2 import SUCCESSES
 
-N_ACTIONS = len(RED_ACTION_NAMES)
 SLEEP = 0
 
 
@@ -27,18 +27,19 @@ class Blue(Protocol):
         """Begin an episode, whose random choices follow from `seed`."""
 
     def act(self, obs: NDArray[Any]) -> SupportsIndex:
-        """Return an index into `scenario2.ACTION_NAMES` for an observation `[52]`."""
+        """Return an index into `Scenario.action_names` for an observation, `[52]` in Scenario 2."""
 
 
 class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
-    """CAGE Challenge 2 from Red's side: Scenario 2 against one fixed Blue.
+    """CAGE Challenge 2 from Red's side: a scenario against one fixed Blue.
 
-    An action is an index into the `scenario2.RED_ACTION_NAMES`. An action on what Red does not know
-    yet does nothing; `info["action_mask"]`, bool `[N_ACTIONS]`, tells which actions are possible.
+    An action is an index into the A `Scenario.red_action_names`, 44 in Scenario 2. An action on
+    what Red does not know yet does nothing; `info["action_mask"]`, bool `[A]`, tells which actions
+    are possible.
     The reward is the negative of Blue's: never negative, best for Red when it is large.
 
-    An observation is float32 `[RED_OBS_SIZE]`, zeros and ones, what Red was shown: for each of the
-    `scenario2.SUBNETS` whether Red knows it; for each of the `scenario2.HOSTS` the
+    An observation is float32 `[Scenario.red_obs_size]`, zeros and ones, what Red was shown: for
+    each of the subnets whether Red knows it; for each of the hosts the
     `scenario2.FACTS_OF_A_HOST`; whether the last action succeeded, and whether it failed. Red is
     not told when Blue removes a session: a session counts until an action on its host fails.
 
@@ -50,9 +51,10 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         blue: a `Blue`; None is a Blue that sleeps.
         max_steps: length of an episode in steps, 100 unless given.
         render_mode: None: there are no pictures.
+        scenario: what is played: a Scenario, scenario2, scenario1b, or the path of a file.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: an argument is out of range, or there is no such scenario.
         TypeError: `render_mode` is not None.
     """
 
@@ -63,13 +65,22 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         blue: Blue | None = None,
         max_steps: int | None = None,
         render_mode: str | None = None,
+        scenario: Any = SCENARIO2,
     ) -> None:
         checks.check_render_mode(render_mode)
         self.max_steps = checks.checked_steps(max_steps)
+        try:
+            self.scenario = scenario_of(scenario)
+        except ScenarioError as error:
+            raise ValueError(f"scenario: {error}") from None
+        self._n_seen = self.scenario.red_obs_size
+        self._n_actions = len(self.scenario.red_action_names)
         self.blue = blue
-        self.observation_space = gymnasium.spaces.Box(0, 1, (RED_OBS_SIZE,), np.float32)
-        self.action_space = gymnasium.spaces.Discrete(N_ACTIONS)
-        self._simulator = RedSimulator(1, self.max_steps, remembers=True)
+        self.observation_space = gymnasium.spaces.Box(0, 1, (self._n_seen,), np.float32)
+        self.action_space = gymnasium.spaces.Discrete(self._n_actions)
+        self._simulator = RedSimulator(
+            1, self.max_steps, remembers=True, tables=self.scenario.tables()
+        )
         self._blue, self._red = np.zeros((2, 1), np.int64)
         self._chosen = np.ones(1, np.bool_)
         self._steps_left = 0
@@ -103,21 +114,20 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         """Play one step: Blue's action, then Red's.
 
         Raises:
-            ValueError: the action is no index into `RED_ACTION_NAMES`, or Blue's is none into
-                `ACTION_NAMES`.
+            ValueError: the action is no index into `Scenario.red_action_names`, or Blue's is none
+                into `Scenario.action_names`.
             gymnasium.error.ResetNeeded: the episode has been truncated or never started.
         """
-        index = checks.checked_index(action, N_ACTIONS)
+        index = checks.checked_index(action, self._n_actions)
         if self._steps_left == 0:
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
         blue = SLEEP
         if self.blue is not None:
             seen = self._simulator.obs[0].astype(np.float32)
             blue = checked_whole("the action of blue", self.blue.act(seen))
-            if not 0 <= blue < len(ACTION_NAMES):
-                raise ValueError(
-                    f"the action of blue={blue}: it is no index from 0 to {len(ACTION_NAMES) - 1}"
-                )
+            n = len(self.scenario.action_names)
+            if not 0 <= blue < n:
+                raise ValueError(f"the action of blue={blue}: it is no index from 0 to {n - 1}")
         self._blue[0], self._red[0] = blue, index
         self._simulator.play_both(self._blue, self._red, self._chosen)
         self._steps_left -= 1
@@ -140,7 +150,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
             raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
         success = SUCCESSES[self._simulator.facts[0, 3]]
         return {
-            "blue_action": ACTION_NAMES[self._blue[0]],
+            "blue_action": self.scenario.action_names[self._blue[0]],
             "red_action": red_action_of(self._simulator.states[0]),
             "red_success": {"TRUE": True, "FALSE": False}.get(success),
         }
@@ -151,7 +161,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         return self._simulator.observation(0)
 
     def _info(self) -> dict[str, Any]:
-        return {"action_mask": self._simulator.rows[0, RED_OBS_SIZE:].astype(np.bool_)}
+        return {"action_mask": self._simulator.rows[0, self._n_seen :].astype(np.bool_)}
 
     def _observation(self) -> NDArray[np.float32]:
-        return self._simulator.rows[0, :RED_OBS_SIZE].astype(np.float32)
+        return self._simulator.rows[0, : self._n_seen].astype(np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from workflow_rl.cage.against_blue import AgainstBlue
 from workflow_rl.cage.attackers import label_of
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES, RED_ENV_ID, RED_OBS_SIZE
+from workflow_rl.cage2.scenario import SCENARIO2, Scenario
+from workflow_rl.cage2.scenario2 import RED_ENV_ID
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 if TYPE_CHECKING:
@@ -24,9 +26,16 @@ if TYPE_CHECKING:
 class Cage2Red(AgainstBlue):
     """CAGE Challenge 2 from Red's side. `arguments.Cage2RedArguments` describes the arguments."""
 
+    scenario: str = SCENARIO2
+
     env_id: ClassVar[str] = RED_ENV_ID
     settings: ClassVar[Mapping[str, Any]] = {"total_episodes": 3000}
     preload: ClassVar[str] = "workflow_rl.cage2.compiled.preload"
+
+    @functools.cached_property
+    def network(self) -> Scenario:
+        """The scenario, which `Cage2RedArguments` has checked."""
+        return Scenario.from_checked(self.scenario)
 
     @property
     def label(self) -> str:
@@ -43,8 +52,8 @@ class Cage2Red(AgainstBlue):
         from workflow_rl.agents.policies.distributions import Categorical
         from workflow_rl.agents.spaces import Spaces
 
-        actions = Categorical(len(RED_ACTION_NAMES))
-        return Spaces(RED_OBS_SIZE, actions, bits=True, masked=True)
+        actions = Categorical(len(self.network.red_action_names))
+        return Spaces(self.network.red_obs_size, actions, bits=True, masked=True)
 
     def _brought(self) -> Collection[str]:
         from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
@@ -58,8 +67,11 @@ class Cage2Red(AgainstBlue):
         from workflow_rl.runs.checkpoint import CheckpointError
 
         try:
-            blues = [load_on_records(str(_released().get(blue, blue))) for blue in self.weights]
-        except CheckpointError as error:
+            blues = [
+                load_on_records(str(_released().get(blue, blue)), self.network)
+                for blue in self.weights
+            ]
+        except (CheckpointError, ValueError) as error:
             raise InvalidEnvironmentError("blue_agent", str(error)) from None
         return blues[0] if len(blues) == 1 else MixedActor(blues, [*self.weights.values()])
 
@@ -78,13 +90,13 @@ class Cage2Red(AgainstBlue):
         """Wrap an actor of these envs, so that it plays on `Cage2RedEnv`'s observations."""
         from workflow_rl.cage2.env.red_envs import BareRed
 
-        return BareRed(actor)
+        return BareRed(actor, self.network)
 
     def make_envs(self, n_envs: int) -> EnvBatch:
         """Return `n_envs` envs as Red's policy sees them."""
         from workflow_rl.cage2.env.red_envs import RedEnvs
 
-        return RedEnvs(self.max_steps, n_envs, copy.deepcopy(self.blue))
+        return RedEnvs(self.max_steps, n_envs, copy.deepcopy(self.blue), self.network)
 
 
 def _released() -> Mapping[str, Path]:

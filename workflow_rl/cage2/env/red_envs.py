@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Actions, Choice
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage.network_batch import mask_of
-from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
-from workflow_rl.cage2.compiled.simulator import CAUGHT
-from workflow_rl.cage2.scenario2 import RED_OBS_SIZE
-from workflow_rl.cage2.scoring.evaluation_env import RECORD
+from workflow_rl.cage2.compiled.simulator import masks_of_hosts
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scoring.evaluation_env import record_of
 from workflow_rl.environments.env_batch import StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -23,17 +22,19 @@ from workflow_rl.environments.episode import EpisodeSpec
 class RedEnvs:
     """`n_envs` networks that step in one call of compiled code. An EnvBatch.
 
-    They play what as many `Cage2RedEnv` play. Observations uint8 `[M, RED_OBS_SIZE + 44]` end with
-    the mask of Red's actions.
+    They play what as many `Cage2RedEnv` play. Observations uint8, `[M, 69 + 44]` in Scenario 2, end
+    with the mask of Red's actions.
 
     blue: acts on records, see `scoring.evaluation_env`, and is the caller's no more; None: Blue
-    sleeps.
+    sleeps. scenario: what is played.
     """
 
-    def __init__(self, max_steps: int, n_envs: int, blue: Actor | None) -> None:
+    def __init__(self, max_steps: int, n_envs: int, blue: Actor | None, scenario: Scenario) -> None:
         self.n_envs = n_envs
         self._max_steps = max_steps
-        self._simulator = RedSimulator(n_envs, max_steps)
+        self._simulator = RedSimulator(n_envs, max_steps, tables=scenario.tables())
+        self._record_type = record_of(scenario)
+        self._caught = masks_of_hosts(len(scenario.hosts))
         self._blue = blue
         self._steps_left, self._blues = np.zeros((2, n_envs), np.int64)
 
@@ -52,9 +53,9 @@ class RedEnvs:
         """Step each of M envs once: Blue acts on what it saw of the step before, then Red."""
         simulator, chosen = self._simulator, np.asarray(envs)
         if self._blue is not None:
-            records = np.zeros(len(envs), RECORD)
+            records = np.zeros(len(envs), self._record_type)
             records["obs"] = simulator.obs[chosen]
-            records["suspicious"] = CAUGHT[simulator.facts[chosen, -1]]
+            records["suspicious"] = self._caught[simulator.facts[chosen, -1]]
             self._blues[chosen], _ = self._blue.act(records, envs)
         reds = np.zeros(self.n_envs, np.int64)
         reds[chosen] = actions
@@ -75,21 +76,16 @@ class BareRed:
     The mask follows from the observation.
     """
 
-    def __init__(self, actor: Actor) -> None:
-        self.actor = actor
+    def __init__(self, actor: Actor, scenario: Scenario) -> None:
+        self.actor, self._size = actor, scenario.red_obs_size
+        self._facts = scenario.tables().of["fact_needed"][1:]
         self.policy_version = actor.policy_version
         self.reset = actor.reset
 
     def act(self, obs: NDArray[np.uint8], envs: Sequence[int] = (0,)) -> Choice:
-        """Return actions for obs [M, RED_OBS_SIZE], and log-probabilities: see Actor."""
+        """Return actions for obs [M, `red_obs_size`], and log-probabilities: see Actor."""
         obs = np.atleast_2d(obs)
-        if obs.shape[1:] != (RED_OBS_SIZE,):
-            raise ValueError(f"observations have {RED_OBS_SIZE} numbers, not {obs.shape[1:]}")
-        return self.actor.act(np.concatenate([obs, mask_of_red(obs)], axis=1), envs)
-
-
-def mask_of_red(obs: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the masks `[M, 44]` of the possible actions, given obs `[M, RED_OBS_SIZE]`."""
-    return np.concatenate(
-        [np.ones_like(obs[:, :1]), obs[:, SCENARIO2.of["fact_needed"][1:]]], axis=1
-    )
+        if obs.shape[1:] != (self._size,):
+            raise ValueError(f"observations have {self._size} numbers, not {obs.shape[1:]}")
+        mask = np.ones_like(obs[:, :1]), obs[:, self._facts]
+        return self.actor.act(np.concatenate([obs, *mask], axis=1), envs)

@@ -34,7 +34,7 @@ def found_by_trying(environment: Cage2) -> str | None:
     """
     try:
         reds = environment.ready_reds
-        if len(in_cyborg(reds)) < len(reds.foreign):
+        if len(in_cyborg(reds, environment.network)) < len(reds.foreign):
             # Compile, so that the workers find it on disk: a trial is soon given up.
             envs = CompiledEnvs(environment.max_steps, 1, {"": OneByOne(BLine)})
             for red_agent in ("", RED_AGENTS[0]):

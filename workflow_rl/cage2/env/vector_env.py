@@ -117,7 +117,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
                 self.scenario.require_red_agent(name)
         self._dtype = self.single_observation_space.dtype
         try:
-            batches = batches_of(foreign)
+            batches = batches_of(foreign, self.scenario)
         except AttackerError as error:
             raise ValueError(f"red_agent: {error}") from error
         self._simulator = batch_with(num_envs, self.max_steps, batches, self.scenario.tables())

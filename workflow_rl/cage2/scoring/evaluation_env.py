@@ -38,9 +38,6 @@ def record_of(scenario: Scenario) -> np.dtype[Any]:
     )
 
 
-RECORD = record_of(Scenario.scenario2())
-
-
 class EvaluationEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Cage2Env with observations that are records of the last step, if any."""
 

@@ -33,17 +33,16 @@ def load_actor(path: str | os.PathLike[str], greedy: bool | None = None) -> Acto
     return on_the_bits(policy, environment, path)
 
 
-def load_on_records(agent: str, scenario: Scenario | None = None) -> Actor:
+def load_on_records(agent: str, scenario: Scenario) -> Actor:
     """Return a greedy or a scripted agent, by its name or path, that acts on records: see
-    `evaluation_env`. scenario: what it plays, which fits it; None: Scenario 2.
+    `evaluation_env`. scenario: what it plays.
 
     Raises CheckpointError, and ValueError for an agent that cannot play there.
     """
     if agent in SCRIPTED_AGENTS:
         return ScriptedBlue(agent, scenario)
-    if scenario is None:
-        return PolicyBlue(load_actor(agent))
     policy, environment = load_trained(agent, greedy=True)
+    network_for(scenario.text, environment, policy, shown_name(Path(agent)))
     return PolicyBlue(on_bits_of(scenario, policy, environment, agent))
 
 

@@ -65,7 +65,7 @@ def evaluate_actor(
     red_agents = [red_agent for red_agent in RED_AGENTS if red_agent in red_agents]
     red_agents += dict.fromkeys(others)
     members = dict.fromkeys(member for name in red_agents for member in REDS.read(name).members)
-    played = with_policies(Attackers(tuple(members), RED_AGENTS))
+    played = with_policies(Attackers(tuple(members), RED_AGENTS), network or Scenario.scenario2())
     cells = []
     start = time.perf_counter()
     n_episodes = len(horizons) * len(red_agents) * episodes

@@ -171,7 +171,7 @@ def watched(red_agent: str, max_steps: int, scenario: Scenario) -> WatchedRed:
     """Return a simulator of a red agent, given by its name. Raises AttackerError."""
     if red_agent in RESTATED and not scenario.is_scenario2:
         return OwnRed(red_agent, max_steps, scenario)
-    red = RESTATED.get(red_agent) or found(REDS.member(red_agent))
+    red = RESTATED.get(red_agent) or found(REDS.member(red_agent), scenario)
     if not acts_in_cyborg(red):
         return CompiledRed(red, max_steps, scenario)
     from workflow_rl.cage2.env.cage2_env import Cage2Env

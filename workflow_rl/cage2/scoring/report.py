@@ -193,7 +193,7 @@ def _reds(run: Run) -> list[str]:
     environment = trusted(make_environment(ENV_ID, args, named_by_file=True))
     assert isinstance(environment, Cage2)
     try:
-        if environment.named_by_file or in_cyborg(environment.reds):
+        if environment.named_by_file or in_cyborg(environment.reds, environment.network):
             return [*RED_AGENTS]
     except AttackerError:  # What attacked is not there any more.
         return [*RED_AGENTS]

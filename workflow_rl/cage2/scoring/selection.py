@@ -167,7 +167,7 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     if not attackers(environment) or len(environment.opening) >= min(_horizons(environment)):
         return None
     # With CybORG, choosing would take longer than the training.
-    if environment.named_by_file or in_cyborg(environment.reds):
+    if environment.named_by_file or in_cyborg(environment.reds, environment.network):
         return None
     paths = eligible_agents(run_path)
     if len(paths) == 1:

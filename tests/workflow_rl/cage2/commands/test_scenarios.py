@@ -82,9 +82,29 @@ def test_what_is_made_for_scenario2_says_so(office: Path, tmp_path: Path):
     moved = Scenario.from_file(office).enter_at("User2")
     moved.save(office)
     assert "RedMeanderAgent or SleepAgent" in refused(*train)
-    assert "Red learns in scenario2" in refused(
-        "train-duel", "--scenario", office, "--red-agent", "SleepAgent"
+
+
+def test_red_learns_in_one_network(tmp_path: Path):
+    path = tmp_path / "offices.yaml"
+    path.write_text(FAMILY)
+    for command in (
+        "train-duel --simulator compiled",
+        "exploit any-network --simulator compiled",
+        "train-sync --env workflow_rl/CAGE2-red-v0",
+    ):
+        line = refused(*command.split(), "--scenario", path, "--run-dir", tmp_path / "run")
+        assert "is a family, and Red learns in one network" in line
+
+
+def test_the_weakest_point_of_any_network_in_an_office(office: Path, tmp_path: Path):
+    words = ("--scenario", office, "--simulator", "compiled", "--max-steps", 10, "--n-workers", 1)
+    sizes = ("--total-episodes", 4, "--episodes-per-update", 4, "--n-envs", 4, "--n-policies", 1)
+    played = ("--selection-episodes", 2, "--episodes", 2, "--quiet")
+    result = invoke(
+        "exploit", "any-network", *words, *sizes, *played, "--run-dir", tmp_path / "run"
     )
+    assert result.exit_code == 0, result.output
+    assert "B_lineAgent (minus Blue)" in result.output
 
 
 def test_no_other_agent_teaches_in_a_family(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +16,55 @@ from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.cage2 import Cage2RedEnv
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.guest import Cage2Guest
-from workflow_rl.cage2.scenario2 import RED_ENV_ID, RED_OBS_SIZE
+from workflow_rl.cage2.own_reds import red_policy, with_policies
+from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
+from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, ScriptedBlue
+from workflow_rl.collection.player import play_episode
 from workflow_rl.commands.main import main
 from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 
 SHORT: dict[str, Any] = {"env": RED_ENV_ID, "env_args": {"blue_agent": "react-restore"}}
 
 
-@pytest.mark.parametrize(("blue_agent", "is_scripted"), [("champion", False), ("sleep", True)])
-def test_they_play_what_as_many_single_envs_play(blue_agent: str, is_scripted: bool) -> None:
+SPEC = EpisodeSpec(0, "", 5, 5)
+OFFICE = (
+    Scenario.scenario2()
+    .add_host("Web0", "OP_Server", "Enterprise", confidentiality="High")
+    .change_host("User1", leads_to=["Enterprise0", "Web0"])
+)
+
+
+@pytest.mark.parametrize(
+    ("blue_agent", "is_scripted", "scenario"),
+    [
+        ("champion", False, Scenario.scenario2()),
+        ("sleep", True, Scenario.scenario2()),
+        ("sleep", True, OFFICE),
+        ("sleep", True, Scenario.scenario1b()),
+    ],
+)
+def test_they_play_what_as_many_single_envs_play(
+    blue_agent: str, is_scripted: bool, scenario: Scenario
+) -> None:
     n, steps, draws = 3, 25, np.random.default_rng(0)
-    environment = make_environment(RED_ENV_ID, {"blue_agent": blue_agent, "max_steps": steps})
+    args = {"blue_agent": blue_agent, "max_steps": steps, "scenario": scenario}
+    environment, size = make_environment(RED_ENV_ID, args), scenario.red_obs_size
     # As a worker gets it.
     envs = cloudpickle.loads(cloudpickle.dumps(environment)).make_envs(n)
     blues = [None if is_scripted else load_agent(blue_agent) for _ in range(n)]
-    singles = [Cage2RedEnv(blue, steps) for blue in blues]
+    singles = [Cage2RedEnv(blue, steps, scenario=scenario) for blue in blues]
     rows = envs.reset(range(n), [EpisodeSpec(i, "", 70 + i, 0) for i in range(n)])
     shown = [single.reset(seed=70 + i) for i, single in enumerate(singles)]
     for step in range(steps):
         for row, (obs, info) in zip(rows, shown, strict=True):
-            assert np.array_equal(row[:RED_OBS_SIZE], obs)
-            assert np.array_equal(row[RED_OBS_SIZE:], info["action_mask"])
-        actions = [int(draws.choice(np.flatnonzero(row[RED_OBS_SIZE:]))) for row in rows]
+            assert np.array_equal(row[:size], obs)
+            assert np.array_equal(row[size:], info["action_mask"])
+        actions = [int(draws.choice(np.flatnonzero(row[size:]))) for row in rows]
         answers = envs.step(range(n), np.array(actions))
         stepped = [single.step(action) for single, action in zip(singles, actions, strict=True)]
         assert answers.reward.tolist() == [reward for _, reward, *_ in stepped]
@@ -55,8 +81,8 @@ def test_a_released_name_means_the_released_file(
     monkeypatch.chdir(tmp_path)
     environment = Cage2Red(name, named_by_file=True)
     assert environment.foreign == []
-    if name in ("champion1b", "any-network"):
-        with pytest.raises(InvalidEnvironmentError, match="only scenario2 is played here"):
+    if name == "champion1b":
+        with pytest.raises(InvalidEnvironmentError, match=r"where .*champion1b.* was trained"):
             assert environment.blue
     else:
         assert environment.blue
@@ -75,6 +101,25 @@ def test_an_attacker_is_trained_evaluated_and_loaded(tmp_path: Path) -> None:
         action = agent.act(obs)  # type: ignore[call-arg]
         assert info["action_mask"][action]
         obs, *_, info = env.step(action)
+
+
+def test_an_attacker_learns_in_a_scenario_and_plays_there_alone(tmp_path: Path) -> None:
+    """What Red gets is what Blue loses to it."""
+    args = {"blue_agent": "decoys", "max_steps": 10, "scenario": OFFICE}
+    config = TrainConfig(
+        "sync", env=RED_ENV_ID, env_args=args, total_episodes=4, episodes_per_update=4,
+        n_envs=4, n_workers=1,
+    )  # fmt: skip
+    train(config, red := tmp_path / "red")
+    policy = red_policy(str(red), greedy=False, scenario=OFFICE)
+    gained = play_episode(make_environment(RED_ENV_ID, args).make_envs(1), policy, SPEC)
+    reds = with_policies(REDS.read(str(red)), OFFICE)
+    make_env = functools.partial(EvaluationEnv, 10, "compiled", reds, OFFICE)
+    blue = ScriptedBlue("decoys", OFFICE)
+    lost = play_episode(SerialEnvs(make_env, 1), blue, SPEC)
+    assert gained.reward.tolist() == (0.0 - lost.reward).tolist()
+    with pytest.raises(InvalidEnvironmentError, match="which has other hosts than scenario2"):
+        make_environment(ENV_ID, {"red_agent": str(red)}).check()
 
 
 def test_an_agent_that_is_not_there_is_named() -> None:

@@ -13,8 +13,9 @@ import pytest
 from tests.workflow_rl.cage2.scoring.evaluations import cell, returns, run, save_agent
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
+from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
-from workflow_rl.cage2.scoring.evaluation_env import RECORD, step_actions
+from workflow_rl.cage2.scoring.evaluation_env import record_of, step_actions
 from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, TOP_SCORES
 from workflow_rl.cage2.scoring.protocol import evaluate_actor
 from workflow_rl.cage2.scoring.scores import ProtocolScores, score_table
@@ -79,7 +80,7 @@ def test_the_result_file_has_the_official_format(tmp_path):
 
 
 def test_the_actions_of_a_step_are_those_of_the_record_after_it():
-    records = np.zeros(3, RECORD)
+    records = np.zeros(3, record_of(Scenario.scenario2()))
     records["red_action"] = [b"", b"Impact Op_Server0", b"Sleep"]
     trajectory = (
         cell(-1.0)

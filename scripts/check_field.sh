@@ -7,9 +7,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder=$(realpath -m "${1:-runs/field}")
 asked=" ${*:2} "
-held=" $(ls "$folder" 2> /dev/null | tr '\n' ' ')"
-ours=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 mkdir -p "$folder"
+held=" $(ls "$folder" | tr '\n' ' ')"
+ours=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 
 # asks_for NAME
 asks_for() { [ "$asked" = "  " ] || [[ $asked == *" $1 "* ]]; }

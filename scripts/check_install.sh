@@ -15,7 +15,7 @@ mkdir "$folder/source" "$folder/empty"
 cp -r agents workflow_rl LICENSE README.md pyproject.toml requirements.txt "$folder/source"
 "$python" -m venv "$folder/venv"
 if [ "$versions" = lowest ]; then
-  grep -oP '^    "\K[\w-]+>=[\w.]+(?=,<)' pyproject.toml | sed 's/>=/==/' | tee "$folder/lowest.txt"
+  grep -oP '^  "\K[\w-]+>=[\w.]+(?=,<)' pyproject.toml | sed 's/>=/==/' | tee "$folder/lowest.txt"
   "$folder/venv/bin/pip" install --quiet "$folder/source" -r "$folder/lowest.txt"
 else
   # A machine's own builds, such as torch's for CPUs alone, have other hashes.

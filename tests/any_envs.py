@@ -12,6 +12,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from workflow_rl.environments.gymnasium_versions import MultiDiscrete
+
 Result = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
@@ -65,7 +67,7 @@ class PuzzleEnv(gymnasium.Env[Any, Any]):
                 "lamps": spaces.MultiBinary(3),
             }
         )
-        self.action_space = spaces.MultiDiscrete([3, 2], start=[1, 0])
+        self.action_space = MultiDiscrete([3, 2], start=[1, 0])
         # The lamps, which stand at the end of a flat observation.
         first = longest + 3
         self.entities = {
@@ -168,7 +170,7 @@ class NamedPuzzleEnv(MaskedPuzzleEnv):
         super().__init__()
         lamp, direction = spaces.Box(1, 3, (1,), np.int32), spaces.Discrete(2)
         self.action_space: Any = spaces.Dict([("lamp", lamp), ("direction", direction)])
-        self._direct = spaces.MultiDiscrete([3, 2], start=[1, 0])
+        self._direct = MultiDiscrete([3, 2], start=[1, 0])
 
     def get_action_mask(self) -> dict[str, Any]:
         return dict(zip(("lamp", "direction"), self.mask, strict=True))

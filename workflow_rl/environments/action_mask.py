@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from workflow_rl.agents.modules import in_one_line
 from workflow_rl.environments.env_batch import Env, ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.gymnasium_versions import attribute_of
 
 METHOD = "action_masks"
 METHODS = (METHOD, "action_mask", "valid_action_mask", "get_action_mask", "get_action_masks")
@@ -88,8 +89,8 @@ def choices_of(space: spaces.Space[Any] | None) -> tuple[int, ...]:
 def maskable(env: Env) -> spaces.Space[Any]:
     """Return the space of the actions that masks are about: of a team, those of agents that choose
     alone."""
-    name = "masked_actions"
-    return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else env.action_space
+    space: spaces.Space[Any] = attribute_of(env, "masked_actions", env.action_space)
+    return space
 
 
 def flat_mask(mask: Any) -> NDArray[Any]:
@@ -112,10 +113,9 @@ def mask_source(env: Env) -> str:
         return "its observations"
     if mask_in(*begun(env, seed=0)) is None:
         return ""
-    method = env.get_wrapper_attr("mask_method") if env.has_wrapper_attr("mask_method") else ""
-    if method:
+    if method := attribute_of(env, "mask_method"):
         return f"its method {method}"
-    is_team = env.has_wrapper_attr("masked_actions")
+    is_team = attribute_of(env, "masked_actions") is not None
     return "its agents' action_mask" if is_team else "what it tells in info"
 
 
@@ -148,7 +148,7 @@ class MaskingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _found(self) -> str:
         read = mask_reader(self.env.action_space)
-        for name in filter(self.env.has_wrapper_attr, METHODS):
+        for name in _masks_of(self.env):
             if name == METHOD:
                 return name
             with contextlib.suppress(Exception):
@@ -167,7 +167,7 @@ class MaskingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         if not self.mask_method or mask_in(obs, info) is not None:
             return info
         try:
-            told = self.env.get_wrapper_attr(self.mask_method)
+            told = attribute_of(self.env, self.mask_method)
             is_called = self.mask_method == METHOD or callable(told)
             return {**(info or {}), MASK: told() if is_called else told}
         except (NotImplementedError, TypeError) as error:
@@ -177,23 +177,27 @@ class MaskingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             ) from error
 
 
+def _masks_of(env: Any) -> Iterator[str]:
+    """Yield the names of METHODS that an environment has."""
+    return (name for name in METHODS if attribute_of(env, name) is not None)
+
+
 def _told_by(env: Env, name: str) -> Any:
-    told = env.get_wrapper_attr(name)
+    told = attribute_of(env, name)
     return told() if callable(told) else told
 
 
 def tells_masks(env: Any) -> bool:
     """Return whether an environment has what may be the method of a MaskingEnv."""
     takes_masks = isinstance(env, gymnasium.Env) and choices_of(getattr(env, "action_space", None))
-    return bool(takes_masks) and any(map(env.has_wrapper_attr, METHODS))
+    return bool(takes_masks) and any(_masks_of(env))
 
 
 def require_no_other_mask(env: Env, obs: Any, info: Any) -> None:
     """Raise InvalidEnvironmentError if an environment that offers no mask has something that looks
     like one under another name."""
     inner = getattr(env, "env", env)
-    found = [name for name in METHODS if env.has_wrapper_attr(name) or hasattr(inner, name)]
-    found = [name for name in found if not _has_none_here(inner, name)]
+    found = [name for name in _masks_of(inner) if not _has_none_here(inner, name)]
     found += _masks_in({"obs": obs, "info": info}, choices_of(env.action_space))
     if found:
         raise InvalidEnvironmentError(
@@ -207,7 +211,7 @@ def require_no_other_mask(env: Env, obs: Any, info: Any) -> None:
 def _has_none_here(inner: Any, name: str) -> bool:
     """Return whether a method fails, as some do for actions of another kind."""
     try:
-        getattr(inner, "get_wrapper_attr", inner.__getattribute__)(name)()
+        attribute_of(inner, name)()
     except TypeError:  # It takes arguments, or is no method.
         return False
     except Exception:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from typing import Any, TypeAlias
 
-from gymnasium.utils.env_checker import data_equivalence
+import numpy as np
 
 from workflow_rl.agents.modules import in_one_line
 from workflow_rl.environments.action_mask import mask_in
@@ -95,8 +95,18 @@ def _difference(first: Sequence[_Step], others: Iterable[_Step], seed: int) -> s
 
 
 def _are_same(before: Any, now: Any) -> bool:
+    if type(before) is not type(now):
+        return False
+    if isinstance(before, dict):
+        return before.keys() == now.keys() and all(_are_same(before[k], now[k]) for k in before)
+    if isinstance(before, tuple | list):
+        return len(before) == len(now) and all(map(_are_same, before, now))
+    if isinstance(before, np.ndarray):
+        are_equal = before.dtype == now.dtype and np.array_equal(before, now)
+    else:
+        are_equal = bool(before == now)
     # NaN does not equal itself, but its bytes do.
-    return data_equivalence(before, now, exact=True) or pickle.dumps(before) == pickle.dumps(now)
+    return are_equal or pickle.dumps(before) == pickle.dumps(now)
 
 
 def _steps(env: Env, seed: int, actions: list[Any]) -> Iterator[_Step]:

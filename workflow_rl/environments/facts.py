@@ -11,6 +11,7 @@ from gymnasium import spaces
 from workflow_rl.agents.modules import in_one_line
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
+from workflow_rl.environments.gymnasium_versions import MultiDiscrete
 
 if TYPE_CHECKING:
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
@@ -64,7 +65,7 @@ def plain_facts(space: spaces.Space[Any]) -> spaces.Space[Any]:
         return spaces.MultiBinary(space.shape)
     if isinstance(space, spaces.MultiDiscrete):
         kind = np.dtype(space.dtype).type
-        return spaces.MultiDiscrete(np.array(space.nvec), kind, start=np.array(space.start))
+        return MultiDiscrete(np.array(space.nvec), kind, start=getattr(space, "start", None))
     if isinstance(space, spaces.Tuple):
         return spaces.Tuple([plain_facts(part) for part in space.spaces])
     assert isinstance(space, spaces.Dict)

@@ -347,7 +347,8 @@ def _one_hot(space: spaces.Discrete, dtype: Any) -> Flatten:
 
 
 def _one_hots(space: spaces.MultiDiscrete, dtype: Any) -> Flatten:
-    n, start = (of.ravel().astype(np.int64) for of in (space.nvec, space.start))
+    n = space.nvec.ravel().astype(np.int64)
+    start = np.broadcast_to(first_of(space), space.shape).ravel().astype(np.int64)
     first, size = np.cumsum(n) - n, int(n.sum())
     numbers = _Numbers(space, np.int64)
 

@@ -42,6 +42,7 @@ from workflow_rl.environments.flat_env import (
     is_old,
     shows_unknown,
 )
+from workflow_rl.environments.gymnasium_versions import attribute_of
 from workflow_rl.environments.images import images_of
 from workflow_rl.environments.joint_batch import BatchedTeamEnv, JointBatch
 from workflow_rl.environments.joint_env import JointEnv, is_parallel
@@ -135,7 +136,7 @@ def declared_facts(environment: GymnasiumEnvironment) -> Facts:
                 plain_facts(env.action_space),
                 DeclaredTeam(env.env) if isinstance(env, JointEnv) else None,
                 masks_from,
-                env.get_wrapper_attr("left_out") if env.has_wrapper_attr("left_out") else (),
+                attribute_of(env, "left_out", ()),
             )
         finally:
             env.close()
@@ -235,7 +236,7 @@ def _entities_of(env: Env, obs_dim: int, n_outputs: int) -> EntityLayout | None:
     if isinstance(env, OneOfBatch):
         tables = getattr(env.envs, "entities", None)
     else:
-        tables = env.get_wrapper_attr("entities") if env.has_wrapper_attr("entities") else None
+        tables = attribute_of(env, "entities")
     # Environments of others use this name for what is on their map.
     if not are_tables(tables):
         return None

@@ -27,6 +27,7 @@ from workflow_rl.environments.env_batch import Obs, ObservationError, SerialEnvs
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.flat_env import FlatEnv, unflattener
+from workflow_rl.environments.gymnasium_versions import MultiDiscrete
 from workflow_rl.environments.simulator_process import PROTOCOL, Messages, decode, encode
 from workflow_rl.errors import ElsewhereError
 
@@ -265,14 +266,10 @@ class SimulatorEnv(gymnasium.Env[Any, Any]):
     def render(self) -> Any:
         return self._answer("render")
 
-    def has_wrapper_attr(self, name: str) -> bool:
-        """Return whether the environment there has an attribute, of those that are asked for."""
-        return name in self._attributes or super().has_wrapper_attr(name)
-
-    def get_wrapper_attr(self, name: str) -> Any:
-        """Return an attribute; of one there, a function that returns what it is, or gives."""
-        if name not in self._attributes:
-            return super().get_wrapper_attr(name)
+    def __getattr__(self, name: str) -> Any:
+        """Return a function that returns what an attribute there is, or gives."""
+        if name not in vars(self).get("_attributes", ()):
+            raise AttributeError(name)
 
         def told() -> Any:
             self._simulator.ask("tell", self._number, name)
@@ -332,7 +329,7 @@ def _space(told: Sequence[Any]) -> spaces.Space[Any]:
         case "MultiBinary":
             return spaces.MultiBinary(parts[0])
         case "MultiDiscrete":
-            return spaces.MultiDiscrete(decode(parts[0]), dtype=parts[2], start=decode(parts[1]))
+            return MultiDiscrete(decode(parts[0]), dtype=parts[2], start=decode(parts[1]))
         case "Tuple":
             return spaces.Tuple([_space(part) for part in parts[0]])
         case "Dict":

@@ -27,6 +27,7 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.facts import plain_facts
 from workflow_rl.environments.flat_env import flattener
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.gymnasium_versions import MultiDiscrete
 
 SETTINGS: dict[str, Any] = {
     **{"n_envs": 2, "n_workers": 1, "total_steps": 40, "steps_per_update": 20, "device": "cpu"},
@@ -168,7 +169,7 @@ class OwnSpace(spaces.Discrete):
         (spaces.Box(np.float32([-1, 0]), np.float32([1, np.inf])), np.float32([0.5, 3])),
         (spaces.Box(0, 255, (2, 2), np.uint8), np.full((2, 2), 7, np.uint8)),
         (spaces.MultiBinary([2, 2]), np.eye(2, dtype=np.int8)),
-        (spaces.MultiDiscrete([3, 2], start=[1, 0]), np.array([3, 1])),
+        (MultiDiscrete([3, 2], start=[1, 0]), np.array([3, 1])),
         (
             spaces.Dict([("z", spaces.Discrete(2)), ("a", spaces.Tuple([OwnSpace(2)]))]),
             {"z": 1, "a": (0,)},

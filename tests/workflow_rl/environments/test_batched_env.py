@@ -20,6 +20,7 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 from workflow_rl.environments.flat_env import FlatEnv
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.gymnasium_versions import MultiDiscrete
 
 NAME = "examples.own_simulator:Corridors"
 SPEC = EpisodeSpec(7, "", 2**32 - 1, 3)
@@ -51,7 +52,7 @@ class Dial(BatchedEnv):
 
 SPACES = [
     spaces.Discrete(3, start=-1),
-    spaces.MultiDiscrete([2, 3], start=[1, 0]),
+    MultiDiscrete([2, 3], start=[1, 0]),
     spaces.Box(-0.5, 1, (2, 2), np.float32),
 ]
 

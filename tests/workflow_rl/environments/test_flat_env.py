@@ -32,6 +32,7 @@ from workflow_rl.environments.flat_env import (
     unflattener,
 )
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.gymnasium_versions import MultiDiscrete
 
 OBSERVATIONS: list[tuple[spaces.Space[Any], Any, list[float], Any]] = [
     (spaces.Box(-1, 1, (2, 2), np.float32), [[0.5, 0], [1, -1]], [0.5, 0, 1, -1], np.float32),
@@ -45,7 +46,7 @@ OBSERVATIONS: list[tuple[spaces.Space[Any], Any, list[float], Any]] = [
     (spaces.Discrete(3, start=-1), 1, [0, 0, 1], np.uint8),
     (spaces.MultiBinary([2, 2]), [[1, 0], [0, 1]], [1, 0, 0, 1], np.uint8),
     (spaces.MultiDiscrete([2, 3]), [1, 0], [0, 1, 1, 0, 0], np.uint8),
-    (spaces.MultiDiscrete([2, 3], start=[5, 1]), [5, 3], [1, 0, 0, 0, 1], np.uint8),
+    (MultiDiscrete([2, 3], start=[5, 1]), [5, 3], [1, 0, 0, 0, 1], np.uint8),
     (
         spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Box(-2, 2, (2,), np.float64)}),
         {"b": 1, "a": [1.5, -2]},
@@ -103,7 +104,7 @@ def test_unbounded_observations() -> None:
         (spaces.Discrete(4), Categorical(4), 3, 3),
         (spaces.Discrete(3, start=-1), Categorical(3), 0, -1),
         (spaces.MultiDiscrete([3, 2]), MultiCategorical([3, 2]), [2, 0], [2, 0]),
-        (spaces.MultiDiscrete([3, 2], start=[1, 5]), MultiCategorical([3, 2]), [2, 0], [3, 5]),
+        (MultiDiscrete([3, 2], start=[1, 5]), MultiCategorical([3, 2]), [2, 0], [3, 5]),
         (
             spaces.MultiDiscrete([[3, 2], [4, 5]]),
             MultiCategorical([3, 2, 4, 5]),
@@ -119,7 +120,7 @@ def test_unbounded_observations() -> None:
             (3, 0),
         ),
         (
-            spaces.Tuple([spaces.MultiBinary(2), spaces.MultiDiscrete([3, 4], start=[5, 0])]),
+            spaces.Tuple([spaces.MultiBinary(2), MultiDiscrete([3, 4], start=[5, 0])]),
             MultiCategorical([2, 2, 3, 4]),
             [1, 0, 2, 3],
             ([1, 0], [7, 3]),
@@ -216,7 +217,6 @@ def test_whatever_a_gaussian_samples_the_action_is_in_its_space(numbers: list[fl
         spaces.Text(5),
         spaces.Sequence(spaces.Discrete(2)),
         spaces.Graph(spaces.Discrete(2), None),
-        spaces.OneOf([spaces.Discrete(2), spaces.Discrete(3)]),
     ],
     ids=lambda space: type(space).__name__,
 )
@@ -353,8 +353,14 @@ OF_INTEGERS = [
     spaces.Box(0, 255, (2, 1), np.uint8),
     spaces.Discrete(4, start=-1),
     spaces.MultiBinary(3),
-    spaces.MultiDiscrete([2, 3], start=[5, 1]),
+    MultiDiscrete([2, 3], start=[5, 1]),
 ]
+
+
+def flattened(space: spaces.Space[Any], obs: Any) -> Any:
+    """Gymnasium's, which knew no `start` of a MultiDiscrete before 0.29."""
+    knows_none = isinstance(space, MultiDiscrete) and MultiDiscrete is not spaces.MultiDiscrete
+    return spaces.flatten(space, obs - space.start if knows_none else obs)
 
 
 @given(
@@ -373,7 +379,7 @@ def test_any_integer_is_kept_as_it_is_or_refused(
     is_held = space.contains(shown) if chosen else kept.min <= number <= kept.max
     env = FlatEnv(Liar(spaces.Tuple([space]), (shown,)) if is_part else Liar(space, shown))
     if is_held:
-        expected = spaces.flatten(space, shown) if chosen else obs.ravel()
+        expected = flattened(space, shown) if chosen else obs.ravel()
         assert env.reset()[0].tolist() == expected.tolist()
     else:
         with pytest.raises(ObservationError, match=f"holds {number}, "):
@@ -385,7 +391,7 @@ def test_flat_observations_are_gymnasiums(space: spaces.Space[Any]) -> None:
     space.seed(0)
     for _ in range(20):
         obs = space.sample()
-        expected = np.asarray(spaces.flatten(space, obs)).astype(flat_space(space).dtype)
+        expected = np.asarray(flattened(space, obs)).astype(flat_space(space).dtype)
         assert flattener(space)(obs).tobytes() == expected.tobytes()
 
 

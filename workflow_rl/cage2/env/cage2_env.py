@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, SupportsIndex
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from workflow_rl.cage.attackers import Attacker, AttackerError
@@ -19,6 +18,7 @@ from workflow_rl.cage2.interface import Facts, Simulator
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario import SCENARIO2, scenario_of
 from workflow_rl.cage2.scenario2 import RED_AGENTS, SUCCESSES
+from workflow_rl.environments.gymnasium_versions import AutoresetMode
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
@@ -93,6 +93,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+    _np_random_seed = None  # Gymnasium's own, since 1.0.
 
     def __init__(
         self,

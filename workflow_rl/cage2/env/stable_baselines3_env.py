@@ -11,13 +11,13 @@ import functools
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
 from workflow_rl.cage2.env.checks import check_options
 from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
+from workflow_rl.environments.gymnasium_versions import AutoresetMode
 
 METHODS = ("action_masks", "describe")
 """The methods of each env that `env_method` calls."""

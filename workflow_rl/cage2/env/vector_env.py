@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 from gymnasium.utils import seeding
-from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
@@ -23,6 +22,7 @@ from workflow_rl.cage2.own_reds import batches_of
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario import SCENARIO2, scenario_of
 from workflow_rl.cage2.scenario2 import RED_AGENTS, SUCCESSES
+from workflow_rl.environments.gymnasium_versions import AutoresetMode
 
 
 class VectorSnapshot(NamedTuple):
@@ -36,7 +36,7 @@ class VectorSnapshot(NamedTuple):
     generators: tuple[Mapping[str, Any] | None, ...]
 
 
-class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any]):
+class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
     """N envs that play in step, each the episodes that `Cage2Env` plays with the same seeds.
 
     Observations are float32 `[N, 52]`, actions int64 `[N]`, rewards float64 `[N]`. Episodes never
@@ -73,6 +73,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv[Any, A
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+    closed, viewer = False, None  # What Gymnasium's own have; before 1.0 from their __init__.
 
     def __init__(
         self,

@@ -1,0 +1,45 @@
+"""What newer versions of Gymnasium have, for all versions since 0.28."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+if TYPE_CHECKING or hasattr(gymnasium.vector, "AutoresetMode"):
+    from gymnasium.vector import AutoresetMode as AutoresetMode
+else:  # Before 1.1.
+
+    class AutoresetMode(Enum):
+        NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"
+
+
+if TYPE_CHECKING or hasattr(spaces.MultiDiscrete([1]), "start"):
+    MultiDiscrete = spaces.MultiDiscrete
+else:  # Before 0.29.
+
+    class MultiDiscrete(spaces.MultiDiscrete):
+        def __init__(self, nvec: Any, dtype: Any = np.int64, seed: Any = None, start: Any = None):
+            super().__init__(nvec, dtype, seed)
+            self.start = np.array(np.zeros_like(nvec) if start is None else start, dtype)
+
+        def sample(self, mask: Any = None) -> Any:
+            return super().sample(mask) + self.start
+
+        def contains(self, x: Any) -> bool:
+            x = np.asarray(x)
+            fits = x.shape == self.shape and x.dtype != object
+            return fits and super().contains((x - self.start).astype(self.dtype))
+
+
+def attribute_of(env: Any, name: str, default: Any = None) -> Any:
+    """Return an attribute of an env or of the first wrapped one that has it."""
+    # Wrappers before 1.0 have all attributes of what they wrap, some with a warning.
+    while isinstance(env, gymnasium.Wrapper):
+        if name in vars(env) or hasattr(type(env), name):
+            break
+        env = env.env
+    return getattr(env, name, default)

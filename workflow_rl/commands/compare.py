@@ -67,6 +67,7 @@ def compare(
     agents, baseline = _policies(agents), _policies(baseline)
     _require_apart(agents, baseline)
     scores = [_returns(path, "AGENTS", seeds) for path in agents]
+    _hint_at_unlike(agents)
     bases = [_returns(path, "--baseline", seeds) for path in baseline]
     if len(seeds) > 1:
         told = ", ".join(f"{path} with --seed {number}" for number, path in seeds.items())
@@ -101,6 +102,22 @@ def _require_apart(agents: Sequence[Path], baseline: Sequence[Path]) -> None:
                 f"{path} and a baseline are policies of one run: --baseline {path.parent} takes "
                 "all of its policies together"
             )
+
+
+def _hint_at_unlike(agents: Sequence[Path]) -> None:
+    """Tell the user of agents that differ in more than their seed, as the shell may make them."""
+    from workflow_rl.runs.folder import read_config
+    from workflow_rl.runs.seed_groups import groups_of
+
+    runs = [path for path in agents if (path / "config.json").exists()]
+    groups = groups_of([path.name for path in runs], [read_config(run).flat() for run in runs])
+    if len(groups) > 1:
+        click.echo(
+            f"Hint: AGENTS differ in more than their seed ({', '.join(groups)}), and all of them "
+            "count as one method. --baseline takes one RUN each time: of a pattern such as "
+            "runs/old-*, the shell gives the others to AGENTS.",
+            err=True,
+        )
 
 
 def _returns(path: Path, named: str, seeds: dict[Any, Path]) -> Returns:

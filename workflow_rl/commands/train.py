@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -70,7 +70,7 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
                 click.echo(f"Hint: {hint}.", err=True)
         with (
             run_folder(resume or options["run_dir"], config) as path,
-            training_errors(_again(plan, path), path, lambda: _careful_options(config)),
+            training_errors(_again(plan, path, options), path, lambda: _careful_options(config)),
         ):
             outcome = execute(
                 plan,
@@ -194,12 +194,17 @@ def _meetings_of(plan: Plan) -> MeetingsOf | None:
     return Population
 
 
-def _again(plan: Plan, path: Path) -> str:
-    """Return the command with which the runs go on."""
+def _again(plan: Plan, path: Path, options: Mapping[str, Any]) -> str:
+    """Return the command with which the runs go on, with what no run keeps."""
     config = plan.configs[0]
     command = "train-population" if plan.exchange is not None else f"train-{config.mode}"
-    joined = ["--cluster", config.cluster] if is_address(config.cluster) else []
-    return own_command(command, "--resume", path, *joined)
+    again = ["--cluster", config.cluster] if is_address(config.cluster) else []
+    if name := getattr(hook := options["on_update"], "__qualname__", ""):
+        again += [spelling("on_update"), f"{hook.__module__}:{name}"]
+    for name in ("final_evaluation", "trace"):
+        if options[name]:
+            again += [spelling(name), str(options[name])]
+    return own_command(command, "--resume", path, *again)
 
 
 def _careful_options(config: TrainConfig) -> str:

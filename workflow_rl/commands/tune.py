@@ -265,7 +265,8 @@ def _report(search: Search, study: optuna.Study) -> None:
         click.echo("no trial came to its end: give it more time, or shorter runs")
         return
     settings = search.settings(best)
-    click.echo(f"best settings:  {search.path / 'best.json'} (trial {best.number})")
+    are = "" if best.number else ", the settings as they were given"
+    click.echo(f"best settings:  {search.path / 'best.json'} (trial {best.number}{are})")
     won = search.config.changed(settings=search.config.settings.changed(**settings))
     click.echo(f"train with:     {own_command(*words_of(won))}")
 

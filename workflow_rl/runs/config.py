@@ -177,10 +177,10 @@ class TrainConfig(Settings):
     )
     preset: Annotated[str, OneOf(KNOWN)] | None = Field(
         None,
-        description="Take the defaults of a recipe or of a known system. Recipes end in quick, for "
-        "an environment of the package (docs/tutorial.md), or in control, for continuous actions "
-        "(docs/explanations/mbpo.md). All others are known systems (docs/explanations/modes.md). "
-        "Settings that you give replace the preset's.",
+        description="Take the defaults of a recipe, such as cage2-quick (docs/tutorial.md), "
+        "any-network (docs/how-to/any-network.md) or sac-control (docs/explanations/mbpo.md), or "
+        "those of a known system (docs/explanations/modes.md). Settings that you give replace the "
+        "preset's.",
     )
     seed: CountOrNone = Field(
         0,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.tiny_runs import config_of
 from workflow_rl.commands.compare import compare
 from workflow_rl.commands.main import main
 from workflow_rl.environments.guests import guests
@@ -38,6 +39,17 @@ def test_folders_and_files_are_compared(tmp_path: Path, agents: list[Path]) -> N
     assert "4.33" in shown.output  # (10 + 1 + 2) / 3
     assert "1.33" in shown.output
     assert "Agents: 3, with 2 episodes each. The baseline has 1." in shown.output
+
+
+def test_agents_of_several_kinds_draw_a_hint(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("new-0", "new-1", "old-0")]
+    for seed, (path, clip) in enumerate(zip(paths, (0.2, 0.2, 0.1), strict=True)):
+        path.mkdir()
+        scored(path / "evaluation.json", [seed, seed + 1.0])
+        config = config_of(ppo={"clip_range": clip}, seed=seed)
+        (path / "config.json").write_text(json.dumps(config.to_dict()))
+    assert "Hint" not in run(*paths[:2]).output
+    assert "differ in more than their seed (new (2 seeds), old-0)" in run(*paths).output
 
 
 def test_the_table_as_text_of_three_kinds(tmp_path: Path, agents: list[Path]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -124,13 +125,14 @@ def test_a_warning_once_where_a_seed_does_not_determine_an_episode(
 def test_a_number_that_is_none_is_an_error_of_one_line(further: list[str], tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     env = ["--env", "tests.lying_envs:AlwaysSpoiltEnv"]
-    result = invoke("train-async", *env, *TINY, *further, "--run-dir", run)
+    not_kept = ["--on-update", "builtins:print", "--final-evaluation", "5"]
+    result = invoke("train-async", *env, *TINY, *further, *not_kept, "--run-dir", run)
     assert result.exit_code == 1, result.output
     first, batch, second = result.output.strip().splitlines()[-3:]
     assert batch == f"The batch is in {tmp_path / 'run' / 'diverged.npz'}"
     assert first.startswith("Error: the environment's reward is not finite at step 2 of episode 0")
     assert second.startswith("A checkpoint is saved; correct the environment, then go on with: ")
-    assert second.endswith(f" train-async --resume {run}")
+    assert second.endswith(shlex.join(["train-async", "--resume", run, *not_kept]))
     assert load_checkpoint(tmp_path / "run" / "checkpoint.pt").training.updates == 0
 
 

@@ -330,7 +330,8 @@ def _replays(
                 text = f"{number(recording.episode_return)} ({whose}episode {episode})"
                 row.append(f'<a href="{link}">{text}</a>')
             rows.append(row)
-            words = ["replay", run.name, "--red-agent", red_agent, "--episode", str(episode)]
+            words = ["replay", os.path.relpath(run.path), "--red-agent", red_agent]
+            words += ["--episode", str(episode)]
             commands.append(f"python -m workflow_rl {shlex.join(words)}")
     if not rows:
         return Section("Replays", "<p>No checkpoint that could be played.</p>")
@@ -339,8 +340,10 @@ def _replays(
         f"{STEPS}-step cells (seed {SEED}): pages to watch.</p>"
     )
     body = about + table(("Run, red agent", "Best", "Median", "Worst"), rows, "Replays")
-    body += "<p>The worst ones again, where the folders lie; <code>--against AGENT</code> shows "
-    body += "another agent in the same episode:</p>" + listing(commands, "Commands of replays")
+    body += "<p>The worst ones again, from where this page was made; <code>--against AGENT</code> "
+    body += "shows another agent in the same episode:</p>" + listing(
+        commands, "Commands of replays"
+    )
     return Section("Replays", body)
 
 

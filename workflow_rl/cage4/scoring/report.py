@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import shlex
 from collections.abc import Sequence
 
@@ -58,11 +59,19 @@ def sections(runs: Sequence[Run]) -> list[Section]:
                 acts = [act for episode in played for act in _acts(episode)]
                 maps += when_and_where(title, acts, PLACES, EPISODES, len(played[0].actions))
                 worst = str(totals.index(min(totals)))
-                words = ["replay", run.name, "--red-agent", red_agent, "--episode", worst]
+                words = [
+                    "replay",
+                    os.path.relpath(run.path),
+                    "--red-agent",
+                    red_agent,
+                    "--episode",
+                    worst,
+                ]
                 commands.append(f"python -m workflow_rl {shlex.join(words)}")
                 bar.update()
-            body += f"<h3>{escaped(run.name)}</h3>{maps}<p>The worst of these episodes, where the "
-            body += "folder lies:</p>" + listing(commands, f"Replays of {escaped(run.name)}")
+            body += f"<h3>{escaped(run.name)}</h3>{maps}<p>The worst of these episodes, from "
+            body += "where this page was made:</p>"
+            body += listing(commands, f"Replays of {escaped(run.name)}")
     if not able:
         body = "<p>No checkpoint that could be played.</p>"
     return [report_sections.scores(runs), Section("What Blue does", body)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.cage2.presets import ANY_NETWORK, CAGE1, QUICK, ROBUST
-from workflow_rl.cage2.scenario import SCENARIO2, played_of
+from workflow_rl.cage2.scenario import SCENARIO2, Scenario, played_of
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.environments.guest import (
@@ -81,11 +81,12 @@ class Cage2Guest(Guest):
         blue = {name: value for name, value in args.items() if name != "red_agent"}
         red = {name: args[name] for name in ("max_steps", "scenario")}
         brought = ("simulator", "observation", "actions", "opening")
+        defenders = ("champion",) if network.is_like(Scenario.scenario2()) else ()
         attackers = [
             name for name in ("B_lineAgent", "RedMeanderAgent") if network.red_agents[name] is None
         ]
         return {
-            "Blue": Side(ENV_ID, blue, "red_agent", ("champion",), greedy=True, brought=brought),
+            "Blue": Side(ENV_ID, blue, "red_agent", defenders, greedy=True, brought=brought),
             "Red": Side(RED_ENV_ID, red, "blue_agent", attackers),
         }
 
@@ -93,16 +94,15 @@ class Cage2Guest(Guest):
         self, policy: Any, environment: Environment, args: Mapping[str, Any]
     ) -> tuple[Any, Mapping[str, Any]]:
         from workflow_rl.cage2.env.environment import Cage2
-        from workflow_rl.cage2.scenario import Scenario
-        from workflow_rl.cage2.scoring.players import network_for
+        from workflow_rl.cage2.scoring.players import network_for, on_bits_of
 
         assert isinstance(environment, Cage2)
         network = network_for(args["scenario"], environment, policy, "the agent")
-        if not environment.knows_networks:
+        if args["scenario"] == environment.scenario and not environment.knows_networks:
             return policy, args
         assert isinstance(network, Scenario)
         on_bits = {"observation": "table", "actions": "all", "opening": ()}
-        return environment.actor_in(network, policy), {**args, **on_bits}
+        return on_bits_of(network, policy, environment, "the agent"), {**args, **on_bits}
 
     def hints(self, args: Mapping[str, Any], env_steps: int | None, network: str) -> Iterator[str]:
         if args["simulator"] == "cyborg" and env_steps is not None and env_steps >= LONG_RUN:

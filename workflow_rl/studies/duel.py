@@ -101,7 +101,6 @@ def seated(
     plays on this side. Raises CheckpointError."""
     released = guests[side.env].released if side.env in guests else {}
     saved = load_saved(Path(released.get(agent, agent)), greedy=side.greedy, trust=trust)
-    # A guest's agents may see and do other things than those that learn here.
     args = {**side.args, side.opponents: text_of_weights(opponents)}
     # A guest's agents may see and do other things than those that learn here.
     if side.env not in guests or saved.environment.env_id != side.env:

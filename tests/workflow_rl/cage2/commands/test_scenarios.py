@@ -96,13 +96,29 @@ def test_red_learns_in_one_network(tmp_path: Path):
         assert "is a family, and Red learns in one network" in line
 
 
+EXPLOIT = (
+    *("--simulator", "compiled", "--max-steps", 10, "--n-workers", 1, "--quiet"),
+    *("--total-episodes", 4, "--episodes-per-update", 4, "--n-envs", 4, "--n-policies", 1),
+    *("--selection-episodes", 2, "--episodes", 2),
+)
+
+
 def test_the_weakest_point_of_any_network_in_an_office(office: Path, tmp_path: Path):
-    words = ("--scenario", office, "--simulator", "compiled", "--max-steps", 10, "--n-workers", 1)
-    sizes = ("--total-episodes", 4, "--episodes-per-update", 4, "--n-envs", 4, "--n-policies", 1)
-    played = ("--selection-episodes", 2, "--episodes", 2, "--quiet")
-    result = invoke(
-        "exploit", "any-network", *words, *sizes, *played, "--run-dir", tmp_path / "run"
-    )
+    red = tmp_path / "red"
+    result = invoke("exploit", "any-network", "--scenario", office, *EXPLOIT, "--run-dir", red)
+    assert result.exit_code == 0, result.output
+    assert "B_lineAgent (minus Blue)" in result.output
+    words = ("--side", "Red", "--scenario", office, *EXPLOIT)
+    result = invoke("exploit", red, *words, "--run-dir", tmp_path / "blue")
+    assert result.exit_code == 0, result.output
+    assert "minus Red" not in result.output  # The champion plays Scenario 2's hosts alone.
+
+
+def test_the_weakest_point_of_the_champion_among_other_links(tmp_path: Path):
+    """It sees its belief of Scenario 2, which envs of other scenarios do not show."""
+    Scenario.scenario2().change_host("User1", leads_to=["Enterprise0"]).save(tmp_path / "of.yaml")
+    words = ("--scenario", tmp_path / "of.yaml", *EXPLOIT, "--run-dir", tmp_path / "run")
+    result = invoke("exploit", "champion", *words)
     assert result.exit_code == 0, result.output
     assert "B_lineAgent (minus Blue)" in result.output
 

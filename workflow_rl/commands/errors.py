@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import shlex
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,28 @@ from workflow_rl.commands.options import option_words, spelling
 from workflow_rl.commands.training_options import typed
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.errors import StoppedAtOnce
+
+
+class HookError(Exception):
+    """A user's function after an update has failed. The message is the traceback, from its frame."""
+
+
+def telling(hook: Callable[..., object] | None) -> Callable[..., object] | None:
+    """Return a user's function whose errors are told as its own: see `training_errors`."""
+    if hook is None:
+        return None
+
+    @functools.wraps(hook)
+    def told(update: object) -> object:
+        try:
+            return hook(update)
+        except Exception as error:
+            assert error.__traceback__ is not None
+            frames = error.__traceback__.tb_next
+            shown = traceback.format_exception(type(error), error, frames)
+            raise HookError("".join(shown)) from error
+
+    return told
 
 
 @contextlib.contextmanager
@@ -50,6 +74,10 @@ def training_errors(
         batch = _batch_in(path)
         lines = [f"Error: {error}", *([f"The batch is in {batch}"] if batch else [])]
         lines += [f"A checkpoint is saved; correct the environment, then go on with: {again}"]
+    except HookError as error:
+        lines = str(error).splitlines()
+        lines += ["Error: the function of --on-update failed: see above"]
+        lines += [f"A checkpoint is saved; go on with: {again}"]
     except TooManyFailuresError as error:
         lines = [f"Error: {error}", f"A checkpoint is saved; go on with: {again}"]
     except NotWrittenError as error:

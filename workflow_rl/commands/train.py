@@ -10,7 +10,7 @@ import click
 
 from workflow_rl.collection.cluster_address import is_address
 from workflow_rl.commands.clear import printable
-from workflow_rl.commands.errors import own_command, training_errors, usage_errors
+from workflow_rl.commands.errors import own_command, telling, training_errors, usage_errors
 from workflow_rl.commands.guest_options import require_agent
 from workflow_rl.commands.open_command import named_here
 from workflow_rl.commands.options import given_options, spelling
@@ -81,7 +81,7 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
                 trace=options["trace"],
                 draw=learning_curve.plot_learning_curve,
                 watch=stopped_by_signals,
-                on_update=options["on_update"],
+                on_update=telling(options["on_update"]),
             )
     from workflow_rl.commands.train_report import print_report
 

@@ -195,3 +195,22 @@ def test_the_best_agent_of_a_run_without_its_evaluation_is_explained(tmp_path: P
 def test_a_report_of_an_agent_that_is_no_run_says_what_to_give(tmp_path: Path) -> None:
     asked = ["report", "champion", "--output", str(tmp_path / "x.html")]
     refused(invoke(*asked), "champion is not a run folder", "Give the folder of a training")
+
+
+def test_an_error_of_a_hook_shows_the_users_lines_and_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing_hook.py").write_text(
+        "def send(update):\n    update.log('x', 'no number')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ["train-async", "--env", "CartPole-v1", *TINY, "--on-update", "failing_hook:send"]
+    result = invoke(*words, "--run-dir", str(tmp_path / "run"))
+    assert result.exit_code == 1, result.output
+    told = result.output[result.output.index("Traceback") :]
+    assert "in send" in told
+    assert "click" not in told
+    *_, failed, again = told.strip().splitlines()
+    assert failed == "Error: the function of --on-update failed: see above"
+    assert again.startswith("A checkpoint is saved; go on with: ")
+    assert again.endswith("--on-update failing_hook:send")

@@ -26,7 +26,7 @@ from workflow_rl.errors import StoppedAtOnce
 
 
 class HookError(Exception):
-    """A user's function after an update has failed. The message is the traceback, from its frame."""
+    """A user's function after an update has failed. The message is the function's traceback."""
 
 
 def telling(hook: Callable[..., object] | None) -> Callable[..., object] | None:
@@ -39,8 +39,7 @@ def telling(hook: Callable[..., object] | None) -> Callable[..., object] | None:
         try:
             return hook(update)
         except Exception as error:
-            assert error.__traceback__ is not None
-            frames = error.__traceback__.tb_next
+            frames = error.__traceback__ and error.__traceback__.tb_next
             shown = traceback.format_exception(type(error), error, frames)
             raise HookError("".join(shown)) from error
 

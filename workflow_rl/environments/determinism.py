@@ -101,6 +101,8 @@ def _are_same(before: Any, now: Any) -> bool:
         return before.keys() == now.keys() and all(_are_same(before[k], now[k]) for k in before)
     if isinstance(before, tuple | list):
         return len(before) == len(now) and all(map(_are_same, before, now))
+    if isinstance(before, np.ndarray) and before.dtype == now.dtype == object:
+        return before.shape == now.shape and _are_same(before.tolist(), now.tolist())
     if isinstance(before, np.ndarray):
         are_equal = before.dtype == now.dtype and np.array_equal(before, now)
     else:

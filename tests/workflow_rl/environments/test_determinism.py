@@ -111,6 +111,22 @@ def test_what_differs_and_where(make_env: Callable[[], Any], words: str) -> None
     assert first_difference(make_env, n_steps=20, seed=1234) == words
 
 
+@pytest.mark.parametrize("last", [0, 1])
+def test_masks_of_objects(last: int) -> None:
+    class RaggedEnv(TargetEnv):
+        calls = 0
+
+        def step(self, action: Any) -> Any:
+            *answer, info = super().step(action)
+            RaggedEnv.calls += 1
+            mask = np.array([np.ones(3), np.array([1, last * RaggedEnv.calls])], object)
+            return *answer, {**info, "action_mask": mask}
+
+    difference = first_difference(RaggedEnv, n_steps=3)
+    assert (difference is not None) == bool(last)
+    assert difference is None or "mask of actions after step 1" in difference
+
+
 def test_any_seed_may_be_asked_about() -> None:
     difference = first_difference(NoisyResetEnv, n_steps=5, seed=7)
     assert difference is not None

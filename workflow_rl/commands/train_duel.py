@@ -97,6 +97,9 @@ def train_duel(**options: Any) -> None:
     click.echo(f"picture:  {path / 'duel.png'}")
     asked = [("--env", config.env), ("--preset", config.preset), ("--sides", settings.sides)]
     for name, value in chosen_env(options)["env_args"].items():
-        asked.append(("--env-arg", f"{name}={value if type(value) is str else json.dumps(value)}"))
+        text = value if type(value) is str else json.dumps(value)
+        if "\n" in text:
+            text = "FILE"  # The content alone is known, such as a scenario's.
+        asked.append(("--env-arg", f"{name}={text}"))
     words = [word for option, value in asked if value for word in (option, value)]
     click.echo(f"how far a new opponent gets:  {own_command('exploit', path, *words)}")

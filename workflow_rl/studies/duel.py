@@ -31,6 +31,7 @@ from workflow_rl.environments.guests import guests
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.one_side import sides_of, text_of_weights
 from workflow_rl.output_files import make_folder
+from workflow_rl.printable import in_short
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -250,8 +251,8 @@ def _going_on(path: Path, asked: DuelRecord, trust: bool) -> DuelRecord:
     for name in sorted({*was, *now} - free):
         if was.get(name) != now.get(name):
             raise RunDirError(
-                f"{path} is a duel with {name} {was.get(name)}, not {now.get(name)}: go on with "
-                "the same, or begin in another folder"
+                f"{path} is a duel with {name} {in_short(was.get(name))}, not "
+                f"{in_short(now.get(name))}: go on with the same, or begin in another folder"
             )
     if not trust:
         typed = {agent for agents in asked.duel["start"].values() for agent in agents}

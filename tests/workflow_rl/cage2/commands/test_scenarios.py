@@ -112,6 +112,9 @@ def test_the_weakest_point_of_any_network_in_an_office(office: Path, tmp_path: P
     result = invoke("exploit", red, *words, "--run-dir", tmp_path / "blue")
     assert result.exit_code == 0, result.output
     assert "minus Red" not in result.output  # The champion plays Scenario 2's hosts alone.
+    Scenario.from_file(office).change_host("Web0", confidentiality="High").save(office)
+    again = refused("exploit", "any-network", "--scenario", office, *EXPLOIT, "--run-dir", red)
+    assert "holds other attackers, which differ in scenario" in again
 
 
 def test_the_weakest_point_of_the_champion_among_other_links(tmp_path: Path):
@@ -121,6 +124,17 @@ def test_the_weakest_point_of_the_champion_among_other_links(tmp_path: Path):
     result = invoke("exploit", "champion", *words)
     assert result.exit_code == 0, result.output
     assert "B_lineAgent (minus Blue)" in result.output
+
+
+def test_a_duel_in_an_office_does_not_print_the_office(office: Path, tmp_path: Path):
+    sizes = (*EXPLOIT[:7], "--total-episodes", 4, "--episodes-per-update", 4, "--n-envs", 4)
+    sizes += ("--payoff-episodes", 2, "--generations", 1, "--run-dir", tmp_path / "duel")
+    result = invoke("train-duel", "--scenario", office, "--start", "Blue=any-network", *sizes)
+    assert result.exit_code == 0, result.output
+    assert "scenario=FILE" in result.output.splitlines()[-1]
+    others = refused("train-duel", "--start", "Blue=any-network", *sizes)
+    assert "is a duel with scenario office" in others
+    assert len(others) < 500
 
 
 def test_no_other_agent_teaches_in_a_family(tmp_path: Path):

@@ -51,6 +51,16 @@ def test_mistakes(arguments, part, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_labels_that_do_not_fit(tmp_path):
+    runs = [a_run(tmp_path / name) for name in ("first", "second")]
+    result = CliRunner().invoke(plot, [*runs, "--label", "one", "--label", "one"])
+    assert result.exit_code == 2
+    line = result.output.strip().splitlines()[-1]
+    assert "--label" in line
+    assert "one for each line" in line
+    assert not (tmp_path / "learning_curve.png").exists()
+
+
 def test_an_output_that_cannot_be_written(tmp_path):
     output = tmp_path / "no" / "folder.png"
     result = CliRunner().invoke(plot, [a_run(tmp_path / "run"), "--output", str(output)])

@@ -38,8 +38,10 @@ else:  # Before 0.29.
 def attribute_of(env: Any, name: str, default: Any = None) -> Any:
     """Return an attribute of an env or of the first wrapped one that has it."""
     # Wrappers before 1.0 have all attributes of what they wrap, some with a warning.
+    of_gymnasium = getattr(gymnasium.Wrapper, "__getattr__", None)
     while isinstance(env, gymnasium.Wrapper):
-        if name in vars(env) or hasattr(type(env), name):
+        has_own = getattr(type(env), "__getattr__", None) is not of_gymnasium
+        if name in vars(env) or hasattr(type(env), name) or (has_own and hasattr(env, name)):
             break
         env = env.env
     return getattr(env, name, default)

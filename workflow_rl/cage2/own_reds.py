@@ -107,6 +107,10 @@ def red_policy(name: str, greedy: bool, scenario: Scenario) -> NumpyPolicy:
             raise AttackerError(
                 f"{name} was trained in {learned_in}, which has other hosts than {scenario}"
             )
+        if learned_in.is_cage1 != scenario.is_cage1:
+            raise AttackerError(
+                f"{name} was trained in {learned_in}, which has other rules than {scenario}"
+            )
     if (
         not isinstance(policy, NumpyPolicy)
         or (policy.network.n_inputs, policy.distribution) != (size, Categorical(n))

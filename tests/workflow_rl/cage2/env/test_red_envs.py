@@ -120,6 +120,10 @@ def test_an_attacker_learns_in_a_scenario_and_plays_there_alone(tmp_path: Path) 
     assert gained.reward.tolist() == (0.0 - lost.reward).tolist()
     with pytest.raises(InvalidEnvironmentError, match="which has other hosts than scenario2"):
         make_environment(ENV_ID, {"red_agent": str(red)}).check()
+    config = config.changed(env_args={**args, "scenario": "scenario1b"})
+    train(config, of_cage1 := tmp_path / "of-cage-1")
+    with pytest.raises(InvalidEnvironmentError, match="which has other rules than scenario2"):
+        make_environment(ENV_ID, {"red_agent": str(of_cage1)}).check()
 
 
 def test_an_agent_that_is_not_there_is_named() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,12 @@ class Run(NamedTuple):
     metrics: Sequence[Mapping[str, float]]
     summary: Mapping[str, Any] | None
     evaluation: Mapping[str, Any] | None
+
+    @property
+    def typed(self) -> str:
+        """The folder's path from here; its name if it lies elsewhere."""
+        path = os.path.relpath(self.path)
+        return self.name if path.startswith(os.pardir) else path
 
     @property
     def last(self) -> Mapping[str, float]:

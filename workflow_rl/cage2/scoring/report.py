@@ -330,7 +330,7 @@ def _replays(
                 text = f"{number(recording.episode_return)} ({whose}episode {episode})"
                 row.append(f'<a href="{link}">{text}</a>')
             rows.append(row)
-            words = ["replay", os.path.relpath(run.path), "--red-agent", red_agent]
+            words = ["replay", run.typed, "--red-agent", red_agent]
             words += ["--episode", str(episode)]
             commands.append(f"python -m workflow_rl {shlex.join(words)}")
     if not rows:
@@ -340,10 +340,9 @@ def _replays(
         f"{STEPS}-step cells (seed {SEED}): pages to watch.</p>"
     )
     body = about + table(("Run, red agent", "Best", "Median", "Worst"), rows, "Replays")
-    body += "<p>The worst ones again, from where this page was made; <code>--against AGENT</code> "
-    body += "shows another agent in the same episode:</p>" + listing(
-        commands, "Commands of replays"
-    )
+    body += "<p>The worst ones again, from where this page was made or the folders lie; "
+    body += "<code>--against AGENT</code> shows another agent in the same episode:</p>"
+    body += listing(commands, "Commands of replays")
     return Section("Replays", body)
 
 

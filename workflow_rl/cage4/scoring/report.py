@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import shlex
 from collections.abc import Sequence
 
@@ -61,7 +60,7 @@ def sections(runs: Sequence[Run]) -> list[Section]:
                 worst = str(totals.index(min(totals)))
                 words = [
                     "replay",
-                    os.path.relpath(run.path),
+                    run.typed,
                     "--red-agent",
                     red_agent,
                     "--episode",
@@ -69,8 +68,8 @@ def sections(runs: Sequence[Run]) -> list[Section]:
                 ]
                 commands.append(f"python -m workflow_rl {shlex.join(words)}")
                 bar.update()
-            body += f"<h3>{escaped(run.name)}</h3>{maps}<p>The worst of these episodes, from "
-            body += "where this page was made:</p>"
+            body += f"<h3>{escaped(run.name)}</h3>{maps}<p>The worst of these episodes, from where "
+            body += "this page was made or the folder lies:</p>"
             body += listing(commands, f"Replays of {escaped(run.name)}")
     if not able:
         body = "<p>No checkpoint that could be played.</p>"

@@ -399,7 +399,10 @@ class Scenario:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the scenario as a file of CybORG's, and images that are not Scenario 2's into the
-        folder `images` beside it. Raises OSError."""
+        folder `images` beside it.
+
+        Raises OSError, and ScenarioError if another image of such a name is there.
+        """
         from workflow_rl.cage2.scenario_file import write_scenario
 
         write_scenario(json.loads(self.content), Path(path))

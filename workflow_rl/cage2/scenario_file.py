@@ -203,6 +203,12 @@ def write_scenario(data: Mapping[str, Any], path: Path) -> None:
     own = {
         name: image for name, image in data["Images"].items() if image != challenge.IMAGES.get(name)
     }
+    for name, file in (_index_of(path) if own else {}).items():
+        if name in own and PlacedFile(file).data.get("Test_Host") != own[name]:
+            raise ScenarioError(
+                f"{file}: another image {name} is there, which scenarios in {path.parent} may use: "
+                "write into another folder"
+            )
     if own:
         folder = path.parent / "images"
         make_folder(folder)

@@ -50,6 +50,19 @@ def test_a_file_holds_the_whole_scenario(file: Path):
     assert Scenario.from_file(file.with_name("same.yaml")).digest == read.digest
 
 
+def test_another_image_of_the_same_name_is_not_overwritten(file: Path, tmp_path: Path):
+    office = Scenario.from_file(file)
+    office.save(tmp_path / "office.yaml")
+    office.enter_at("User2").save(tmp_path / "same-images.yaml")
+    other = office.description()
+    other["Hosts"]["User1"]["Processes"].pop()
+    other["Hosts"]["User1"]["Processes"].pop()
+    with pytest.raises(ScenarioError, match="another image User1 is there"):
+        Scenario.from_description(other).save(tmp_path / "other.yaml")
+    assert not (tmp_path / "other.yaml").exists()
+    assert Scenario.from_file(tmp_path / "office.yaml") == office
+
+
 def test_challenges_scenario_written_and_read_is_known(tmp_path: Path):
     CHALLENGE.save(tmp_path / "mine.yaml")
     assert not (tmp_path / "images").exists()

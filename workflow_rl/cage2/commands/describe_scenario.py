@@ -81,5 +81,8 @@ def describe_scenario(
         save_png(scenario_figure(found), picture)
         click.echo(f"picture: {picture}")
     if write is not None:
-        found.save(write)
+        try:
+            found.save(write)
+        except ScenarioError as error:
+            raise click.BadParameter(str(error), param_hint="--write") from None
         click.echo(f"scenario file: {write}")

@@ -195,7 +195,7 @@ def _meetings_of(plan: Plan) -> MeetingsOf | None:
 
 
 def _again(plan: Plan, path: Path, options: Mapping[str, Any]) -> str:
-    """Return the command with which the runs go on, with what no run keeps."""
+    """Return the command with which the runs go on, with the options that no run folder keeps."""
     config = plan.configs[0]
     command = "train-population" if plan.exchange is not None else f"train-{config.mode}"
     again = ["--cluster", config.cluster] if is_address(config.cluster) else []

@@ -328,8 +328,8 @@ class Guest:
     def seated(
         self, policy: Any, environment: Environment, args: Mapping[str, Any]
     ) -> tuple[Any, Mapping[str, Any]]:
-        """Return an actor that plays a policy which was trained in `environment`, this guest's, and
-        the arguments of the environment in which it plays: these, but for what it sees and does.
+        """Return an actor that plays a policy of `environment`, which is this guest's, and `args`
+        with the observations and actions that the actor needs.
 
         Raises InvalidEnvironmentError for a policy that does not fit them.
         """

@@ -32,7 +32,7 @@ class Run(NamedTuple):
     evaluation: Mapping[str, Any] | None
 
     @property
-    def typed(self) -> str:
+    def path_from_here(self) -> str:
         """The folder's path from here; its name if it lies elsewhere."""
         path = os.path.relpath(self.path)
         return self.name if path.startswith(os.pardir) else path

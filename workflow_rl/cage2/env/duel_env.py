@@ -13,7 +13,7 @@ from workflow_rl.cage.parallel_env import PlainParallelEnv
 from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.env import checks
-from workflow_rl.cage2.scenario import SCENARIO2, ScenarioError, scenario_of
+from workflow_rl.cage2.scenario import SCENARIO2, scenario_of
 
 BLUE, RED = AGENTS = ("Blue", "Red")
 SLEEP = 0
@@ -50,10 +50,7 @@ class Cage2DuelEnv(PlainParallelEnv):
     ) -> None:
         checks.check_render_mode(render_mode)
         self.max_steps = checks.checked_steps(max_steps)
-        try:
-            self.scenario = network = scenario_of(scenario)
-        except ScenarioError as error:
-            raise ValueError(f"scenario: {error}") from None
+        network = scenario_of(scenario)
         self.possible_agents = list(AGENTS)
         self.agents = []
         self._n_seen = network.red_obs_size

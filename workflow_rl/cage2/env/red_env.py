@@ -14,7 +14,7 @@ from workflow_rl.cage2.compiled.network import red_action_of
 from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.env import checks
-from workflow_rl.cage2.scenario import SCENARIO2, ScenarioError, scenario_of
+from workflow_rl.cage2.scenario import SCENARIO2, scenario_of
 from workflow_rl.cage2.scenario2 import SUCCESSES
 
 SLEEP = 0
@@ -35,8 +35,8 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
 
     An action is an index into the A `Scenario.red_action_names`, 44 in Scenario 2. An action on
     what Red does not know yet does nothing; `info["action_mask"]`, bool `[A]`, tells which actions
-    are possible.
-    The reward is the negative of Blue's: never negative, best for Red when it is large.
+    are possible. The reward is the negative of Blue's: never negative, best for Red when it is
+    large.
 
     An observation is float32 `[Scenario.red_obs_size]`, zeros and ones, what Red was shown: for
     each of the subnets whether Red knows it; for each of the hosts the
@@ -69,10 +69,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     ) -> None:
         checks.check_render_mode(render_mode)
         self.max_steps = checks.checked_steps(max_steps)
-        try:
-            self.scenario = scenario_of(scenario)
-        except ScenarioError as error:
-            raise ValueError(f"scenario: {error}") from None
+        self.scenario = scenario_of(scenario)
         self._n_seen = self.scenario.red_obs_size
         self._n_actions = len(self.scenario.red_action_names)
         self.blue = blue

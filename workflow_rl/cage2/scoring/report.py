@@ -330,9 +330,9 @@ def _replays(
                 text = f"{number(recording.episode_return)} ({whose}episode {episode})"
                 row.append(f'<a href="{link}">{text}</a>')
             rows.append(row)
-            words = ["replay", run.typed, "--red-agent", red_agent]
-            words += ["--episode", str(episode)]
-            commands.append(f"python -m workflow_rl {shlex.join(words)}")
+            words = ["--red-agent", red_agent, "--episode", str(episode)]
+            command = shlex.join(["replay", run.path_from_here, *words])
+            commands.append(f"python -m workflow_rl {command}")
     if not rows:
         return Section("Replays", "<p>No checkpoint that could be played.</p>")
     about = (

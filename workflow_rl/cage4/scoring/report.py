@@ -58,15 +58,9 @@ def sections(runs: Sequence[Run]) -> list[Section]:
                 acts = [act for episode in played for act in _acts(episode)]
                 maps += when_and_where(title, acts, PLACES, EPISODES, len(played[0].actions))
                 worst = str(totals.index(min(totals)))
-                words = [
-                    "replay",
-                    run.typed,
-                    "--red-agent",
-                    red_agent,
-                    "--episode",
-                    worst,
-                ]
-                commands.append(f"python -m workflow_rl {shlex.join(words)}")
+                words = ["--red-agent", red_agent, "--episode", worst]
+                command = shlex.join(["replay", run.path_from_here, *words])
+                commands.append(f"python -m workflow_rl {command}")
                 bar.update()
             body += f"<h3>{escaped(run.name)}</h3>{maps}<p>The worst of these episodes, from where "
             body += "this page was made or the folder lies:</p>"

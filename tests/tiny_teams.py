@@ -70,6 +70,15 @@ class ShiftEnv:
         } | {"late": {"busy_steps": int(self._busy("late")), "action_mask": mask}}
 
 
+class StatedShift(ShiftEnv):
+    """Has a state: the steps that are left."""
+
+    state_space = Box(0, 8, (1,), np.int64)
+
+    def state(self) -> Any:
+        return np.array([self.length - self._steps])
+
+
 class DeadlyShift(ShiftEnv):
     """Kills its worker in the middle of an episode of the run beside the marker, unless another one
     has done so before."""

@@ -1,10 +1,14 @@
-"""The base of errors that a user of the command line reads as one line, and of ends by a signal."""
+"""Errors that a user reads as one line, errors of environments, and ends by a signal."""
 
 import signal
 
 
 class UserError(ValueError):
     """Something cannot be used as asked. The message says all; the exit code of a command is 2."""
+
+
+class ObservationError(ValueError):
+    """An env gave an answer that its spaces or its contract do not allow. The run ends."""
 
 
 class ElsewhereError(Exception):

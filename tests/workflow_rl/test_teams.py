@@ -22,9 +22,9 @@ from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.commands.export import export
 from workflow_rl.commands.report import report as report_command
-from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.team_player import Team
+from workflow_rl.errors import ObservationError
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.run_record import weights_digest

@@ -17,16 +17,10 @@ from workflow_rl.collection.messages import Command, Failure, Reply, Request, Un
 from workflow_rl.collection.player import Player, at_reset, play_episodes, restoring_player
 from workflow_rl.collection.trace import Activity
 from workflow_rl.collection.worker_trace import TracedActor, TracedEnvs, WorkerMarks
-from workflow_rl.environments.env_batch import (
-    DelayedEnvs,
-    EnvBatch,
-    EnvBatchFactory,
-    EpisodeError,
-    ObservationError,
-)
+from workflow_rl.environments.env_batch import DelayedEnvs, EnvBatch, EnvBatchFactory, EpisodeError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.simulator_process import exception_parts
-from workflow_rl.errors import ElsewhereError
+from workflow_rl.errors import ElsewhereError, ObservationError
 from workflow_rl.printable import MOST, shortened
 
 SECONDS_BETWEEN_SIGNS_OF_LIFE = 0.2

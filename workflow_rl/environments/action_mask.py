@@ -20,9 +20,10 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from workflow_rl.agents.modules import in_one_line
-from workflow_rl.environments.env_batch import Env, ObservationError
+from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_versions import attribute_of
+from workflow_rl.errors import ObservationError
 
 METHOD = "action_masks"
 METHODS = (METHOD, "action_mask", "valid_action_mask", "get_action_mask", "get_action_masks")

@@ -14,7 +14,7 @@ from workflow_rl.agents.policies.distributions import Categorical, MultiCategori
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.policies.watched_policy import WatchedPolicy, probabilities, watch_policy
 from workflow_rl.environments.action_mask import MASK, ReadMask, mask_in, naming_the_mask
-from workflow_rl.environments.env_batch import ObservationError
+from workflow_rl.errors import ObservationError
 
 Critic: TypeAlias = Callable[[NDArray[Any]], NDArray[np.float64]]
 """Returns the values [N] of observations [N, D] as the policy sees them."""

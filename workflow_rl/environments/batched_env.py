@@ -14,16 +14,11 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.environments.action_mask import MASK, METHOD, checked_masks, choices_of
-from workflow_rl.environments.env_batch import (
-    EpisodeError,
-    Obs,
-    ObservationError,
-    StepAnswers,
-    is_the_envs,
-)
+from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers, is_the_envs
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.flat_env import flat_space, unflattener
+from workflow_rl.errors import ObservationError
 
 Indices: TypeAlias = NDArray[np.int64]
 COMPANY = 3

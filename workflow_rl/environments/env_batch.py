@@ -39,10 +39,6 @@ class EpisodeError(RuntimeError):
         super().__init__(f"in episode {spec.number}")
 
 
-class ObservationError(ValueError):
-    """An env gave an answer that its spaces or its contract do not allow. The run ends."""
-
-
 def is_the_envs(error: BaseException) -> bool:
     """Return whether an env has raised what came from a call of it. In a process that was not
     started by another one, KeyboardInterrupt is the user's."""

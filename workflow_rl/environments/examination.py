@@ -15,15 +15,15 @@ from workflow_rl.agents.modules import in_one_line
 from workflow_rl.environments.action_mask import MaskingEnv, mask_in
 from workflow_rl.environments.checked_env import CheckedEnv, Followed
 from workflow_rl.environments.determinism import first_difference
-from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.facts import Tell
 from workflow_rl.environments.flat_env import KnownEntries, sampled
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.making import is_cured
-from workflow_rl.environments.simulator import SimulatorEnv
+from workflow_rl.environments.simulator import SimulatorEnv, SimulatorJointEnv
 from workflow_rl.environments.waiting import MUCH_WAITING, Stopwatch
+from workflow_rl.errors import ObservationError
 
 SEEDS = tuple(episode_spec(0, number).env_seed for number in range(3))
 MANY_STEPS = 1000
@@ -91,7 +91,8 @@ def _hear_gymnasium(environment: GymnasiumEnvironment, tell: Tell) -> None:
     """Tell what Gymnasium's checker says. The checker refuses much that can be trained on, such as
     wrappers that do not record their arguments: what decides is how the env plays."""
     env = environment.make_env()
-    if isinstance(env, SimulatorEnv):  # The checker knows environments of this interpreter.
+    # The checker knows environments of this interpreter.
+    if isinstance(env, SimulatorEnv | SimulatorJointEnv):
         tell(Line(f"env-python    ok: {env.about}"))
         env.close()
         return

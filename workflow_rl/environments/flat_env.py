@@ -36,8 +36,9 @@ from workflow_rl.environments.action_mask import (
     without_mask,
     without_privileged,
 )
-from workflow_rl.environments.env_batch import Env, ObservationError
+from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
+from workflow_rl.errors import ObservationError
 
 Flatten: TypeAlias = Callable[[Any], NDArray[Any]]
 Unflatten: TypeAlias = Callable[[Any], Any]

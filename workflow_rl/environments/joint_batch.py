@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.team import ABSENT, ACTS, BUSY, CUT_OFF
 from workflow_rl.environments.batched_env import BatchedEnv, Indices, Step
-from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import flat_space, require_not_old
 from workflow_rl.environments.joint_env import joint_spaces
+from workflow_rl.errors import ObservationError
 
 
 class TeamStep(NamedTuple):

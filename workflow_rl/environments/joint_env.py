@@ -24,7 +24,6 @@ from workflow_rl.environments.action_mask import (
     privileged_space,
     without_mask,
 )
-from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import (
     Flatten,
@@ -38,6 +37,7 @@ from workflow_rl.environments.flat_env import (
     unflattener,
 )
 from workflow_rl.environments.turns import parallel
+from workflow_rl.errors import ObservationError
 
 LONGEST_NAME = 200
 
@@ -279,11 +279,16 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
         self._require_by_agent(observation=obs, info=infos)
         return self._shown(obs, {}, {}, {}, infos)
 
-    def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
-        """Step once. The episode is truncated if any agent was when the last agents left."""
+    def handed(self, action: Any) -> dict[str, Any]:
+        """Return the actions that a joint action hands to the environment, by agent."""
         decided = zip(self._agents, action, self._status, strict=True)
         actions = {agent: chosen for agent, chosen, status in decided if status == ACTS}
-        actions |= {agent: first_action(self.layout, agent, self.unflatten) for agent in self._idle}
+        idle = {agent: first_action(self.layout, agent, self.unflatten) for agent in self._idle}
+        return actions | idle
+
+    def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
+        """Step once. The episode is truncated if any agent was when the last agents left."""
+        actions = self.handed(action)
         answer = stepped(self.env.step(actions), "step")
         obs, rewards, terminations, truncations, infos = answer
         ends = {"terminated": terminations, "truncated": truncations}

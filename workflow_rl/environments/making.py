@@ -30,7 +30,7 @@ from workflow_rl.environments.action_mask import (
     without_privileged,
 )
 from workflow_rl.environments.batched_env import COMPANY, BatchedEnv, BatchedEnvs, OneOfBatch
-from workflow_rl.environments.env_batch import Env, EnvBatch, ObservationError, SerialEnvs
+from workflow_rl.environments.env_batch import Env, EnvBatch, SerialEnvs
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.facts import DeclaredTeam, Facts, Separate, Tell, Waits, plain_facts
 from workflow_rl.environments.flat_env import (
@@ -46,6 +46,7 @@ from workflow_rl.environments.gymnasium_versions import attribute_of
 from workflow_rl.environments.images import images_of
 from workflow_rl.environments.joint_batch import BatchedTeamEnv, JointBatch
 from workflow_rl.environments.joint_env import JointEnv, is_parallel
+from workflow_rl.errors import ObservationError
 
 if TYPE_CHECKING:
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
@@ -70,17 +71,18 @@ def single_env(environment: GymnasiumEnvironment, options: Mapping[str, Any]) ->
     make = None if environment.python else environment.made_by()
     args = {**environment.args, **options}
     if environment.python:
-        from workflow_rl.environments.simulator import SimulatorEnv
+        from workflow_rl.environments.simulator import made_there
 
-        env: Any = SimulatorEnv(environment, options)
+        env: Any = made_there(environment, options)
     elif make is None:
         env = gymnasium.make(environment.env_id, disable_env_checker=True, **args)
     elif is_batched(make):
         return OneOfBatch(_batch(make, COMPANY, args))
     else:
         env = make(**args)
-        if is_parallel(env):
-            return JointEnv(env, environment.masks)
+        env = JointEnv(env, environment.masks) if is_parallel(env) else env
+    if isinstance(env, JointEnv):
+        return env
     if environment.ignore_unknown and shows_unknown(env):
         env = KnownEntries(env)
     return MaskingEnv(env) if environment.masks and tells_masks(env) else env

@@ -16,7 +16,6 @@ from gymnasium import spaces
 from workflow_rl.agents.policies.team_file import load_policy_or_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.environments.action_mask import begun, mask_in, mask_reader
-from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import sampled, stepped
 from workflow_rl.environments.guest import NOTHING, Side
@@ -24,6 +23,7 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import JointEnv, is_busy, is_idle
 from workflow_rl.environments.making import single_env
 from workflow_rl.environments.team_player import Team
+from workflow_rl.errors import ObservationError
 
 OPPONENTS, RANDOM = "opponents", "random"
 _DRAWS = 2**32 - 5

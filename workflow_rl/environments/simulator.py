@@ -23,13 +23,14 @@ from gymnasium import spaces
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.environments import simulator_process
 from workflow_rl.environments.action_mask import METHODS
-from workflow_rl.environments.env_batch import Obs, ObservationError, SerialEnvs, StepAnswers
+from workflow_rl.environments.env_batch import Env, Obs, SerialEnvs, StepAnswers
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.flat_env import FlatEnv, unflattener
 from workflow_rl.environments.gymnasium_versions import MultiDiscrete
+from workflow_rl.environments.joint_env import JointEnv
 from workflow_rl.environments.simulator_process import PROTOCOL, Messages, decode, encode
-from workflow_rl.errors import ElsewhereError
+from workflow_rl.errors import ElsewhereError, ObservationError
 
 if TYPE_CHECKING:
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
@@ -214,33 +215,34 @@ def _simulator(python: str) -> Interpreter:
     return running[python]
 
 
-class SimulatorEnv(gymnasium.Env[Any, Any]):
-    """An environment that plays in `environment.python`. options: further arguments.
+def made_there(environment: GymnasiumEnvironment, options: Mapping[str, Any]) -> Env:
+    """Return an environment that plays in `environment.python`. options: further arguments."""
+    try:
+        args = decode(encode({**environment.args, **options}))
+    except TypeError as error:
+        raise InvalidEnvironmentError("env_args", f"{error}: give plain values") from None
+    if environment.factory is not None:
+        raise InvalidEnvironmentError(
+            ARGUMENT,
+            f"{environment.python} cannot be given the function itself: name it, such as "
+            'env="module:function"',
+        )
+    simulator = _simulator(environment.python)
+    made = environment.env_id, args, environment.private_random
+    number, told = simulator.make(METHODS, *made)
+    if "agents" in told:
+        return SimulatorJointEnv(_Team(simulator, number, told), environment.masks)
+    return SimulatorEnv(simulator, number, told)
 
-    `info` has the mask of actions alone, and at a reset all that can be sent.
-    """
 
-    def __init__(self, environment: GymnasiumEnvironment, options: Mapping[str, Any]) -> None:
-        try:
-            args = decode(encode({**environment.args, **options}))
-        except TypeError as error:
-            raise InvalidEnvironmentError("env_args", f"{error}: give plain values") from None
-        if environment.factory is not None:
-            raise InvalidEnvironmentError(
-                ARGUMENT,
-                f"{environment.python} cannot be given the function itself: name it, such as "
-                'env="module:function"',
-            )
-        self._simulator = _simulator(environment.python)
-        self.about = self._simulator.about
-        made = environment.env_id, args, environment.private_random
-        self._number, told = self._simulator.make(METHODS, *made)
+class _Elsewhere:
+    """An environment that plays elsewhere. told: what it is, by `simulator_process`."""
+
+    def __init__(self, simulator: Interpreter, number: int, told: Mapping[str, Any]) -> None:
+        self._simulator, self._number = simulator, number
+        self.about = simulator.about
         self._is_asked = self._is_closed = False
-        self._attributes, self._takes_options = {*told["attributes"]}, told["takes_options"]
-        self.observation_space = _space(told["observation"])
-        self.action_space = _space(told["action"])
-        self.render_mode = told["render_mode"]
-        self.metadata = {"render_modes": [self.render_mode], "render_fps": told["render_fps"]}
+        self._takes_options = told["takes_options"]
         if told["entities"] is not None:
             self.entities = decode(told["entities"])
 
@@ -263,6 +265,26 @@ class SimulatorEnv(gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> Any:
         return self._answer("step", action)
 
+    def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._simulator.close(self._number)
+
+
+class SimulatorEnv(_Elsewhere, gymnasium.Env[Any, Any]):
+    """An environment of one agent that plays elsewhere.
+
+    `info` has the mask of actions alone, and at a reset all that can be sent.
+    """
+
+    def __init__(self, simulator: Interpreter, number: int, told: Mapping[str, Any]) -> None:
+        super().__init__(simulator, number, told)
+        self._attributes = {*told["attributes"]}
+        self.observation_space = _space(told["observation"])
+        self.action_space = _space(told["action"])
+        self.render_mode = told["render_mode"]
+        self.metadata = {"render_modes": [self.render_mode], "render_fps": told["render_fps"]}
+
     def render(self) -> Any:
         return self._answer("render")
 
@@ -277,16 +299,46 @@ class SimulatorEnv(gymnasium.Env[Any, Any]):
 
         return told
 
-    def close(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            self._simulator.close(self._number)
+
+class _Team(_Elsewhere):
+    """A ParallelEnv that plays elsewhere, as far as JointEnv reads it."""
+
+    def __init__(self, simulator: Interpreter, number: int, told: Mapping[str, Any]) -> None:
+        super().__init__(simulator, number, told)
+        self.possible_agents = decode(told["agents"])
+        self.shared_reward = told["shared_reward"]
+        self.agents: list[str] = []
+        self._state: Any = None
+        self.observation_space = dict(_parts(told["observation"][1])).__getitem__
+        self.action_space = dict(_parts(told["action"][1])).__getitem__
+        if told["state"] is not None:
+            self.state_space = _space(told["state"])
+
+    def _answer(self, call: str, *args: Any) -> Any:
+        answer, self.agents, self._state = super()._answer(call, *args)
+        return answer
+
+    def state(self) -> Any:
+        return self._state
+
+
+class SimulatorJointEnv(JointEnv):
+    """A team that plays elsewhere, as one environment."""
+
+    @property
+    def about(self) -> str:
+        """The versions of its interpreter."""
+        return str(self.env.about)
+
+    def ask(self, call: str, *args: Any) -> None:
+        """Ask for what `reset` or `step` then waits for: see SimulatorEnv."""
+        self.env.ask(call, *(map(self.handed, args) if call == "step" else args))
 
 
 class SimulatorEnvs(SerialEnvs):
     """Envs of one interpreter, which it steps with one message for all of them. An EnvBatch.
 
-    make_env: makes a FlatEnv of a SimulatorEnv.
+    make_env: makes a FlatEnv of what `made_there` returns.
     """
 
     def __init__(self, make_env: Callable[[], FlatEnv], n_envs: int) -> None:
@@ -333,5 +385,9 @@ def _space(told: Sequence[Any]) -> spaces.Space[Any]:
         case "Tuple":
             return spaces.Tuple([_space(part) for part in parts[0]])
         case "Dict":
-            return spaces.Dict([(decode(name), _space(part)) for name, part in parts[0]])
+            return spaces.Dict(_parts(parts[0]))
     return UnknownSpace(parts[0])
+
+
+def _parts(told: Sequence[Any]) -> list[tuple[Any, spaces.Space[Any]]]:
+    return [(decode(name), _space(part)) for name, part in told]

@@ -29,12 +29,13 @@ with warnings.catch_warnings():  # Each NumPy has other names for kernels that a
     warnings.simplefilter("ignore", RuntimeWarning)
     import numpy as np
 
-PROTOCOL = 1
+PROTOCOL = 2
 """The version of the messages, which both sides have to speak."""
 _LENGTH = struct.Struct("!Q")
 _PLAIN = {type(None), bool, int, float, str, bytes, bytearray}
 _ARRAY, _NUMBER, _TUPLE = "array", "number", "tuple"
 _MASKS = "action_mask", "action_masks"
+_OF_AN_AGENT = (*_MASKS, "busy_steps")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -167,22 +168,20 @@ class RandomState:
 
 
 class _Env:
-    """One environment of the simulator, and its answers to calls."""
+    """One environment of the simulator, and its answers to calls.
 
-    def __init__(self, env_id: str, args: Mapping[str, Any], private: bool) -> None:
-        self._random = RandomState() if private else None
-        env = self._env = _made(env_id, args)
-        is_team, parts = hasattr(env, "possible_agents"), ("reset", "step", "observation_space")
-        if is_team or not all(hasattr(env, name) for name in (*parts, "action_space")):
-            raise TypeError(
-                f"{'a team' if is_team else f'a {type(env).__name__}'} does not play in an "
-                "interpreter of its own: an environment of one agent does, with observation_space, "
-                "action_space, reset and step"
-            )
-        self._observed = _space(env.observation_space)
+    random_state: what it draws from, if it has a state of its own.
+    """
+
+    def __init__(self, env: Any, random_state: RandomState | None) -> None:
+        for name in ("observation_space", "action_space", "reset", "step"):
+            if not hasattr(env, name):
+                raise TypeError(f"a {type(env).__name__} is no environment: it has no {name}")
+        self._env, self._random = env, random_state
+        self._observed = self._space_of("observation_space")
         self._leaves_out = _is_other(self._observed)
         # Before 0.26, gym's environments took their seeds by a method of their own.
-        inner = getattr(self._env, "unwrapped", self._env)
+        inner = getattr(env, "unwrapped", env)
         taken = inspect.signature(inner.reset).parameters.values()
         takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken)
         names = [parameter.name for parameter in taken]
@@ -199,13 +198,16 @@ class _Env:
             entities = None
         return {
             "observation": self._observed,
-            "action": _space(env.action_space),
+            "action": self._space_of("action_space"),
             "attributes": [name for name in names if _owner(env, name) is not None],
             "entities": entities,
             "takes_options": self._takes_options,
             "render_mode": encode(getattr(env, "render_mode", None)),
             "render_fps": encode((getattr(env, "metadata", None) or {}).get("render_fps")),
         }
+
+    def _space_of(self, name: str) -> Any:
+        return _space(getattr(self._env, name))
 
     def reset(self, seed: Any, options: Any) -> Any:
         if self._random is not None:
@@ -214,15 +216,15 @@ class _Env:
                 self._random.seed(seed)
         asked = {} if options is None else {"options": decode(options)}
         if self._takes_seed:
-            answer = self._env.reset(seed=seed, **asked)
-        else:
-            self._env.seed(seed)
-            answer = self._env.reset(**asked)
-        has_info = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)
-        if not has_info:
-            if self._takes_seed:  # Whoever asked says what is wrong.
-                return encode(answer)
-            answer = answer, {}
+            return self._begun(self._env.reset(seed=seed, **asked))
+        self._env.seed(seed)
+        answer = self._env.reset(**asked)
+        return self._begun(answer if _has_info(answer) else (answer, {}))
+
+    def _begun(self, answer: Any) -> Any:
+        """Return the answer to a reset. Whoever asked says what is wrong with it."""
+        if not _has_info(answer):
+            return encode(answer)
         obs, info = answer
         told = {}
         for name, value in info.items():
@@ -238,7 +240,10 @@ class _Env:
     def step(self, action: Any) -> Any:
         if self._random is not None:
             self._random.enter()
-        answer = self._env.step(decode(action))
+        return self._stepped(self._env.step(decode(action)))
+
+    def _stepped(self, answer: Any) -> Any:
+        """Return the answer to a step. Whoever asked says what is wrong with it."""
         if not isinstance(answer, (tuple, list)) or len(answer) not in (4, 5):
             return encode(answer)
         obs, reward, terminated = answer[:3]
@@ -248,9 +253,8 @@ class _Env:
             terminated = bool(terminated) and not truncated
         else:
             truncated = answer[3]
-        masks = _MASKS if isinstance(info, Mapping) else ()
-        told = {name: encode(info[name]) for name in masks if info.get(name) is not None}
         ends = encode(terminated), encode(truncated)
+        told = encode(_entries(info, _MASKS))
         return _TUPLE, [self._encoded(obs), encode(reward), *ends, told]
 
     def tell(self, name: str) -> Any:
@@ -264,6 +268,52 @@ class _Env:
         getattr(self._env, "close", lambda: None)()
 
 
+class _Team(_Env):
+    """A team of the simulator. With its answers come the agents that are left, and the state."""
+
+    def describe(self, names: Sequence[str]) -> dict[str, Any]:
+        state = getattr(self._env, "state_space", None)
+        self._has_state = state is not None
+        return {
+            **super().describe(names),
+            "agents": encode(list(self._env.possible_agents)),
+            "shared_reward": bool(getattr(self._env, "shared_reward", False)),
+            "state": None if state is None else _space(state),
+        }
+
+    def _space_of(self, name: str) -> Any:
+        of = getattr(self._env, name)
+        return "Dict", [(encode(agent), _space(of(agent))) for agent in self._env.possible_agents]
+
+    def _begun(self, answer: Any) -> Any:
+        return self._told(answer, 2)
+
+    def _stepped(self, answer: Any) -> Any:
+        return self._told(answer, 5)
+
+    def _told(self, answer: Any, n_parts: int) -> Any:
+        agents, state = list(self._env.agents), None
+        if isinstance(answer, (tuple, list)) and len(answer) == n_parts:
+            *parts, infos = answer
+            is_cut_off = n_parts == 5 and isinstance(parts[3], Mapping) and any(parts[3].values())
+            if self._has_state and (agents or is_cut_off):
+                state = self._env.state()
+            if isinstance(infos, Mapping):
+                infos = {agent: _entries(info, _OF_AN_AGENT) for agent, info in infos.items()}
+            answer = *parts, infos
+        return [encode(answer), encode(agents), encode(state)]
+
+
+def _has_info(answer: Any) -> bool:
+    return isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)
+
+
+def _entries(info: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return those entries of an info that are named and are not None."""
+    had = info if isinstance(info, Mapping) else {}
+    return {name: had[name] for name in names if had.get(name) is not None}
+
+
 def _owner(env: Any, name: str) -> Any:
     """Return the wrapper, or the environment, that has an attribute; None without one."""
     while env is not None and not hasattr(env, name):
@@ -271,14 +321,27 @@ def _owner(env: Any, name: str) -> Any:
     return env
 
 
+def _find_this_package() -> None:
+    """Let modules of this package be imported that need nothing else of the package."""
+    package = types.ModuleType(os.path.basename(_PACKAGE))
+    package.__path__ = [_PACKAGE]
+    sys.modules.setdefault(package.__name__, package)
+
+
+def _parallel(env: Any) -> Any:
+    """Return an environment; one whose agents act in turn, as `turns` has them act at once."""
+    if not hasattr(env, "agent_iter"):
+        return env
+    _find_this_package()
+    return importlib.import_module("workflow_rl.environments.turns").parallel(env)
+
+
 def _made(env_id: str, args: Mapping[str, Any]) -> Any:
     """Return the environment of an id or of "module:function". Raises whatever it raises."""
     module, colon, name = env_id.partition(":")
     if colon:
-        package = types.ModuleType(os.path.basename(_PACKAGE))
-        if module.startswith(package.__name__ + "."):  # It needs nothing else of the package.
-            package.__path__ = [_PACKAGE]
-            sys.modules.setdefault(package.__name__, package)
+        if module.startswith("workflow_rl."):
+            _find_this_package()
         # An installed command does not search the folder in which it is called.
         if PathFinder.find_spec(module.partition(".")[0], [os.getcwd()]) is not None:
             sys.path.insert(0, os.getcwd())
@@ -349,8 +412,11 @@ def _play(messages: Messages) -> None:
     not_users = [__file__, "<frozen", *folders]
     envs: dict[int, _Env] = {}
 
-    def make(number: int, names: Sequence[str], *made: Any) -> Any:
-        envs[number] = _Env(*made)
+    def make(number: int, names: Sequence[str], env_id: str, args: Any, private: bool) -> Any:
+        random_state = RandomState() if private else None
+        env = _parallel(_made(env_id, args))
+        kind = _Team if hasattr(env, "possible_agents") else _Env
+        envs[number] = kind(env, random_state)
         return envs[number].describe(names)
 
     calls: dict[str, Callable[..., Any]] = {

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.team import ABSENT, ACTS, BUSY
 from workflow_rl.environments.action_mask import ReadMask, mask_reader, naming_the_mask
-from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import Flatten, Unflatten
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import JointEnv, TeamRows, first_action, is_busy, is_idle
+from workflow_rl.errors import ObservationError
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 

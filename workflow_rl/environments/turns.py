@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workflow_rl.environments.env_batch import ObservationError
+from workflow_rl.errors import ObservationError
 
 
 def parallel(env: Any) -> Any:

@@ -18,8 +18,8 @@ from workflow_rl.environments.action_mask import (
     without_mask,
     without_privileged,
 )
-from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.flat_env import flat_space, flattener
+from workflow_rl.errors import ObservationError
 from workflow_rl.workflows.order import MOST_GROUPS, Bools, Numbers, Workflow, ranks_of
 from workflow_rl.workflows.rules import (
     MASK,

@@ -9,8 +9,9 @@ from tests.tiny_envs import RaisingEnv
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.messages import Command, Failure
 from workflow_rl.collection.worker import failure_of
-from workflow_rl.environments.env_batch import EpisodeError, ObservationError, SerialEnvs
+from workflow_rl.environments.env_batch import EpisodeError, SerialEnvs
 from workflow_rl.environments.episode import episode_spec
+from workflow_rl.errors import ObservationError
 
 SPEC = episode_spec(3, 7, RED_AGENTS)
 

@@ -15,12 +15,13 @@ from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParamete
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments import BatchedEnv
 from workflow_rl.environments.batched_env import BatchedEnvs, OneOfBatch
-from workflow_rl.environments.env_batch import EpisodeError, ObservationError, SerialEnvs
+from workflow_rl.environments.env_batch import EpisodeError, SerialEnvs
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 from workflow_rl.environments.flat_env import FlatEnv
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.gymnasium_versions import MultiDiscrete
+from workflow_rl.errors import ObservationError
 
 NAME = "examples.own_simulator:Corridors"
 SPEC = EpisodeSpec(7, "", 2**32 - 1, 3)

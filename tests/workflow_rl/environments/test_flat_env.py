@@ -21,7 +21,6 @@ from workflow_rl.agents.policies.distributions import (
     MultiCategorical,
 )
 from workflow_rl.environments.action_mask import choices_of, mask_reader
-from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.flat_env import (
     FlatEnv,
@@ -33,6 +32,7 @@ from workflow_rl.environments.flat_env import (
 )
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.gymnasium_versions import MultiDiscrete
+from workflow_rl.errors import ObservationError
 
 OBSERVATIONS: list[tuple[spaces.Space[Any], Any, list[float], Any]] = [
     (spaces.Box(-1, 1, (2, 2), np.float32), [[0.5, 0], [1, -1]], [0.5, 0, 1, -1], np.float32),

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from gymnasium import spaces
 
-from tests.tiny_teams import ShiftEnv, Shifts
+from tests.tiny_teams import ShiftEnv, Shifts, StatedShift
 from workflow_rl import TrainConfig, train
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.team_policy import TeamParameters
@@ -71,15 +71,6 @@ def test_weights_are_those_of_single_environments(tmp_path: Path) -> None:
         run = train(config, tmp_path / str(n), env=make)
         digests.add(weights_digest(load_checkpoint(run / "checkpoint.pt").agent["network"]))
     assert len(digests) == 1
-
-
-class StatedShift(ShiftEnv):
-    """Has a state: the steps that are left."""
-
-    state_space = spaces.Box(0, 8, (1,), np.int64)
-
-    def state(self) -> Any:
-        return np.array([self.length - self._steps])
 
 
 class StatedShifts(Shifts):

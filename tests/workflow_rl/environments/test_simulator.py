@@ -23,14 +23,14 @@ from hypothesis.extra import numpy as st_np
 from tests.patience import eventually
 from tests.processes import descendants
 from tests.tiny_runs import same_weights
-from workflow_rl import TrainConfig, evaluate, train
+from workflow_rl import TrainConfig, environments, errors, evaluate, train
 from workflow_rl.collection import trial
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.commands.main import main
-from workflow_rl.environments import simulator_process
+from workflow_rl.environments import simulator_process, turns
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
@@ -138,8 +138,9 @@ def test_what_is_not_plain_does_not_cross() -> None:
     assert type(decode(encode(np.float32(1)))) is np.float32
 
 
-def test_python_3_8_reads_what_runs_there() -> None:
-    ast.parse(Path(simulator_process.__file__).read_text(), feature_version=(3, 8))
+@pytest.mark.parametrize("module", [simulator_process, turns, environments, errors])
+def test_python_3_8_reads_what_runs_there(module: Any) -> None:
+    ast.parse(Path(module.__file__).read_text(), feature_version=(3, 8))
 
 
 @pytest.mark.parametrize(
@@ -181,6 +182,32 @@ def test_bare_environments_play_alike_in_all_interpreters() -> None:
     bare = apart("tests.env_of_any_python:Bare")
     assert bare.check() is None
     assert shown(bare) == shown(bare)
+
+
+TEAMS: dict[str, dict[str, Any]] = {
+    "tests.tiny_teams:Doors": {"settings": {"network": "entities"}},
+    "tests.tiny_teams:Kinds": {},
+    "tests.tiny_teams:StatedShift": {"settings": {"critic": "central"}},
+    "tests.tiny_turns:Repeat": {},
+}
+
+
+@pytest.mark.parametrize("env_id", TEAMS)
+def test_the_same_weights_wherever_a_team_plays(env_id: str, tmp_path: Path) -> None:
+    assert apart(env_id).facts.spaces == GymnasiumEnvironment(env_id).facts.spaces
+    told = {**SMALL, **TEAMS[env_id], "env": env_id}
+    train(TrainConfig("async", n_workers=1, **told), tmp_path / "here")
+    for mode, n_workers in (("async", 2), ("sync", 2)):
+        config = TrainConfig(mode, n_workers=n_workers, env_python=sys.executable, **told)  # type: ignore[arg-type]
+        assert same_weights(train(config, tmp_path / mode), tmp_path / "here")
+    returns = [evaluate(tmp_path / run, 3, n_workers=1).returns for run in ("here", "sync")]
+    assert returns[0] == returns[1]
+
+
+def test_a_teams_random_state_is_its_own_there() -> None:
+    drawing = apart("tests.globally_drawing_env:GloballyDrawingGame")
+    assert drawing.check() is None
+    assert drawing.private_random
 
 
 def test_each_env_gets_a_random_state_of_its_own_there() -> None:
@@ -285,8 +312,7 @@ def test_a_run_goes_on_with_the_same_weights(tmp_path: Path) -> None:
     ("env_id", "said"),
     [
         ("tests.env_of_any_python:nothing", "tests.env_of_any_python defines no nothing"),
-        ("tests.env_of_any_python:no_env", "a str does not play in an interpreter of its own"),
-        ("tests.globally_drawing_env:GloballyDrawingGame", "a team does not play in an interp"),
+        ("tests.env_of_any_python:no_env", "a str is no environment: it has no observation_space"),
         ("no_such_module:Env", "No module named 'no_such_module'"),
         ("workflow_rl.field.nasimemu:Hosts", "No module named 'gym'"),
         ("tests.any_envs:TextEnv", "Text.* is not supported"),

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.errors import ObservationError
 from workflow_rl.workflows.envs import OrderedEnv
 from workflow_rl.workflows.scoring import RandomActor, play_orders, rules_of
 

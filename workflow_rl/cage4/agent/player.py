@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from workflow_rl.cage4.agent.raw_record import RawReader
 from workflow_rl.cage4.agent.scripted import ScriptedTeam
 from workflow_rl.cage4.scenario4 import AGENTS, OBS_SIZES
-from workflow_rl.environments.env_batch import ObservationError
+from workflow_rl.errors import ObservationError
 
 _SILENCE = [np.zeros(size, np.int64) for size in OBS_SIZES]
 

@@ -10,8 +10,8 @@ from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.scenario4 import ENV_ID, RED_AGENTS
 from workflow_rl.commands.main import main
-from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.errors import ObservationError
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,32 @@ class Walk(gym.Env):  # type: ignore[misc]
         return shown
 
 
+class Walks:
+    """A team of two. Whoever arrives leaves."""
+
+    possible_agents = ("first", "second")
+
+    def __init__(self) -> None:
+        self._walks = {agent: Walk(4) for agent in self.possible_agents}
+
+    def observation_space(self, agent: str) -> Any:
+        return self._walks[agent].observation_space
+
+    def action_space(self, agent: str) -> Any:
+        return self._walks[agent].action_space
+
+    def reset(self, seed: Any = None, options: Any = None) -> Any:
+        self.agents = list(self.possible_agents)
+        seeds = {"first": seed, "second": seed + 1}
+        obs = {agent: self._walks[agent].reset(seeds[agent])[0] for agent in self.agents}
+        return obs, {agent: {} for agent in self.agents}
+
+    def step(self, actions: Any) -> Any:
+        answers = {agent: self._walks[agent].step(actions[agent]) for agent in self.agents}
+        self.agents = [agent for agent, (_, _, *ends, _) in answers.items() if not any(ends)]
+        return tuple({agent: answers[agent][part] for agent in answers} for part in range(5))
+
+
 class OldWalk(Walk):
     """As environments were before gym 0.26: a method takes the seed, and both ends are one."""
 

@@ -218,11 +218,13 @@ def test_each_env_gets_a_random_state_of_its_own_there() -> None:
     assert shown(drawing) == shown(here) == shown(drawing, n_envs=1)
 
 
-def test_the_same_weights_wherever_the_environment_plays(tmp_path: Path) -> None:
-    train(TrainConfig("async", n_workers=2, **SMALL), tmp_path / "here")
+@pytest.mark.parametrize("env", [ENV, "tests.env_of_any_python:Walks"])
+def test_the_same_weights_wherever_the_environment_plays(env: str, tmp_path: Path) -> None:
+    told = SMALL | {"env": env}
+    train(TrainConfig("async", n_workers=2, **told), tmp_path / "here")
     for number, python in enumerate([sys.executable, *other_pythons()]):
         for mode, n_workers in (("async", 1), ("sync", 2)) if number == 0 else (("async", 2),):
-            config = TrainConfig(mode, n_workers=n_workers, env_python=python, **SMALL)  # type: ignore[arg-type]
+            config = TrainConfig(mode, n_workers=n_workers, env_python=python, **told)  # type: ignore[arg-type]
             run = train(config, tmp_path / f"{mode}-{number}")
             assert same_weights(run, tmp_path / "here"), python
 

@@ -142,6 +142,7 @@ def record(
     seed: int = 0,
     n_workers: int | None = None,
     trust: bool = False,
+    worker_timeout: float = 60.0,
 ) -> Path:
     """Write episodes of an agent to a file, which `TrainConfig(teacher=file)` copies.
 
@@ -160,6 +161,7 @@ def record(
         seed: the same seed gives the same episodes, whatever the number of workers.
         n_workers: processes; None: one for each core.
         trust: import and call the environment that only the agent's file names.
+        worker_timeout: seconds within which a worker must have played its episodes.
 
     Raises:
         ConfigError: there is no such agent, or it does not play in this environment.
@@ -170,7 +172,9 @@ def record(
     """
     who = agent if callable(agent) else os.fspath(agent)
     written_episodes(
-        who, Path(file), episodes, env, env_args, seed, n_workers=n_workers, trust=trust
+        *(who, Path(file), episodes, env, env_args, seed, n_workers),
+        trust=trust,
+        worker_timeout=worker_timeout,
     )
     return Path(file)
 

@@ -15,6 +15,7 @@ from workflow_rl.commands.options import (
     EPISODES,
     PATH,
     PROCESSES,
+    SECONDS,
     SEED,
     TRUST,
     HookName,
@@ -40,6 +41,9 @@ _OPTIONS: list[click.Parameter] = [
                      help="The same seed gives the same episodes, for any number of workers."),
         click.Option(["--n-workers"], type=PROCESSES, metavar="N",
                      help="Worker processes.  [default: one a core]"),
+        click.Option(["--worker-timeout"], type=SECONDS, default=60.0, show_default=True,
+                     metavar="X",
+                     help="Seconds within which a worker must have played its episodes."),
         click.Option(["--trust"], is_flag=True, help=TRUST),
         click.Option(["--quiet"], is_flag=True, help="No progress bar."),
     ),
@@ -82,6 +86,7 @@ def record(agent: Path, file: Path, **options: Any) -> None:
                 *(who, file, options["episodes"]),
                 *(chosen["env"] if "env" in given_options() else None, chosen["env_args"]),
                 *(options["seed"], options["n_workers"], options["quiet"], options["trust"]),
+                options["worker_timeout"],
             )
         except FileExistsError as error:
             raise click.BadParameter(str(error), param_hint="FILE") from None

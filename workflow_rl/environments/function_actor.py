@@ -10,13 +10,15 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Choice
+from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.team import ACTS, TeamLayout
 from workflow_rl.environments.action_mask import (
     choices_of,
     inner_spaces,
     without_mask,
     without_privileged,
 )
-from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.flat_env import first_of
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
@@ -30,17 +32,21 @@ class FunctionActor:
     a critic sees is not shown. Of a simulator or a guest, the observation is the row of numbers
     that policies see.
 
-    Raises InvalidEnvironmentError if several agents play.
+    n_seen: numbers of an observation. observation: its space, None for rows of numbers.
     """
 
     policy_version = 0
 
-    def __init__(self, asked: Callable[..., Any], environment: Environment) -> None:
-        declared = environment.spaces()
-        if declared.team is not None:
-            raise InvalidEnvironmentError(ENV, "a function plays for one agent, and not for a team")
-        self._asked, self._n_seen, self._masked = asked, declared.obs_dim, declared.masked
-        self._observation, self._action = spaces_of(environment)
+    def __init__(
+        self,
+        asked: Callable[..., Any],
+        n_seen: int,
+        masked: bool,
+        observation: spaces.Space[Any] | None,
+        action: spaces.Space[Any],
+    ) -> None:
+        self._asked, self._n_seen, self._masked = asked, n_seen, masked
+        self._observation, self._action = observation, action
         self._acts: dict[int, Callable[..., Any]] = {}
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
@@ -62,6 +68,48 @@ class FunctionActor:
             seen = spaces.unflatten(self._observation, seen)
         masks = [row[len(row) - sum(choices_of(self._action)) :] > 0] if self._masked else []
         return as_sampled(self._action, self._acts.get(env, self._asked)(seen, *masks))
+
+
+class TeamOfFunctions:
+    """Plays all agents of a team, each by an actor of its own. Their seeds differ."""
+
+    policy_version = 0
+
+    def __init__(self, layout: TeamLayout, actors: Sequence[FunctionActor]) -> None:
+        self._layout, self._actors = layout, actors
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        """Begin an episode: see `numpy_policy.Actor`."""
+        for k, actor in enumerate(self._actors):
+            actor.reset(seed + k, env)
+
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
+        """Return joint actions for rows [M, row_size], and log-probabilities of 0."""
+        layout = self._layout
+        acts = layout.status(obs) == ACTS
+        actions = np.zeros((len(obs), layout.action_ends[-1]), layout.action_dtype)
+        for row, k in np.argwhere(acts).tolist():
+            seen = layout.seen_by(k, obs[[row]], (k,))
+            chosen = np.ravel(self._actors[k].act(seen, [envs[row]])[0])
+            end = layout.action_ends[k]
+            actions[row, end - len(chosen) : end] = chosen
+        return actions, np.zeros(acts.shape, np.float32)
+
+
+def actor_of(asked: Callable[..., Any], environment: Environment) -> Actor:
+    """Return what plays as a function, in the place of each agent: see `FunctionActor`."""
+    declared = environment.spaces()
+    layout = declared.team
+    if layout is None:
+        return FunctionActor(asked, declared.obs_dim, declared.masked, *spaces_of(environment))
+    team = environment.facts.team if isinstance(environment, GymnasiumEnvironment) else None
+    actors = []
+    for k, agent in enumerate(layout.agents):
+        observed = None if team is None else without_mask(team.observation_space(agent))
+        action = spaces.Discrete(layout.n_actions[k]) if team is None else team.action_space(agent)
+        masked = layout.masked and layout.mask_sizes[k] > 0
+        actors.append(FunctionActor(asked, layout.obs_sizes[k], masked, observed, action))
+    return TeamOfFunctions(layout, actors)
 
 
 def spaces_of(

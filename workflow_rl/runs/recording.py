@@ -8,7 +8,7 @@ from typing import Any
 
 from workflow_rl.collection import trial
 from workflow_rl.collection.failures import UnplayableError
-from workflow_rl.environments.function_actor import FunctionActor, spaces_of
+from workflow_rl.environments.function_actor import actor_of, spaces_of
 from workflow_rl.environments.guests import default_env, guests
 from workflow_rl.errors import UserError
 from workflow_rl.runs.config import ConfigError, TrainConfig
@@ -38,11 +38,12 @@ def written_episodes(
     n_workers: int | None = None,
     quiet: bool = True,
     trust: bool = False,
+    worker_timeout: float = 60.0,
 ) -> Recorded:
     """Write episodes that an agent plays, and return them: see `api.record`, which raises the
     same."""
     require_replaceable(file)
-    fields = _environment(agent, env, env_args, trust)
+    fields = _environment(agent, env, env_args, trust) | {"worker_timeout": worker_timeout}
     if isinstance(agent, str):
         fields |= {"teacher": agent}
     else:  # What a user's function raises, it raises again in another worker.
@@ -50,7 +51,7 @@ def written_episodes(
     n_envs = max(FEWEST_ENVS, n_workers or 0)
     config = TrainConfig("async", n_envs, n_workers=n_workers, seed=seed, **fields)
     environment = config.environment
-    trial.learn_facts(environment, plays=True)
+    trial.learn_facts(environment, worker_timeout, plays=True)
     declared, dataset = environment.spaces(), dataset_named(file)
     if dataset is not None and declared.team is not None:
         raise UserError(
@@ -60,7 +61,7 @@ def written_episodes(
         teacher = teacher_of(config)
         assert isinstance(teacher, Teacher)
     else:
-        teacher = Teacher(environment.make_envs, FunctionActor(agent, environment))
+        teacher = Teacher(environment.make_envs, actor_of(agent, environment))
     pool = make_pool(config, None, teacher.make_envs)
     trajectories = teaching_episodes(
         config, teacher.actor, pool, range(episodes), quiet, "the agent"

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 import pytest
 
 from tests.any_envs import MaskedPuzzleEnv, NamedPuzzleEnv, PuzzleEnv, TargetEnv
-from tests.tiny_teams import ShiftEnv
+from tests.tiny_teams import ShiftEnv, Shifts
 from workflow_rl.collection.player import play_episodes
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.environments.function_actor import FunctionActor
+from workflow_rl.environments.function_actor import actor_of
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 
 def returns(function: Any, factory: Any, n_episodes: int = 3, **args: Any) -> list[float]:
     environment = GymnasiumEnvironment("own", args, factory)
     specs = [episode_spec(0, number) for number in range(n_episodes)]
-    envs, actor = environment.make_envs(2), FunctionActor(function, environment)
+    envs, actor = environment.make_envs(2), actor_of(function, environment)
     ended = [one for several in play_episodes(envs, actor, specs) for one in several]
     return [one.episode_return for one in sorted(ended, key=lambda one: one.episode)]
 
@@ -104,6 +103,31 @@ def test_an_action_of_another_space_is_named(action: Any) -> None:
         returns(lambda obs: action, PuzzleEnv)
 
 
-def test_a_team_is_refused() -> None:
-    with pytest.raises(InvalidEnvironmentError, match="one agent"):
-        returns(lamp, ShiftEnv)
+def matched(obs: Any, mask: Any) -> int:
+    assert mask.tolist() == [True, True, True, False][: len(mask)]
+    return int(obs.argmax())
+
+
+class Drawing:
+    """Draws an action of `ShiftEnv` with its own seed."""
+
+    drawn: ClassVar[dict[int, list[int]]] = {}
+
+    def reset(self, seed: int) -> None:
+        self.random, self.actions = np.random.default_rng(seed), self.drawn.setdefault(seed, [])
+
+    def act(self, obs: Any, mask: Any) -> int:
+        self.actions.append(int(self.random.integers(2)))
+        return self.actions[-1]
+
+
+@pytest.mark.parametrize("team", [ShiftEnv, Shifts])
+def test_a_function_plays_every_agent_of_a_team(team: Any) -> None:
+    """`early` decides in 8 steps, `late` in those 3 of its 5 in which it is not busy."""
+    assert returns(matched, team) == [8 + 3] * 3
+
+
+def test_each_agent_of_a_team_has_an_object_and_a_seed_of_its_own() -> None:
+    assert returns(Drawing, ShiftEnv) == returns(Drawing, ShiftEnv)
+    assert sorted(map(len, Drawing.drawn.values())) == [2 * 3] * 3 + [2 * 8] * 3
+    assert len(set(map(tuple, Drawing.drawn.values()))) > 2

@@ -2,8 +2,7 @@
 
 CybORG's own wrapper has neither seeds nor truncations, shows 100 positions as 100 choices, and
 loses a drone that Red takes. Here such a drone is busy: its team's rewards count, and it acts again
-once it is back. The reward is that of the evaluation, the mean over the drones, which leaves out
-the reward of the last step.
+once it is back. The reward is that of the evaluation, the mean over the drones.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from CybORG.Simulator.Scenarios import DroneSwarmScenarioGenerator  # noqa: E402
 class Drones:
     """The swarm, in episodes of `max_steps`."""
 
-    shared_reward = True
+    shared_reward, wrapper = True, PettingZooParallelWrapper
 
     def __init__(self, max_steps: int = 500) -> None:
         self._max_steps = max_steps
         self._cyborg = CybORG(DroneSwarmScenarioGenerator(), "sim", seed=0)
-        self._drones = PettingZooParallelWrapper(self._cyborg)
+        self._drones = self.wrapper(self._cyborg)
         self.possible_agents = [str(agent) for agent in self._drones.possible_agents]
         self._n = {a: int(self._drones.action_space(a).n) for a in self.possible_agents}
         size = len(self._drones.observation_space(self.possible_agents[0]).nvec)
@@ -56,16 +55,17 @@ class Drones:
     def step(self, actions: Mapping[str, int]) -> Any:
         obs, rewards, *_ = self._drones.step(dict(actions))
         self._steps += 1
-        agents, ended = self.agents, self._steps == self._max_steps
+        agents, lost = self.agents, not self._cyborg.active_agents
+        ended = not lost and self._steps == self._max_steps
         shown, infos = self._shown(obs)
-        if ended:
+        if lost or ended:
             self.agents = []
-        paid = dict.fromkeys(agents, mean(rewards.values()) if rewards else 0.0)
-        ends = [dict.fromkeys(agents, flag) for flag in (False, ended)]
+        paid = dict.fromkeys(agents, mean(rewards.values()))
+        ends = [dict.fromkeys(agents, flag) for flag in (lost, ended)]
         return shown, paid, *ends, infos
 
     def _shown(self, obs: Mapping[str, Any]) -> Any:
-        here = [agent for agent in self.possible_agents if agent in self._cyborg.active_agents]
+        here = self._cyborg.active_agents
         self._seen |= {agent: obs[agent].astype(np.int16) for agent in here if agent in obs}
         infos = {agent: {"busy_steps": int(agent not in here)} for agent in self.possible_agents}
         return dict(self._seen), infos

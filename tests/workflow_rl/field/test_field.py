@@ -91,3 +91,22 @@ def test_nasims_masks_follow_what_was_discovered() -> None:
         env.step(int(rng.choice(np.flatnonzero(env.action_masks()))))
     assert (env.action_masks() >= first).all()
     assert env.action_masks().all()
+
+
+def test_drones_that_red_takes_are_missed_until_they_are_retaken() -> None:
+    pytest.importorskip("CybORG.Simulator.Scenarios.DroneSwarmScenarioGenerator")
+    env = importlib.import_module("workflow_rl.field.cage3_heard").Drones()
+    obs, infos = env.reset(seed=0)
+    n_busy = [0]
+    for step in range(80):
+        taken = [k for k, a in enumerate(env.agents) if infos[a]["busy_steps"]]
+        for agent in {*env.agents} - {env.agents[k] for k in taken}:
+            others = obs[agent][40:108].reshape(17, 4)
+            reached = others[others[:, 1:3].any(axis=1), 0]
+            assert all(obs[agent][108 + k] for k in taken if k in reached)
+        n_busy.append(len(taken))
+        chosen = {a: int(obs[a][108:].argmax()) if step > 40 else 18 for a in env.agents}
+        acting = [a for a in env.agents if not infos[a]["busy_steps"]]
+        obs, *_, infos = env.step({a: chosen[a] for a in acting})
+    assert max(n_busy) > 1
+    assert n_busy[-1] < max(n_busy)

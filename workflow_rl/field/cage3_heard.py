@@ -16,7 +16,7 @@ from gym import spaces
 from workflow_rl.field import cage3
 
 
-class _Numbered(cage3.PettingZooParallelWrapper):  # type: ignore[misc]
+class _Numbered(cage3.PettingZooParallelWrapper):
     def __init__(self, cyborg: Any) -> None:
         super().__init__(cyborg)
         self.msg_len = len(self.possible_agents)

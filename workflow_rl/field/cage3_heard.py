@@ -45,7 +45,7 @@ class _Numbered(cage3.PettingZooParallelWrapper):
         return seen
 
 
-class Drones(cage3.Drones):
+class Listening(cage3.Drones):
     """The swarm, whose observations end with a number for each drone: 1 if it is missed."""
 
     wrapper = _Numbered

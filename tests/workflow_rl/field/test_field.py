@@ -95,7 +95,7 @@ def test_nasims_masks_follow_what_was_discovered() -> None:
 
 def test_drones_that_red_takes_are_missed_until_they_are_retaken() -> None:
     pytest.importorskip("CybORG.Simulator.Scenarios.DroneSwarmScenarioGenerator")
-    env = importlib.import_module("workflow_rl.field.cage3_heard").Drones()
+    env = importlib.import_module("workflow_rl.field.cage3_heard").Listening()
     obs, infos = env.reset(seed=0)
     n_busy = [0]
     for step in range(80):

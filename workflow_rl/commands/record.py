@@ -64,7 +64,7 @@ def record(agent: Path, file: Path, **options: Any) -> None:
     agent of --env, or module:function, which takes an observation and returns an action. The agent
     plays the environment that it was trained on, or that of --env. FILE is an .npz file of plain
     arrays. A FILE of episodes that exists is replaced; any other file is left. minari:ID writes a
-    new dataset of Minari's. Agents with a policy choose their likeliest actions.
+    new dataset of Minari's. A policy plays as after its training: see --play of train-async.
 
     Example: record decoys demos.npz --simulator compiled --episodes 500
     """

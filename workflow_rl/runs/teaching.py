@@ -72,7 +72,7 @@ def teacher_of(config: TrainConfig) -> Teacher | Recorded:
         make_envs = None if guest is None else guest.teaching(config.teacher, environment)
         if make_envs is not None:
             return Teacher(make_envs, Advised(spaces))
-        policy, of_teacher = load_saved(path, greedy=True)
+        policy, of_teacher = load_saved(path)
     except (InvalidEnvironmentError, UserError) as error:
         raise ConfigError("teacher", str(error)) from None
     if not _plays(policy, spaces):
@@ -199,7 +199,7 @@ def copy_teacher(
                         raise StopRequested(pool.stop_signal)
             if not rows:
                 raise ConfigError("teacher", f"{config.teacher} decides nothing in its episodes")
-            copy = agent.policy_parameters().actor(greedy=True)
+            copy = agent.policy_parameters().actor(greedy=config.play == "greedy")
             others = range(numbers.stop, numbers.stop + min(len(taught), MOST_SCORED))
             scored = teaching_episodes(config, copy, pool, others, quiet, "the copy")
     except StopRequested as stop:

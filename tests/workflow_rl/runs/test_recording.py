@@ -75,6 +75,17 @@ def test_a_file_does_not_depend_on_the_number_of_workers(puzzler: Path, tmp_path
     assert record(puzzler, tmp_path / "x", 10, seed=1).read_bytes() != files[0].read_bytes()
 
 
+def test_a_policy_plays_as_its_run_says(tmp_path: Path) -> None:
+    run(tmp_path / "greedy", config_of("Puzzle"))
+    run(tmp_path / "drawn", config_of("Puzzle", play="sampled"))
+    assert same_weights(tmp_path / "greedy", tmp_path / "drawn")
+    greedy, drawn = (
+        read_episodes(record(tmp_path / name, tmp_path / f"{name}.npz", 1)).trajectories[0].action
+        for name in ("greedy", "drawn")
+    )
+    assert not np.array_equal(greedy, drawn)
+
+
 def test_a_file_tells_what_was_played(puzzler: Path, tmp_path: Path) -> None:
     args = {"shortest": 4, "longest": 9}
     recorded = read_episodes(record(puzzler, tmp_path / "x.npz", 5, env_args=args, seed=2))

@@ -39,6 +39,7 @@ from workflow_rl.agents.ppo.losses import (
     approximate_kl,
     clip_fraction,
     clipped_policy_loss,
+    copy_weights,
     effective_share,
     explained_variance,
     normalised,
@@ -204,8 +205,11 @@ class PPOAgent(LearningAgent):
         n_steps = sum(trajectory.length for trajectory in taught)
         size = min(config.minibatch_size, math.ceil(n_steps / COPY_MINIBATCHES))
         shuffle = np.random.default_rng([self.seed, COPY_MINIBATCHES, 0])
-        for _ in range(epochs):
+        for epoch in range(epochs):
             seen, batch, _ = self._make_batch(taught, of_returns=True)
+            if config.teacher_beta and epoch:  # The critic knows nothing before.
+                advantage = self._make_batch(taught)[1].advantage
+                batch = batch._replace(weight=copy_weights(advantage, config.teacher_beta))
             losses = []
             n_minibatches = math.ceil(len(batch.action) / size)
             for minibatch in seen.minibatches(batch, n_minibatches, False, shuffle):
@@ -229,7 +233,8 @@ class PPOAgent(LearningAgent):
         log_prob, _ = log_prob_and_entropy(
             self.distribution, outputs, log_std, minibatch.row, minibatch.steps.action
         )
-        policy_loss, critic_loss = -log_prob.mean(), self._critic_loss(minibatch, values)
+        policy_loss = -(minibatch.steps.weight * log_prob).mean()
+        critic_loss = self._critic_loss(minibatch, values)
         _require_finite({"policy's loss": policy_loss, "value's loss": critic_loss})
         (policy_loss + self.config.value_coef * critic_loss).backward()
         for parameters in self.network.parts().values():

@@ -122,6 +122,11 @@ class PPOConfig(NetworkSettings):
     teacher_until: Annotated[float, Field(gt=0, le=1), WithTeacher()] = Field(
         default=0.5, description="Share of the run after which teacher_coef has fallen to 0."
     )
+    teacher_beta: Annotated[NotNegative, WithTeacher()] = Field(
+        default=0.0,
+        description="Copy a step the more, the better its action did: with the weight "
+        "exp(advantage / this number), for teachers of mixed quality. 0 copies all steps alike.",
+    )
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:

@@ -13,6 +13,12 @@ def normalised(advantage: Tensor) -> Tensor:
     return (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
 
 
+def copy_weights(advantage: Tensor, beta: float) -> Tensor:
+    """Return how much to copy each step [B], 1 on average (Peng et al. 2019, arXiv 1910.00177)."""
+    weight = (normalised(advantage) / beta).exp().clamp(max=20.0)
+    return weight / weight.mean()
+
+
 def clipped_policy_loss(ratio: Tensor, advantage: Tensor, clip_range: float) -> Tensor:
     """Return minus the clipped surrogate objective. [B], [B] -> scalar.
 

@@ -18,6 +18,7 @@ from workflow_rl.agents.policies.distributions import (
 )
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.ppo.losses import copy_weights
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 
@@ -156,3 +157,22 @@ def test_the_critic_learns_the_returns_whoever_estimates_advantages() -> None:
         assert len(list(agent.copy(taught, [], 2))) == 2
     for name, tensor in ours.network.state_dict().items():
         assert tensor.equal(own.network.state_dict()[name]), name
+
+
+def test_weights_by_advantage_prefer_what_did_well() -> None:
+    good = [one._replace(episode=100 + n) for n, one in enumerate(lessons(sign, 40))]
+    bad = [one._replace(reward=0 * one.reward) for one in lessons(lambda rows: 0, 60)]
+
+    def agreement(beta: float) -> float:
+        agent = agent_for(Categorical(3), teacher_beta=beta)
+        *_, last = agent.copy(bad + good, lessons(sign, 10), 10)
+        return last.agreement
+
+    assert agreement(0.5) > agreement(0.0) + 0.2
+
+
+def test_weights_by_advantage_are_1_on_average() -> None:
+    weights = copy_weights(torch.tensor([-1.0, 1.0, 0.0]), 0.5)
+    assert weights.mean() == pytest.approx(1)
+    assert weights[1] / weights[0] == pytest.approx(np.exp(2 / (0.5 * np.sqrt(2 / 3))))
+    assert copy_weights(torch.ones(3), 0.5).tolist() == [1, 1, 1]

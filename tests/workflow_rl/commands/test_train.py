@@ -98,7 +98,7 @@ def test_help_lists_every_config_field_under_a_heading(command):
     for name in {*config.to_dict(), *MBPOConfig.model_fields} - hidden:
         assert "--" + name.replace("_", "-") in shown
     assert "--network-arg" in invoke(command, "--network", "gru", "--help").output
-    of_teachers = {"teacher_epochs", "teacher_coef", "teacher_until"}
+    of_teachers = {"teacher_epochs", "teacher_coef", "teacher_until", "teacher_beta"}
     taught = invoke(command, "--teacher", "champion", "--help").output
     assert all("--" + name.replace("_", "-") in taught for name in of_teachers)
     elsewhere = {"network_args", "policy_of", "critic", *of_teachers}

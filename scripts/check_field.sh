@@ -48,7 +48,8 @@ source_of cyberwheel https://github.com/ORNL/cyberwheel c8903e0
 source_of yawning_titan https://github.com/dstl/YAWNING-TITAN db25f453
 
 beside nasim nasim==0.12.0
-beside cyberbattle numpy==1.26.4 pandas==2.2.3 boolean.py==4.0 networkx==3.2.1 progressbar2 tabulate
+beside cyberbattle numpy==1.26.4 pandas==2.2.3 boolean.py==4.0 networkx==3.2.1 progressbar2 tabulate \
+  ipython
 beside cage3 "setuptools<66" "wheel<0.39"
 beside cage3 --no-build-isolation gym==0.23.1 pettingzoo==1.22.4 docutils paramiko pygame networkx
 beside smaclite pygame scikit-learn rtree

@@ -67,6 +67,8 @@ def sides_in(config: TrainConfig, rules: str) -> Mapping[str, Side]:
     InvalidEnvironmentError. rules: see `sides_of`."""
     if config.make_env is not None:
         raise ConfigError("env", f"{config.env}: name the environment by its module, module:name")
+    if config.env_python:
+        raise ConfigError("env_python", f"{config.env_python}: a duel plays in this interpreter")
     if config.env not in guests:
         if ":" in (network := str(getattr(config.settings, "network", ""))):
             raise ConfigError("network", f"{network}: workers play opponents of known networks")

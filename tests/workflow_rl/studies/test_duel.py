@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,11 @@ def test_a_side_may_train_several_policies_in_a_generation(reference, tmp_path, 
 def test_settings_name_the_sides(changes, what, tmp_path):
     with pytest.raises(ConfigError, match=what):
         run_duel(config_of(), tmp_path / "duel", SETTINGS.changed(**changes))
+
+
+def test_a_duel_plays_in_this_interpreter(tmp_path):
+    with pytest.raises(ConfigError, match="a duel plays in this interpreter"):
+        run_duel(config_of(env_python=sys.executable), tmp_path / "duel", SETTINGS)
 
 
 def test_the_latest_are_all_of_a_generation(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import enum
 import os
 import time
 from typing import Any
@@ -80,6 +81,41 @@ class Walks:
         answers = {agent: self._walks[agent].step(actions[agent]) for agent in self.agents}
         self.agents = [agent for agent, (_, _, *ends, _) in answers.items() if not any(ends)]
         return tuple({agent: answers[agent][part] for agent in answers} for part in range(5))
+
+
+class Role(str, enum.Enum):  # noqa: UP042  Python 3.8 plays it.
+    FIRST = "first"
+    SECOND = "second"
+
+
+class OddWalks(Walks):
+    """Names agents by an Enum, gives lists of tensors, and no info of an agent."""
+
+    class Tensor:
+        def __init__(self, array: Any) -> None:
+            self._array = array
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return self._array
+
+    def reset(self, seed: Any = None, options: Any = None) -> Any:
+        obs, _ = super().reset(seed)
+        return {Role(one): self.Tensor(of) for one, of in obs.items()}, dict.fromkeys(Role)
+
+
+class FlaglessWalks(Walks):
+    """Gives no flag as a flag."""
+
+    def step(self, actions: Any) -> Any:
+        obs, rewards, terminated, _, infos = super().step(actions)
+        return obs, rewards, terminated, dict.fromkeys(obs, np.zeros(2)), infos
+
+
+class ListedWalks(Walks):
+    """Its reset gives a list."""
+
+    def reset(self, seed: Any = None, options: Any = None) -> Any:
+        return list(super().reset(seed))
 
 
 class OldWalk(Walk):

@@ -69,6 +69,15 @@ class Told(AECEnv):
         self._deads_step_first()
 
 
+class WrongTurn(Told):
+    """Gives the third turn to nobody."""
+
+    def step(self, action: Any) -> None:
+        super().step(action)
+        if self.turn == 2:
+            self.agent_selection = "nobody"
+
+
 class Repeat(Told):
     """Two players. Each is paid when the next one has acted, if it chose what it saw."""
 

@@ -193,7 +193,7 @@ def _without_mask(obs: Any) -> Any:
 
 def is_busy(agent: str, infos: Mapping[str, Any]) -> bool:
     """Return whether an agent decides nothing at this step, by its info, and gets no action."""
-    return bool(infos.get(agent, {}).get("busy_steps", 0))
+    return bool((infos.get(agent) or {}).get("busy_steps", 0))
 
 
 def is_idle(obs: Any, info: Any) -> bool:

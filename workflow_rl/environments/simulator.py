@@ -169,6 +169,10 @@ class Interpreter:
             self._answers.update(zip(numbers, answers, strict=False))
         is_fine, value = self._answers.pop(number)
         if not is_fine:
+            what, place, _ = value
+            kind, _, fault = what.partition(": ")
+            if kind == ObservationError.__name__ and not place:  # This package's code raised it.
+                raise ObservationError(fault)
             raise ElsewhereError(*value)
         return value
 

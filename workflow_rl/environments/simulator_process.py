@@ -78,10 +78,15 @@ def encode(value: Any) -> Any:
         return _TUPLE, [encode(part) for part in value]
     if isinstance(value, list):
         return [encode(part) for part in value]
-    for plain in (int, float, str):  # Of a class that inherits one of these.
+    for plain in (int, float):  # Of a class that inherits one of these.
         if isinstance(value, plain):
             return plain(value)
-    raise TypeError(f"a {type(value).__name__} cannot cross between interpreters")
+    if isinstance(value, str):  # Members of an Enum would show their names.
+        return str.__str__(value)
+    if hasattr(value, "__array__"):  # A tensor, or the LazyFrames of gym.
+        return encode(np.asarray(value))
+    kind = type(value).__name__
+    raise TypeError(f"an object of type {kind} cannot cross between interpreters")
 
 
 def _plain_key(key: Any) -> Any:
@@ -188,6 +193,7 @@ class _Env:
         self._takes_seed, self._takes_options = (
             takes_any or name in names for name in ("seed", "options")
         )
+        self._takes_seed = self._takes_seed or not hasattr(env, "seed")
 
     def describe(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the spaces and other facts. names: of attributes that it may have."""
@@ -230,7 +236,7 @@ class _Env:
         for name, value in info.items():
             try:
                 told.update(encode({name: value}))
-            except TypeError:
+            except Exception:  # Of a tensor's own kinds, too.
                 continue
         return _TUPLE, [self._encoded(obs), told]
 
@@ -295,13 +301,18 @@ class _Team(_Env):
         agents, state = list(self._env.agents), None
         if isinstance(answer, (tuple, list)) and len(answer) == n_parts:
             *parts, infos = answer
-            is_cut_off = n_parts == 5 and isinstance(parts[3], Mapping) and any(parts[3].values())
-            if self._has_state and (agents or is_cut_off):
+            if self._has_state and (agents or (n_parts == 5 and _is_any(parts[3]))):
                 state = self._env.state()
             if isinstance(infos, Mapping):
                 infos = {agent: _entries(info, _OF_AN_AGENT) for agent, info in infos.items()}
-            answer = *parts, infos
+            answer = [*parts, infos] if isinstance(answer, list) else (*parts, infos)
         return [encode(answer), encode(agents), encode(state)]
+
+
+def _is_any(flags: Any) -> bool:
+    """Return whether a flag is set. Whoever asked refuses what is no flag."""
+    values = flags.values() if isinstance(flags, Mapping) else ()
+    return any(not np.ndim(flag) and bool(flag) for flag in values)
 
 
 def _has_info(answer: Any) -> bool:
@@ -409,7 +420,7 @@ def _known(told: Sequence[Any], obs: Any) -> Any:
 def _play(messages: Messages) -> None:
     """Answer calls until the other side is gone."""
     folders = [sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")]
-    not_users = [__file__, "<frozen", *folders]
+    not_users = [os.path.dirname(__file__) + os.sep, "<frozen", *folders]
     envs: dict[int, _Env] = {}
 
     def make(number: int, names: Sequence[str], env_id: str, args: Any, private: bool) -> Any:

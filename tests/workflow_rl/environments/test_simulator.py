@@ -184,6 +184,7 @@ def test_bare_environments_play_alike_in_all_interpreters() -> None:
     assert shown(bare) == shown(bare)
 
 
+WALKS = "tests.env_of_any_python:Walks"
 TEAMS: dict[str, dict[str, Any]] = {
     "tests.tiny_teams:Doors": {"settings": {"network": "entities"}},
     "tests.tiny_teams:Kinds": {},
@@ -204,6 +205,34 @@ def test_the_same_weights_wherever_a_team_plays(env_id: str, tmp_path: Path) -> 
     assert returns[0] == returns[1]
 
 
+def test_odd_answers_of_a_team_are_taken_there_too() -> None:
+    odd = "tests.env_of_any_python:OddWalks"
+    played: list[Any] = []
+    for environment in (apart(odd), GymnasiumEnvironment(odd), GymnasiumEnvironment(WALKS)):
+        env = environment.make_env()
+        rows = [env.reset(seed=3)[0], *(env.step((1, 1))[0] for _ in range(2))]
+        played.append(np.array(rows).tolist())
+        env.close()
+    assert played[0] == played[1] == played[2]
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        "tests.env_of_any_python:FlaglessWalks",
+        "tests.env_of_any_python:ListedWalks",
+        "tests.tiny_turns:WrongTurn",
+    ],
+)
+def test_a_wrong_answer_of_a_team_is_said_alike(env_id: str) -> None:
+    told = []
+    for environment in (GymnasiumEnvironment(env_id), apart(env_id)):
+        with pytest.raises(InvalidEnvironmentError, match="gives a wrong answer") as error:
+            environment.check()
+        told.append(str(error.value))
+    assert told[0] == told[1]
+
+
 def test_a_teams_random_state_is_its_own_there() -> None:
     drawing = apart("tests.globally_drawing_env:GloballyDrawingGame")
     assert drawing.check() is None
@@ -218,7 +247,7 @@ def test_each_env_gets_a_random_state_of_its_own_there() -> None:
     assert shown(drawing) == shown(here) == shown(drawing, n_envs=1)
 
 
-@pytest.mark.parametrize("env", [ENV, "tests.env_of_any_python:Walks"])
+@pytest.mark.parametrize("env", [ENV, WALKS])
 def test_the_same_weights_wherever_the_environment_plays(env: str, tmp_path: Path) -> None:
     told = SMALL | {"env": env}
     train(TrainConfig("async", n_workers=2, **told), tmp_path / "here")

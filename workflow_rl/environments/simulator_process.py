@@ -21,6 +21,7 @@ import traceback
 import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from typing import Any
@@ -417,6 +418,12 @@ def _known(told: Sequence[Any], obs: Any) -> Any:
     }
 
 
+def _silence_gym() -> None:
+    """Keep gym from printing in each process that Gymnasium replaces it."""
+    with suppress(ImportError, AttributeError):
+        importlib.import_module("gym_notices.notices").notices.clear()
+
+
 def _play(messages: Messages) -> None:
     """Answer calls until the other side is gone."""
     folders = [sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")]
@@ -457,6 +464,7 @@ if __name__ == "__main__":
     side = socket.socket(fileno=int(sys.argv[1]))
     side.set_inheritable(False)
     conversation = Messages(side)
+    _silence_gym()
     # What an environment forks has no part in it.
     os.register_at_fork(after_in_child=conversation.close)
     try:

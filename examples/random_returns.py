@@ -42,11 +42,8 @@ def main(
             total, ended = 0.0, False
             while not ended:
                 obs, reward, terminated, truncated, info = env.step(sampled(env.action_space, mask))
-                total, ended, mask = (
-                    total + float(reward),
-                    terminated or truncated,
-                    mask_in(obs, info),
-                )
+                total += float(reward)
+                ended, mask = terminated or truncated, mask_in(obs, info)
             returns.append(total)
     print(f"{mean_of([returns]).told(3)} in {episodes} episodes")
 

@@ -14,7 +14,7 @@ def normalised(advantage: Tensor) -> Tensor:
 
 
 def copy_weights(advantage: Tensor, beta: float) -> Tensor:
-    """Return how much to copy each step [B], 1 on average (Peng et al. 2019, arXiv 1910.00177)."""
+    """Return how much to copy each step, 1 on average (Peng et al. 2019, 1910.00177). [B] -> [B]"""
     weight = (normalised(advantage) / beta).exp().clamp(max=20.0)
     return weight / weight.mean()
 

@@ -32,7 +32,8 @@ class FunctionActor:
     a critic sees is not shown. Of a simulator or a guest, the observation is the row of numbers
     that policies see.
 
-    n_seen: numbers of an observation. observation: its space, None for rows of numbers.
+    n_seen: numbers of an observation. masked: whether a row ends with a mask. observation: the
+    space of observations, None for rows of numbers. action: the space of actions.
     """
 
     policy_version = 0

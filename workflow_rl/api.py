@@ -143,6 +143,8 @@ def record(
     n_workers: int | None = None,
     trust: bool = False,
     worker_timeout: float = 60.0,
+    env_python: str = "",
+    ignore_unknown: bool = False,
 ) -> Path:
     """Write episodes of an agent to a file, which `TrainConfig(teacher=file)` copies.
 
@@ -162,6 +164,7 @@ def record(
         n_workers: processes; None: one for each core.
         trust: import and call the environment that only the agent's file names.
         worker_timeout: seconds within which a worker must have played its episodes.
+        env_python, ignore_unknown: see TrainConfig. By default those of the agent's run.
 
     Raises:
         ConfigError: there is no such agent, or it does not play in this environment.
@@ -175,6 +178,8 @@ def record(
         *(who, Path(file), episodes, env, env_args, seed, n_workers),
         trust=trust,
         worker_timeout=worker_timeout,
+        env_python=interpreter(env_python) if env_python else "",
+        ignore_unknown=ignore_unknown,
     )
     return Path(file)
 

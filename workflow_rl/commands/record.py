@@ -23,17 +23,20 @@ from workflow_rl.commands.options import (
     env_options,
     given_options,
     plain_option,
+    setting_options,
     spelling,
 )
 from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import require_writable
+from workflow_rl.runs.config import TrainConfig
 
 _AGENT = click.Argument(["agent"], type=PATH)
 _OPTIONS: list[click.Parameter] = [
     _AGENT,
     click.Argument(["file"], type=OutputFile(".npz")),
-    *under("Environment", *env_options(plain_option)),
+    *under("Environment", *env_options(plain_option),
+           *setting_options(TrainConfig, plain_option, ["ignore_unknown", "env_python"])),
     *under(
         "Episodes",
         plain_option("--episodes", type=EPISODES, default=100, help="Number of episodes."),
@@ -86,7 +89,7 @@ def record(agent: Path, file: Path, **options: Any) -> None:
                 *(who, file, options["episodes"]),
                 *(chosen["env"] if "env" in given_options() else None, chosen["env_args"]),
                 *(options["seed"], options["n_workers"], options["quiet"], options["trust"]),
-                options["worker_timeout"],
+                *(options[name] for name in ("worker_timeout", "env_python", "ignore_unknown")),
             )
         except FileExistsError as error:
             raise click.BadParameter(str(error), param_hint="FILE") from None

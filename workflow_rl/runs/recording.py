@@ -39,11 +39,14 @@ def written_episodes(
     quiet: bool = True,
     trust: bool = False,
     worker_timeout: float = 60.0,
+    env_python: str = "",
+    ignore_unknown: bool = False,
 ) -> Recorded:
     """Write episodes that an agent plays, and return them: see `api.record`, which raises the
     same."""
     require_replaceable(file)
-    fields = _environment(agent, env, env_args, trust) | {"worker_timeout": worker_timeout}
+    fields = _environment(agent, env, env_args, trust, env_python, ignore_unknown)
+    fields |= {"worker_timeout": worker_timeout}
     if isinstance(agent, str):
         fields |= {"teacher": agent}
     else:  # What a user's function raises, it raises again in another worker.
@@ -95,9 +98,12 @@ def _environment(
     env: str | Callable[..., Any] | None,
     env_args: Mapping[str, Any],
     trust: bool,
+    env_python: str,
+    ignore_unknown: bool,
 ) -> dict[str, Any]:
     """Return the fields of a config that name the environment: that of the agent's file, if no
     other is named, with the arguments that are given."""
+    played = {"env_python": env_python, "ignore_unknown": ignore_unknown}
     if isinstance(agent, str):
         path = Path(agent)
         if holds_episodes(path):
@@ -106,15 +112,15 @@ def _environment(
         if path.exists() or (env is None and guests.bringing("released", agent)):
             trained_on = load_saved(path).environment
             if env in (None, trained_on.env_id):
-                trained_on = trusted(trained_on, trust)
+                trained_on = trusted(trained_on, trust, env_python or None)
                 require_trusted(trained_on)
                 return {
                     "env": trained_on.env_id,
                     "env_args": {**trained_on.args, **env_args},
                     "action_mask": getattr(trained_on, "masks", True),
-                    "ignore_unknown": getattr(trained_on, "ignore_unknown", False),
-                    "env_python": getattr(trained_on, "python", ""),
+                    "ignore_unknown": ignore_unknown or getattr(trained_on, "ignore_unknown", False),
+                    "env_python": env_python or getattr(trained_on, "python", ""),
                 }
     if env is None or isinstance(env, str):
-        return {"env": env or default_env(), "env_args": dict(env_args)}
-    return {"env": _named(env), "env_args": dict(env_args), "make_env": env}
+        return {"env": env or default_env(), "env_args": dict(env_args), **played}
+    return {"env": _named(env), "env_args": dict(env_args), "make_env": env, **played}

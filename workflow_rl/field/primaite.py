@@ -1,0 +1,21 @@
+"""PrimAITE's configurations, without its logs on the screen."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+sys.modules.setdefault("torch", None)  # type: ignore[arg-type]  # It seeds torch, if it is there.
+
+import primaite
+from primaite.session.environment import PrimaiteGymEnv
+
+
+def make(config: str = "data_manipulation.yaml") -> PrimaiteGymEnv:
+    """config: a file or folder of a configuration with one learner, or the name of PrimAITE's."""
+    logging.disable(logging.INFO)
+    path = Path(config)
+    if not path.exists():
+        path = Path(primaite.__file__).parent / "config/_package_data" / config
+    return PrimaiteGymEnv(env_config=path)

@@ -45,16 +45,18 @@ source_of cage3 https://github.com/cage-challenge/CybORG dd586a39b129fb21b7ef4c1
 source_of smaclite https://github.com/uoe-agents/smaclite main
 source_of nasimemu https://github.com/jaromiru/NASimEmu bd02fcc
 source_of cyberwheel https://github.com/ORNL/cyberwheel c8903e0
+source_of primaite https://github.com/Autonomous-Resilient-Cyber-Defence/PrimAITE b48ed25b
 source_of yawning_titan https://github.com/dstl/YAWNING-TITAN db25f453
 
 beside nasim nasim==0.12.0
 beside cyberbattle numpy==1.26.4 pandas==2.2.3 boolean.py==4.0 networkx==3.2.1 progressbar2 tabulate \
   ipython
-beside cage3 "setuptools<66" "wheel<0.39"
-beside cage3 --no-build-isolation gym==0.23.1 pettingzoo==1.22.4 docutils paramiko pygame networkx
 beside smaclite pygame scikit-learn rtree
 
 own gymnasium python3.13 minigrid==3.2.0 highway-env==1.12.1 "gymnasium[mujoco]" ale-py==0.12.1
+own primaite python3.10 "$folder/sources/primaite" "setuptools<76"
+own cage3 python3.10 "setuptools<66" "wheel<0.39"
+own cage3 python3.10 --no-build-isolation -e "$folder/sources/cage3" pettingzoo==1.22.4 "numpy<2"
 own csle python3.11 gym-csle-stopping-game==0.10.1 gym-csle-intrusion-response-game==0.10.1
 own nasimemu python3.10 "$folder/sources/nasimemu"
 own idsgame python3.8 gym==0.26.2 matplotlib seaborn opencv-python-headless jsonpickle
@@ -73,14 +75,14 @@ own yawning_titan python3.8 --no-deps "$folder/sources/yawning_titan"
 export WORKFLOW_RL_FIELD=$folder
 check=(-m pytest -q -m '' tests/workflow_rl/field -rs --timeout 1800)
 failed=0
-for name in nasim cyberbattle cage3 smaclite; do
+for name in nasim cyberbattle smaclite; do
   asks_for $name || continue
   echo "== $name, in an environment beside .venv"
   "$folder/$name/bin/python" "${check[@]}" -k "not own_interpreter" || failed=1
 done
-for name in gymnasium csle nasimemu idsgame cyberwheel yawning_titan; do
+for name in gymnasium csle cage3 primaite nasimemu idsgame cyberwheel yawning_titan; do
   asks_for $name || continue
   echo "== $name, in an interpreter of its own"
-  .venv/bin/python "${check[@]}" -k "own_interpreter and $name-" || failed=1
+  .venv/bin/python "${check[@]}" -k "own_interpreter and $name" || failed=1
 done
 exit $failed

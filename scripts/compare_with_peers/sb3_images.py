@@ -22,8 +22,8 @@ from torch import nn
 
 N_HIDDEN = 128
 N_ENVS, UNROLL = 8, 128
-N_GAMES, FIRST_GAME = 30, 1_000_000
-"""Of a score: how many games, and the seed of the first one."""
+FIRST_GAME = 1_000_000
+"""The seed of a score's first game."""
 
 
 class SmallConvolutions(BaseFeaturesExtractor):
@@ -77,7 +77,7 @@ def game(**args: Any) -> Any:
     return importlib.import_module("my_games").game(**args)
 
 
-def print_points(agent: Any) -> None:
+def print_points(agent: Any, n_games: int) -> None:
     """Play whole games by sampled actions, or by uniformly random ones without an agent. Print the
     mean of their points, with its 95% interval."""
     from workflow_rl.runs.intervals import mean_of
@@ -85,7 +85,7 @@ def print_points(agent: Any) -> None:
     env = game(whole=True)
     env.action_space.seed(FIRST_GAME)
     points = []
-    for seed in range(FIRST_GAME, FIRST_GAME + N_GAMES):
+    for seed in range(FIRST_GAME, FIRST_GAME + n_games):
         obs, _ = env.reset(seed=seed)
         points.append(0.0)
         is_over = False
@@ -97,7 +97,10 @@ def print_points(agent: Any) -> None:
             obs, reward, terminated, truncated, _ = env.step(int(action))
             points[-1] += reward
             is_over = terminated or truncated
-    print(f"{mean_of([points])} points in {N_GAMES} games")
+    print(f"{mean_of([points])} points in {n_games} games")
+
+
+GAMES = click.option("--games", type=click.IntRange(2), default=30, help="Of the score.")
 
 
 @click.group(help=__doc__)
@@ -121,7 +124,8 @@ def doorkey(seed: int, n_steps: int) -> None:
 @main.command()
 @click.argument("seed", type=int)
 @click.argument("n_steps", type=int)
-def breakout(seed: int, n_steps: int) -> None:
+@GAMES
+def breakout(seed: int, n_steps: int, games: int) -> None:
     """Train on Breakout and score the agent."""
 
     def learning_rate(rest: float) -> float:
@@ -129,16 +133,17 @@ def breakout(seed: int, n_steps: int) -> None:
         return 2.5e-4 * (rest + N_ENVS * UNROLL / n_steps)
 
     settings = {"learning_rate": learning_rate, "clip_range": 0.1}
-    print_points(train(game, NatureCNN, seed, n_steps, **settings))
+    print_points(train(game, NatureCNN, seed, n_steps, **settings), games)
 
 
 @main.command()
 @click.argument("run")
-def score(run: str) -> None:
+@GAMES
+def score(run: str, games: int) -> None:
     """Score a checkpoint of this package in Breakout, or "random"."""
     from workflow_rl import load_agent
 
-    print_points(None if run == "random" else load_agent(run, trust=True))
+    print_points(None if run == "random" else load_agent(run, trust=True), games)
 
 
 if __name__ == "__main__":

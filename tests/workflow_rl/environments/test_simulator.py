@@ -23,7 +23,7 @@ from hypothesis.extra import numpy as st_np
 from tests.patience import eventually
 from tests.processes import descendants
 from tests.tiny_runs import same_weights
-from workflow_rl import TrainConfig, environments, errors, evaluate, train
+from workflow_rl import TrainConfig, environments, errors, evaluate, record, train
 from workflow_rl.collection import trial
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.collection.local_pool import LocalPool
@@ -275,6 +275,10 @@ def test_a_run_knows_its_interpreter(tmp_path: Path) -> None:
     with pytest.raises(InvalidEnvironmentError, match="python is no Python interpreter"):
         evaluate(run, 5, n_workers=1)
     assert evaluate(run, 5, n_workers=1, env_python=moved).returns == scored
+    record(run, tmp_path / "there.npz", 3, n_workers=1, env_python=moved)
+    record(tmp_path / "whole", tmp_path / "here.npz", 3, n_workers=1)
+    with np.load(tmp_path / "there.npz") as there, np.load(tmp_path / "here.npz") as here:
+        assert all(np.array_equal(there[name], here[name]) for name in ("obs", "action", "reward"))
     call = [*call[:3], "--total-steps", "360", "--quiet", "--env-python", moved]
     result = CliRunner().invoke(main, call)
     assert result.exit_code == 0, result.output
@@ -427,7 +431,11 @@ def test_a_file_starts_no_interpreter(tmp_path: Path) -> None:
     checkpoint["config"]["env_python"] = str(evil)
     torch.save(checkpoint, run / "checkpoint.pt")
     torch.save(checkpoint, run / "best.pt")
-    for call in (["evaluate", str(run / "checkpoint.pt")], ["train-async", "--resume", str(run)]):
+    for call in (
+        ["evaluate", str(run / "checkpoint.pt")],
+        ["record", str(run), str(tmp_path / "x.npz")],
+        ["train-async", "--resume", str(run)],
+    ):
         result = CliRunner().invoke(main, call)
         assert result.exit_code == 2
         assert "only the file names the interpreter" in result.output.replace("\n", " ")

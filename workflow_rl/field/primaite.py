@@ -8,11 +8,11 @@ from pathlib import Path
 
 sys.modules.setdefault("torch", None)  # type: ignore[arg-type]  # It seeds torch, if it is there.
 
-import primaite
-from primaite.session.environment import PrimaiteGymEnv
+import primaite  # noqa: E402
+from primaite.session.environment import PrimaiteGymEnv  # noqa: E402
 
 
-def make(config: str = "data_manipulation.yaml") -> PrimaiteGymEnv:
+def configured(config: str = "data_manipulation.yaml") -> PrimaiteGymEnv:
     """config: a file or folder of a configuration with one learner, or the name of PrimAITE's."""
     logging.disable(logging.INFO)
     path = Path(config)

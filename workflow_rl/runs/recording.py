@@ -103,7 +103,6 @@ def _environment(
 ) -> dict[str, Any]:
     """Return the fields of a config that name the environment: that of the agent's file, if no
     other is named, with the arguments that are given."""
-    played = {"env_python": env_python, "ignore_unknown": ignore_unknown}
     if isinstance(agent, str):
         path = Path(agent)
         if holds_episodes(path):
@@ -118,9 +117,11 @@ def _environment(
                     "env": trained_on.env_id,
                     "env_args": {**trained_on.args, **env_args},
                     "action_mask": getattr(trained_on, "masks", True),
-                    "ignore_unknown": ignore_unknown or getattr(trained_on, "ignore_unknown", False),
+                    "ignore_unknown": getattr(trained_on, "ignore_unknown", False)
+                    or ignore_unknown,
                     "env_python": env_python or getattr(trained_on, "python", ""),
                 }
+    played = {"ignore_unknown": ignore_unknown, "env_python": env_python}
     if env is None or isinstance(env, str):
         return {"env": env or default_env(), "env_args": dict(env_args), **played}
     return {"env": _named(env), "env_args": dict(env_args), "make_env": env, **played}

@@ -31,7 +31,7 @@ THERE = {
     f"{FIELD}cyberwheel:Seeded": ("cyberwheel", "--env-arg num_steps=20", 600),
     f"{FIELD}idsgame:Player": ("idsgame", "--env-arg max_steps=20", 400),
     f"{FIELD}nasimemu:Hosts": ("nasimemu", f"--env-arg scenario={NETWORK}", 1200),
-    f"{FIELD}primaite:make": ("primaite", "", 256),
+    f"{FIELD}primaite:configured": ("primaite", "", 256),
     f"{FIELD}yawning_titan:network_env": ("yawning_titan", "", 600),
     "minigrid:MiniGrid-Empty-5x5-v0": ("gymnasium", "--ignore-unknown", 600),
     "highway_env:highway-fast-v0": ("gymnasium", "", 100),

@@ -259,7 +259,9 @@ def greedy_falls_short(
 
 def _is_far_below(greedy: Evaluation, other: float) -> bool:
     # Agents that learned until the end are better than their last 300 episodes.
-    return greedy.mean < other - max(abs(other) / 2, float(np.std(greedy.returns)))
+    n_inverse = 1 / len(greedy.returns) + 1 / SAMPLED_EPISODES
+    by_chance = 1.96 * float(np.std(greedy.returns)) * n_inverse**0.5
+    return greedy.mean < other - max(abs(other) / 2, by_chance)
 
 
 def _require_counts(episodes: int, seed: int) -> None:

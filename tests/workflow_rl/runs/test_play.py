@@ -73,6 +73,18 @@ class Sign(gymnasium.Env[Any, Any]):
         return np.zeros(1, np.float32), reward, False, self.steps == 20, {}
 
 
+class NoisySign(Sign):
+    """A coin decides more of an episode's return than the actions do."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.noise = float(np.random.default_rng(seed).choice([-10, 10]))
+        return super().reset()
+
+    def step(self, action: int) -> Any:
+        obs, reward, *ends, info = super().step(action)
+        return obs, reward + self.noise * ends[1], *ends, info
+
+
 def test_an_agent_that_plays_much_worse_greedily_is_told(tmp_path: Path) -> None:
     words = ["train-sync", "--total-steps", 400, "--quiet", "--final-evaluation", 2, "--env"]
     line = "greedy 1.00, sampled 1"
@@ -84,6 +96,9 @@ def test_an_agent_that_plays_much_worse_greedily_is_told(tmp_path: Path) -> None
         more = told("evaluate", tmp_path / "sign", "--episodes", 2, other)
         assert (line in more) == (other != "--stochastic")
     assert "sampled" not in told(*words, "CartPole-v1", "--run-dir", tmp_path / "pole")
+    noisy = tmp_path / "noisy"
+    told(*words, f"{__name__}:NoisySign", "--run-dir", noisy)
+    assert "sampled" in told("evaluate", noisy, "--episodes", 100)
 
 
 def test_a_finished_run_may_be_told_how_to_play(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 TIMEOUT = 60.0
 START_SECONDS = 60.0
 """A worker must start within this time, in which nothing of the environment happens."""
-SLOW_SECONDS = 5.0
+SLOW_SECONDS = 15.0
 _steps_together: dict[str, bool] = {}
 """By id, since a config is resolved several times."""
 

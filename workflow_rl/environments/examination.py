@@ -92,8 +92,8 @@ def _hear_gymnasium(environment: GymnasiumEnvironment, tell: Tell) -> None:
     wrappers that do not record their arguments: what decides is how the env plays."""
     env = environment.make_env()
     # The checker knows environments of this interpreter.
-    if isinstance(env, SimulatorEnv | SimulatorJointEnv):
-        tell(Line(f"env-python    ok: {env.about}"))
+    if isinstance(env.unwrapped, SimulatorEnv | SimulatorJointEnv):
+        tell(Line(f"env-python    ok: {env.unwrapped.about}"))
         env.close()
         return
     checked = env
@@ -106,8 +106,8 @@ def _hear_gymnasium(environment: GymnasiumEnvironment, tell: Tell) -> None:
             gymnasium_check_env(checked, skip_render_check=True)
         except BaseException as error:
             masked = environment.spaces().masked and isinstance(error, AssertionError)
-            why = ": Gymnasium's checker also plays actions that the masks rule out" * masked
-            tell(Line(f"gymnasium     warns: {in_one_line(error)}{why}"))
+            why = ". Gymnasium's checker also plays actions that the masks rule out" * masked
+            tell(Line(f"gymnasium     warns: {in_one_line(error).rstrip('.')}{why}"))
             return
         finally:
             env.close()

@@ -164,7 +164,8 @@ def record(
         n_workers: processes; None: one for each core.
         trust: import and call the environment that only the agent's file names.
         worker_timeout: seconds within which a worker must have played its episodes.
-        env_python, ignore_unknown: see TrainConfig. By default those of the agent's run.
+        env_python: the interpreter that plays the environment, by default that of the agent's run.
+        ignore_unknown: see TrainConfig. What the agent's run leaves out is left out anyway.
 
     Raises:
         ConfigError: there is no such agent, or it does not play in this environment.

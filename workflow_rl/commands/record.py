@@ -64,10 +64,11 @@ def record(agent: Path, file: Path, **options: Any) -> None:
     """Write episodes of an agent to a file that others can read, and that --teacher takes.
 
     AGENT is a training run's folder, a checkpoint or policy file, champion, the name of a scripted
-    agent of --env, or module:function, which takes an observation and returns an action. The agent
-    plays the environment that it was trained on, or that of --env. FILE is an .npz file of plain
-    arrays. A FILE of episodes that exists is replaced; any other file is left. minari:ID writes a
-    new dataset of Minari's. A policy plays as after its training: see --play of train-async.
+    agent of --env, or module:function, which takes an observation, and a mask where there are
+    masks, and returns an action. The agent plays the environment that it was trained on, or that of
+    --env. FILE is an .npz file of plain arrays. A FILE of episodes that exists is replaced; any
+    other file is left. minari:ID writes a new dataset of Minari's. A policy plays as after its
+    training: see --play of train-async.
 
     Example: record decoys demos.npz --simulator compiled --episodes 500
     """

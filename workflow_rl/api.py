@@ -143,8 +143,8 @@ def record(
     n_workers: int | None = None,
     trust: bool = False,
     worker_timeout: float = 60.0,
-    env_python: str = "",
-    ignore_unknown: bool = False,
+    env_python: str | None = None,
+    ignore_unknown: bool | None = None,
 ) -> Path:
     """Write episodes of an agent to a file, which `TrainConfig(teacher=file)` copies.
 
@@ -165,7 +165,7 @@ def record(
         trust: import and call the environment that only the agent's file names.
         worker_timeout: seconds within which a worker must have played its episodes.
         env_python: the interpreter that plays the environment, by default that of the agent's run.
-        ignore_unknown: see TrainConfig. What the agent's run leaves out is left out anyway.
+        ignore_unknown: see TrainConfig, by default as in the agent's run.
 
     Raises:
         ConfigError: there is no such agent, or it does not play in this environment.
@@ -179,7 +179,7 @@ def record(
         *(who, Path(file), episodes, env, env_args, seed, n_workers),
         trust=trust,
         worker_timeout=worker_timeout,
-        env_python=interpreter(env_python) if env_python else "",
+        env_python=interpreter(env_python) if env_python else env_python,
         ignore_unknown=ignore_unknown,
     )
     return Path(file)

@@ -88,9 +88,13 @@ def record(agent: Path, file: Path, **options: Any) -> None:
         try:
             recorded = written_episodes(
                 *(who, file, options["episodes"]),
-                *(chosen["env"] if "env" in given_options() else None, chosen["env_args"]),
+                *(options["env"] if "env" in given_options() else None, chosen["env_args"]),
                 *(options["seed"], options["n_workers"], options["quiet"], options["trust"]),
-                *(options[name] for name in ("worker_timeout", "env_python", "ignore_unknown")),
+                options["worker_timeout"],
+                **{
+                    name: options[name]
+                    for name in given_options() & {"env_python", "ignore_unknown"}
+                },
             )
         except FileExistsError as error:
             raise click.BadParameter(str(error), param_hint="FILE") from None

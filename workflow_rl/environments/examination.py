@@ -90,16 +90,15 @@ class _FiniteEnv(CheckedEnv):
 def _hear_gymnasium(environment: GymnasiumEnvironment, tell: Tell) -> None:
     """Tell what Gymnasium's checker says. The checker refuses much that can be trained on, such as
     wrappers that do not record their arguments: what decides is how the env plays."""
-    env = environment.make_env()
-    # The checker knows environments of this interpreter.
-    if isinstance(env.unwrapped, SimulatorEnv | SimulatorJointEnv):
-        tell(Line(f"env-python    ok: {env.unwrapped.about}"))
-        env.close()
-        return
-    checked = env
+    checked = env = environment.make_env()
     # Gymnasium's own wrappers, and ours, would hide from its checker what is within.
     while isinstance(checked, _OUTER):
         checked = checked.env
+    # The checker knows environments of this interpreter.
+    if isinstance(checked, SimulatorEnv | SimulatorJointEnv):
+        tell(Line(f"env-python    ok: {checked.about}"))
+        env.close()
+        return
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

@@ -6,9 +6,9 @@ import logging
 import sys
 from pathlib import Path
 
-sys.modules.setdefault("torch", None)  # type: ignore[arg-type]  # It seeds torch, if it is there.
+import primaite
 
-import primaite  # noqa: E402
+sys.modules.setdefault("torch", None)  # type: ignore[arg-type]  # It seeds torch, if it is there.
 from primaite.session.environment import PrimaiteGymEnv  # noqa: E402
 
 

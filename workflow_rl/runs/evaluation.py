@@ -243,11 +243,14 @@ def greedy_falls_short(
         trained = read_summary(run)["return_mean_last_300"]
     except (RunDirError, KeyError):
         return None
-    if not isinstance(trained, int | float) or not _is_far_below(greedy, trained):
+    # Agents that learned until the end are better than their last 300 episodes.
+    if not isinstance(trained, int | float) or greedy.mean >= trained - abs(trained) / 2:
         return None
     parameters, played = actor.parameters, {**played, "episodes": SAMPLED_EPISODES}  # type: ignore[attr-defined]
     sampled = evaluate_policy(parameters.actor(actor.policy_version, False), environment, **played)
-    if not _is_far_below(greedy, sampled.mean):
+    n_inverse = 1 / len(greedy.returns) + 1 / SAMPLED_EPISODES
+    by_chance = 1.96 * max(np.std(greedy.returns), np.std(sampled.returns)) * n_inverse**0.5
+    if greedy.mean >= sampled.mean - max(abs(sampled.mean) / 2, by_chance):
         return None
     digits = fitting(2, greedy.mean, sampled.mean)
     return (
@@ -255,13 +258,6 @@ def greedy_falls_short(
         "episodes): the likeliest actions play much worse than sampled ones, with which the agent "
         "trained. --play sampled of the training has the agent sample wherever it plays"
     )
-
-
-def _is_far_below(greedy: Evaluation, other: float) -> bool:
-    # Agents that learned until the end are better than their last 300 episodes.
-    n_inverse = 1 / len(greedy.returns) + 1 / SAMPLED_EPISODES
-    by_chance = 1.96 * float(np.std(greedy.returns)) * n_inverse**0.5
-    return greedy.mean < other - max(abs(other) / 2, by_chance)
 
 
 def _require_counts(episodes: int, seed: int) -> None:

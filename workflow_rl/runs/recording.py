@@ -39,8 +39,8 @@ def written_episodes(
     quiet: bool = True,
     trust: bool = False,
     worker_timeout: float = 60.0,
-    env_python: str = "",
-    ignore_unknown: bool = False,
+    env_python: str | None = None,
+    ignore_unknown: bool | None = None,
 ) -> Recorded:
     """Write episodes that an agent plays, and return them: see `api.record`, which raises the
     same."""
@@ -98,11 +98,13 @@ def _environment(
     env: str | Callable[..., Any] | None,
     env_args: Mapping[str, Any],
     trust: bool,
-    env_python: str,
-    ignore_unknown: bool,
+    env_python: str | None,
+    ignore_unknown: bool | None,
 ) -> dict[str, Any]:
     """Return the fields of a config that name the environment: that of the agent's file, if no
     other is named, with the arguments that are given."""
+    given: dict[str, Any] = {"ignore_unknown": ignore_unknown, "env_python": env_python}
+    given = {name: value for name, value in given.items() if value is not None}
     if isinstance(agent, str):
         path = Path(agent)
         if holds_episodes(path):
@@ -111,17 +113,16 @@ def _environment(
         if path.exists() or (env is None and guests.bringing("released", agent)):
             trained_on = load_saved(path).environment
             if env in (None, trained_on.env_id):
-                trained_on = trusted(trained_on, trust, env_python or None)
+                trained_on = trusted(trained_on, trust, env_python)
                 require_trusted(trained_on)
                 return {
                     "env": trained_on.env_id,
                     "env_args": {**trained_on.args, **env_args},
                     "action_mask": getattr(trained_on, "masks", True),
-                    "ignore_unknown": getattr(trained_on, "ignore_unknown", False)
-                    or ignore_unknown,
-                    "env_python": env_python or getattr(trained_on, "python", ""),
+                    "ignore_unknown": getattr(trained_on, "ignore_unknown", False),
+                    "env_python": getattr(trained_on, "python", ""),
+                    **given,
                 }
-    played = {"ignore_unknown": ignore_unknown, "env_python": env_python}
     if env is None or isinstance(env, str):
-        return {"env": env or default_env(), "env_args": dict(env_args), **played}
-    return {"env": _named(env), "env_args": dict(env_args), "make_env": env, **played}
+        return {"env": env or default_env(), "env_args": dict(env_args), **given}
+    return {"env": _named(env), "env_args": dict(env_args), "make_env": env, **given}

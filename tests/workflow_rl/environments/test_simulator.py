@@ -409,14 +409,38 @@ def test_a_bad_interpreter_is_one_line(script: str | None, said: str, tmp_path: 
     assert CliRunner().invoke(main, ["doctor", *named]).exit_code in (1, 2)
 
 
+def test_a_function_is_recorded_with_an_environment_elsewhere(tmp_path: Path) -> None:
+    words = [
+        "record",
+        f"{__name__}:first",
+        str(tmp_path / "x.npz"),
+        "--env",
+        "tests.any_envs:TalkingPuzzleEnv",
+    ]
+    words += ["--episodes", "2", "--n-workers", "1", "--quiet", "--env-python", sys.executable]
+    refused = CliRunner().invoke(main, words)
+    assert refused.exit_code == 2
+    assert "--ignore-unknown leaves" in refused.output.replace("\n", " ")
+    result = CliRunner().invoke(main, [*words, "--ignore-unknown"])
+    assert result.exit_code == 0, result.output
+    with np.load(tmp_path / "x.npz") as arrays:
+        assert len(arrays["length"]) == 2
+
+
+def first(obs: Any) -> list[int]:
+    return [1, 0]
+
+
 def test_doctor_and_check_env_say_what_an_interpreter_has() -> None:
     result = CliRunner().invoke(main, ["doctor", "--env-python", sys.executable])
     assert result.exit_code == 0
     assert f"numpy {np.__version__}" in result.output.replace("\n", " ").replace("  ", "")
-    call = ["check-env", ENV, "--env-python", sys.executable, "--seconds", "0.2"]
-    result = CliRunner().invoke(main, call)
-    assert result.exit_code == 0, result.output
-    assert f"env-python    ok: Python {sys.version.split()[0]}" in result.output
+    for env in (ENV, "tests.env_of_any_python:MaskedWalk"):
+        call = ["check-env", env, "--env-python", sys.executable, "--seconds", "0.2"]
+        result = CliRunner().invoke(main, call)
+        assert result.exit_code == 0, result.output
+        assert f"env-python    ok: Python {sys.version.split()[0]}" in result.output
+        assert "gymnasium     warns" not in result.output
 
 
 def test_a_file_starts_no_interpreter(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import primaite
 
-sys.modules.setdefault("torch", None)  # type: ignore[arg-type]  # It seeds torch, if it is there.
+sys.modules.setdefault("torch", None)  # type: ignore[arg-type]  # PrimAITE seeds torch otherwise.
 from primaite.session.environment import PrimaiteGymEnv  # noqa: E402
 
 

@@ -55,6 +55,9 @@ beside smaclite pygame scikit-learn rtree
 
 own gymnasium python3.13 minigrid==3.2.0 highway-env==1.12.1 "gymnasium[mujoco]" ale-py==0.12.1
 own primaite python3.10 "$folder/sources/primaite" "setuptools<76"
+! lacks primaite || sed "s/max_episode_length: 128/max_episode_length: 16/" \
+  "$folder"/primaite/lib/python*/site-packages/primaite/config/_package_data/data_manipulation.yaml \
+  > "$folder/primaite/short.yaml"
 own cage3 python3.10 "setuptools<66" "wheel<0.39"
 own cage3 python3.10 --no-build-isolation -e "$folder/sources/cage3" pettingzoo==1.22.4 "numpy<2"
 own csle python3.11 gym-csle-stopping-game==0.10.1 gym-csle-intrusion-response-game==0.10.1

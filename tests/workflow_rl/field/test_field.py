@@ -23,6 +23,7 @@ SMALL = {
     "smaclite": ("smaclite:Battle", "max_steps=10", "--total-steps 80 --steps-per-update 40"),
 }
 FIELD, FOLDER = "workflow_rl.field.", Path(os.environ.get("WORKFLOW_RL_FIELD", "runs/field"))
+SHORT = FOLDER / "primaite/short.yaml"
 NETWORK = FOLDER / "sources/nasimemu/scenarios/sm_entry_dmz_one_subnet.v2.yaml"
 THERE = {
     f"{FIELD}cage3:Drones": ("cage3", "--env-arg max_steps=10", 80),
@@ -31,7 +32,7 @@ THERE = {
     f"{FIELD}cyberwheel:Seeded": ("cyberwheel", "--env-arg num_steps=20", 600),
     f"{FIELD}idsgame:Player": ("idsgame", "--env-arg max_steps=20", 400),
     f"{FIELD}nasimemu:Hosts": ("nasimemu", f"--env-arg scenario={NETWORK}", 1200),
-    f"{FIELD}primaite:configured": ("primaite", "", 256),
+    f"{FIELD}primaite:configured": ("primaite", f"--env-arg config={SHORT}", 256),
     f"{FIELD}yawning_titan:network_env": ("yawning_titan", "", 600),
     "minigrid:MiniGrid-Empty-5x5-v0": ("gymnasium", "--ignore-unknown", 600),
     "highway_env:highway-fast-v0": ("gymnasium", "", 100),

@@ -76,9 +76,11 @@ def require_agent(agent: Path, env_id: str, hint: str) -> None:
     """Raise click.BadParameter, blaming `hint`, if an agent is neither a path nor one's name."""
     names = [*plug_ins("released"), *scripted_agents(env_id)]
     if not agent.exists() and str(agent) not in names:
+        meant = question(word_meant(str(agent), names))
+        also = " record scores a function." if ":" in str(agent) else meant
         raise click.BadParameter(
             f"there is no checkpoint at {agent}, nor an agent of this name on {env_id}: choose one "
-            f"of {', '.join(dict.fromkeys(names))}.{question(word_meant(str(agent), names))}",
+            f"of {', '.join(dict.fromkeys(names))}.{also}",
             param_hint=hint,
         )
 
@@ -123,9 +125,7 @@ def guest_args(guest: Guest, options: Mapping[str, Any]) -> dict[str, Any]:
     fields, given = guest.arguments().model_fields, given_options()
     args = {name: options[name] for name in fields if name in options and name in given}
     for flag, meant in guest.flags.items():
-        if not options.get(flag):
-            continue
-        for name, value in meant.items():
+        for name, value in meant.items() if options.get(flag) else ():
             if args.get(name, value) not in (fields[name].default, value):
                 raise click.UsageError(
                     f"{spelling(flag)} stands for {spelling(name)} {value}, and {spelling(name)} "

@@ -55,7 +55,8 @@ beside smaclite pygame scikit-learn rtree
 
 own gymnasium python3.13 minigrid==3.2.0 highway-env==1.12.1 "gymnasium[mujoco]" ale-py==0.12.1
 own primaite python3.10 "$folder/sources/primaite" "setuptools<76"
-! lacks primaite || sed "s/max_episode_length: 128/max_episode_length: 16/" \
+# An episode of 128 steps takes seconds. A FOLDER that an earlier version made lacks the file.
+! asks_for primaite || sed "s/max_episode_length: 128/max_episode_length: 16/" \
   "$folder"/primaite/lib/python*/site-packages/primaite/config/_package_data/data_manipulation.yaml \
   > "$folder/primaite/short.yaml"
 own cage3 python3.10 "setuptools<66" "wheel<0.39"

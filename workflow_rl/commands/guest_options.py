@@ -77,10 +77,10 @@ def require_agent(agent: Path, env_id: str, hint: str) -> None:
     names = [*plug_ins("released"), *scripted_agents(env_id)]
     if not agent.exists() and str(agent) not in names:
         meant = question(word_meant(str(agent), names))
-        also = " record scores a function." if ":" in str(agent) else meant
+        record = " record scores a function." * (":" in str(agent))
         raise click.BadParameter(
             f"there is no checkpoint at {agent}, nor an agent of this name on {env_id}: choose one "
-            f"of {', '.join(dict.fromkeys(names))}.{also}",
+            f"of {', '.join(dict.fromkeys(names))}.{meant}{record}",
             param_hint=hint,
         )
 
@@ -124,8 +124,8 @@ def guest_args(guest: Guest, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a guest that the command line asks for. Raises click.UsageError."""
     fields, given = guest.arguments().model_fields, given_options()
     args = {name: options[name] for name in fields if name in options and name in given}
-    for flag, meant in guest.flags.items():
-        for name, value in meant.items() if options.get(flag) else ():
+    for flag in filter(options.get, guest.flags):
+        for name, value in guest.flags[flag].items():
             if args.get(name, value) not in (fields[name].default, value):
                 raise click.UsageError(
                     f"{spelling(flag)} stands for {spelling(name)} {value}, and {spelling(name)} "

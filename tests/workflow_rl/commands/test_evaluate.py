@@ -119,3 +119,10 @@ def test_a_video_is_not_for_cage2(tmp_path: Path) -> None:
     result = CliRunner().invoke(evaluate, ["champion", "--video", str(tmp_path / "videos")])
     assert result.exit_code == 2
     assert "--video" in result.output.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("agent", "is_function"), [("rules:act", True), ("rules", False)])
+def test_who_scores_a_function_is_told_the_command(agent: str, is_function: bool) -> None:
+    result = CliRunner().invoke(evaluate, [agent])
+    assert result.exit_code == 2
+    assert ("record scores a function." in " ".join(result.output.split())) == is_function

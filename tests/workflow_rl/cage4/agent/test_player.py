@@ -69,9 +69,3 @@ def test_an_unknown_agent_is_told_the_known_names() -> None:
     message = " ".join(result.output.split())
     assert "nor an agent of this name on workflow_rl/CAGE4-v0: choose one of champion, " in message
     assert "Did you mean rules or robust-rules?" in message
-
-
-def test_who_scores_a_function_is_told_the_command() -> None:
-    result = CliRunner().invoke(main, ["evaluate", "rules:act", "--env", ENV_ID])
-    assert result.exit_code == 2
-    assert "record scores a function." in " ".join(result.output.split())

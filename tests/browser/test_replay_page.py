@@ -151,7 +151,7 @@ def test_the_page_equals_the_environment_step_for_step(
         action = int(actor.act(obs[None])[0][0]) if actor else scripted.act(obs, info)
         obs, reward, _, truncated, info = env.step(action)
         total, step = total + reward, step + 1
-        told = env.describe()
+        told = env.describe(truth=True)
         tab.keyboard.press("ArrowRight")
         shown = tab.evaluate(SHOWN)
         assert shown["now"] == f"Step {step} of 100"

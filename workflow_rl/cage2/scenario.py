@@ -20,6 +20,8 @@ from workflow_rl.cage2 import scenario1b, scenario2
 from workflow_rl.errors import UserError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from workflow_rl.cage2.compiled.tables import Tables
     from workflow_rl.cage2.scenario_family import ScenarioFamily
 
@@ -195,6 +197,12 @@ class Scenario:
     def red_obs_size(self) -> int:
         """The number of zeros and ones that `Cage2RedEnv` shows Red."""
         return len(self.subnets) + len(scenario2.FACTS_OF_A_HOST) * len(self.hosts) + 2
+
+    def seen(self, obs: NDArray[Any]) -> dict[str, tuple[str, str]]:
+        """Return the activity and the compromise that an observation `[4 H]` shows of each host, in
+        words: see `scenario2.words_of`."""
+        rows = obs.reshape(-1, 4).astype(int).tolist()
+        return dict(zip(self.hosts, map(scenario2.words_of, rows), strict=True))
 
     @property
     def is_cage1(self) -> bool:

@@ -9,6 +9,7 @@ that order.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 ENV_ID = "workflow_rl/CAGE2-v0"
@@ -49,6 +50,15 @@ _HOSTS: dict[str, tuple[str, str | None, str | None, str | None]] = {
 HOSTS = tuple(_HOSTS)
 """The 13 hosts, in the order of the observation and of every group of actions."""
 OBS_SIZE = 4 * len(HOSTS)
+
+_ACTIVITIES = {(0, 0): "nothing", (1, 0): "scan", (1, 1): "exploit"}
+_BELIEFS = {(0, 0): "clean", (1, 0): "unknown", (0, 1): "user", (1, 1): "privileged"}
+
+
+def words_of(bits: Sequence[int]) -> tuple[str, str]:
+    """Return what the four bits of a host say of its activity and of its compromise."""
+    return _ACTIVITIES[bits[0], bits[1]], _BELIEFS[bits[2], bits[3]]
+
 
 _SUBNETS: dict[str, tuple[str, ...]] = {
     "Enterprise": ("Enterprise0", "Enterprise1", "Enterprise2", "Defender"),

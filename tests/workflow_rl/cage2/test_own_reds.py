@@ -57,7 +57,7 @@ def obs_of(red_agent: Any, simulator: str) -> list[Any]:
     rows = [env.reset(seed=5)[0].tolist()]
     for action in range(0, 140, 5):
         obs, reward, *_ = env.step(action)
-        rows.append((obs.tolist(), reward, env.describe()["red_action"]))
+        rows.append((obs.tolist(), reward, env.describe(truth=True)["red_action"]))
     return rows
 
 
@@ -100,7 +100,7 @@ def test_a_vector_env_plays_those_of_compiled_code(red_run: Path) -> None:
         env.reset(seed=11 + i)
         assert np.array_equal(rows[i], env.step(0)[0])
         assert envs.describe(i) == env.describe()
-        drawn.add(envs.describe(i)["red_agent"])
+        drawn.add(envs.describe(i, truth=True)["red_agent"])
     assert drawn == {"SleepAgent", COMPILED, str(red_run)}
     with pytest.raises(ValueError, match="Careless is not one that these envs were made with"):
         envs.reset(options={"red_agent": "tests.own_reds:Careless"})

@@ -38,6 +38,7 @@ class Snapshot(NamedTuple):
     red: str | None
     network: Any
     episode: tuple[Any, ...]
+    bits: NDArray[Any]
     decoys: NDArray[np.int64]
     generator: Mapping[str, Any] | None
 
@@ -65,10 +66,11 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
       CybORG's own react agents use them. The observation does not hold them: it also shows the
       guessing of SSH passwords as an exploit.
 
-    `describe()` gives these facts in CybORG's words. A deep copy or a pickle of an env goes on
-    exactly as the env would. Play envs of CybORG's simulators in one thread of a process: all of
-    them draw from one random generator. `save_state` and `load_state` go back within one env, in
-    microseconds with the compiled simulator.
+    Red's part of `info` is the truth, which Blue does not see: it is for analyses, and not for a
+    player. `describe()` tells in words what Blue saw, and with `truth=True` what Red did. A deep
+    copy or a pickle of an env goes on exactly as the env would. Play envs of CybORG's simulators in
+    one thread of a process: all of them draw from one random generator. `save_state` and
+    `load_state` go back within one env, in microseconds with the compiled simulator.
 
     Args:
         red_agent: one of `scenario2.RED_AGENTS`; "mixed", "attackers" or several with weights, such
@@ -119,6 +121,8 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             self._choose(attacker)
         self._episode_red_agent = NOBODY
         self._last_action = NOTHING
+        # What Blue saw in the last step.
+        self._bits: NDArray[Any] = np.zeros(self.scenario.obs_size, np.uint8)
         # A mask of the decoys that Blue has on each host `[1, 13]`, before `_new_actions`.
         self._decoys = np.zeros((1, self._n_hosts), np.int64)
         self._new_actions: list[int] = []
@@ -184,12 +188,12 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             index = checks.checked_index(action, self._n_actions)
         if self._steps_left == 0:
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
-        obs, reward = self._simulator.step(index)
+        self._bits, reward = self._simulator.step(index)
         self._steps_left -= 1
         self._last_action = index
         self._new_actions.append(index)
         info = self._info(self._simulator.facts)
-        return obs.astype(self._dtype), reward, False, self._steps_left == 0, info
+        return self._bits.astype(self._dtype), reward, False, self._steps_left == 0, info
 
     def _info(self, facts: Facts) -> dict[str, Any]:
         blue_success, red_action, red_target, red_success, suspicious_hosts = facts
@@ -207,9 +211,13 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         """Raise NotImplementedError, which names the alternatives."""
         raise NotImplementedError(checks.NO_PICTURES)
 
-    def describe(self) -> dict[str, Any]:
-        """Return the last step in CybORG's words: who attacks, what both sides did, whether they
-        succeeded, and the hosts on which a process was caught.
+    def describe(self, truth: bool = False) -> dict[str, Any]:
+        """Return the last step in words, as Blue saw it: its own action, whether that succeeded,
+        the hosts on which a process was caught, and each host's activity and compromise as the
+        observation shows them.
+
+        truth: also tell what Blue does not see: who attacks, what Red did, and whether that
+        succeeded.
 
         Raises:
             gymnasium.error.ResetNeeded: there has been no step in this episode.
@@ -217,13 +225,18 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         if self._last_action == NOTHING:
             raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
         blue_success, _, _, red_success, caught = self._simulator.facts
-        return {
-            "red_agent": self._red or RED_AGENTS[self._episode_red_agent],
+        seen = {
             "blue_action": self.scenario.action_names[self._last_action],
             "blue_success": SUCCESSES[blue_success],
+            "suspicious_hosts": tuple(self.scenario.hosts[i] for i in np.flatnonzero(caught)),
+            "hosts": self.scenario.seen(self._bits),
+        }
+        if not truth:
+            return seen
+        return seen | {
+            "red_agent": self._red or RED_AGENTS[self._episode_red_agent],
             "red_action": self._simulator.texts[1],
             "red_success": SUCCESSES[red_success],
-            "suspicious_hosts": tuple(self.scenario.hosts[i] for i in np.flatnonzero(caught)),
         }
 
     def action_masks(self) -> NDArray[np.bool_]:
@@ -252,6 +265,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             self._red,
             self._simulator.save(),
             (self._episode_red_agent, self._steps_left, self._last_action, self._np_random_seed),
+            self._bits.copy(),
             self._decoys_now().copy(),
             None if self._np_random is None else self._np_random.bit_generator.state,
         )
@@ -282,6 +296,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self._simulator = self._simulators[self._red]
         self._simulator.load(snapshot.network)
         self._episode_red_agent, self._steps_left, self._last_action, seed = snapshot.episode
+        self._bits = snapshot.bits
         self._decoys[:] = snapshot.decoys
         self._new_actions.clear()
         if snapshot.generator is None:

@@ -137,8 +137,10 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         """Raise NotImplementedError, which names the alternatives."""
         raise NotImplementedError(checks.NO_PICTURES)
 
-    def describe(self) -> dict[str, Any]:
-        """Return the last step in CybORG's words.
+    def describe(self, truth: bool = False) -> dict[str, Any]:
+        """Return Red's last action in CybORG's words, and whether it succeeded.
+
+        truth: also tell what Blue did, which Red does not see.
 
         Raises:
             gymnasium.error.ResetNeeded: there has been no step in this episode.
@@ -146,11 +148,13 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         if not self._has_stepped:
             raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
         success = SUCCESSES[self._simulator.facts[0, 3]]
-        return {
-            "blue_action": self.scenario.action_names[self._blue[0]],
+        seen: dict[str, Any] = {
             "red_action": red_action_of(self._simulator.states[0]),
             "red_success": {"TRUE": True, "FALSE": False}.get(success),
         }
+        if not truth:
+            return seen
+        return seen | {"blue_action": self.scenario.action_names[self._blue[0]]}
 
     def red_observation(self) -> dict[str, Any]:
         """Return what CybORG shows Red after the last action, in plain values: see

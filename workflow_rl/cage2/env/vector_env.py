@@ -212,8 +212,8 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
             infos |= self._describe(None)
         return self._observed(), rewards, np.zeros_like(truncated), truncated, infos
 
-    def describe(self, env: int) -> dict[str, Any]:
-        """Return the last step of one env in CybORG's words: see `Cage2Env.describe`.
+    def describe(self, env: int, truth: bool = False) -> dict[str, Any]:
+        """Return the last step of one env in words: see `Cage2Env.describe`.
 
         Raises:
             gymnasium.error.ResetNeeded: there has been no step in its episode.
@@ -222,13 +222,18 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
             raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
         facts = dict(zip(FACTS, self._simulator.facts[env].tolist(), strict=True))
         caught = facts["caught_host"]
-        return {
-            "red_agent": self._simulator.red_agents[self._episode_red_agents[env]],
+        seen = {
             "blue_action": self.scenario.action_names[self._blue_actions[env]],
             "blue_success": SUCCESSES[facts["blue_success"]],
+            "suspicious_hosts": () if caught < 0 else (self.scenario.hosts[caught],),
+            "hosts": self.scenario.seen(self._simulator.obs[env]),
+        }
+        if not truth:
+            return seen
+        return seen | {
+            "red_agent": self._simulator.red_agents[self._episode_red_agents[env]],
             "red_action": red_action_of(self._simulator.states[env], self.scenario.tables()),
             "red_success": SUCCESSES[facts["red_success"]],
-            "suspicious_hosts": () if caught < 0 else (self.scenario.hosts[caught],),
         }
 
     def action_masks(self) -> NDArray[np.bool_]:

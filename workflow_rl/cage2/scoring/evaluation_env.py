@@ -62,7 +62,7 @@ class EvaluationEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Play one step."""
         obs, reward, terminated, truncated, info = self.env.step(action)
-        red_action = self.unwrapped.describe()["red_action"]  # type: ignore[attr-defined]
+        red_action = self.unwrapped.describe(truth=True)["red_action"]  # type: ignore[attr-defined]
         return self._record(obs, info, red_action), float(reward), terminated, truncated, info
 
     def _record(self, obs: NDArray[np.uint8], info: dict[str, Any], red_action: str) -> Any:

@@ -25,8 +25,6 @@ from workflow_rl.reporting.replay_frame import Moment, moments_of
 if TYPE_CHECKING:
     from workflow_rl.cage2.scoring.players import BluePlayer
 
-ACTIVITIES = {(0, 0): "nothing", (1, 0): "scan", (1, 1): "exploit"}
-BELIEFS = {(0, 0): "clean", (1, 0): "unknown", (0, 1): "user", (1, 1): "privileged"}
 THOUGHTS = ("none", "user", "privileged")
 OT_SERVICE_STOPPED = "OT service stopped"
 
@@ -268,8 +266,7 @@ def _state_of(facts: _HostFacts, bits: Sequence[int], thought: Sequence[int]) ->
         tuple(facts.ports or ()),
         facts.files,
         tuple(name.removeprefix("Decoy") for name in facts.decoys),
-        ACTIVITIES[bits[0], bits[1]],
-        BELIEFS[bits[2], bits[3]],
+        *scenario2.words_of(bits),
     )
 
 

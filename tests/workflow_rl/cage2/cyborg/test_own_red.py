@@ -109,7 +109,7 @@ def test_an_own_red_agent_plays_as_with_csle_cyborg_as_published(red_agent: type
         shown = [getattr(agent, "seen", None) for (agent,) in agents]
         assert shown[0] == shown[1]
     assert random.getstate() == before
-    assert ours.describe()["red_agent"] == f"{__name__}:{red_agent.__name__}"
+    assert ours.describe(truth=True)["red_agent"] == f"{__name__}:{red_agent.__name__}"
 
 
 def test_cyborgs_own_agent_by_its_class_plays_as_by_its_name() -> None:
@@ -177,7 +177,7 @@ def test_episodes_of_a_mixture_are_those_of_each_attacker() -> None:
     drawn = set()
     for seed in range(12):
         traced = trace(mixed, seed, 20)
-        name = mixed.describe()["red_agent"]
+        name = mixed.describe(truth=True)["red_agent"]
         attacker = next(key for key in alone if str(key).rpartition(".")[2].rstrip("'>") in name)
         assert traced == trace(alone[attacker], seed, 20)
         drawn.add(attacker)
@@ -204,7 +204,7 @@ def test_a_snapshot_of_a_red_agent_that_has_not_played_is_refused() -> None:
         env.reset(seed=0)
         both.load_state(env.save_state())
         assert both.step(0)[0].tolist() == env.step(0)[0].tolist()
-        assert both.describe() == env.describe()
+        assert both.describe(truth=True) == env.describe(truth=True)
     with pytest.raises(ValueError, match="red agent is one of the three, which this env has not"):
         ours.load_state(theirs.save_state())
     with pytest.raises(ValueError, match=r"red agent is .*:WildRed, which this env has not played"):

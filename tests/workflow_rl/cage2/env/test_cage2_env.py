@@ -111,7 +111,9 @@ def test_resets_without_a_seed_go_on_from_the_last_one_given() -> None:
         found = [play(env, 3, [0] * 20)]
         for _ in range(3):
             env.reset()
-            found.append([(env.step(0), env.describe()["red_action"])[1] for _ in range(20)])
+            found.append(
+                [(env.step(0), env.describe(truth=True)["red_action"])[1] for _ in range(20)]
+            )
         return found
 
     first, again = traces(Cage2Env("RedMeanderAgent")), traces(Cage2Env("RedMeanderAgent"))
@@ -174,7 +176,7 @@ def test_what_both_sides_did_is_told(simulator: str) -> None:
         env.describe()
     restore = ACTION_NAMES.index("Restore User2")
     *_, info = env.step(restore)
-    told = env.describe()
+    told = env.describe(truth=True)
     assert info["blue_action"] == restore
     assert (told["blue_action"], told["blue_success"]) == ("Restore User2", "TRUE")
     assert SUCCESSES[info["blue_success"]] == "TRUE"
@@ -189,6 +191,40 @@ def test_what_both_sides_did_is_told(simulator: str) -> None:
     assert env.describe()["blue_success"] == "FALSE"
 
 
+def test_the_words_tell_no_more_than_blue_saw() -> None:
+    """Whatever Red did, steps that look the same to Blue are told in the same words."""
+    words: dict[Any, set[str]] = {}
+    truths = set()
+    envs = {red: Cage2Env(red, simulator="compiled") for red in RED_AGENTS}
+    for red, env in envs.items():
+        for seed in range(12):
+            env.reset(seed=seed)
+            for _ in range(20):
+                obs, *_, info = env.step(0)
+                seen = tuple(obs), tuple(info["suspicious_hosts"]), int(info["blue_success"])
+                words.setdefault(seen, set()).add(json.dumps(env.describe()))
+                truths.add((red, env.describe(truth=True)["red_agent"]))
+    assert truths == {(red, red) for red in RED_AGENTS}
+    assert len(words) > 20
+    assert {len(told) for told in words.values()} == {1}
+
+
+@pytest.mark.parametrize("simulator", ["cyborg", "compiled"])
+def test_the_words_tell_what_blue_saw(simulator: str) -> None:
+    env = Cage2Env("B_lineAgent", simulator=simulator)
+    env.reset(seed=0)
+    told = set()
+    for step in range(30):
+        obs, *_ = env.step(ACTION_NAMES.index("Analyse User1") if step % 2 else 0)
+        hosts = env.describe()["hosts"]
+        for host, bits in zip(HOSTS, obs.reshape(13, 4).astype(int).tolist(), strict=True):
+            activity, compromise = hosts[host]
+            assert activity == ["nothing", "scan", "", "exploit"][2 * bits[1] + bits[0]]
+            assert compromise == ["clean", "unknown", "user", "privileged"][2 * bits[3] + bits[2]]
+            told.add((activity, compromise))
+    assert len(told) > 3
+
+
 def test_red_targets_are_hosts_and_subnets() -> None:
     """Of whatever Red does in ten episodes, against CybORG's own words."""
     env = Cage2Env("RedMeanderAgent")
@@ -197,7 +233,7 @@ def test_red_targets_are_hosts_and_subnets() -> None:
         env.reset(seed=seed)
         for _ in range(60):
             *_, info = env.step(0)
-            words = env.describe()["red_action"].split()
+            words = env.describe(truth=True)["red_action"].split()
             target = RED_TARGETS[info["red_target"]] if info["red_target"] >= 0 else None
             assert words[0] == RED_ACTIONS[info["red_action"]]
             kind = "host" if target in HOSTS else target and "subnet"

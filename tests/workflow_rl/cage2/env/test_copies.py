@@ -61,7 +61,7 @@ def play(env: Any, actions: random.Random, n_steps: int) -> list[str]:
         step = env.step(np.array(numbers) if is_vector else numbers[0])
         trace.append(repr([np.asarray(part).tolist() for part in step[:4]]) + repr(step[4]))
         if not is_vector:
-            trace.append(str(env.describe()))
+            trace.append(str(env.describe(truth=True)))
         trace.append(str(env.action_masks().tolist()))
         if not is_vector and step[3]:
             trace.append(repr(env.reset()))
@@ -71,8 +71,8 @@ def play(env: Any, actions: random.Random, n_steps: int) -> list[str]:
 def described(env: Any) -> list[Any]:
     try:
         if isinstance(env, CompiledVectorEnv):
-            return [env.describe(i) for i in range(N_ENVS)]
-        return [env.describe()]
+            return [env.describe(i, truth=True) for i in range(N_ENVS)]
+        return [env.describe(truth=True)]
     except gymnasium.error.ResetNeeded:
         return []
 

@@ -118,7 +118,10 @@ def test_red_learns_what_it_is_shown() -> None:
     obs, reward, *_ = env.step(RED_ACTION_NAMES.index("PrivilegeEscalate User1"))
     assert "root session" in shown(obs)["User1"]
     assert reward > 0
-    assert env.describe()["red_action"].startswith("PrivilegeEscalate User1")
+    told = env.describe()
+    assert told["red_action"].startswith("PrivilegeEscalate User1")
+    assert told.keys() == {"red_action", "red_success"}  # Red does not see what Blue did.
+    assert env.describe(truth=True) == told | {"blue_action": "Sleep"}
 
 
 def shown(obs: np.ndarray) -> dict[str, list[str]]:

@@ -82,7 +82,7 @@ def assert_as_in_cyborg(one: Recording, scenario: Scenario | None = None) -> Non
         if step is not None:
             obs, reward, *_ = env.step(scenario.action_names.index(step.blue_action))
             total += reward
-            told = env.describe()
+            told = env.describe(truth=True)
             assert (step.reward, step.total) == (reward, total)
             assert step.blue_success == told["blue_success"]
             assert (step.red_text, step.red_success) == (told["red_action"], told["red_success"])

@@ -5,8 +5,9 @@ FROM ${PYTHON}
 
 WORKDIR /src
 COPY requirements.txt .
-# The wheels for CPUs: those with CUDA take several GB more.
-RUN pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu \
+# The wheels for CPUs: those with CUDA take several GB more. Empty: no further index is asked.
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+RUN pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} \
     -r requirements.txt
 COPY . .
 RUN pip install --no-cache-dir --no-deps .

@@ -167,3 +167,8 @@ def test_sizes_are_substituted() -> None:
         "train-async --env X    --total-steps 6000"
     )
     assert small("evaluate runs/a --seed 7") == "evaluate runs/a --seed 7 --episodes 10"
+
+
+def test_the_readme_asks_for_no_index_of_packages() -> None:
+    """A variable of pip's replaces the index that a user has set, and may be out of reach."""
+    assert not re.search(r"PIP_\w+=|index-url", (ROOT / "README.md").read_text())

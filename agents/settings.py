@@ -17,12 +17,20 @@ MOST_LISTED = 20
 
 
 class ConfigError(ValueError):
-    """A field has a value that makes no sense. `field_name` names the field, `message` says why."""
+    """A field has a value that makes no sense. `field_name` names the field, `message` says why.
 
-    def __init__(self, field_name: str, message: str) -> None:
+    parts: the message. Every second part is another field's name, which `told` can spell anew.
+    """
+
+    def __init__(self, field_name: str, *parts: str) -> None:
         self.field_name = field_name
-        self.message = message
-        super().__init__(f"{field_name}: {message}")
+        self._parts = parts
+        self.message = self.told(str)
+        super().__init__(f"{field_name}: {self.message}")
+
+    def told(self, spelled: Callable[[str], str]) -> str:
+        """Return the message, with the names of other fields as `spelled` gives them."""
+        return "".join(spelled(part) if n % 2 else part for n, part in enumerate(self._parts))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,12 +14,11 @@ from typing import Any
 import click
 
 from workflow_rl.agents.algorithm import DivergedError
-from workflow_rl.agents.settings import ConfigError, Settings
+from workflow_rl.agents.settings import ConfigError
 from workflow_rl.collection.cluster_address import ClusterError
 from workflow_rl.collection.failures import NotFiniteError, StopRequested, TooManyFailuresError
 from workflow_rl.commands.clear import printable
-from workflow_rl.commands.open_command import named_here
-from workflow_rl.commands.options import option_words, spelling
+from workflow_rl.commands.options import spelling
 from workflow_rl.commands.training_options import typed
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.errors import StoppedAtOnce
@@ -101,9 +100,8 @@ def usage_errors(options: dict[str, Any]) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        plug_in = named_here().plug_in
-        message = option_words(error.message, plug_in.settings if plug_in else Settings)
-        raise click.BadParameter(message, param_hint=typed(error, options)) from None
+        hint = typed(error, options)
+        raise click.BadParameter(error.told(spelling), param_hint=hint) from None
     except ClusterError as error:
         raise click.BadParameter(str(error), param_hint="--cluster") from None
     except InvalidEnvironmentError as error:

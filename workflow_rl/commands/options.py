@@ -188,7 +188,7 @@ class AlgorithmName(click.ParamType):
             if value not in algorithm.names():
                 typed_algorithm(value)
         except ConfigError as error:
-            self.fail(error.message, param, ctx)
+            self.fail(error.told(spelling), param, ctx)
         return str(value)
 
 
@@ -294,7 +294,7 @@ def spelling(field_name: str) -> str:
 
 
 def option_words(text: str, settings: type[Settings]) -> str:
-    """Return a description or message of a run's config, or of settings, with the options' names
+    """Return a description of a field of a run's config, or of settings, with the options' names
     for the fields'."""
     names = TrainConfig.model_fields.keys() | settings.model_fields.keys()
     return re.sub(

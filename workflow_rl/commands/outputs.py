@@ -76,7 +76,7 @@ def errors_in_one_line(spelled: Callable[[str], str] = spelling) -> Iterator[Non
         yield
     except ConfigError as error:
         hint = spelled(error.field_name)
-        raise click.BadParameter(error.message, param_hint=hint) from None
+        raise click.BadParameter(error.told(spelled), param_hint=hint) from None
     except InvalidEnvironmentError as error:
         raise click.BadParameter(str(error), param_hint=spelled(error.argument)) from None
     except StopRequested as stop:

@@ -455,14 +455,17 @@ class TrainConfig(Settings):
         if self.patience is not None and self.patience < self.eval_every:
             raise ConfigError(
                 "patience",
-                f"{self.patience} does not go with eval_every, {self.eval_every}: between two "
-                f"evaluations no score can be better; give {self.eval_every} or more",
+                f"{self.patience} does not go with ",
+                "eval_every",
+                f", {self.eval_every}: between two evaluations no score can be better; give "
+                f"{self.eval_every} or more",
             )
         if self.total_episodes is not None and self.total_steps is not None:
             raise ConfigError(
                 "total_steps",
-                f"{self.total_steps} does not go with total_episodes, {self.total_episodes}: a run "
-                "ends after one or the other",
+                f"{self.total_steps} does not go with ",
+                "total_episodes",
+                f", {self.total_episodes}: a run ends after one or the other",
             )
         if self.total_episodes is None and self.total_steps is None:
             raise ConfigError("total_episodes", "this environment has no default: give a number")
@@ -479,14 +482,18 @@ class TrainConfig(Settings):
         if self.total_episodes is None:
             raise ConfigError(
                 "curriculum",
-                "the progress is an episode's number of total_episodes: give that, and no "
+                "the progress is an episode's number of ",
+                "total_episodes",
+                ": give that, and no ",
                 "total_steps",
             )
         if not self.eval_every:
             raise ConfigError(
                 "curriculum",
-                "it needs eval_every: the best agent is that of the best evaluation on the whole "
-                "task, for the returns of easier and harder episodes do not compare",
+                "it needs ",
+                "eval_every",
+                ": the best agent is that of the best evaluation on the whole task, for the "
+                "returns of easier and harder episodes do not compare",
             )
 
     def _check_algorithm(self) -> None:
@@ -505,7 +512,7 @@ class TrainConfig(Settings):
         for name, field in lessons.items() if self.teacher is None else ():
             value = getattr(self if name in OF_TEACHERS else self.settings, name)
             if value != field.default:
-                raise ConfigError(name, f"{value} goes with teacher: name one")
+                raise ConfigError(name, f"{value} goes with ", "teacher", ": name one")
         if self.teacher is not None and not found.takes_teachers:
             raise ConfigError("teacher", f"{self.algorithm} copies no agent: use ppo")
         if self.device not in found.devices:
@@ -518,16 +525,19 @@ class TrainConfig(Settings):
             if self.episodes_per_update is not None and self.steps_per_update is not None:
                 raise ConfigError(
                     "steps_per_update",
-                    f"{self.steps_per_update} does not go with episodes_per_update, "
-                    f"{self.episodes_per_update}: a rollout of complete episodes is given by one "
+                    f"{self.steps_per_update} does not go with ",
+                    "episodes_per_update",
+                    f", {self.episodes_per_update}: a rollout of complete episodes is given by one "
                     "or the other",
                 )
             return
         if self.episodes_per_update is not None:
             raise ConfigError(
                 "episodes_per_update",
-                f"{self.episodes_per_update} does not go with num_steps_per_env: the size of a "
-                "rollout of unrolls is given by steps_per_update",
+                f"{self.episodes_per_update} does not go with ",
+                "num_steps_per_env",
+                ": the size of a rollout of unrolls is given by ",
+                "steps_per_update",
             )
         assert self.steps_per_update is not None
         round_steps = self.n_envs * self.num_steps_per_env
@@ -546,7 +556,7 @@ class TrainConfig(Settings):
         if not self.async_rl:
             for name, alone in (("batching", "exact-lag"), ("num_batches_to_accumulate", 1)):
                 if getattr(self, name) != alone:
-                    raise ConfigError(name, f"{getattr(self, name)} needs async_rl")
+                    raise ConfigError(name, f"{getattr(self, name)} needs ", "async_rl")
         if self.batching == "first-come" and self.mode == "sync":
             raise ConfigError(
                 "batching", "first-come needs the asynchronous trainer: a barrier has no first"
@@ -559,7 +569,9 @@ class TrainConfig(Settings):
             raise ConfigError(
                 "max_policy_lag",
                 f"{limit} leaves nothing to learn from: with exact-lag batching the lag of every "
-                f"step is num_batches_to_accumulate, {lag}",
+                "step is ",
+                "num_batches_to_accumulate",
+                f", {lag}",
             )
         for name, alone in (("when_full", "wait"), ("take_all", False)):
             if getattr(self, name) != alone:

@@ -100,8 +100,9 @@ class ExchangeConfig(Settings):
         if self.perturb_max < self.perturb_min:
             raise ConfigError(
                 "perturb_max",
-                f"{self.perturb_max:g} is too small: it must be perturb_min, "
-                f"{self.perturb_min:g}, or greater",
+                f"{self.perturb_max:g} is too small: it must be ",
+                "perturb_min",
+                f", {self.perturb_min:g}, or greater",
             )
         for name, (low, high) in self.ranges.items():
             if name not in VARIABLE:

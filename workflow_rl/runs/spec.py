@@ -213,7 +213,10 @@ def workers_for(
         n_workers = math.ceil(n_envs / envs_per_worker)
     if n_workers > n_envs:
         raise ConfigError(
-            "n_workers", f"{n_workers} is too large: at most n_envs, {n_envs}, have anything to do"
+            "n_workers",
+            f"{n_workers} is too large: at most ",
+            "n_envs",
+            f", {n_envs}, have anything to do",
         )
     if envs_per_worker is None:
         envs_per_worker = math.ceil(n_envs / n_workers)

@@ -113,7 +113,7 @@ def test_a_teacher_of_other_spaces_is_refused_before_anything_is_written(
         (["--teacher", "champion"], ["--teacher", "other observations"]),
         (["--teacher", "x", "--teacher-episodes", "1"], ["--teacher-episodes", "1 is not"]),
         (["--teacher-episodes", "5"], ["--teacher-episodes"]),
-        (["--teacher-coef", "5"], ["--teacher-coef", "goes with teacher"]),
+        (["--teacher-coef", "5"], ["--teacher-coef", "goes with --teacher"]),
         (["--teacher-until", "0"], ["--teacher-until", "range"]),
     ],
 )

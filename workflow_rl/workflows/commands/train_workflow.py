@@ -56,7 +56,7 @@ def train_workflow(**options: Any) -> None:
     Example: train-workflow --run-dir runs/workflow
     """
     from workflow_rl.cage.recipe import train_recipe
-    from workflow_rl.runs.config import ConfigError, TrainConfig
+    from workflow_rl.runs.config import TrainConfig
     from workflow_rl.runs.folder import RunDirError
 
     run_dir: Path = options["run_dir"]
@@ -78,8 +78,6 @@ def train_workflow(**options: Any) -> None:
             summary = train_recipe(config, run_dir, options["quiet"])
     except RunDirError as error:
         raise click.BadParameter(str(error), param_hint="--run-dir") from None
-    except ConfigError as error:
-        raise click.BadParameter(error.message, param_hint=error.field_name) from None
     click.echo(f"{summary['episodes']} episodes, {summary['wall_seconds']:.0f} s")
     click.echo(f"agent:       {run_dir}")
     click.echo(f"which order: {own_command('search-workflow', run_dir)}")

@@ -9,7 +9,7 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -166,13 +166,17 @@ class DiagonalGaussian:
 
     middle, half_width: they describe each number's bounds, [K] each. The outputs and the deviations
     are in units in which the bounds are -1 and 1: an output of 1 is the mean `middle + half_width`.
-    Without bounds, the outputs are the means themselves. Raises ValueError for bounds that do not
-    fit.
+    Without bounds, the outputs are the means themselves. low, high: the ends of the action space,
+    [K] each, infinite where there are none; empty if nobody knows them. Actions are drawn beyond
+    these ends: an environment clips them, and so does an exported network. Distributions that
+    differ in the ends alone are equal. Raises ValueError for bounds that do not fit.
     """
 
     n_outputs: int
     middle: tuple[float, ...] = ()
     half_width: tuple[float, ...] = ()
+    low: tuple[float, ...] = field(default=(), compare=False)
+    high: tuple[float, ...] = field(default=(), compare=False)
     has_log_std = True
     takes_masks: ClassVar[bool] = False
 
@@ -184,6 +188,10 @@ class DiagonalGaussian:
             raise ValueError(f"{self.middle} and {self.half_width} are no bounds")
         if not (bounds[n:] > 1 / LARGEST_BOUND).all():
             raise ValueError(f"{self.half_width} are no widths of bounds")
+        low, high = np.array(self.low, np.float64), np.array(self.high, np.float64)
+        n = self.n_outputs if self.low or self.high else 0
+        if not len(low) == len(high) == n or not (low <= high).all():
+            raise ValueError(f"{self.low} and {self.high} are no bounds")
 
     def __str__(self) -> str:
         numbers = f"actions of {self.n_outputs} number{'s' * (self.n_outputs > 1)}"
@@ -278,16 +286,6 @@ class Mixed:
     @functools.cached_property
     def _draws(self) -> list[slice]:
         return _one_after_another([part.n_draws for part in self.parts])
-
-    @functools.cached_property
-    def scale(self) -> tuple[FloatArray, FloatArray]:
-        """The middle and the half width of the bounds of each output, float32; 0 and 1 without."""
-        middle = np.zeros(self.n_outputs, np.float32)
-        half_width = np.ones_like(middle)
-        for part, of in zip(self.parts, self.outputs, strict=True):
-            if isinstance(part, DiagonalGaussian) and part.middle:
-                middle[of], half_width[of], _ = part.scale
-        return middle, half_width
 
     def of_part(self, n: int, action: Any) -> Any:
         """Return the actions of a part, as it takes them, in actions [M, K]."""
@@ -440,8 +438,9 @@ def to_plain(distribution: Distribution) -> list[Any]:
         return ["SquashedGaussian", [list(distribution.low), list(distribution.high)]]
     if isinstance(distribution, Mixed):
         return ["Mixed", [to_plain(part) for part in distribution.parts]]
-    if isinstance(distribution, DiagonalGaussian) and distribution.middle:
-        return ["ScaledGaussian", [list(distribution.middle), list(distribution.half_width)]]
+    if isinstance(distribution, DiagonalGaussian) and (distribution.middle or distribution.low):
+        ends = distribution.middle, distribution.half_width, distribution.low, distribution.high
+        return ["ScaledGaussian", list(map(list, ends))]
     return [type(distribution).__name__, distribution.n_outputs]
 
 
@@ -451,7 +450,7 @@ def from_plain(values: Sequence[Any]) -> Distribution:
         "Categorical": Categorical,
         "MultiCategorical": MultiCategorical,
         "DiagonalGaussian": DiagonalGaussian,
-        "ScaledGaussian": lambda sizes: DiagonalGaussian(len(sizes[0]), *map(tuple, sizes)),
+        "ScaledGaussian": lambda ends: DiagonalGaussian(max(map(len, ends)), *map(tuple, ends)),
         "SquashedGaussian": lambda bounds: SquashedGaussian(*map(tuple, bounds)),
         "Mixed": lambda parts: Mixed(tuple(map(from_plain, parts))),
     }

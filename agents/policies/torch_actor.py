@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from workflow_rl.agents.policies.distributions import DiagonalGaussian, Mixed
+from workflow_rl.agents.policies.distributions import (
+    Categorical,
+    DiagonalGaussian,
+    Distribution,
+    FloatArray,
+    Mixed,
+)
 from workflow_rl.agents.policies.masks import torch_masked
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 
@@ -17,7 +25,8 @@ class TorchActor(nn.Module):
 
     The observations are as the environment shows them, with their masks if the policy takes masks.
     The outputs are logits, minus infinity for impossible actions, or the means of continuous
-    actions (of a SquashedGaussian: means and log standard deviations, before squashing).
+    actions, clipped to the action space if the policy knows it (of a SquashedGaussian: means and
+    log standard deviations, before squashing).
 
     A network with a memory maps the observations and the states [B, S] to the outputs and the next
     states. The states are zeros at the beginning of an episode. state_size: `S`, or 0.
@@ -42,8 +51,9 @@ class TorchActor(nn.Module):
         )
         self.limit = nn.Buffer(torch.tensor(network.limit))
         actions = parameters.distribution
-        bounds = actions.scale[:2] if isinstance(actions, DiagonalGaussian | Mixed) else ([], [])
-        self.middle, self.half_width = (nn.Buffer(torch.tensor(numbers)) for numbers in bounds)
+        self.has_numbers = isinstance(actions, DiagonalGaussian | Mixed)
+        placed = _placed(actions or Categorical(0))
+        self.middle, self.half_width, self.low, self.high = map(nn.Buffer, torch.tensor(placed))
 
     def forward(self, obs: Tensor, state: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
         """Return the outputs for observations, and the next states if there are states."""
@@ -60,6 +70,27 @@ class TorchActor(nn.Module):
             outputs, state = self.network.step(numbers, state)
         if self.is_masked:
             outputs = torch_masked(outputs, obs[:, self.n_inputs :])
-        if len(self.middle):
-            outputs = self.middle + self.half_width * outputs
+        if self.has_numbers:
+            outputs = (self.middle + self.half_width * outputs).clamp(self.low, self.high)
         return outputs if state is None else (outputs, state)
+
+
+def _placed(actions: Distribution) -> FloatArray:
+    """Return the middle, the half width, the least and the greatest value of each output, float32
+    [4, n_outputs]; 0, 1 and infinities where there are none."""
+    if isinstance(actions, Mixed):
+        return np.concatenate(list(map(_placed, actions.parts)), axis=1)
+    placed = np.tile(np.array([[0], [1], [-np.inf], [np.inf]], np.float32), actions.n_outputs)
+    if isinstance(actions, DiagonalGaussian):
+        if actions.middle:
+            placed[:2] = actions.scale[:2]
+        if actions.low:
+            placed[2:] = _within(np.array(actions.low)), -_within(-np.array(actions.high))
+    return placed
+
+
+def _within(low: NDArray[np.float64]) -> FloatArray:
+    """Return the least float32 numbers that are no less than these."""
+    with np.errstate(over="ignore"):
+        nearest = low.astype(np.float32)
+    return np.where(nearest < low, np.nextafter(nearest, np.float32(np.inf)), nearest)

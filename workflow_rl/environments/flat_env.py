@@ -398,6 +398,7 @@ def _gaussian_over(space: spaces.Box) -> DiagonalGaussian:
     """Return the Gaussian that is scaled to the bounds of the numbers that have two. Environments
     write float32's largest number where they mean no bound. Raise InvalidEnvironmentError."""
     low, high = (ends.ravel().astype(np.float64) for ends in (space.low, space.high))
+    ends = tuple(low.tolist()), tuple(high.tolist())
     is_bounded = (np.maximum(np.abs(low), np.abs(high)) < _LARGEST) & (high > low + 1 / _LARGEST)
     low, high = np.where(is_bounded, low, -1), np.where(is_bounded, high, 1)
     middle, half_width = (high + low) / 2, (high - low) / 2
@@ -407,9 +408,10 @@ def _gaussian_over(space: spaces.Box) -> DiagonalGaussian:
             f"its actions from {float(low[narrow][0])} to {float(high[narrow][0])} are too close "
             "for float32: let them be from -1 to 1, and scale them in the environment",
         )
-    if not middle.any() and (half_width == 1).all():
-        return DiagonalGaussian(len(low))
-    return DiagonalGaussian(len(low), tuple(middle.tolist()), tuple(half_width.tolist()))
+    scale: Bounds = (), ()
+    if middle.any() or (half_width != 1).any():
+        scale = tuple(middle.tolist()), tuple(half_width.tolist())
+    return DiagonalGaussian(len(low), *scale, *ends)
 
 
 def bounds_of(space: spaces.Space[Any]) -> Bounds | None:

@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner, Result
+from gymnasium import spaces
 
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Categorical, DiagonalGaussian
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from workflow_rl.agents.policies.policy_file import save_policy
+from workflow_rl.agents.policies.policy_file import load_policy, save_policy
+from workflow_rl.agents.policies.torch_actor import TorchActor
 from workflow_rl.commands.export import export
+from workflow_rl.environments.flat_env import distribution_over
 from workflow_rl.runs.saved_agent import load_saved
 
 CART_POLE = {"env": "CartPole-v1", "env_args": {}}
@@ -63,6 +66,34 @@ def test_torchscript_agrees(normalised: bool, tmp_path: Path) -> None:
     assert again.exit_code == 0, again.output
     outputs = torch.jit.load(str(output))(torch.from_numpy(OBS)).numpy()
     np.testing.assert_allclose(outputs, expected(policy, OBS), rtol=1e-5, atol=1e-6)
+
+
+def test_numbers_leave_no_bound_in_any_format(tmp_path: Path) -> None:
+    space = spaces.Box(
+        np.array([0, -np.inf, 2, -1], np.float32), np.array([np.inf, 0, 2, 1], np.float32)
+    )
+    actions = distribution_over(space)
+    policy = ActorCritic(4, actions, (8,), "tanh", seed=1).policy_parameters()
+    policy = policy._replace(weights=(*policy.weights[:-1], policy.weights[-1] * 100))
+    agent = saved(tmp_path, policy)
+    outputs = {}
+    for name, ending in (("onnx", "onnx"), ("torchscript", "pt"), ("npz", "npz")):
+        file = tmp_path / f"written.{ending}"
+        result = run(agent, "--format", name, "--output", file)
+        assert result.exit_code == 0, result.output
+        if name == "torchscript":
+            outputs[name] = torch.jit.load(str(file))(torch.from_numpy(OBS)).numpy()
+        elif name == "onnx":
+            onnxruntime = pytest.importorskip("onnxruntime")
+            (outputs[name],) = onnxruntime.InferenceSession(str(file)).run(None, {"obs": OBS})
+        else:
+            again = load_policy(file)[0]
+            outputs[name] = TorchActor(again)(torch.from_numpy(OBS)).detach().numpy()
+    ours = np.clip(expected(policy, OBS), space.low, space.high)
+    assert not np.array_equal(ours, expected(policy, OBS))
+    for name, of in outputs.items():
+        np.testing.assert_allclose(of, ours, rtol=1e-5, atol=1e-6, err_msg=name)
+        assert all(map(space.contains, of)), name
 
 
 @pytest.mark.parametrize("normalised", [False, True])

@@ -71,7 +71,7 @@ def _search_options(option: Option) -> list[Any]:
         option("--finalists", type=click.IntRange(min=0), default=3,
                help="Number of the best trials that are trained again, with seeds that no trial "
                     "had. The first trial is trained again, too, unless it "
-                    "diverged or was given up."),
+                    "failed or was given up."),
     ]  # fmt: skip
 
 
@@ -229,15 +229,18 @@ def _report(search: Search, study: optuna.Study) -> None:
     from optuna.trial import TrialState
 
     from workflow_rl.reporting.text_table import text_table
-    from workflow_rl.studies.search import draw, ranked, trial_score, write_best
+    from workflow_rl.studies.search import FAILURE, draw, ranked, trial_score, write_best
 
     trials = study.get_trials(deepcopy=False)
-    complete = ranked(study)
+    complete, failed = ranked(study), [trial for trial in trials if FAILURE in trial.user_attrs]
+    best = search.best(study)
+    if best is None:
+        why = f": {failed[0].user_attrs[FAILURE]}" if failed else ": give it more time"
+        raise click.ClickException(printable(f"no trial came to its end{why}"))
     finals = search.compared(study)
     names = list(search.ranges)
     headings = ["trial", "return", "finals", "seeds", *map(_spelled, names)]
     table = text_table(headings, [], left=0)
-    best = search.best(study)
     digits = fitting(2, *map(trial_score, complete))
     for place, trial in enumerate(complete):
         returns = finals.get(trial.number, [])
@@ -245,7 +248,7 @@ def _report(search: Search, study: optuna.Study) -> None:
             continue
         table.add_row(
             [
-                f"{'* ' if best is not None and trial.number == best.number else ''}{trial.number}",
+                f"{'* ' if trial.number == best.number else ''}{trial.number}",
                 f"{trial_score(trial):{digits}}",
                 f"{np.mean(returns):{digits}}" if returns else "",
                 len(returns) or "",
@@ -253,17 +256,14 @@ def _report(search: Search, study: optuna.Study) -> None:
             ]
         )
     drawn = draw(study, search.path)
-    if best is not None:
-        write_best(search.path, search.settings(best))
+    write_best(search.path, search.settings(best))
     click.echo(table)
-    n_pruned = sum(trial.state is TrialState.PRUNED for trial in trials)
-    click.echo(f"{len(complete)} trials to their end, {n_pruned} given up early")
+    n_pruned = sum(trial.state is TrialState.PRUNED for trial in trials) - len(failed)
+    told = f"{len(complete)} trials to their end, {n_pruned} given up early"
+    click.echo(told + f", {len(failed)} failed" * bool(failed))
     for file in drawn:
         click.echo(f"plot:           {file}")
     click.echo(f"study:          {search.path / 'study.db'}")
-    if best is None:
-        click.echo("no trial came to its end: give it more time, or shorter runs")
-        return
     settings = search.settings(best)
     are = "" if best.number else ", the settings as they were given"
     click.echo(f"best settings:  {search.path / 'best.json'} (trial {best.number}{are})")

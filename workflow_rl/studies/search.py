@@ -46,6 +46,8 @@ FIRST_FINAL_SEED = 1_000_000
 FINALS = "returns of finalists"
 OWN = "the config's own settings"
 """Marks the trial that has the settings of the command line, also those outside their ranges."""
+FAILURE = "failure"
+"""The name under which a trial keeps the error that ended it."""
 
 _OVER = (TrialState.COMPLETE, TrialState.PRUNED)
 
@@ -199,7 +201,9 @@ class Search:
         seeds = range(first_seed, first_seed + self.n_policies)
         try:
             result = float(np.mean(self._train(settings, seeds, name, trial)))
-        except (optuna.TrialPruned, DivergedError, NotFiniteError):
+        except (optuna.TrialPruned, DivergedError, NotFiniteError) as error:
+            if not isinstance(error, optuna.TrialPruned):
+                trial.set_user_attr(FAILURE, str(error))
             frozen = study.tell(trial, state=TrialState.PRUNED)
         else:
             frozen = study.tell(trial, result)
@@ -350,12 +354,13 @@ def ranked(study: optuna.Study) -> list[FrozenTrial]:
 
 def described_trial(trial: FrozenTrial, settings: Mapping[str, float]) -> str:
     """Return a line about a trial that is over."""
-    result = f"{trial_score(trial):9.2f}"
-    if trial.state is TrialState.PRUNED:
-        share = max(trial.intermediate_values, default=0) / REPORTS
-        result = f"given up at {share:.0%}" if share else "diverged"
+    result, why = f"{trial_score(trial):9.2f}", ""
+    if FAILURE in trial.user_attrs:
+        result, why = "failed", f": {trial.user_attrs[FAILURE]}"
+    elif trial.state is TrialState.PRUNED:
+        result = f"given up at {max(trial.intermediate_values) / REPORTS:.0%}"
     told = ", ".join(f"{name.replace('_', '-')} {value:.3g}" for name, value in settings.items())
-    return f"trial {trial.number:3}  {result:>15}  {told}"
+    return f"trial {trial.number:3}  {result:>15}  {told}{why}"
 
 
 def parameter(name: str) -> str:

@@ -21,7 +21,13 @@ from workflow_rl.runs.folder import read_config
 
 optuna = pytest.importorskip("optuna")
 from workflow_rl.studies import search  # noqa: E402 (it needs Optuna)
-from workflow_rl.studies.search import REPORTS, Search, described_trial, score_of  # noqa: E402
+from workflow_rl.studies.search import (  # noqa: E402
+    FAILURE,
+    REPORTS,
+    Search,
+    described_trial,
+    score_of,
+)
 
 
 def test_it_begins_with_the_configs_own_settings(tmp_path, monkeypatch):
@@ -249,13 +255,14 @@ def test_the_score_is_the_mean_over_the_policies():
             {"state": PRUNED, "intermediate_values": {1: -9.0, REPORTS // 2: -8.0}},
             "given up at 50%",
         ),
-        ({"state": PRUNED}, "diverged"),
+        ({"state": PRUNED, "user_attrs": {FAILURE: "the loss is inf"}}, "failed"),
     ],
 )
 def test_a_trial_in_a_line(values, result):
     trial = optuna.trial.create_trial(**values)
-    line = described_trial(trial, {"learning_rate": 0.00123456})
+    line, _, why = described_trial(trial, {"learning_rate": 0.00123456}).partition(": ")
     assert line.split() == ["trial", "-1", *result.split(), "learning-rate", "0.00123"]
+    assert why == values.get("user_attrs", {}).get(FAILURE, "")
 
 
 def test_the_first_trial_has_the_configs_own_settings_also_outside_the_ranges(

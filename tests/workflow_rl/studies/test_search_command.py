@@ -66,6 +66,17 @@ def test_two_processes_do_not_search_in_one_folder(tmp_path, monkeypatch):
     assert CliRunner().invoke(tune, ["--resume", str(tmp_path), "--trials", "2"]).exit_code == 0
 
 
+def test_a_search_of_which_every_trial_failed_names_the_cause(tmp_path):
+    of_env = ["--env", "tests.lying_envs:AlwaysSpoiltEnv", "--total-steps", "300", "--n-workers"]
+    asked = [*of_env, "1", "--n-policies", "1", "--trials", "2", "--run-dir", str(tmp_path / "x")]
+    result = CliRunner().invoke(tune, asked)
+    assert result.exit_code == 1, (result.output, result.exception)
+    reward = "the environment's reward is not finite at step 2 of episode 0"
+    assert [reward in line for line in result.stdout.splitlines()] == [True, True]
+    assert f"Error: no trial came to its end: {reward}" in result.stderr
+    assert not (tmp_path / "x" / "best.json").exists()
+
+
 def test_no_search_has_anything_called(tmp_path):
     path, called = tmp_path / "tuned", tmp_path / "called"
     path.mkdir()

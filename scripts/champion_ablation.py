@@ -32,6 +32,7 @@ from workflow_rl.cage.recipe import train_recipe
 from workflow_rl.cage2.agent import champion
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scoring.selection import ATTACKERS, scores_of_episodes
+from workflow_rl.collection.local_pool import SAFE_PATH, variables_set
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.reporting.text_table import text_table
 from workflow_rl.runs.saved_agent import load_saved
@@ -97,6 +98,7 @@ def run_all(
     rows and to the file."""
     context = multiprocessing.get_context("spawn")
     with (
+        variables_set(SAFE_PATH),
         ProcessPoolExecutor(jobs, context, max_tasks_per_child=1) as pool,
         tqdm(total=len(todo), unit="run") as bar,
     ):

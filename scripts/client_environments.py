@@ -21,7 +21,7 @@ def build_wheel(folder: Path, *options: str) -> Path:
     for name in BUILT_FROM:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, source / name)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *options]
+    command = [sys.executable, "-P", "-m", "pip", "wheel", "--quiet", "--no-deps", *options]
     subprocess.run([*command, "--wheel-dir", str(folder), str(source)], check=True)
     (wheel,) = folder.glob("*.whl")
     return wheel
@@ -35,8 +35,8 @@ def install(environment: Path, wheel: Path, requirements: Path, is_whole: bool =
     """
     python = environment / "bin" / "python"
     if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([sys.executable, "-P", "-m", "venv", str(environment)], check=True)
+    pip = [str(python), "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     asked = ["--no-deps"] if is_whole else [str(wheel)]
     subprocess.run([*pip, *asked, "-r", str(requirements)], check=True)
     # The environment may have the same version of other code.
@@ -48,5 +48,6 @@ def versions(python: Path, names: Sequence[str]) -> dict[str, str]:
     """Return the installed versions of distributions, by name."""
     code = "import json, sys; from importlib.metadata import version"
     code += "; print(json.dumps({name: version(name) for name in sys.argv[1:]}))"
-    shown = subprocess.run([str(python), "-c", code, *names], check=True, stdout=subprocess.PIPE)
+    command = [str(python), "-P", "-c", code, *names]
+    shown = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     return {name: found.partition("+")[0] for name, found in json.loads(shown.stdout).items()}

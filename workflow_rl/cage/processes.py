@@ -5,7 +5,10 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from typing import TypeVar
+
+from workflow_rl.collection.local_pool import SAFE_PATH, variables_set
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -18,5 +21,9 @@ def in_processes(
     if n_workers == 1:
         yield from map(work, items)
         return
-    with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(work, items)
+    with ExitStack() as stack:
+        with variables_set(SAFE_PATH):  # `map` starts all processes.
+            spawn = multiprocessing.get_context("spawn")
+            pool = stack.enter_context(ProcessPoolExecutor(n_workers, spawn))
+            results = pool.map(work, items)
+        yield from results

@@ -26,6 +26,7 @@ from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.cage2.compiled.simulator import BatchedSimulator
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, OBS_SIZE, RED_AGENTS
+from workflow_rl.collection.local_pool import SAFE_PATH, variables_set
 from workflow_rl.measuring.turns import in_turns, median_ratio
 from workflow_rl.runs.machine import environment, package_version
 
@@ -82,7 +83,7 @@ def measured_speeds(
     """
     # Compile once, in this process, and not in all workers at the same time.
     StaggeredEnvs("B_lineAgent", 1, seed)
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack, variables_set(SAFE_PATH):
         workers = [
             stack.enter_context(
                 ProcessPoolExecutor(

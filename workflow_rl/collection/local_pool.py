@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -43,6 +43,9 @@ FORK_SECONDS = 60.0
 """How long the fork server may take to fork a worker; it may have to start first."""
 FORK_SERVER_LOST = 255  # multiprocessing's exit code where nobody is left to wait for a process.
 PRELOAD = "workflow_rl.collection.worker_preload"
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""Variables of a process that looks for no module in the current folder, which may be somebody
+else's, or another checkout of this package."""
 
 _context = multiprocessing.get_context("forkserver")
 
@@ -66,7 +69,8 @@ class PipeConnection(WorkerConnection):
             target=worker_main,
             args=(
                 *(child_pipe, pool.pickled_make_envs, pool.envs_per_worker),
-                *(pool.step_delay(index), pool.trace.is_on, {**os.environ, **_variables()}),
+                *(pool.step_delay(index), pool.trace.is_on),
+                {**os.environ, **worker_variables(), **SAFE_PATH},
             ),
             name=self.name,
             daemon=True,
@@ -272,7 +276,7 @@ def ensure_fork_server(preload: str = "") -> None:
             f"TMPDIR={tempfile.gettempdir()} is too long for sockets, which workers need: give a "
             f"folder of at most {MOST_OF_TMPDIR} characters"
         )
-    with _process_state, _workers_variables():
+    with variables_set({**worker_variables(), **SAFE_PATH}):
         multiprocessing.forkserver.set_forkserver_preload([*filter(None, [preload]), PRELOAD])
         # Started later, the tracker would unblock the signal that is blocked here.
         multiprocessing.resource_tracker.ensure_running()
@@ -314,22 +318,18 @@ def _end_fork_server() -> None:
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
-def _variables() -> dict[str, str]:
-    # The working directory may be another checkout of this package.
-    return {**worker_variables(), "PYTHONSAFEPATH": "1"}
-
-
 @contextmanager
-def _workers_variables() -> Iterator[None]:
-    """Let a process that is started in here inherit the environment variables of workers."""
-    environment = _variables()
-    before = {name: os.environ.get(name) for name in environment}
-    os.environ.update(environment)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+def variables_set(variables: Mapping[str, str]) -> Iterator[None]:
+    """Let processes that are started in here inherit these environment variables. One thread at a
+    time comes in."""
+    with _process_state:
+        before = {name: os.environ.get(name) for name in variables}
+        os.environ.update(variables)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value

@@ -42,9 +42,11 @@ LOOK_SECONDS = 60.0
 KERNELS = "NPY_DISABLE_CPU_FEATURES"
 OLDER_KERNELS = "AVX512F AVX512CD AVX512_KNL AVX512_KNM AVX512_SKX AVX512_CLX AVX512_CNL"
 """What older versions of NumPy call those that `portable` leaves out."""
-# It runs in any Python, of any age, and imports nothing of the user's.
+# It runs in any Python, of any age, and imports nothing of the current folder.
 _LOOK = """
-import json, sys
+import sys
+sys.path = [folder for folder in sys.path if folder]  # Before 3.11 nothing else takes it out.
+import json
 found = {"python": sys.version.split()[0]}
 for name in ("numpy", "gymnasium", "gym"):
     try:
@@ -62,8 +64,10 @@ def versions_of(python: str) -> dict[str, str | None]:
     """Return the versions of Python, NumPy, Gymnasium and gym in an interpreter; None for what it
     lacks. Raises InvalidEnvironmentError for what is no interpreter."""
     try:
+        # 3.13 imports modules before it runs the first line.
+        variables = {**_variables(), "PYTHONSAFEPATH": "1"}
         looked = subprocess.run(
-            [python, "-c", _LOOK], capture_output=True, env=_variables(), timeout=LOOK_SECONDS
+            [python, "-c", _LOOK], capture_output=True, env=variables, timeout=LOOK_SECONDS
         )
         found: dict[str, str | None] = json.loads(looked.stdout.splitlines()[-1])
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:

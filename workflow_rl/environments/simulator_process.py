@@ -8,14 +8,19 @@ NumPy 1 and 2 do not read each other's pickles.
 
 from __future__ import annotations
 
+import os
+import sys
+
+if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
+    # The folder of this file holds modules of names that the simulator may import.
+    sys.path.pop(0)
+
 import importlib
 import inspect
-import os
 import pickle
 import random
 import socket
 import struct
-import sys
 import sysconfig
 import traceback
 import types
@@ -459,8 +464,6 @@ def _play(messages: Messages) -> None:
 
 
 if __name__ == "__main__":
-    # The folder of this file holds modules of names that the simulator may import.
-    sys.path.pop(0)
     side = socket.socket(fileno=int(sys.argv[1]))
     side.set_inheritable(False)
     conversation = Messages(side)

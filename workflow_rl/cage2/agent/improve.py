@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import multiprocessing
 from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from workflow_rl.cage.processes import in_processes
 from workflow_rl.cage2.agent import rollouts
 from workflow_rl.cage2.agent.views import Bits
 from workflow_rl.cage2.env.environment import Cage2
@@ -215,14 +215,11 @@ def improved(
         better_choice, policy=policy, actions=environment.actions, n_steps=n_steps, seed=seed
     )
     numbered = [(number, states[key]) for number, key in enumerate(searched)]
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        results = pool.imap(search, numbered, chunksize=8)
-        progress = tqdm(results, "searching", len(numbered), unit="state", disable=None)
-        found = {
-            key: better
-            for key, better in zip(searched, progress, strict=True)
-            if better is not None
-        }
+    results = in_processes(search, numbered, jobs)
+    progress = tqdm(results, "searching", len(numbered), unit="state", disable=None)
+    found = {
+        key: better for key, better in zip(searched, progress, strict=True) if better is not None
+    }
     gains: dict[tuple[str, str], float] = {}
     for key, (_, gain, before, name) in found.items():
         gains[before, name] = gains.get((before, name), 0.0) + gain * states[key].count / episodes

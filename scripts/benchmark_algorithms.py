@@ -13,7 +13,6 @@ begins anew.
 from __future__ import annotations
 
 import functools
-import shutil
 import statistics
 import sys
 import tempfile
@@ -133,7 +132,7 @@ def trained(config: TrainConfig, path: Path, last_update: int | None, seed: int)
         if read_config(path).to_dict() != config.to_dict():
             raise click.UsageError(f"{path} is a run of other settings: give other --runs")
         if not (is_finished(path) or len(read_metrics(path)) == last_update):
-            shutil.rmtree(path)
+            raise click.UsageError(f"{path} is a run that was stopped: remove it, or finish it")
     if not path.exists():
         config.environment.check()  # Compiles what its workers would each compile.
         train_policy(config, path, quiet=True, last_update=last_update)

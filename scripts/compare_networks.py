@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import statistics
 import subprocess
 import sys
@@ -76,7 +75,6 @@ def measured(
     if (path / "checkpoint.pt").exists() and not is_finished(path):
         called("train-async", "--resume", str(path), "--quiet")
     elif not is_finished(path):
-        shutil.rmtree(path, ignore_errors=True)
         called("train-async", *options, "--seed", str(seed), "--n-workers", str(workers),
                "--run-dir", str(path), "--quiet")  # fmt: skip
     summary = json.loads((path / "summary.json").read_text())

@@ -1,7 +1,9 @@
 """Files that are written in one step: a reader, or a crash, finds the old one or the new one.
 
 And read only if they are files, of a size that is to be expected. Nothing else in the package
-writes files, makes folders in a run's folder, or removes files there.
+writes files, makes folders in a run's folder, or removes files there. `put` alone takes the place
+of a file, and `remove` alone removes one. Callers name only what a command of the package writes:
+in a folder that is a run's, by its id or record, or where the user names an output.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import stat
 import sys
@@ -24,7 +27,9 @@ NOT_OURS = (
     *(ArithmeticError, RecursionError),
 )
 """What a file that is missing, damaged or somebody else's makes of its reader."""
+A_LINK = "is a link: put what it leads to there"
 _WRITING = ".writing"
+_UNFINISHED = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(_WRITING)}")
 
 
 @contextmanager
@@ -39,13 +44,38 @@ def replacing(path: Path, mode: str = "w", **options: Any) -> Iterator[IO[Any]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        put(temporary, path)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        remove(temporary)
         unnamed = (None, str(temporary))
         if isinstance(error, OSError) and error.errno is not None and error.filename in unnamed:
             error.filename, error.filename2 = str(path), None
         raise
+
+
+def put(whole: Path, path: Path) -> None:
+    """Move a file or folder that is complete to `path`, in the place of an earlier file or of an
+    empty folder. Raises OSError if a link is there, or what is no file: it stays."""
+    _require_no_other(path)
+    whole.replace(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file that the package has written, or a folder that it has made and that is empty,
+    if there is one. Raises OSError if a link is there, or something of somebody's: it stays."""
+    _require_no_other(path)
+    with suppress(FileNotFoundError):
+        path.rmdir() if path.is_dir() else path.unlink()
+
+
+def _require_no_other(path: Path) -> None:
+    """Raises OSError if there is something that is neither a file nor a folder."""
+    with suppress(FileNotFoundError):
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            raise OSError(errno.ELOOP, f"{path.name} {A_LINK}", str(path))
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise OSError(errno.EINVAL, f"{path.name} is no file", str(path))
 
 
 def _new(path: str, flags: int) -> int:
@@ -92,7 +122,7 @@ def make_folder(path: Path) -> None:
     written in it would be written elsewhere."""
     path.mkdir(exist_ok=True)
     if path.is_symlink():
-        raise OSError(errno.ELOOP, f"{path.name} is a link: put the folder itself there", str(path))
+        raise OSError(errno.ELOOP, f"{path.name} {A_LINK}", str(path))
 
 
 def private_folder(make: bool = True) -> Path:
@@ -109,12 +139,12 @@ def private_folder(make: bool = True) -> Path:
     return folder
 
 
-def require_no_links(*folders: Path) -> None:
-    """Raises ValueError if one of these folders is a link: what is written in it would be written
-    elsewhere, in a folder from somebody else perhaps among the user's own files."""
-    for folder in folders:
-        if folder.is_symlink():
-            raise ValueError(f"{folder} is a link: put the folder itself there")
+def require_no_links(*paths: Path) -> None:
+    """Raises ValueError if one of these files and folders is a link: what is written there would be
+    written elsewhere, in a folder from somebody else perhaps among the user's own files."""
+    for path in paths:
+        if path.is_symlink():
+            raise ValueError(f"{path} {A_LINK}")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -160,8 +190,9 @@ def require_writable(path: Path, option: str) -> None:
         raise click.BadParameter(f"{path} is a folder: give a file", param_hint=option)
     temporary = _temporary(path)
     try:
+        _require_no_other(path)
         open(temporary, "w", opener=_new).close()
-        temporary.unlink()
+        remove(temporary)
     except OSError as error:
         raise click.BadParameter(
             f"{path} cannot be written: {error.strerror}", param_hint=option
@@ -184,10 +215,17 @@ def require_writable_folder(path: Path, option: str) -> None:
 def remove_unfinished(folder: Path) -> None:
     """Remove what a process that was killed had not finished writing in the folder or below it."""
     for path in folder.rglob(f".*{_WRITING}"):
+        if not is_unfinished(path.name):
+            continue
         # A file that another process is writing is locked, and links and folders are not ours.
         with suppress(OSError), open(path, "a", opener=no_link) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink()
+            remove(path)
+
+
+def is_unfinished(name: str) -> bool:
+    """Return whether a file of this name is one that `replacing` has not finished."""
+    return _UNFINISHED.fullmatch(name) is not None
 
 
 def _temporary(path: Path) -> Path:

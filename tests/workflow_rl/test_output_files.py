@@ -1,12 +1,15 @@
 import os
 from pathlib import Path
 
+import click
 import pytest
 
 from workflow_rl.output_files import (
     appending,
     copy_file,
     make_folder,
+    put,
+    remove,
     remove_unfinished,
     replacing,
     require_writable,
@@ -39,11 +42,46 @@ def test_what_is_written_is_on_the_disk_before_it_takes_the_old_ones_place(tmp_p
 
 def test_what_was_not_finished_is_removed_and_nothing_else(tmp_path):
     (tmp_path / "kept").mkdir()
-    for name in ("file", ".hidden", "kept/file", ".file.writing", "kept/.file.writing"):
+    ours, draft = f".{'0a' * 8}.writing", ".draft.writing"
+    for name in ("file", ".hidden", draft, "kept/file", ours, f"kept/{ours}"):
         (tmp_path / name).touch()
     remove_unfinished(tmp_path)
     left = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*")}
-    assert left == {"file", ".hidden", "kept", "kept/file"}
+    assert left == {"file", ".hidden", draft, "kept", "kept/file"}
+
+
+@pytest.mark.parametrize("kind", ["link", "link to nothing", "link to a folder", "pipe", "folder"])
+def test_what_is_no_file_is_neither_replaced_nor_removed(kind, tmp_path):
+    own, path = tmp_path / "own", tmp_path / "file"
+    own.mkdir()
+    (own / "notes").write_text("the user's")
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        own.rename(path)
+    else:
+        places = {"link": own / "notes", "link to nothing": own / "none", "link to a folder": own}
+        path.symlink_to(places[kind])
+    before = sorted(tmp_path.rglob("*"))
+    for call in (lambda: write_text(path, "new"), lambda: remove(path)):
+        with pytest.raises(OSError, match=r"is a link|is no file|Is a directory|not empty"):
+            call()
+    with pytest.raises(click.BadParameter, match=r"is a link|is no file|is a folder"):
+        require_writable(path, "--output")
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (path if kind == "folder" else own).joinpath("notes").read_text() == "the user's"
+
+
+def test_what_is_whole_takes_the_place_of_an_empty_folder_alone(tmp_path):
+    for name in ("whole", "empty", "notes"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "whole" / "file").touch()
+    (tmp_path / "notes" / "own").touch()
+    with pytest.raises(OSError, match="not empty"):
+        put(tmp_path / "whole", tmp_path / "notes")
+    put(tmp_path / "whole", tmp_path / "empty")
+    assert (tmp_path / "empty" / "file").exists()
+    assert (tmp_path / "notes" / "own").exists()
 
 
 def test_an_error_while_writing_leaves_the_old_one_alone(tmp_path):

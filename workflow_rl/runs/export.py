@@ -21,7 +21,7 @@ from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.guest import Export, Exported
 from workflow_rl.environments.guests import guests
-from workflow_rl.output_files import replacing
+from workflow_rl.output_files import put, replacing
 from workflow_rl.runs.acting import members_of
 
 
@@ -198,7 +198,7 @@ def export_policy(
             write(policy, environment, whole)
             if output.suffix == ".zip":
                 whole = Path(shutil.make_archive(str(whole), "zip", whole))
-            whole.replace(output)
+            put(whole, output)
     except OSError as error:
         raise ExportError("--output", f"{output} cannot be written: {error.strerror}") from None
     finally:

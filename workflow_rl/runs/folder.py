@@ -27,9 +27,11 @@ from workflow_rl.errors import UserError
 from workflow_rl.output_files import (
     NOT_OURS,
     appending,
+    is_unfinished,
     make_folder,
     no_link,
     read_text,
+    remove,
     remove_unfinished,
     replacing,
     require_no_links,
@@ -64,6 +66,11 @@ _BEGINNING = (
     *("events.out.tfevents.*", ".*.writing"),
 )
 """What a run leaves that is stopped before its first checkpoint."""
+_WRITTEN = (
+    *("config.json", "metrics.csv", "summary.json", RECORD_FILE, DIVERGED_FILE),
+    *("checkpoint.pt", "best.pt", MEMORY_FOLDER, KEPT_FOLDER),
+)
+"""What a run writes itself, and so can be no link."""
 
 
 class RunDirError(UserError):
@@ -95,12 +102,12 @@ def begin_folder(path: Path, name: str, text: str) -> None:
     """Make a folder, which must be new or empty, with this file in it. Raises RunDirError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-        remove_unfinished(path)
-        if any(path.iterdir()):
+        if not all(is_unfinished(entry.name) for entry in path.iterdir()):
             raise RunDirError(
                 f"{path} is not empty: choose another folder, or go on with --resume (in Python "
                 "resume=True)"
             )
+        remove_unfinished(path)
         write_text(path / name, text)
     except OSError as error:
         raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
@@ -118,7 +125,7 @@ class RunDir:
     def __init__(self, path: Path, config: TrainConfig, resumed: Checkpoint | None = None) -> None:
         self.path = path
         try:
-            require_no_links(path / MEMORY_FOLDER, path / KEPT_FOLDER)
+            require_no_links(*(path / name for name in _WRITTEN))
         except ValueError as error:
             raise RunDirError(str(error)) from None
         if resumed is not None:
@@ -160,7 +167,7 @@ class RunDir:
             remember(config.environment)
             remember_classes(config.to_dict())
             # It is not finished any more. A full disk has refused the files before this.
-            (path / "summary.json").unlink(missing_ok=True)
+            remove(path / "summary.json")
         except OSError as error:
             with suppress(OSError):  # Of what is still to be written.
                 self._lock.close()

@@ -5,9 +5,9 @@ A dataset lies where the library keeps its datasets.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-import shutil
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -27,6 +27,7 @@ from workflow_rl.environments.action_mask import inner_spaces
 from workflow_rl.environments.flat_env import FlatEnv, distribution_over, unflattener
 from workflow_rl.environments.function_actor import as_sampled
 from workflow_rl.errors import UserError
+from workflow_rl.output_files import remove
 
 
 def library() -> Any:
@@ -120,8 +121,9 @@ def write_dataset(
                 jpeg_encoding=False,  # It would change images.
             )
     except (NotImplementedError, ValueError, OSError) as error:
-        if is_new:
-            shutil.rmtree(folder, ignore_errors=True)
+        for part in ("data/main_data.hdf5", "data/metadata.json", "data", "") if is_new else ():
+            with contextlib.suppress(OSError):
+                remove(folder / part)
         raise UserError(f"{name} cannot be written: {in_one_line(error)}") from None
 
 

@@ -15,6 +15,7 @@ from workflow_rl.output_files import (
     NOT_OURS,
     copy_file,
     read_text,
+    remove,
     require_no_links,
     write_text,
 )
@@ -124,7 +125,7 @@ def _meeting(
 def unfinish_population(path: Path) -> None:
     """It goes on, and has no summary until it is finished again. Raises RunDirError."""
     try:
-        (path / "summary.json").unlink(missing_ok=True)
+        remove(path / "summary.json")
     except OSError as error:
         raise RunDirError(f"{path} cannot be written: {error.strerror}") from None
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -363,8 +362,11 @@ class _Duel:
         before = self.path / f"generation-{generation - 1}" / name / LATEST
         is_warm = self.settings.warm_start and self.settings.warm_start_side in ("", side)
         begins = load_checkpoint(before) if is_warm and before.exists() else None
-        if folder.exists() and not (folder / LATEST).exists():
-            shutil.rmtree(folder)  # The run was killed before its first checkpoint.
+        try:
+            for one in (folder.parent, folder):
+                make_folder(one)
+        except OSError as error:
+            raise RunDirError(f"{error.filename} cannot be used: {error.strerror}") from None
         trained(config, folder, self.trust, init_from=begins, quiet=self.quiet)
         policy = policy_of(load_checkpoint(folder / LATEST), folder / LATEST)
         write_policy(policy.parameters, config.environment, folder.with_name(f"{name}.npz"))

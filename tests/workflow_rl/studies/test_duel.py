@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +67,45 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("duel") / "duel"
     run_duel(config_of(), path, SETTINGS)
     return path
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of one generation, so far."""
+    path = tmp_path_factory.mktemp("begun") / "duel"
+    run_duel(config_of(), path, SETTINGS.changed(generations=1))
+    return path
+
+
+@pytest.mark.parametrize(
+    "case", ["link", "link below", "link to nothing", "notes", "notes in a begun run", "a file"]
+)
+def test_nothing_of_the_users_goes(case: str, begun: Path, tmp_path: Path) -> None:
+    shutil.copytree(begun, tmp_path / "duel")
+    own, generation = tmp_path / "own", tmp_path / "duel" / "generation-2"
+    own.mkdir()
+    (own / "notes").write_text("the user's")
+    notes = generation / "first" / "notes"
+    if case == "link":
+        generation.symlink_to(own)
+    elif case == "a file":
+        generation.mkdir()
+        (generation / "first").write_text("the user's")
+    elif case.startswith("link"):
+        generation.mkdir()
+        (generation / "first").symlink_to(own if case == "link below" else own / "none")
+    else:
+        notes.parent.mkdir(parents=True)
+        notes.write_text("the user's")
+        if case == "notes in a begun run":
+            (notes.parent / "run_id").write_text("0" * 32)
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    with pytest.raises(RunDirError, match=r"is a link|is not empty|cannot be used") as refused:
+        run_duel(config_of(), tmp_path / "duel", SETTINGS)
+    assert "\n" not in str(refused.value)
+    after = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    assert {path: content for path, content in after.items() if path in before} == before
+    assert [path.name for path in own.iterdir()] == ["notes"]
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ Text = Annotated[str, Field(max_length=200)]
 Worth = Literal["None", "Low", "Medium", "High"]
 Access = Literal["all", "None"]
 Pid = Annotated[int, Field(ge=0, lt=2**22)]
+Number = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
 class _Part(BaseModel):
@@ -102,13 +103,13 @@ class _System(_OfImage):
 
 
 class _Group(_OfImage):
-    gid: int | None = Field(None, alias="GID")
+    gid: Number | None = Field(None, alias="GID")
     name: Text | None = Field(None, alias="Group Name")
 
 
 class _User(_OfImage):
     name: Text = Field(alias="Username")
-    uid: int | Text | None = Field(None, alias="UID")
+    uid: Number | Text | None = Field(None, alias="UID")
     groups: list[_Group] | None = Field(None, alias="Groups")
     password: Text | None = Field(None, alias="Password")
     bruteforceable: bool = Field(False, alias="Bruteforceable")
@@ -166,7 +167,7 @@ class _Session(_Part):
     kind: Text = Field(alias="type")
     username: Text
     parent: Text | None = None
-    n_children: Annotated[int, Field(ge=0)] = Field(0, alias="num_children_sessions")
+    n_children: Annotated[int, Field(ge=0, lt=2**16)] = Field(0, alias="num_children_sessions")
     artifacts: list[Literal["NetworkConnections", "ProcessCreation"]] = []
 
 

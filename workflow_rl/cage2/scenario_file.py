@@ -6,6 +6,7 @@ called, and no file outside of the scenario's folder is opened.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,20 @@ import yaml
 from workflow_rl.cage.attackers import label_of
 from workflow_rl.cage2 import scenario2 as challenge
 from workflow_rl.cage2.scenario import NAMED, SCENARIO2, Scenario, ScenarioError, one_text
-from workflow_rl.cage2.scenario_checks import Place, check_family, check_scenario
+from workflow_rl.cage2.scenario_checks import MOST_HOSTS, Place, check_family, check_scenario
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.output_files import make_folder, write_text
 from workflow_rl.printable import printable
 from workflow_rl.suggestions import question, word_meant
 
 MOST_BYTES = 300_000
+"""The most of a file, and of the texts in it."""
 MOST_ENTRIES = 20_000
-"""The largest number of entries of a file. An alias counts as often as it is used."""
+"""The largest number of entries of a file. An alias counts as often as it is used, as do the bytes
+of a text that it stands for."""
 MOST_LEVELS = 20
+MOST_DIGITS = 40
+"""Characters of a number."""
 _PLAIN = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null")}
 
 
@@ -37,7 +42,7 @@ class PlacedFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.lines: dict[Place, int] = {}
-        self._n_entries = 0
+        self._n_entries = self._n_bytes = 0
         try:
             root = yaml.compose(_text_of(path), Loader=yaml.SafeLoader)
         except RecursionError:
@@ -69,16 +74,26 @@ class PlacedFile:
             return self._mapping(node, place)
         if node.tag not in _PLAIN:
             raise self._error(place, f"{node.tag!s:.50} is no plain value of YAML")
+        self._count_text(node, place)
+        if not node.tag.endswith(":str") and len(node.value) > MOST_DIGITS:
+            raise self._error(place, f"{node.value!r:.50} is no value: it is too long")
         try:
             return yaml.SafeLoader("").construct_object(node)
         except (yaml.YAMLError, ValueError) as error:
             raise self._error(place, f"{node.value!r:.50} is no value: {error!s:.100}") from None
+
+    def _count_text(self, node: yaml.ScalarNode, place: Place) -> None:
+        self._n_bytes += len(node.value)
+        if self._n_bytes > MOST_BYTES:
+            most = f"{MOST_BYTES:,} bytes of text, those of an alias counted where it is used"
+            raise self._error(place, f"the file has more than {most}")
 
     def _mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, Any]:
         entries: dict[str, Any] = {}
         for key, value in node.value:
             if key.tag != "tag:yaml.org,2002:str":
                 raise self._error(place, f"a key is no text: {key.value!s:.50}")
+            self._count_text(key, place)
             here = (*place, key.value)
             self.lines[here] = key.start_mark.line + 1
             if key.value in entries:
@@ -135,10 +150,10 @@ def _scenario(path: Path, file: PlacedFile) -> Scenario:
         else []
     )
     data["Images"] = {}
-    index = _index_of(path)
-    for name in dict.fromkeys(name for name in named if isinstance(name, str)):
+    index, files = _index_of(path), functools.cache(PlacedFile)
+    for name in dict.fromkeys(name for name in named[:MOST_HOSTS] if isinstance(name, str)):
         if name in index:
-            images[name] = PlacedFile(index[name])
+            images[name] = files(index[name])
             data["Images"][name] = images[name].data.get("Test_Host")
         elif name in challenge.IMAGES:
             data["Images"][name] = challenge.IMAGES[name]
@@ -152,7 +167,9 @@ def _scenario(path: Path, file: PlacedFile) -> Scenario:
         check_scenario(data, located)
     except ScenarioError as error:
         raise ScenarioError(printable(error)) from None
-    return Scenario(label_of(path.stem) or "scenario", one_text(data))
+    if len(text := one_text(data)) > MOST_BYTES:
+        raise ScenarioError(f"{path}: with its images it has more than {MOST_BYTES:,} bytes")
+    return Scenario(label_of(path.stem) or "scenario", text)
 
 
 def _index_of(path: Path) -> Mapping[str, Path]:

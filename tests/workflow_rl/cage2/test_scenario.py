@@ -2,7 +2,11 @@
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,7 @@ from workflow_rl.cage2.attack_graph import attack_graph
 from workflow_rl.cage2.scenario import Scenario, ScenarioError, capacity, scenario_of
 from workflow_rl.cage2.scenario_file import MOST_BYTES
 
+ROOT = Path(__file__).parents[3]
 CHALLENGE = Scenario.scenario2()
 
 
@@ -373,6 +378,67 @@ def test_junk_is_one_line(content: bytes, message: str, tmp_path: Path):
     (tmp_path / "junk.yaml").write_bytes(content)
     with pytest.raises(ScenarioError, match=message):
         Scenario.from_file(tmp_path / "junk.yaml")
+
+
+LONG = f"&long {'x' * 100_000}"
+LAUGH = ", &{1} [" + "*{0}, " * 9 + "]"
+HOSTILE = {
+    "one long text, many times": f"[{LONG}{', *long' * 10_000}]",
+    "one long key, many times": f"[{{? {LONG} : 1}}{', {? *long : 1}' * 9_000}]",
+    "laughs": f"[&a [1]{''.join(LAUGH.format(*pair) for pair in pairwise('abcdefgh'))}]",
+    "a text in a text": f"{{a: &a [{LONG}{', *long' * 9}], b: [*a, *a, *a]}}",
+    **{f"a number of {kind}": value for kind, value in {
+        "hexadecimal digits": f"0x{'f' * 5000}", "digits": "9" * 5000, "bits": f"0b{'1' * 50_000}",
+        "octal digits": f"0{'7' * 9000}", "parts": "1" + ":59" * 60_000, "_": f"1{'_' * 9000}1",
+        "parts and a point": "1" + ":59" * 60_000 + ".5", "decimals": f"0.{'1' * 90_000}",
+        "a date": f"2001-01-01 00:00:00.{'1' * 9000}",
+    }.items()},
+}  # fmt: skip
+"""Values of a scenario that are short in a file, and long or slow once read."""
+READ = """
+import resource, sys
+from workflow_rl.cage2 import scenario_file, scenario_checks
+from workflow_rl.cage2.scenario import Scenario, ScenarioError
+most = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() + 2**28
+resource.setrlimit(resource.RLIMIT_AS, (most, most))
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+for path in sys.argv[1:]:
+    try:
+        print("read", len(Scenario.from_file(path).content))
+    except ScenarioError as error:
+        print(error)
+"""
+
+
+@pytest.mark.system
+def test_a_small_file_takes_little_memory_and_time(file: Path, tmp_path: Path):
+    shutil.copytree(file.parent, tmp_path / "of", dirs_exist_ok=True)
+    text, image = file.read_text(), "image: OP_Server\n"
+    paths = []
+    for number, value in enumerate(HOSTILE.values()):
+        paths.append(tmp_path / "of" / f"{number}.yaml")
+        paths[-1].write_text(text.replace(image, f"{image}    AWS_Info: {value}\n"))
+        folder = tmp_path / f"image-{number}"
+        (folder / "images").mkdir(parents=True)
+        (folder / "images" / "images.yaml").write_text("OP_Server: {path: own}")
+        (folder / "images" / "own.yaml").write_text(f"Test_Host: {{Ignored: {value}}}")
+        paths.append(folder / "of.yaml")
+        paths[-1].write_text(text)
+    shared = tmp_path / "shared"
+    (shared / "images").mkdir(parents=True)
+    names = [f"image{number}" for number in range(5000)]
+    index = "".join(f"{name}: {{path: own}}\n" for name in names)
+    (shared / "images" / "images.yaml").write_text(index)
+    (shared / "images" / "own.yaml").write_text(f"Test_Host: {{Ignored: {'x' * 250_000}}}")
+    hosts = "".join(f"  {name}: {{image: {name}}}\n" for name in names)
+    (shared / "of.yaml").write_text(f"Agents: {{}}\nSubnets: {{}}\nHosts:\n{hosts}")
+    paths.append(shared / "of.yaml")
+    command = [sys.executable, "-c", READ, *map(str, paths)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(paths)
+    assert not [line for line in lines if line.startswith("read") or len(line) > 700]
 
 
 @pytest.mark.parametrize("path", [".", "missing.yaml", "x" * 5000])

@@ -82,14 +82,15 @@ def test_tensorboard_shows_no_update_of_a_resumed_run_twice(tmp_path):
 def test_a_run_that_ended_before_its_first_checkpoint_is_begun_again(tmp_path):
     path = tmp_path / "run"
     RunDir(path, CONFIG).close()
-    (path / ".checkpoint.pt.writing").write_bytes(b"half")
+    half = path / f".{'0a' * 8}.writing"
+    half.write_bytes(b"half")
     with RunDir(path, CONFIG) as run:
         with pytest.raises(RunDirError, match="in use"):
             RunDir(path, CONFIG)
         run.log(a_row(1))
         run.save("checkpoint.pt", after(1))
     assert len(read_metrics(path)) == 1
-    assert not (path / ".checkpoint.pt.writing").exists()
+    assert not half.exists()
     with pytest.raises(RunDirError, match="not empty"):
         RunDir(path, CONFIG)
 

@@ -43,9 +43,14 @@ def one_line() -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise  # The message is the help.
     except click.NoSuchOption as error:
-        options = [name for parameter in _parameters(error) for name in parameter.opts]
-        meant = question(option_meant(error.option_name, options))
-        typed = error.option_name.encode("unicode_escape").decode()
+        parameters, option = _parameters(error), error.option_name
+        meant = question(option_meant(option, [name for one in parameters for name in one.opts]))
+        for argument in parameters:
+            name = argument.human_readable_name
+            parts = f"{argument.name}_{name}".lower().split("_")
+            if isinstance(argument, click.Argument) and option.lstrip("-") in parts:
+                meant = f" {name} is given without an option."
+        typed = option.encode("unicode_escape").decode()
         raise click.UsageError(f"No such option '{typed}'.{meant}", error.ctx) from None
     except UserError as error:
         message = printable(" ".join(str(error).split()))

@@ -89,8 +89,7 @@ _OPTIONS: list[click.Parameter] = [
     click.Argument(["agents"], type=PATH, nargs=-1, metavar="RUN_OR_CHECKPOINT..."),
     *under(
         "What is scored",
-        click.Option(["--env"], type=click.Choice(list(guests)), metavar="ID",
-                     default=default_env(), show_default=True,
+        click.Option(["--env"], metavar="ID", default=default_env(), show_default=True,
                      help="Environment of an agent that is scripted."),
         click.Option(["--which"], type=click.Choice(["best", "latest"]),
                      help="Checkpoint of a run folder.  [default: best if there is one]"),
@@ -151,9 +150,8 @@ def evaluate(agents: tuple[Path, ...], **options: Any) -> None:
     asked = [{**options, "run_or_checkpoint": agent} for agent in agents or (None,)]
     for of_agent in asked if len(asked) > 1 else ():  # A wrong name costs no evaluation.
         _player_of(of_agent)
-    for of_agent in asked:
-        _evaluate(of_agent)
-    if len(agents) > 1 and all(agent.is_dir() for agent in agents):
+    are_kept = [_evaluate(of_agent) for of_agent in asked]
+    if len(agents) > 1 and all(are_kept):
         click.echo(f"together: {own_command('compare', *agents)}")
 
 
@@ -164,7 +162,8 @@ def _player_of(options: dict[str, Any]) -> tuple[Path | None, Scored | None]:
         return source, None if source is None else _load(source, options)
 
 
-def _evaluate(options: dict[str, Any]) -> None:
+def _evaluate(options: dict[str, Any]) -> bool:
+    """Score an agent. Return whether the scores are in its run's folder, where compare looks."""
     from workflow_rl.runs.evaluation import record_video, scoring_of
     from workflow_rl.runs.folder import is_population
 
@@ -197,7 +196,9 @@ def _evaluate(options: dict[str, Any]) -> None:
             require_writable_folder(value, spelling(name))
     json_path = options["json_path"]
     is_own = not options["which"] and options["stochastic"] is None and scoring.is_whole(settings)
-    if json_path is None and source is not None and source.is_dir() and is_own:
+    is_kept = json_path is None and source is not None and source.is_dir() and is_own
+    if is_kept:
+        assert source is not None
         json_path = source / "evaluation.json"
     if json_path is not None:
         require_writable(json_path, "--json")
@@ -220,13 +221,12 @@ def _evaluate(options: dict[str, Any]) -> None:
     written = [] if json_path is None else [_write(json_path, scores, scoring, player)]
     click.echo("\n".join([*scores.lines(f"{player.name}{acts}"), *written]))
     _tell_of_sampling(source, player, scores, played)
-    if source is not None and is_population(source):
-        click.echo(
-            f"This is the best policy alone: evaluate {source}/policy-0 and so on score each, and "
-            f"then compare {source} shows all together."
-        )
+    if source is not None and is_population(source) and is_kept:
+        each = f"{own_command('evaluate', source)}/policy-*"
+        click.echo(f"the best policy alone; to score each: {each}")
     if video:
         click.echo(f"video: {video}")
+    return is_kept
 
 
 def _tell_of_sampling(

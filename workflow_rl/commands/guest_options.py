@@ -75,14 +75,15 @@ def scripted_agents(env_id: str) -> list[str]:
 def require_agent(agent: Path, env_id: str, hint: str) -> None:
     """Raise click.BadParameter, blaming `hint`, if an agent is neither a path nor one's name."""
     names = [*plug_ins("released"), *scripted_agents(env_id)]
-    if not agent.exists() and str(agent) not in names:
-        meant = question(word_meant(str(agent), names))
-        record = " record scores a function." * (":" in str(agent))
-        raise click.BadParameter(
-            f"there is no checkpoint at {agent}, nor an agent of this name on {env_id}: choose one "
-            f"of {', '.join(dict.fromkeys(names))}.{meant}{record}",
-            param_hint=hint,
-        )
+    if agent.exists() or str(agent) in names:
+        return
+    told = f"there is no checkpoint at {agent}"
+    if ":" in str(agent):
+        told = f"{agent} is no checkpoint. record scores a function."
+    elif agent.name == str(agent):  # It has no folder: it may be meant as a name.
+        told += f", nor an agent of this name on {env_id}: choose one of "
+        told += f"{', '.join(dict.fromkeys(names))}.{question(word_meant(str(agent), names))}"
+    raise click.BadParameter(told, param_hint=hint)
 
 
 def name_of(guest: Guest) -> str:

@@ -50,13 +50,19 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         from workflow_rl.reporting import learning_curve
         from workflow_rl.runs.execute import execute, ready, run_folder
         from workflow_rl.runs.loop import stopped_by_signals
-        from workflow_rl.runs.plan import new_plan
+        from workflow_rl.runs.plan import FinishedError, new_plan
 
         if config is not None:
             plan = new_plan(config, options["n_policies"], exchange)
         else:
             assert resume is not None
-            plan = _plan_to_resume(mode, resume, options, exchange_of is not None)
+            try:
+                plan = _plan_to_resume(mode, resume, options, exchange_of is not None)
+            except FinishedError as finished:
+                if options["final_evaluation"] and not _is_scored(resume):
+                    raise
+                click.echo(printable(finished.told(spelling)))
+                return
         begins_with = {"init_from", "teacher"} & given_options()
         init_from = _accepted(options, config) if begins_with else None
         plan = ready(plan)
@@ -173,6 +179,12 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
             f"--resume {path} is a run of train-{its_mode}: resume it with train-{its_mode}"
         )
     return plan
+
+
+def _is_scored(path: Path) -> bool:
+    from workflow_rl.runs.population_dir import run_folders
+
+    return all((folder / "evaluation.json").exists() for folder in run_folders(path))
 
 
 def _require_outputs(config: TrainConfig, options: dict[str, Any]) -> None:

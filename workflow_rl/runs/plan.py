@@ -135,6 +135,7 @@ def resumed_plan(
     Raises:
         CheckpointError, RunDirError: the run cannot be resumed.
         ConfigError: what is asked for would make it another run.
+        FinishedError: nothing is left to do.
     """
     from workflow_rl.runs.folder import is_population
     from workflow_rl.runs.population_dir import policy_folder, read_population
@@ -169,6 +170,10 @@ def resumed_plan(
     return Plan(configs, resumed, exchange, record)
 
 
+class FinishedError(ConfigError):
+    """A run to resume has come to its end, and nothing further is asked of it."""
+
+
 def _resumed_configs(
     checkpoints: Sequence[Checkpoint],
     path: Path,
@@ -179,7 +184,7 @@ def _resumed_configs(
     # A policy that diverged may have stayed behind.
     last = max(checkpoints, key=lambda checkpoint: _end(checkpoint)[1])
     over = _over(last, path, asked)
-    if over is not None and asked.get(over.field_name) is not None:
+    if over is not None and not isinstance(over, FinishedError):
         raise over
     configs = [policy(checkpoint.config) for checkpoint in checkpoints]
     if over is not None and configs[0].play == TrainConfig.completed(last.config)["play"]:
@@ -279,8 +284,8 @@ def _over(checkpoint: Checkpoint, path: Path, asked: Mapping[str, Any]) -> Confi
         return None
     if value in (None, total):
         unit = name.removeprefix("total_")
-        why = f"the run in {path} is finished, with all its {done} {unit}: to go on, give a larger"
-        return ConfigError(name, f"{why} number")
+        why = f"the run in {path} is finished, with all its {done} {unit}: to go on, give a larger "
+        return FinishedError(name, why, name, "")
     if value > done:
         return None
     why = f"{value}, but the run in {path} is finished, after {done}: to go on, give more than"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.any_envs import TargetEnv
+from tests.any_envs import MaskedPuzzleEnv, TargetEnv
 from tests.workflow_rl.commands.any_env_commands import invoke, refused
 from workflow_rl.environments.examination import SEEDS
 
@@ -152,3 +152,31 @@ def test_episodes_that_do_not_end_are_told() -> None:
     assert "episodes      warn: none ended within" in result.output
     assert "--num-steps-per-env" in result.output
     assert "none ended" not in invoke("check-env", "CartPole-v1", "--steps", "5").output
+
+
+class Refusing(MaskedPuzzleEnv):
+    """Does not only assert that an action is possible."""
+
+    def step(self, action: Any) -> Any:
+        lamps, directions = self.mask
+        if not (lamps[action[0] - 1] and directions[action[1]]):
+            raise ValueError("an impossible action")
+        return super().step(action)
+
+
+@pytest.mark.parametrize(
+    "env",
+    ["tests.any_envs:MaskedPuzzleEnv", "tests.any_envs:NamedPuzzleEnv", f"{__name__}:Refusing"],
+)
+def test_gymnasiums_checker_plays_possible_actions(env: str) -> None:
+    result = invoke("check-env", env, "--steps", "20")
+    assert result.exit_code == 0, result.output
+    assert "gymnasium     ok" in result.output
+
+
+def test_games_of_pettingzoo_are_played_by_their_rules(capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pettingzoo.classic")
+    result = invoke("check-env", "pettingzoo.classic.tictactoe_v3:env", "--steps", "20")
+    assert result.exit_code == 0, result.output
+    assert "gymnasium     ok" in result.output
+    assert "llegal" not in f"{result.output}{capfd.readouterr()}"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from tests.workflow_rl.commands.any_env_commands import invoke, refused
 from workflow_rl import TrainConfig, train
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.async_train_workflow_rl import train_async
@@ -126,3 +127,34 @@ def test_who_scores_a_function_is_told_the_command(agent: str, is_function: bool
     result = CliRunner().invoke(evaluate, [agent])
     assert result.exit_code == 2
     assert ("record scores a function." in " ".join(result.output.split())) == is_function
+
+
+@pytest.mark.parametrize("option", [["--env", "module:Class"], ["--env", "Acrobot-v1"]])
+def test_another_environment_than_the_agents_is_named(option: list[str], cart_pole: Path) -> None:
+    refused(invoke("evaluate", str(cart_pole), *option), *option, "trained on, CartPole-v1: leave")
+    refused(invoke("evaluate", "module:function", *option), "record scores a function")
+
+
+def test_the_environment_of_an_agent_may_be_named(cart_pole: Path) -> None:
+    assert invoke("evaluate", str(cart_pole), "--env", "CartPole-v1", "--quiet").exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["evaluate", "replay", "record", "train-async --teacher"])
+def test_a_missing_run_is_a_missing_run(command: str) -> None:
+    file = ["file.npz"] if command == "record" else []
+    result = invoke(*command.split(), "runs/robust-2", *file)
+    refused(result, "there is no checkpoint at runs/robust-2")
+    assert "Did you mean" not in result.output
+    assert "name" not in result.output.splitlines()[-1]
+
+
+def test_compare_is_advised_only_where_it_finds_scores(tmp_path: Path) -> None:
+    tiny = "--simulator compiled --total-episodes 4 --n-envs 2 --n-workers 1 --hidden-sizes 4"
+    words = f"train-async {tiny} --max-steps 5 --n-policies 2 --quiet --run-dir {tmp_path / 'two'}"
+    assert invoke(*words.split()).exit_code == 0
+    both = [str(tmp_path / "two" / f"policy-{number}") for number in (0, 1)]
+    part = ["--episodes", "1", "--quiet", "--red-agent", "B_lineAgent", "--max-steps", "5"]
+    assert "together: " not in invoke("evaluate", *both, *part).output
+    alone = invoke("evaluate", str(tmp_path / "two"), *part).output
+    assert "policy alone" not in alone
+    assert "policy alone" not in invoke("evaluate", both[0], *part[:3]).output

@@ -192,12 +192,6 @@ def test_a_run_dir_in_use(finished):
     assert contents(finished) == before
 
 
-def test_resuming_a_finished_run(finished):
-    before = contents(finished)
-    refused(invoke("train-async", "--resume", str(finished)), "finished", "4 episodes")
-    assert contents(finished) == before
-
-
 def test_a_finished_run_does_not_go_on_with_less(finished):
     before = contents(finished)
     result = invoke("train-async", "--resume", str(finished), "--total-episodes", "3")
@@ -301,3 +295,21 @@ def test_an_algorithm_of_the_users_own(tmp_path):
     result = invoke("train-async", *options, "--setting", "passes=2", "--run-dir", str(run))
     assert result.exit_code == 0, result.output
     assert json.loads((run / "config.json").read_text())["settings"]["passes"] == 2
+
+
+@pytest.mark.parametrize("asked", [[], ["--total-episodes", "4"], TINY])
+def test_a_finished_run_has_nothing_left_to_do(asked: list[str], finished: Path) -> None:
+    before = contents(finished)
+    result = invoke("train-async", "--resume", str(finished), *asked)
+    assert result.exit_code == 0, result.output
+    (line,) = result.output.splitlines()
+    assert line.endswith(
+        f"{finished} is finished, with all its 4 episodes: to go on, give a larger --total-episodes"
+    )
+    assert contents(finished) == before
+
+
+def test_a_finished_run_is_not_yet_scored(finished: Path) -> None:
+    score = ("--final-evaluation", "2")
+    refused(invoke("train-async", "--resume", str(finished), *score), "is finished")
+    refused(invoke("train-async", "--resume", str(finished), "--learning-rate", "3"), "has 0.00")

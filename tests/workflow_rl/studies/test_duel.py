@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from workflow_rl.agents.policies.team_file import load_policy_or_team
+from workflow_rl.commands.main import main
 from workflow_rl.environments.one_side import weights_of
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.duel_dir import DuelRecord, read_duel
@@ -398,3 +400,19 @@ def test_sides_that_draw_from_the_state_of_the_process_do_not_depend_on_the_work
         run_duel(config, path, DuelConfig(generations=1, payoff_episodes=10))
         found.append(weights(path))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "env", ["--simulator compiled", "--env examples.small_games:Kuhn", "--env workflow_rl/CAGE4-v0"]
+)
+@pytest.mark.parametrize("agent", ["nobody", "text.npz"])
+def test_an_agent_that_cannot_be_attacked_leaves_no_folder(
+    env: str, agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text.npz").write_text("no agent")
+    words = f"exploit {agent} {env} --total-episodes 40 --n-workers 1 --quiet --run-dir attacked"
+    result = CliRunner().invoke(main, words.split())
+    assert result.exit_code == 2, result.output
+    assert f"Error: {agent} cannot be attacked: " in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["text.npz"]

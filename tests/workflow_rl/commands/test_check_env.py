@@ -172,11 +172,3 @@ def test_gymnasiums_checker_plays_possible_actions(env: str) -> None:
     result = invoke("check-env", env, "--steps", "20")
     assert result.exit_code == 0, result.output
     assert "gymnasium     ok" in result.output
-
-
-def test_games_of_pettingzoo_are_played_by_their_rules(capfd: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("pettingzoo.classic")
-    result = invoke("check-env", "pettingzoo.classic.tictactoe_v3:env", "--steps", "20")
-    assert result.exit_code == 0, result.output
-    assert "gymnasium     ok" in result.output
-    assert "llegal" not in f"{result.output}{capfd.readouterr()}"

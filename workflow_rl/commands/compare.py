@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.commands.clear import ClearCommand
-from workflow_rl.commands.evaluate import MOST_OF_SCORES
 from workflow_rl.commands.options import PATH, SEED, OutputFile
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import NOT_OURS, read_text, require_writable, sha256_of, write_text
@@ -122,23 +121,25 @@ def _hint_at_unlike(agents: Sequence[Path]) -> None:
 
 def _returns(path: Path, named: str, seeds: dict[Any, Path]) -> Returns:
     """Return an agent's returns by task, and keep the seed of its episodes."""
-    from workflow_rl.runs.evaluation import AGENT_DIGEST, ReturnScoring
+    from workflow_rl.runs import evaluation
 
     file = path / "evaluation.json" if path.is_dir() else path
     scorings = [scoring for guest in guests.values() if (scoring := guest.scoring()) is not None]
     try:
-        content = json.loads(read_text(file, MOST_OF_SCORES))
+        content = json.loads(read_text(file, evaluation.MOST_OF_SCORES))
         seed = int(content["seed"])
     except NOT_OURS:
         content = None
-    for scoring in (*scorings, ReturnScoring()) if content is not None else ():
+    for scoring in (*scorings, evaluation.ReturnScoring()) if content is not None else ():
         try:
-            returns = scoring.returns(content)
+            returns, short = scoring.returns(content), evaluation.shortfall_in(content)
         except NOT_OURS:
             continue
         if returns and all(returns.values()):
-            _require_same_agent(path, content.get(AGENT_DIGEST), named)
+            _require_same_agent(path, content.get(evaluation.AGENT_DIGEST), named)
             seeds.setdefault(seed, path)
+            if short is not None:
+                click.echo(f"Hint: {path}: {short}", err=True)
             return returns
     raise click.BadParameter(
         f"{path} has no scores of evaluate: run `evaluate {path}` first", param_hint=named

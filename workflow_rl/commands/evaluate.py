@@ -46,12 +46,11 @@ from workflow_rl.output_files import (
 )
 
 if TYPE_CHECKING:
-    from workflow_rl.agents.policies.numpy_policy import Actor
+    from workflow_rl.agents.policies.numpy_policy import Policy
     from workflow_rl.environments.guest import Scores, Scoring
     from workflow_rl.runs.config import TrainConfig
+    from workflow_rl.runs.evaluation import Shortfall
 
-MOST_OF_SCORES = 2**28
-"""Bytes. A larger file holds no scores."""
 WORKER_TIMEOUT = 60.0
 
 
@@ -64,7 +63,7 @@ class Scored(NamedTuple):
 
     name: str
     actions: str
-    actor: Actor | None = None
+    actor: Policy | None = None
     environment: Environment | None = None
     digest: str | None = None
 
@@ -164,7 +163,7 @@ def _player_of(options: dict[str, Any]) -> tuple[Path | None, Scored | None]:
 
 def _evaluate(options: dict[str, Any]) -> bool:
     """Score an agent. Return whether the scores are in its run's folder, where compare looks."""
-    from workflow_rl.runs.evaluation import record_video, scoring_of
+    from workflow_rl.runs.evaluation import record_video, scored, scoring_of
     from workflow_rl.runs.folder import is_population
 
     source, player = _player_of(options)
@@ -214,36 +213,18 @@ def _evaluate(options: dict[str, Any]) -> bool:
                 *(player.actor, player.environment, options["video"], options["seed"]),
                 options["worker_timeout"],
             )
-        scores = scoring.score(
-            player.actor, player.environment, settings, name=player.name, **played
+        scores, short = scored(
+            scoring, player.actor, player.environment, settings, name=player.name, **played
         )
     acts = "" if player.actor is None else f" ({player.actions} actions)"
-    written = [] if json_path is None else [_write(json_path, scores, scoring, player)]
+    written = [] if json_path is None else [_write(json_path, scores, scoring, player, short)]
     click.echo("\n".join([*scores.lines(f"{player.name}{acts}"), *written]))
-    _tell_of_sampling(source, player, scores, played)
     if source is not None and is_population(source) and is_kept:
         each = f"{own_command('evaluate', source)}/policy-*"
         click.echo(f"the best policy alone; to score each: {each}")
     if video:
         click.echo(f"video: {video}")
     return is_kept
-
-
-def _tell_of_sampling(
-    source: Path | None, player: Scored, scores: Scores, played: Mapping[str, Any]
-) -> None:
-    """Print a line if the agent of a run would play much better by sampled actions."""
-    from workflow_rl.runs.evaluation import Evaluation, greedy_falls_short
-
-    is_ours = source is not None and source.is_dir() and player.actions == "greedy"
-    if source is None or not is_ours or not isinstance(scores, Evaluation):
-        return
-    assert player.actor is not None
-    assert player.environment is not None
-    with errors_in_one_line(_blamed()):
-        line = greedy_falls_short(scores, player.actor, player.environment, source, **played)
-    if line is not None:
-        click.echo(line)
 
 
 def _trained_source(options: dict[str, Any]) -> Path | None:
@@ -268,7 +249,8 @@ def _trained_source(options: dict[str, Any]) -> Path | None:
 def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet: bool) -> None:
     """Score the agent of a run that has just ended: print what counts most, write all scores."""
     from workflow_rl.collection.cluster_address import NONE
-    from workflow_rl.runs.evaluation import scoring_of
+    from workflow_rl.runs.evaluation import scored, scoring_of
+    from workflow_rl.runs.saved_agent import play_sampled
 
     json_path = run_path / "evaluation.json"
     require_writable(json_path, "--final-evaluation")
@@ -282,13 +264,17 @@ def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet
             **{"episodes": episodes, "seed": 0, "n_workers": n_workers, "quiet": quiet},
             "worker_timeout": config.worker_timeout,
         }
-        scores = scoring.score(
-            player.actor, player.environment, settings, name=player.name, **played
+        scores, short = scored(
+            scoring, player.actor, player.environment, settings, name=player.name, **played
         )
-    written = _write(json_path, scores, scoring, player)
+    if short is not None and config.play is None:
+        click.echo("The agent samples its actions from now on, because --play was not given.")
+        play_sampled(run_path)
+        score_finished_run(run_path, config, episodes, quiet)
+        return
+    written = _write(json_path, scores, scoring, player, short)
     lines = scores.closing_lines(f"{player.name} ({player.actions} actions)")
     click.echo("\n".join([*lines, written]))
-    _tell_of_sampling(run_path, player, scores, played)
 
 
 def _blamed(options: Collection[str] = ()) -> Callable[[str], str]:
@@ -318,12 +304,15 @@ def _load(source: Path, options: Mapping[str, Any]) -> Scored:
     return Scored(scored_as(source, options["which"]), actions, actor, environment, digest)
 
 
-def _write(path: Path, scores: Scores, scoring: Scoring, player: Scored) -> str:
+def _write(
+    path: Path, scores: Scores, scoring: Scoring, player: Scored, short: Shortfall | None
+) -> str:
     """Write the scores as JSON. Return a line that says so, and if they replace scores of more
     episodes."""
-    from workflow_rl.runs.evaluation import AGENT_DIGEST
+    from workflow_rl.runs.evaluation import AGENT_DIGEST, MOST_OF_SCORES, SHORTFALL
 
     content = {**scores.to_dict(), "actions": player.actions, AGENT_DIGEST: player.digest}
+    content[SHORTFALL] = short and short._asdict()
     try:
         before = _episodes(scoring, json.loads(read_text(path, MOST_OF_SCORES)))
     except NOT_OURS:

@@ -237,10 +237,11 @@ class TrainConfig(Settings):
         description="End the run after this number of updates in which that mean return was not "
         "higher than before.",
     )
-    play: Annotated[Literal["greedy", "sampled"], Resume.FREE, Later()] = Field(
-        "greedy",
+    play: Annotated[Literal["greedy", "sampled"] | None, Resume.FREE, Later()] = Field(
+        None,
         description="How the agent plays after the training, wherever it is evaluated, exported or "
-        "loaded: its likeliest actions, or sampled ones as in training.",
+        "loaded: its likeliest actions, or sampled ones as in training. By default its likeliest, "
+        "unless --final-evaluation finds that sampled ones play much better.",
     )
     worker_timeout: Annotated[Seconds, Resume.FREE] = Field(
         60.0,

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
+import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from prettytable import PrettyTable
 
 from workflow_rl.agents.modules import in_one_line
-from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.policies.archive import MOST_BYTES
+from workflow_rl.agents.policies.numpy_policy import Actor, Policy
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.async_collector import AsyncCollector
@@ -27,7 +30,7 @@ from workflow_rl.environments.environment import Environment, InvalidEnvironment
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.guest import Scores, Scoring
 from workflow_rl.environments.guests import guests
-from workflow_rl.output_files import copy_file
+from workflow_rl.output_files import NOT_OURS, copy_file, read_text, sha256_of
 from workflow_rl.printable import fitting
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.config import usable_cores
@@ -40,8 +43,14 @@ if TYPE_CHECKING:
     from workflow_rl.environments.facts import Tell
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
+_log = logging.getLogger(__name__)
+
 AGENT_DIGEST = "agent_sha256"
 """The name under which scores keep the SHA-256 digest of the agent's file."""
+SHORTFALL = "shortfall"
+"""The name under which scores keep a `Shortfall`."""
+MOST_OF_SCORES = 2**28
+"""Bytes. A larger file holds no scores."""
 MOST_OF_VIDEO = 2**40
 """Bytes."""
 SAMPLED_EPISODES = 20
@@ -162,7 +171,7 @@ def is_scripted(agent: str, env_id: str) -> bool:
 
 def score_agent(
     name: str,
-    actor: Actor | None,
+    actor: Policy | None,
     environment: Environment | None,
     settings: Mapping[str, Any],
     env_id: str = "",
@@ -178,7 +187,8 @@ def score_agent(
     scoring: Scoring = ReturnScoring()
     if not is_own:
         scoring = scoring_of(env_id if environment is None else environment.env_id)
-    scores = scoring.score(actor, environment, scoring.settings(**settings), name=name, **played)
+    chosen = scoring.settings(**settings)
+    scores, _ = scored(scoring, actor, environment, chosen, name=name, **played)
     if isinstance(scores, Evaluation):
         return scores
     return ChallengeScore(name, scoring.returns(scores.to_dict()), scores)
@@ -231,33 +241,81 @@ def evaluate_policy(
     )
 
 
-def greedy_falls_short(
-    greedy: Evaluation, actor: Actor, environment: Environment, run: Path, **played: Any
-) -> str | None:
-    """Return a line if the likeliest actions play much worse than a run's training did, and than
-    sampled actions; None otherwise. Plays sampled episodes only in the first case.
+class Shortfall(NamedTuple):
+    """The mean returns of an agent's likeliest actions, and of sampled ones, which play better."""
 
-    run: the folder of the run. played: see `evaluate_policy`.
-    """
+    greedy: float
+    sampled: float
+
+    def __str__(self) -> str:
+        digits = fitting(2, *self)
+        return (
+            f"greedy {self.greedy:{digits}}, sampled {self.sampled:{digits}} ({SAMPLED_EPISODES} "
+            "episodes): the likeliest actions play much worse than sampled ones, with which the "
+            "agent trained. --play sampled of the training, or of its --resume, has the agent "
+            "sample wherever it plays"
+        )
+
+
+def shortfall_in(scores: Mapping[str, Any]) -> Shortfall | None:
+    """Return what scores, as a file keeps them, say of an agent's likeliest actions."""
+    found = scores.get(SHORTFALL)
+    return found and Shortfall(float(found["greedy"]), float(found["sampled"]))
+
+
+def known_shortfall(agent: Path) -> Shortfall | None:
+    """Return what an evaluation has found of the agent in a run's folder."""
     try:
-        trained = read_summary(run)["return_mean_last_300"]
+        scores = json.loads(read_text(agent.parent / "evaluation.json", MOST_OF_SCORES))
+        is_its = scores[AGENT_DIGEST] == sha256_of(agent, MOST_BYTES)
+        return shortfall_in(scores) if is_its else None
+    except NOT_OURS:
+        return None
+
+
+def scored(
+    scoring: Scoring,
+    player: Policy | None,
+    environment: Environment | None,
+    settings: Settings,
+    **played: Any,
+) -> tuple[Scores, Shortfall | None]:
+    """Return the scores of `Scoring.score`. Warn of likeliest actions that play much worse than a
+    run's training did, and than sampled actions, and return that, too.
+
+    Plays sampled episodes only if the training did better.
+    """
+    scores, agent = scoring.score(player, environment, settings, **played), Path(played["name"])
+    if player is None or not player.greedy:
+        return scores, None
+    if (known := known_shortfall(agent)) is not None:
+        return scores, known  # The user was told when the agent was loaded.
+    try:
+        trained = read_summary(agent.parent)["return_mean_last_300"]
     except (RunDirError, KeyError):
-        return None
+        return scores, None
+    greedy, variance, n_greedy = _all_returns(scoring, scores)
     # Agents that learned until the end are better than their last 300 episodes.
-    if not isinstance(trained, int | float) or greedy.mean >= trained - abs(trained) / 2:
-        return None
-    parameters, played = actor.parameters, {**played, "episodes": SAMPLED_EPISODES}  # type: ignore[attr-defined]
-    sampled = evaluate_policy(parameters.actor(actor.policy_version, False), environment, **played)
-    n_inverse = 1 / len(greedy.returns) + 1 / SAMPLED_EPISODES
-    by_chance = 1.96 * max(np.std(greedy.returns), np.std(sampled.returns)) * n_inverse**0.5
-    if greedy.mean >= sampled.mean - max(abs(sampled.mean) / 2, by_chance):
-        return None
-    digits = fitting(2, greedy.mean, sampled.mean)
-    return (
-        f"greedy {greedy.mean:{digits}}, sampled {sampled.mean:{digits}} ({SAMPLED_EPISODES} "
-        "episodes): the likeliest actions play much worse than sampled ones, with which the agent "
-        "trained. --play sampled of the training has the agent sample wherever it plays"
-    )
+    if not isinstance(trained, int | float) or greedy >= trained - abs(trained) / 2:
+        return scores, None
+    sampling = player.parameters.actor(player.policy_version, False)
+    unwritten = settings.model_copy(update={n: None for n, v in settings if isinstance(v, Path)})
+    played |= {"episodes": SAMPLED_EPISODES}
+    others = scoring.score(sampling, environment, unwritten, **played)
+    sampled, other_variance, n_sampled = _all_returns(scoring, others)
+    by_chance = 1.96 * (max(variance, other_variance) * (1 / n_greedy + 1 / n_sampled)) ** 0.5
+    if greedy >= sampled - max(abs(sampled) / 2, by_chance):
+        return scores, None
+    short = Shortfall(greedy, sampled)
+    _log.warning("%s: %s", agent, short)
+    return scores, short
+
+
+def _all_returns(scoring: Scoring, scores: Scores) -> tuple[float, float, int]:
+    """Return the mean of all returns, their variance in each task, and their number."""
+    tasks = [np.array(returns) for returns in scoring.returns(scores.to_dict()).values()]
+    every = np.concatenate(tasks)
+    return float(every.mean()), float(np.mean([task.var() for task in tasks])), len(every)
 
 
 def _require_counts(episodes: int, seed: int) -> None:

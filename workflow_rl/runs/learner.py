@@ -226,7 +226,9 @@ class Learner:
             from workflow_rl.runs.saved_agent import agent_of
 
             parameters = self.agent.policy_parameters()
-            actor = parameters.actor(self.agent.policy_version, greedy=self.config.play == "greedy")
+            actor = parameters.actor(
+                self.agent.policy_version, greedy=self.config.play != "sampled"
+            )
             return agent_of(actor, self.config.environment)
 
         metrics = MappingProxyType(dict(row))
@@ -277,7 +279,7 @@ class Learner:
         stream, seed: of the episodes; a seed of None is the run's.
         """
         policy = self.agent.policy_parameters().actor(
-            self.agent.policy_version, greedy=self.config.play == "greedy"
+            self.agent.policy_version, greedy=self.config.play != "sampled"
         )
         seed = self.config.seed if seed is None else seed
         numbers, variants = range(self.config.eval_episodes), self.config.environment.variants

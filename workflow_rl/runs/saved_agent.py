@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -34,16 +35,22 @@ from workflow_rl.runs.checkpoint import (
     own_config,
     own_policy,
     own_settings,
+    save_checkpoint,
 )
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.saved_config import import_named, named_by_file
 from workflow_rl.runs.trust import may_import, trusted
 from workflow_rl.suggestions import question, word_meant
 
+_log = logging.getLogger(__name__)
+
 
 def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool | None = None) -> Policy:
-    """Return a checkpoint's actor. greedy: None: as the run's config says. Raises CheckpointError,
-    naming `path`."""
+    """Return a checkpoint's actor. greedy: None: as the run's config says.
+
+    Warns of likeliest actions that play much worse than sampled ones, if an evaluation in the run's
+    folder has found that. Raises CheckpointError, naming `path`.
+    """
     parameters = own_policy(checkpoint, path)
     try:
         policy_version = saved_number(checkpoint.agent, "policy_version")
@@ -51,7 +58,13 @@ def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool | None = None) ->
         raise CheckpointError(f"{path} cannot be used: {error}") from None
     if checkpoint.config.get("play") == "sampled":
         parameters = parameters.to_be_sampled()
-    return parameters.player(policy_version, greedy)
+    policy = parameters.player(policy_version, greedy)
+    if greedy is None and policy.greedy:
+        from workflow_rl.runs.evaluation import known_shortfall  # With what plays episodes.
+
+        if (short := known_shortfall(path)) is not None:
+            _log.warning("%s: %s", path, short)
+    return policy
 
 
 def critic_at(path: Path, policy: Policy) -> Critic | None:
@@ -162,6 +175,15 @@ def load_saved(
     except ValueError as error:
         raise CheckpointError(str(error)) from None
     return SavedAgent(actor, environment)
+
+
+def play_sampled(run: Path) -> None:
+    """Have the agents of a finished run sample their actions wherever they play."""
+    for file in (run / "best.pt", run / "checkpoint.pt"):
+        if file.exists():
+            saved = load_checkpoint(file)
+            config = {**saved.config, "play": "sampled"}
+            save_checkpoint(file, dataclasses.replace(saved, config=config))
 
 
 def accept_classes(checkpoint: Checkpoint, path: Path, trust: bool) -> None:

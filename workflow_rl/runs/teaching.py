@@ -201,7 +201,7 @@ def copy_teacher(
                         raise StopRequested(pool.stop_signal)
             if not rows:
                 raise ConfigError("teacher", f"{config.teacher} decides nothing in its episodes")
-            copy = agent.policy_parameters().actor(greedy=config.play == "greedy")
+            copy = agent.policy_parameters().actor(greedy=config.play != "sampled")
             others = range(numbers.stop, numbers.stop + min(len(taught), MOST_SCORED))
             scored = teaching_episodes(config, copy, pool, others, quiet, "the copy")
     except StopRequested as stop:

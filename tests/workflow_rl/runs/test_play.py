@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,14 @@ from click.testing import CliRunner
 from gymnasium import spaces
 
 from workflow_rl import api
+from workflow_rl.agents.policies.actor_critic import ActorCritic
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.settings import Settings
+from workflow_rl.agents.team import TeamLayout
 from workflow_rl.commands.main import main
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.evaluation import ReturnScoring, scored
 
 
 def told(*words: object) -> str:
@@ -85,20 +93,118 @@ class NoisySign(Sign):
         return obs, reward + self.noise * ends[1], *ends, info
 
 
-def test_an_agent_that_plays_much_worse_greedily_is_told(tmp_path: Path) -> None:
-    words = ["train-sync", "--total-steps", 400, "--quiet", "--final-evaluation", 2, "--env"]
-    line = "greedy 1.00, sampled 1"
-    output = told(*words, f"{__name__}:Sign", "--run-dir", tmp_path / "sign")
-    assert output.count(line) == 1
-    assert "--play sampled" in output
-    assert told("evaluate", tmp_path / "sign", "--episodes", 2).count(line) == 1
-    for other in ("--stochastic", "--which=latest"):
-        more = told("evaluate", tmp_path / "sign", "--episodes", 2, other)
-        assert (line in more) == (other != "--stochastic")
-    assert "sampled" not in told(*words, "CartPole-v1", "--run-dir", tmp_path / "pole")
-    noisy = tmp_path / "noisy"
-    told(*words, f"{__name__}:NoisySign", "--run-dir", noisy)
-    assert "sampled" in told("evaluate", noisy, "--episodes", 100)
+LINE = "greedy 1.00, sampled 1"
+TRAIN = ("train-sync", "--total-steps", 400, "--quiet", "--env")
+
+
+@pytest.fixture(scope="module")
+def sign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose agent plays much worse by its likeliest actions, and was asked to."""
+    run = tmp_path_factory.mktemp("sign") / "run"
+    told(*TRAIN, f"{__name__}:Sign", "--run-dir", run, "--play", "greedy")
+    return run
+
+
+def warned(caplog: pytest.LogCaptureFixture) -> int:
+    """How often it was told since the last call."""
+    n_told = caplog.text.count(LINE)
+    caplog.clear()
+    return n_told
+
+
+def test_an_agent_that_plays_much_worse_greedily_is_told(
+    sign: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told("export", sign, "--format", "npz", "--output", tmp_path / "before.npz")
+    api.load_agent(sign)
+    assert not warned(caplog), "nobody has measured it yet"
+    for words in ((), ("--which=latest",), ("--stochastic",), ()):
+        told("evaluate", sign, "--episodes", 2, *words)
+        assert warned(caplog) == (words != ("--stochastic",))
+    for name in ("npz", "onnx", "torchscript", "hub"):
+        ending = {"onnx": ".onnx", "torchscript": ".pt", "npz": ".npz"}.get(name, "")
+        told("export", sign, "--format", name, "--output", tmp_path / f"of-{name}{ending}")
+        assert warned(caplog) == 1, name
+    told("record", sign, tmp_path / "x.npz", "--episodes", 1)
+    assert warned(caplog)
+    api.evaluate(sign, 2, n_workers=1)
+    assert warned(caplog) == 1
+    assert api.load_agent(sign).greedy
+    assert warned(caplog) == 1
+    api.load_agent(sign, greedy=True)
+    assert not warned(caplog), "this was asked for"
+    assert LINE in told("compare", sign)
+
+
+def test_evaluating_from_python_warns_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    told(*TRAIN, f"{__name__}:Sign", "--run-dir", tmp_path / "run")
+    api.evaluate(tmp_path / "run", 2, n_workers=1)
+    assert warned(caplog) == 1
+
+
+def test_no_agent_that_plays_as_it_trained_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told(*TRAIN, "CartPole-v1", "--run-dir", tmp_path / "pole", "--final-evaluation", 2)
+    assert "the likeliest actions play" not in caplog.text
+    told(*TRAIN, f"{__name__}:NoisySign", "--run-dir", tmp_path / "noisy", "--play", "greedy")
+    told("evaluate", tmp_path / "noisy", "--episodes", 100)
+    assert "the likeliest actions play" in caplog.text
+
+
+@pytest.mark.parametrize("asked", [(), ("--play", "greedy")])
+def test_what_a_final_evaluation_measured_decides_how_the_agent_plays(
+    asked: tuple[str, ...], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = tmp_path / "run"
+    output = told(*TRAIN, f"{__name__}:Sign", "--run-dir", run, "--final-evaluation", 2, *asked)
+    assert warned(caplog) == 1
+    assert ("samples its actions from now on" in output) == (not asked)
+    assert output.count("(sampled actions)" if not asked else "(greedy actions)") == 1
+    for file in (run, run / "best.pt", run / "checkpoint.pt"):
+        assert api.load_agent(file).greedy == bool(asked)
+    actions = json.loads((run / "evaluation.json").read_text())["actions"]
+    assert actions == ("greedy" if asked else "sampled")
+    assert LINE not in told("compare", run) or asked
+
+
+class ScoringOfCells(ReturnScoring):
+    """A challenge's: scores that are no `Evaluation`, of two cells."""
+
+    def score(self, actor: Any, *_: Any, name: str, episodes: int, **__: Any) -> Any:
+        asked.append((actor.greedy, episodes))
+        returns = {
+            "easy": [-1000.0 if actor.greedy else -1.0] * episodes,
+            "hard": [-2.0] * episodes,
+        }
+        return types.SimpleNamespace(to_dict=lambda: returns)
+
+    def returns(self, scores: Any) -> dict[str, list[float]]:
+        return dict(scores)
+
+
+asked: list[tuple[bool, int]] = []
+
+
+@pytest.mark.parametrize("trained", [-1.5, -900.0, None])
+def test_an_agent_that_a_challenge_scores_is_told_too(
+    trained: float | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    layout = TeamLayout(("a", "b"), (1, 1), (2, 2))
+    member = ActorCritic(1, Categorical(2), (), "tanh", seed=1).policy_parameters()
+    team = TeamParameters(layout, {"a": (0,), "b": (1,)}, {"a": member, "b": member})
+    (tmp_path / "summary.json").write_text(json.dumps({"return_mean_last_300": trained, "wall_seconds": 1}))
+    asked.clear()
+    given = ScoringOfCells(), team.player(), None, Settings()
+    _, short = scored(*given, name=str(tmp_path / "best.pt"), episodes=3)
+    if trained != -1.5:
+        assert (asked, short) == ([(True, 3)], None)
+        return
+    assert asked == [(True, 3), (False, 20)]
+    assert short == (-501, -1.5)
+    assert "greedy -501.00, sampled -1.50" in caplog.text
+    _, of_sampled = scored(*given[:1], team.player(greedy=False), *given[2:], name="", episodes=3)
+    assert of_sampled is None
 
 
 def test_a_finished_run_may_be_told_how_to_play(tmp_path: Path) -> None:

@@ -193,7 +193,9 @@ def test_an_agent_that_a_challenge_scores_is_told_too(
     layout = TeamLayout(("a", "b"), (1, 1), (2, 2))
     member = ActorCritic(1, Categorical(2), (), "tanh", seed=1).policy_parameters()
     team = TeamParameters(layout, {"a": (0,), "b": (1,)}, {"a": member, "b": member})
-    (tmp_path / "summary.json").write_text(json.dumps({"return_mean_last_300": trained, "wall_seconds": 1}))
+    (tmp_path / "summary.json").write_text(
+        json.dumps({"return_mean_last_300": trained, "wall_seconds": 1})
+    )
     asked.clear()
     given = ScoringOfCells(), team.player(), None, Settings()
     _, short = scored(*given, name=str(tmp_path / "best.pt"), episodes=3)

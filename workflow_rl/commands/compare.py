@@ -15,6 +15,13 @@ from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import PATH, SEED, OutputFile
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import NOT_OURS, read_text, require_writable, sha256_of, write_text
+from workflow_rl.printable import printable
+
+_LATEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "_%&#${}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"±": r"$\pm$"}
+)
 
 if TYPE_CHECKING:
     from workflow_rl.reporting.comparison import Compared, Returns
@@ -168,10 +175,9 @@ def _text(rows: Sequence[Compared], ending: str) -> str:
     from workflow_rl.reporting.comparison import comparison_table, plain_rows
 
     if ending == ".tex":
-        text = comparison_table(rows).get_latex_string()
-        for character, command in {"±": r"$\pm$", "_": r"\_", "%": r"\%"}.items():
-            text = text.replace(character, command)
-        return text.lstrip("\r\n").replace("\r\n", "\n") + "\n"
+        shown = comparison_table(rows)
+        shown.custom_format = lambda _, cell: printable(cell).translate(_LATEX)
+        return shown.get_latex_string().lstrip("\r\n").replace("\r\n", "\n") + "\n"
     values = plain_rows(rows)
     if ending == ".json":
         return json.dumps(values, indent=2) + "\n"

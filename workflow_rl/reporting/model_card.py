@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from workflow_rl.agents.policies.numpy_policy import Parameters
 from workflow_rl.environments.environment import Environment, described
 from workflow_rl.environments.guest import Exported
 from workflow_rl.output_files import copy_file, make_folder, write_text
+from workflow_rl.printable import printable
 from workflow_rl.reporting.report_run import Run
 from workflow_rl.runs.checkpoint import POLICY_FILE
 from workflow_rl.runs.config import TrainConfig
@@ -63,15 +65,22 @@ def write_hub(
         write_text(folder / SCORES_FILE, json.dumps(_plain(run.evaluation), indent=2) + "\n")
     about = yaml.safe_dump(_metadata(run.name, config, score), sort_keys=False)
     facts = "\n".join(f"| {name} | {value} |" for name, value in _facts(run, config).items())
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))
     sections = [
         f"---\n{about}---",
-        f"# {run.name}",
+        f"# {in_markdown(run.name)}",
         f"## Score\n\n{told}",
         f"## Training\n\n| | |\n| --- | --- |\n{facts}",
-        f"This command trains such an agent:\n\n```bash\n{command}\n```",
+        f"This command trains such an agent:\n\n{fence}bash\n{command}\n{fence}",
         f"## Play\n\n{_PLAY}",
     ]
     write_text(folder / "README.md", "\n\n".join(sections) + "\n")
+
+
+def in_markdown(text: Any) -> str:
+    """Return a text that somebody else may have written as the plain text of a line, or of a cell
+    of a table."""
+    return re.sub(r"[\\`*_\[\]<>|#~$&]", lambda sign: f"&#{ord(sign[0])};", printable(text))
 
 
 def _metadata(name: str, config: TrainConfig, score: Mean | None) -> dict[str, Any]:
@@ -89,20 +98,21 @@ def _metadata(name: str, config: TrainConfig, score: Mean | None) -> dict[str, A
 
 def _score(evaluation: Mapping[str, Any], score: Mean, episodes: Mapping[str, int]) -> str:
     what = "the mean return" if len(episodes) == 1 else "the sum of the tasks' mean returns"
-    tasks = "\n".join(f"- {name}: {n} episodes" for name, n in episodes.items())
+    tasks = "\n".join(f"- {in_markdown(name)}: {n} episodes" for name, n in episodes.items())
     return (
-        f"**{score.told()}**, {what} with the 95% interval. Seed {evaluation.get('seed')}, "
-        f"{evaluation.get('actions')} actions. `{SCORES_FILE}` has all statistics.\n\n{tasks}"
+        f"**{score.told()}**, {what} with the 95% interval. "
+        f"Seed {in_markdown(evaluation.get('seed'))}, {in_markdown(evaluation.get('actions'))} "
+        f"actions. `{SCORES_FILE}` has all statistics.\n\n{tasks}"
     )
 
 
-def _facts(run: Run, config: TrainConfig) -> dict[str, Any]:
+def _facts(run: Run, config: TrainConfig) -> dict[str, str]:
     summary, made_on = run.summary or {}, {}
     with suppress(OSError, ValueError):
         made_on = read_record(run.path / RECORD_FILE).machines[0]
     begun = " It began with another agent's weights." if run.config["init_from"] else ""
-    return {
-        "environment": f"`{described(config.environment)}`",
+    facts: dict[str, Any] = {
+        "environment": described(config.environment),
         "algorithm": config.algorithm,
         "network": getattr(config.settings, "network", "the algorithm's"),
         "episodes": int(run.last["episodes"]),
@@ -113,6 +123,7 @@ def _facts(run: Run, config: TrainConfig) -> dict[str, Any]:
         "weights of the last agent": summary.get("weights", "not known"),
         **{name: made_on[name] for name in ("processor", "python", "torch") if name in made_on},
     }
+    return {name: in_markdown(value) for name, value in facts.items()}
 
 
 def _plain(scores: Any) -> Any:

@@ -110,8 +110,20 @@ def require_replaceable(path: Path) -> None:
 
         if (folder := minari_datasets.folder_of(name)).exists():
             raise FileExistsError(f"{folder} exists: give another id, such as a later version")
-    elif path.exists() and not holds_episodes(path):
+    elif path.exists() and not _is_recording(path):
         raise FileExistsError(f"{path} holds no episodes: it is left as it is")
+
+
+def _is_recording(path: Path) -> bool:
+    """Return whether a file is one that `write_episodes` has written."""
+    names = {f"{name}.npy" for name in ("settings", *_OF_STEPS, *_OF_EPISODES)}
+    try:
+        if not path.is_file():
+            return False
+        with zipfile.ZipFile(path) as archive:
+            return {*archive.namelist()} == names and bool(archive.comment)  # The seal.
+    except (*NOT_OURS, zipfile.BadZipFile):
+        return False
 
 
 def read_episodes(path: Path) -> Recorded:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,21 @@ def test_the_table_as_text_of_three_kinds(tmp_path: Path, agents: list[Path]) ->
     assert float(row["iqm_low"]) == same["iqm_low"]
     assert r"2.00 $\pm$" in files[2].read_text()
     assert "\r" not in files[2].read_text()
+
+
+def test_a_strangers_text_is_text(tmp_path: Path) -> None:
+    task = "a|b_{c} \\input{/etc/passwd} $x^2$ ~ 5% & # \x1b[2J \n \\"
+    cells = [{"red_agent": task, "max_steps": 3, "episodes": 2, "returns": [-1, -3]}]
+    (tmp_path / "scores.json").write_text(json.dumps({"seed": 0, "cells": cells}))
+    shown = run(tmp_path / "scores.json", "--output", tmp_path / "t.tex")
+    assert shown.exit_code == 0, shown.output
+    assert "\x1b" not in shown.output
+    written = (tmp_path / "t.tex").read_text()
+    assert "\x1b" not in written
+    assert len([line for line in written.splitlines() if "input" in line]) == 1
+    known = r"\\(begin|end)\{tabular\}|textbackslash\{\}|textascii(tilde|circum)\{\}|\$\\pm\$"
+    rest = re.sub(rf"{known}|\\\\$|\\(?=text)|\\[_%&#${{}}]| & ", "", written, flags=re.M)
+    assert not set(re.sub(r"\{[lcr]+\}", "", rest)) & set("\\{}$%#&_^~")
 
 
 def test_cells_are_tasks(tmp_path: Path) -> None:

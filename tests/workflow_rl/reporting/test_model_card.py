@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,27 @@ def test_the_card_has_the_facts_of_the_run(trained: Path, tmp_path: Path) -> Non
     )
     told = json.loads((tmp_path / "hub" / "results.json").read_text())
     assert told == {n: v for n, v in scores.items() if n not in ("returns", "lengths")}
+
+
+def test_a_strangers_text_is_text(trained: Path, tmp_path: Path) -> None:
+    evil = "a|b|<img src=x>[l](http://x)`\n# heading\n```\n*c*"
+    run = tmp_path / "a|b <i>`c` *d*"
+    shutil.copytree(trained, run)
+    for name, field in (("summary.json", "weights"), ("machine.json", "processor")):
+        content = json.loads((run / name).read_text())
+        (content["machines"][0] if "machines" in content else content)[field] = evil
+        (run / name).write_text(json.dumps(content))
+    _, text = exported(run, tmp_path / "hub")
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert all(line.count("|") == 3 for line in table)
+    plain = text.partition("## Play")[0]
+    fence = re.search("(?m)^(`{3,})bash$", plain)
+    assert fence is not None
+    told = (
+        plain[: fence.start()].replace("`results.json`", "")
+        + plain[fence.end() :].partition(f"\n{fence[1]}\n")[2]
+    )
+    assert not re.search(r"[<`\[]|\*[cd]|\n# heading", told), told
 
 
 def test_the_folder_is_an_agent(trained: Path, tmp_path: Path) -> None:

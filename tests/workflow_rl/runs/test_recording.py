@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -158,11 +159,27 @@ def test_a_file_of_another_opening_or_action_set_is_refused_naming_both(tmp_path
             teacher_of(config)
 
 
-def test_no_other_file_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "notes.npz").write_text("mine")
-    with pytest.raises(FileExistsError, match="holds no episodes: it is left as it is"):
-        record("decoys", tmp_path / "notes.npz", 2)
-    assert (tmp_path / "notes.npz").read_text() == "mine"
+@pytest.mark.parametrize("kind", ["text", "length", "all names", "link", "pipe"])
+def test_no_other_file_is_replaced(kind: str, tmp_path: Path) -> None:
+    path, names = tmp_path / "notes.npz", ["length"]
+    if kind == "text":
+        path.write_text("mine")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        ours = record(lamp, tmp_path / "ours.npz", 1, env=PuzzleEnv)
+        if kind == "link":
+            path.symlink_to(ours)
+        else:
+            with np.load(ours) as arrays:
+                names = [*arrays] if kind == "all names" else names
+            np.savez(path, **dict.fromkeys(names, np.arange(3)))
+    before = path.lstat()
+    with pytest.raises(OSError, match=r"holds no episodes: it is left as it is|is a link"):
+        record(lamp, path, 2, env=PuzzleEnv)
+    after = path.lstat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert {one.name for one in tmp_path.iterdir()} <= {"notes.npz", "ours.npz"}
 
 
 @pytest.mark.parametrize(

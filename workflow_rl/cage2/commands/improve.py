@@ -49,6 +49,7 @@ def improve(
 
     Example: improve runs/champion improved.npz
     """
+    from workflow_rl.agents.policies.team_file import load_policy_or_team
     from workflow_rl.cage2.agent.improve import compared, improved
     from workflow_rl.cage2.agent.rollouts import load_searchable
     from workflow_rl.runs.checkpoint import CheckpointError
@@ -68,6 +69,12 @@ def improve(
             param_hint="AGENT",
         )
     require_writable(output, "OUTPUT")
+    try:
+        if output.exists():
+            load_policy_or_team(output)
+    except (OSError, ValueError) as error:
+        message = f"{error}: it is left as it is, give another name"
+        raise click.BadParameter(message, param_hint="OUTPUT") from None
     found = improved(before, environment, episodes, steps, jobs, seed)
     mean = compared(before, found.policy, environment, judges, seed)
     judgement = (

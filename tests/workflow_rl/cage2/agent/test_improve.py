@@ -138,11 +138,17 @@ def test_only_an_agent_that_scores_better_is_written(
     monkeypatch.setattr(improving, "improved", lambda *_: found)
     monkeypatch.setattr(improving, "compared", lambda *_: improving.Judgement(-2.0, after, 0.1))
     new = tmp_path / "new.npz"
-    new.write_bytes(b"before")
+    save_policy(new, random_policy(N_SHOWN), about)
+    before = new.read_bytes()
     result = CliRunner().invoke(improve, [str(tmp_path / "agent.npz"), str(new)])
     assert result.exit_code == (0 if written else 1), result.output
     assert ("no better agent was found" in result.output) is not written
-    assert (new.read_bytes() == b"before") is not written
+    assert (new.read_bytes() == before) is not written
+    new.write_bytes(b"the user's")
+    result = CliRunner().invoke(improve, [str(tmp_path / "agent.npz"), str(new)])
+    assert result.exit_code == 2
+    assert "new.npz is no policy file: it is left as it is" in " ".join(result.output.split())
+    assert new.read_bytes() == b"the user's"
 
 
 def test_what_it_cannot_improve(tmp_path: Path) -> None:

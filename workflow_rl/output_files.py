@@ -2,7 +2,7 @@
 
 And read only if they are files, of a size that is to be expected. Nothing else in the package
 writes files, makes folders in a run's folder, or removes files there. `put` alone takes the place
-of a file, and `remove` alone removes one. Callers name only what a command of the package writes:
+of a file, and `remove_own` alone removes one. Callers name only what a command of the package writes:
 in a folder that is a run's, by its id or record, or where the user names an output.
 """
 
@@ -46,7 +46,7 @@ def replacing(path: Path, mode: str = "w", **options: Any) -> Iterator[IO[Any]]:
             os.fsync(file.fileno())
         put(temporary, path)
     except BaseException as error:
-        remove(temporary)
+        remove_own(temporary)
         unnamed = (None, str(temporary))
         if isinstance(error, OSError) and error.errno is not None and error.filename in unnamed:
             error.filename, error.filename2 = str(path), None
@@ -60,7 +60,7 @@ def put(whole: Path, path: Path) -> None:
     whole.replace(path)
 
 
-def remove(path: Path) -> None:
+def remove_own(path: Path) -> None:
     """Remove a file that the package has written, or a folder that it has made and that is empty,
     if there is one. Raises OSError if a link is there, or something of somebody's: it stays."""
     _require_no_other(path)
@@ -192,7 +192,7 @@ def require_writable(path: Path, option: str) -> None:
     try:
         _require_no_other(path)
         open(temporary, "w", opener=_new).close()
-        remove(temporary)
+        remove_own(temporary)
     except OSError as error:
         raise click.BadParameter(
             f"{path} cannot be written: {error.strerror}", param_hint=option
@@ -220,7 +220,7 @@ def remove_unfinished(folder: Path) -> None:
         # A file that another process is writing is locked, and links and folders are not ours.
         with suppress(OSError), open(path, "a", opener=no_link) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove(path)
+            remove_own(path)
 
 
 def is_unfinished(name: str) -> bool:

@@ -178,7 +178,7 @@ def test_one_function_moves_and_one_removes() -> None:
         if isinstance(function, ast.FunctionDef)
         for name in {*ways_to_write(ast.unparse(function))} & REMOVING
     }
-    assert found == {("put", "replace"), ("remove", "rmdir"), ("remove", "unlink")}
+    assert found == {("put", "replace"), ("remove_own", "rmdir"), ("remove_own", "unlink")}
     of_scripts = {
         (path.name, name)
         for path in ROOT.glob("scripts/**/*.py")

@@ -9,7 +9,7 @@ from workflow_rl.output_files import (
     copy_file,
     make_folder,
     put,
-    remove,
+    remove_own,
     remove_unfinished,
     replacing,
     require_writable,
@@ -63,7 +63,7 @@ def test_what_is_no_file_is_neither_replaced_nor_removed(kind, tmp_path):
         places = {"link": own / "notes", "link to nothing": own / "none", "link to a folder": own}
         path.symlink_to(places[kind])
     before = sorted(tmp_path.rglob("*"))
-    for call in (lambda: write_text(path, "new"), lambda: remove(path)):
+    for call in (lambda: write_text(path, "new"), lambda: remove_own(path)):
         with pytest.raises(OSError, match=r"is a link|is no file|Is a directory|not empty"):
             call()
     with pytest.raises(click.BadParameter, match=r"is a link|is no file|is a folder"):

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.output_files import new_file, remove
+from workflow_rl.output_files import new_file, remove_own
 
 _number = itertools.count()
 
@@ -68,7 +68,7 @@ class EventFile:
                 self._write(step=first_update, session_log=SessionLog(status=SessionLog.START))
         except OSError:
             self.close()
-            remove(path)
+            remove_own(path)
             raise
 
     def add_scalars(

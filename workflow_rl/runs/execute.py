@@ -13,7 +13,7 @@ from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.worker_process import require_no_worker
-from workflow_rl.output_files import remove
+from workflow_rl.output_files import remove_own
 from workflow_rl.runs.best_agent import choose_best
 from workflow_rl.runs.checkpoint import Checkpoint, has_skipped
 from workflow_rl.runs.config import TrainConfig
@@ -90,7 +90,7 @@ def run_folder(path: Path | None, config: TrainConfig) -> Iterator[Path]:
         yield path
     except BaseException:
         with contextlib.suppress(OSError):
-            remove(path)
+            remove_own(path)
         raise
 
 

@@ -31,7 +31,7 @@ from workflow_rl.output_files import (
     make_folder,
     no_link,
     read_text,
-    remove,
+    remove_own,
     remove_unfinished,
     replacing,
     require_no_links,
@@ -167,7 +167,7 @@ class RunDir:
             remember(config.environment)
             remember_classes(config.to_dict())
             # It is not finished any more. A full disk has refused the files before this.
-            remove(path / "summary.json")
+            remove_own(path / "summary.json")
         except OSError as error:
             with suppress(OSError):  # Of what is still to be written.
                 self._lock.close()

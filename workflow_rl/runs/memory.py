@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.algorithm import Series
 from workflow_rl.agents.replay import Transitions
-from workflow_rl.output_files import make_folder, remove, replacing
+from workflow_rl.output_files import make_folder, remove_own, replacing
 
 CHUNK_BYTES = 2**24
 _MOST_STEPS = 2**53
@@ -123,7 +123,7 @@ def remove_others(folder: Path, parts: Sequence[Part]) -> None:
     names = {part.name for part in parts}
     for file in folder.glob("*.npy"):
         if _FILE.fullmatch(file.name) and file.name not in names:
-            remove(file)
+            remove_own(file)
 
 
 def read_parts(folder: Path, parts: Sequence[Part], memory: Mapping[str, Series]) -> None:

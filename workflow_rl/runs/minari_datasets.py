@@ -27,7 +27,7 @@ from workflow_rl.environments.action_mask import inner_spaces
 from workflow_rl.environments.flat_env import FlatEnv, distribution_over, unflattener
 from workflow_rl.environments.function_actor import as_sampled
 from workflow_rl.errors import UserError
-from workflow_rl.output_files import remove
+from workflow_rl.output_files import remove_own
 
 
 def library() -> Any:
@@ -123,7 +123,7 @@ def write_dataset(
     except (NotImplementedError, ValueError, OSError) as error:
         for part in ("data/main_data.hdf5", "data/metadata.json", "data", "") if is_new else ():
             with contextlib.suppress(OSError):
-                remove(folder / part)
+                remove_own(folder / part)
         raise UserError(f"{name} cannot be written: {in_one_line(error)}") from None
 
 

@@ -15,7 +15,7 @@ from workflow_rl.output_files import (
     NOT_OURS,
     copy_file,
     read_text,
-    remove,
+    remove_own,
     require_no_links,
     write_text,
 )
@@ -125,7 +125,7 @@ def _meeting(
 def unfinish_population(path: Path) -> None:
     """It goes on, and has no summary until it is finished again. Raises RunDirError."""
     try:
-        remove(path / "summary.json")
+        remove_own(path / "summary.json")
     except OSError as error:
         raise RunDirError(f"{path} cannot be written: {error.strerror}") from None
 

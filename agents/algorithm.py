@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from workflow_rl.agents.modules import attribute_named
 from workflow_rl.agents.network_settings import NetworkSettings
-from workflow_rl.agents.settings import ConfigError, Settings
+from workflow_rl.agents.settings import ConfigError, Settings, giver
 from workflow_rl.plug_ins import plug_ins
 
 if TYPE_CHECKING:
@@ -125,10 +125,11 @@ class Algorithm(Protocol):
     whether its agents take masks of actions: see `policies.masks`. takes_teams: whether it learns
     for several agents in one environment: see `agents.team`. takes_privileged: whether it has a
     critic that may see more than the actor. takes_teachers: whether its agents have `copy`.
-    same_everywhere: settings whose defaults are right in every environment. off_policy: whether its
-    agents learn from all steps that they remember, whichever policy chose them: values of an
-    observation then need an observation that tells enough. to_lower: settings of which smaller
-    values keep learning from diverging.
+    general: the class of settings whose defaults an environment may replace. The defaults of a
+    class that derives from it are right in every environment. off_policy: whether its agents learn
+    from all steps that they remember, whichever policy chose them: values of an observation then
+    need an observation that tells enough. to_lower: settings of which smaller values keep learning
+    from diverging.
     """
 
     name: str
@@ -140,7 +141,7 @@ class Algorithm(Protocol):
     takes_teams: bool = False
     takes_privileged: bool = False
     takes_teachers: bool = False
-    same_everywhere: frozenset[str] = frozenset()
+    general: type[Settings] = NetworkSettings
     off_policy: bool = False
     to_lower: tuple[str, ...] = ("learning_rate",)
 
@@ -174,14 +175,19 @@ class Algorithm(Protocol):
     def settings_for(
         self, environment: Mapping[str, Any], given: Mapping[str, Any] = {}
     ) -> Settings:
-        """Return settings: those given, then an environment's, then the defaults.
+        """Return settings: those given, then `replaced_by`, then the defaults. Raises ConfigError.
 
-        environment: an environment's own settings, of this algorithm and others. Raises
-        ConfigError.
+        environment: an environment's own settings, of this algorithm and others.
         """
-        names = self.settings.model_fields.keys() - self.same_everywhere
-        of_environment = {name: value for name, value in environment.items() if name in names}
-        return self.settings(**{**of_environment, **given})
+        return self.settings(**{**self.replaced_by(environment), **given})
+
+    def replaced_by(self, environment: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an environment's own settings that replace defaults: see `general`."""
+        kind = self.settings
+        general = {
+            name for name in kind.model_fields if issubclass(self.general, giver(kind, name))
+        }
+        return {name: environment[name] for name in environment if name in general}
 
     def metrics_of(self, settings: Settings, spaces: Spaces) -> tuple[str, ...]:
         """Return the fields of what `LearningAgent.update` returns to a run with these spaces."""

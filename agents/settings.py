@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
@@ -89,6 +90,11 @@ class Later:
 def is_marked(field: FieldInfo, kind: type) -> bool:
     """Return whether a setting has a mark of this kind."""
     return any(isinstance(mark, kind) for mark in field.metadata)
+
+
+def giver(settings: type[BaseModel], name: str) -> type:
+    """Return the class that gives a setting its default: the most derived one that declares it."""
+    return next(kind for kind in settings.__mro__ if name in inspect.get_annotations(kind))
 
 
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]

@@ -44,7 +44,8 @@ def test_the_documented_options_give_the_preset(name, monkeypatch):
     def config(*arguments: str) -> list[str]:
         result = CliRunner().invoke(train_async, [*arguments, "--n-envs", "24", "--dry-run"])
         assert result.exit_code == 0, result.output
-        return [line for line in result.output.splitlines() if not line.startswith("preset:")]
+        values = [line.rpartition("  # ")[0] for line in result.output.splitlines()]
+        return [value for value in values if not value.startswith("preset:")]
 
     documented = re.search(rf"- `{name}`: `(--[^`]*)`", MODES)
     assert documented is not None

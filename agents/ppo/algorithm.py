@@ -27,6 +27,7 @@ class PPO(Algorithm):
 
     name = "ppo"
     settings = PPOConfig
+    general = PPOConfig
     metrics = PPOMetrics._fields
     devices = ("cpu", "cuda")
     takes_masks = True

@@ -23,7 +23,6 @@ class SAC(Algorithm):
     settings: type[Settings] = SACConfig
     metrics = tuple(field.name for field in fields(SACMetrics))
     most_threads = 1
-    same_everywhere = frozenset({"activation", "learning_rate"})
     off_policy = True
     to_lower: tuple[str, ...] = ("learning_rate", "reward_scale")
 

@@ -51,6 +51,8 @@ class Task(NamedTuple):
 WIDE = (
     "policy_kwargs={'log_std_init':-2,'ortho_init':False,'activation':'ReLU','net_arch':[256,256]}"
 )
+EQUAL = "n_envs=8 normalize=True n_steps=256 batch_size=256 gamma=0.99 learning_rate=lin_1e-3"
+"""Our defaults, with --num-steps-per-env 256: the others are both libraries' defaults."""
 SOFT = "--preset sac-control"
 OFF_POLICY = "n_envs=1 normalize=False learning_starts=10000"
 MEMORY = "--network gru --n-envs 16 --learning-rate 3e-3"
@@ -102,6 +104,8 @@ TASKS = {
         "ent_coef=0.00229519 clip_range=0.2 n_epochs=5 gae_lambda=0.99 max_grad_norm=0.7 "
         f"vf_coef=0.835671 {WIDE}",
     ),
+    "Hopper, equal": Task("Hopper-v5", 300_000, "--num-steps-per-env 256", "PPO", EQUAL),
+    "HalfCheetah, equal": Task("HalfCheetah-v5", 300_000, "--num-steps-per-env 256", "PPO", EQUAL),
     "HalfCheetah": Task(
         "HalfCheetah-v5",
         300_000,

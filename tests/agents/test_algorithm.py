@@ -18,9 +18,11 @@ from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Categorical, to_plain
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.policies.torch_distributions import log_prob_and_entropy
+from workflow_rl.agents.ppo.algorithm import PPO
 from workflow_rl.agents.ppo.batch import stack_obs
+from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.saved import require_distribution
-from workflow_rl.agents.settings import ConfigError, Count, Settings
+from workflow_rl.agents.settings import ConfigError, Count, Positive, Settings
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 
@@ -98,6 +100,24 @@ class Reinforce(Algorithm):
 REINFORCE = Reinforce()
 
 
+class OnceConfig(PPOConfig):
+    epochs: Count = 1
+
+
+class Once(PPO):
+    """PPO with a default of its own."""
+
+    name = "once"
+    settings = OnceConfig
+
+
+class Careful(Once):
+    """It inherits one default of a class of one's own, and has another."""
+
+    class settings(OnceConfig):
+        learning_rate: Positive = 1e-5
+
+
 @pytest.fixture(autouse=True)
 def _own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(algorithms, "_registered", {})
@@ -126,6 +146,16 @@ def test_a_class_is_taken_and_something_else_refused() -> None:
     assert algorithms.load(f"{__name__}:Reinforce").name == "reinforce"
     with pytest.raises(ConfigError, match="NONE is no algorithm: it has no class `settings`"):
         algorithms.load(f"{__name__}:NONE")
+
+
+def test_a_default_of_a_class_of_ones_own_wins_over_an_environments() -> None:
+    environment = {"epochs": 10, "minibatch_size": 256, "learning_rate": 1e-3}
+    once: Any = Once().settings_for(environment)
+    assert (once.epochs, once.minibatch_size, once.learning_rate) == (1, 256, 1e-3)
+    careful: Any = Careful().settings_for(environment)
+    assert (careful.epochs, careful.minibatch_size, careful.learning_rate) == (1, 256, 1e-5)
+    given: Any = Once().settings_for(environment, {"epochs": 3})
+    assert given.epochs == 3
 
 
 def test_an_algorithm_of_somebody_else_learns() -> None:

@@ -119,7 +119,7 @@ class OpenCommand(GroupedCommand):
             *(w for several in given if isinstance(several, list | tuple) for w in several),
             *words,
         ]
-        return Look(found, words, not {*ctx.help_option_names}.isdisjoint(args))
+        return Look(found, words, not {*self.get_help_option_names(ctx)}.isdisjoint(args))
 
     def _owners(self, option: str, look: Look) -> list[str]:
         """Return the environments and algorithms that have an option, as options."""

@@ -68,7 +68,7 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         plan = ready(plan)
         config = plan.configs[0]
         if options["dry_run"]:
-            _show(plan)
+            _show(plan, options)
             return
         _require_outputs(config, options)
         if resume is None and not options["quiet"]:
@@ -225,9 +225,10 @@ def _careful_options(config: TrainConfig) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-def _show(plan: Plan) -> None:
-    for name, value in plan.configs[0].flat().items():
-        click.echo(f"{name}: {printable(value)}")
+def _show(plan: Plan, options: dict[str, Any]) -> None:
+    from workflow_rl.commands.config_words import show_config
+
+    show_config(plan.configs[0], options, plan.exchange.ranges if plan.exchange else ())
     if len(plan.configs) > 1:
         click.echo(f"n_policies: {len(plan.configs)}")
     if plan.exchange is not None:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from workflow_rl.commands.clear import printable
+from workflow_rl.commands.config_words import show_config
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.guest_options import chosen_env
 from workflow_rl.commands.options import EnvArg, Option, given_options, setting_options
@@ -75,7 +76,8 @@ def train_duel(**options: Any) -> None:
         ready(config)
         if options["dry_run"]:
             checked_sides(config, settings, start)
-            for name, value in {**config.flat(), **settings.to_dict()}.items():
+            show_config(config, options)
+            for name, value in settings.to_dict().items():
                 click.echo(f"{name}: {printable(value)}")
             return
         with (

@@ -90,9 +90,11 @@ def _report_one(outcome: Outcome) -> None:
                 f"{now.told(1)}: try {spelling('teacher_coef')}, a lower "
                 f"{spelling('learning_rate')}, or more episodes"
             )
+    played = f"{state.episodes} episodes"
+    if config.total_steps is not None and state.env_steps > config.total_steps:
+        played += f" of {state.env_steps:,} steps (the last update is whole)"
     click.echo(
-        f"{state.episodes} episodes, updates: {state.updates}; "
-        f"{described_returns(config, state, RECENT_EPISODES)}"
+        f"{played}, updates: {state.updates}; {described_returns(config, state, RECENT_EPISODES)}"
     )
     if agents := paid_agents(config):
         metrics = read_metrics(path)

@@ -11,13 +11,7 @@ import click
 from pydantic.fields import FieldInfo
 
 from workflow_rl.agents.algorithm import Algorithm, find
-from workflow_rl.agents.settings import (
-    ConfigError,
-    ForTeams,
-    Settings,
-    WithTeacher,
-    is_marked,
-)
+from workflow_rl.agents.settings import ConfigError, ForTeams, WithTeacher, is_marked
 from workflow_rl.commands.clear import under
 from workflow_rl.commands.guest_options import chosen_env, guest_args, guest_options
 from workflow_rl.commands.open_command import (
@@ -119,18 +113,18 @@ def _algorithm_of(name: str, look: Look) -> Algorithm | None:
 
 
 def _algorithm_options(
-    name: str, settings: type[Settings], look: Look, env_id: str, taken: Collection[str]
+    name: str, plug_in: Algorithm, look: Look, env_id: str, taken: Collection[str]
 ) -> list[click.Option]:
     """Return options for the settings of an algorithm.
 
     taken: names of other options. `--setting` gives settings of these names.
     """
-    fields = settings.model_fields
+    fields = plug_in.settings.model_fields
     names = [name for name in fields if name not in taken and _applies(fields[name], env_id)]
-    of_env = _defaults_of(env_id) if look.wants_help else {}
+    of_env = plug_in.replaced_by(_defaults_of(env_id)) if look.wants_help else {}
     shown = {n: _in_words(of_env[n]) for n in names if n in of_env}
     heading = ALGORITHMS.get(name, name)
-    made = setting_options(settings, plain_option, names, shown)
+    made = setting_options(plug_in.settings, plain_option, names, shown)
     for option in made:
         # The default network takes no arguments.
         if option.name == "network_args" and "--network" not in look.further:
@@ -204,7 +198,7 @@ def training_command(
         of_run = [setting, *setting_options(TrainConfig, lessons, OF_TEACHERS)]
         plug_in, of_algorithm = _algorithm_of(algorithm, look), []
         if plug_in is not None:
-            of_algorithm = _algorithm_options(algorithm, plug_in.settings, look, env_id, others)
+            of_algorithm = _algorithm_options(algorithm, plug_in, look, env_id, others)
         options = [*of_guest, *under("The run", *of_run), *of_algorithm]
         settings = [str(option.name) for option in of_algorithm]
         return Named(env_id, options, algorithm, plug_in, settings)

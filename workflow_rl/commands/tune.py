@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.commands.clear import printable
-from workflow_rl.commands.config_words import words_of
+from workflow_rl.commands.config_words import show_config, words_of
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.options import (
     COUNT,
@@ -101,7 +101,7 @@ def tune(**options: Any) -> None:
     with usage_errors(options):
         search = _new_search(options) if options["resume"] is None else _search_to_resume(options)
         if options["dry_run"]:
-            _show(search)
+            _show(search, options)
             return
         from workflow_rl.runs.folder import locked
 
@@ -217,9 +217,8 @@ def _require_ranges(config: TrainConfig, ranges: Mapping[str, tuple[float, float
                 raise ConfigError("ranges", f"{name}={low:g}:{high:g}: {error}") from None
 
 
-def _show(search: Search) -> None:
-    for name, value in search.config.flat().items():
-        click.echo(f"{name}: {printable(value)}")
+def _show(search: Search, options: dict[str, Any]) -> None:
+    show_config(search.config, options)
     for name, (low, high) in search.ranges.items():
         click.echo(f"{name.replace('_', '-')}: {low:g} to {high:g}")
 

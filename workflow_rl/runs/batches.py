@@ -119,14 +119,7 @@ def _next_share(config: TrainConfig, state: TrainingState, begun_episodes: int) 
     if config.num_steps_per_env is not None:
         return Share(0, 0)
     first = state.episodes + begun_episodes
-    if config.episodes_per_update is not None:
-        size = config.episodes_per_update
-    elif state.episode_length:
-        assert config.steps_per_update is not None
-        needed = math.ceil(config.steps_per_update / state.episode_length)
-        size = max(config.min_episodes_per_update, needed)
-    else:
-        size = config.min_episodes_per_update
+    size = config.episodes_of_rollout(state.episode_length)
     if config.total_episodes is not None and config.batching == "exact-lag":
         size = max(0, min(size, config.total_episodes - first))
     return Share(first, size)

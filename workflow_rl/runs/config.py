@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Annotated, Any, Literal, Self, TypeAlias
@@ -35,7 +36,7 @@ from workflow_rl.runs.saved_config import (
     require_same_fields,
     settings_of_aliases,
 )
-from workflow_rl.runs.spec import NOTHING, Found, resolve
+from workflow_rl.runs.spec import LEAST_EPISODES, LEAST_OF_LONG, NOTHING, Found, resolve
 
 Mode: TypeAlias = Literal["sync", "async"]
 
@@ -122,18 +123,19 @@ class TrainConfig(Settings):
     )
     total_steps: Annotated[Count | None, Resume.LATER] = Field(
         None,
-        description="Number of env steps of the whole run, instead of episodes. The default for "
-        "other environments is 100000.",
+        description="Number of env steps of the whole run, instead of episodes. The last update is "
+        "whole, so that a run plays some steps more. The default for other environments is 100000.",
     )
     episodes_per_update: Episodes | None = Field(
         None,
         description="Number of complete episodes in a rollout. Each update learns from one "
         "rollout. The default for CAGE-2 is 24.",
     )
-    min_episodes_per_update: Episodes = Field(
-        8,
+    min_episodes_per_update: Episodes | None = Field(
+        None,
         description="Smallest number of episodes in a rollout whose size is given in steps. The "
-        "first such rollout has this number.",
+        "first such rollout has this number. The default is 8, and 2 once 8 episodes have more "
+        "than twice those steps.",
     )
     num_steps_per_env: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         None,
@@ -362,6 +364,16 @@ class TrainConfig(Settings):
                 f"{self.teacher} and the run to begin with both give weights: name one, and no "
                 "teacher (none, in Python None) beside the run",
             )
+
+    def episodes_of_rollout(self, length: float) -> int:
+        """Return the number of episodes in a rollout if they have this length; 0 is unknown."""
+        if self.episodes_per_update is not None:
+            return self.episodes_per_update
+        assert self.steps_per_update is not None
+        # Eight long episodes would make updates rare.
+        is_long = LEAST_EPISODES * length > 2 * self.steps_per_update
+        least = self.min_episodes_per_update or (LEAST_OF_LONG if is_long else LEAST_EPISODES)
+        return max(least, math.ceil(self.steps_per_update / length)) if length else least
 
     def progress(self, episodes: int, env_steps: int) -> float:
         """Return the share of the run that is done, from 0 to 1."""

@@ -13,7 +13,7 @@ from workflow_rl.environments.guests import guests
 from workflow_rl.environments.waiting import MUCH_WAITING
 from workflow_rl.runs.config import ConfigError, TrainConfig, usable_cores
 from workflow_rl.runs.presets import preset_named
-from workflow_rl.runs.spec import STEPS_PER_UPDATE, off_policy_args
+from workflow_rl.runs.spec import LEAST_EPISODES, LEAST_OF_LONG, STEPS_PER_UPDATE, off_policy_args
 
 FEW_UPDATES = 2
 MANY_A_CORE = 4
@@ -62,6 +62,7 @@ def hints(config: TrainConfig) -> list[str]:
     steps = env_steps_of(config)
     found = [
         _about_updates(config, steps),
+        _about_complete_episodes(config),
         _about_envs(config),
         _about_workers(config),
         _about_waiting(config),
@@ -92,7 +93,7 @@ def _about_updates(config: TrainConfig, steps: int | None) -> str | None:
         if per_update is None or steps is None or steps > FEW_UPDATES * per_update:
             return None
         often = (
-            f"only a few times, from its first {config.min_episodes_per_update} episodes and then "
+            f"only a few times, from its first {config.episodes_of_rollout(0)} episodes and then "
             f"from about {per_update:,} steps each time"
         )
     elif n_updates > FEW_UPDATES:
@@ -110,11 +111,22 @@ def _about_updates(config: TrainConfig, steps: int | None) -> str | None:
     )
 
 
+def _about_complete_episodes(config: TrainConfig) -> str | None:
+    """Return a hint if the steps that were asked for decide how many episodes an update has."""
+    steps = config.given.get("steps_per_update")
+    if steps is None or config.num_steps_per_env is not None or config.batching == "first-come":
+        return None
+    return (
+        f"the first update has {LEAST_EPISODES} complete episodes; later ones have as many or more "
+        f"if these are up to twice --steps-per-update {steps}, and else {LEAST_OF_LONG} or more"
+    )
+
+
 def _about_envs(config: TrainConfig) -> str | None:
     """Return a hint if an update takes fewer episodes than there are envs, or else None."""
     if config.num_steps_per_env is not None or config.batching == "first-come":
         return None
-    episodes = config.episodes_per_update or config.min_episodes_per_update
+    episodes = config.episodes_of_rollout(0)
     # Asynchronous workers begin with the next batch before the last episode of one is over.
     at_a_time = 2 * episodes if config.async_rl and config.mode == "async" else episodes
     if at_a_time >= config.n_envs:
@@ -240,16 +252,12 @@ def updates_of(config: TrainConfig) -> int | None:
         episodes = math.ceil(total / length)
     if episodes is None:
         return None
-    if config.episodes_per_update is not None:
-        return math.ceil(episodes / config.episodes_per_update)
-    if length is None or config.async_rl:
+    if config.episodes_per_update is None and (length is None or config.async_rl):
         return None
     # The first rollout is sized before any episode has told how long it is, and overlapped
     # collecting sizes further ones so.
-    assert config.steps_per_update is not None
-    least = config.min_episodes_per_update
-    size = max(least, math.ceil(config.steps_per_update / length))
-    return 1 + max(0, math.ceil((episodes - least) / size))
+    first, size = config.episodes_of_rollout(0), config.episodes_of_rollout(length or 0)
+    return 1 + max(0, math.ceil((episodes - first) / size))
 
 
 def env_steps_of(config: TrainConfig) -> int | None:

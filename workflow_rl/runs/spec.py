@@ -18,6 +18,8 @@ from workflow_rl.runs.saved_config import UnknownSettings
 
 EPISODES_PER_UPDATE = 24
 STEPS_PER_UPDATE = 2048
+LEAST_EPISODES = 8  # Of a rollout whose size is given in steps.
+LEAST_OF_LONG = 2
 
 
 class Found(NamedTuple):
@@ -97,6 +99,9 @@ def resolve(
             values["steps_per_update"] = STEPS_PER_UPDATE
         else:
             values["episodes_per_update"] = EPISODES_PER_UPDATE
+    in_steps = values["num_steps_per_env"] is None and values["episodes_per_update"] is None
+    if values["min_episodes_per_update"] is None and not in_steps:
+        values["min_episodes_per_update"] = LEAST_EPISODES  # It has no say.
     return values, Found(environment, plug_in)
 
 

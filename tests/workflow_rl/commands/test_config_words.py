@@ -45,7 +45,8 @@ def test_the_words_ask_for_the_config(fields: dict[str, Any], mode: str) -> None
         assert words == words_of(saved)
     result = CliRunner().invoke(main, [*words, "--dry-run"])
     assert result.exit_code == 0, result.output
-    told = dict(line.split(": ", 1) for line in result.output.splitlines() if ": " in line)
+    lines = [line.rpartition("  # ")[0] for line in result.output.splitlines()]
+    told = dict(line.split(": ", 1) for line in lines if ": " in line)
     wanted = {name: str(value) for name, value in config.flat().items()}
     of_workers = {"n_workers", "envs_per_worker"}
     assert {n: told.get(n) for n in wanted if n not in of_workers} == {

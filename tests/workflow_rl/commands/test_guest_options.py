@@ -22,7 +22,8 @@ def invoke(*arguments: str) -> Result:
 def shown(*arguments: str) -> dict[str, str]:
     result = invoke("train-async", "--dry-run", *arguments)
     assert result.exit_code == 0, result.output
-    return dict(line.split(": ", 1) for line in result.output.splitlines() if ": " in line)
+    lines = [line.rpartition("  # ")[0] for line in result.output.splitlines()]
+    return dict(line.split(": ", 1) for line in lines if ": " in line)
 
 
 def test_an_option_of_both_has_the_default_of_the_environment() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -265,6 +266,35 @@ def test_dry_run_prints_the_config_and_leaves_nothing(tmp_path):
     assert result.exit_code == 0
     assert "envs_per_worker: 1" in result.output
     assert not (tmp_path / "run").exists()
+
+
+def origins(*options: str) -> dict[str, str]:
+    result = invoke("train-async", *options, "--dry-run")
+    assert result.exit_code == 0, result.output
+    parts = [line.partition(": ")[::2] for line in result.output.splitlines()]
+    return {name: rest.rpartition("  # ")[2] for name, rest in parts}
+
+
+def test_dry_run_says_where_each_value_comes_from():
+    own = ["--env", "CartPole-v1", "--algorithm", "tests.agents.test_algorithm:Once"]
+    shown = origins(*own, "--gae-lambda", "0.5", "--seed", "3")
+    assert shown["epochs"] == "class OnceConfig"
+    assert shown["clip_range"] == "class PPOConfig"
+    assert shown["minibatch_size"] == shown["total_steps"] == "environment"
+    assert shown["gae_lambda"] == shown["seed"] == shown["env"] == "option"
+    assert shown["n_envs"] == shown["total_episodes"] == "default"
+    shown = origins("--preset", "cage2-quick", "--epochs", "3", "--red-agent", "B_lineAgent")
+    assert shown["n_envs"] == shown["learning_rate"] == shown["observation"] == "preset"
+    assert shown["epochs"] == shown["red_agent"] == "option"
+    assert shown["max_steps"] == "environment"
+
+
+@pytest.mark.parametrize("word", ["-h", "--help"])
+def test_help_has_an_environments_defaults_but_for_those_of_an_own_class(word):
+    own = ["--env", "CartPole-v1", "--algorithm", "tests.agents.test_algorithm:Once", word]
+    shown = " ".join(invoke("train-async", *own).output.split())
+    assert re.search(r"--epochs N (?:(?! --).)*\[default: 1;", shown)
+    assert re.search(r"--minibatch-size N (?:(?! --).)*\[default: \(256\);", shown)
 
 
 def test_a_run_that_diverges_stops_and_keeps_what_was_good(tmp_path):

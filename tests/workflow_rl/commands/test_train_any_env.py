@@ -98,6 +98,16 @@ def test_what_a_run_is_made_of(cart_pole_run: Path) -> None:
     assert names > {"config.json", "checkpoint.pt", "best.pt", "learning_curve.png", "summary.json"}
 
 
+def test_steps_beyond_the_end_are_told_of(tmp_path: Path) -> None:
+    env = ["--env", "tests.any_envs:TargetEnv", "--n-envs", "2", "--quiet"]
+    for total, told in ((100, "16 episodes of 128 steps (the last update is whole), updates"),
+                        (128, "16 episodes, updates")):  # fmt: skip
+        result = invoke("train-async", *env, f"--total-steps={total}", "--steps-per-update=64",
+                        "--run-dir", str(tmp_path / f"{total}"))  # fmt: skip
+        assert result.exit_code == 0, result.output
+        assert told in result.output
+
+
 def test_a_run_folder_has_the_environments_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,15 @@ def test_a_run_that_learns_once_or_twice_is_told_so() -> None:
     assert not hints(config_of(total_episodes=72, episodes_per_update=24))
 
 
+def test_what_an_update_of_so_many_steps_has_is_told() -> None:
+    asked = {"env": "Pendulum-v1", "steps_per_update": 400}
+    (hint,) = hints(config_of(**asked))
+    assert "the first update has 8 complete episodes" in hint
+    assert "twice --steps-per-update 400, and else 2 or more" in hint
+    assert not hints(config_of(env="Pendulum-v1"))
+    assert not hints(config_of(**asked, num_steps_per_env=50))
+
+
 def test_a_long_run_on_cyborg_is_told_of_what_is_faster() -> None:
     (hint,) = hints(config_of(total_episodes=2000))
     assert "--simulator compiled plays the same episodes" in hint

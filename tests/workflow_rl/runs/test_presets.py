@@ -197,7 +197,8 @@ def test_a_preset_gives_way_to_the_command_line(name):
     given = ["--num-steps-per-env", "16", "--steps-per-update", "1024", "--n-envs", "4"]
     result = CliRunner().invoke(main, ["train-async", "--preset", name, *given, "--dry-run"])
     assert result.exit_code == 0, result.output
-    shown = dict(line.split(": ", 1) for line in result.output.splitlines())
+    lines = [line.rpartition("  # ")[0] for line in result.output.splitlines()]
+    shown = dict(line.split(": ", 1) for line in lines)
     expected = {**KNOWN[name], "n_envs": 4, "num_steps_per_env": 16, "steps_per_update": 1024}
     expected["preset"] = name
     expected |= expected.pop("settings", {})

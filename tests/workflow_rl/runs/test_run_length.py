@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.workflow_rl.runs.any_env_runs import PPO, config_of, run
 from workflow_rl import api as interface
@@ -30,6 +32,36 @@ def test_rollouts_given_in_steps_have_about_so_many_from_the_second_on(tmp_path:
     assert abs(steps[1:].mean() / 200 - 1) < 0.2
     assert 1200 <= summary["env_steps"] < 1200 + 300
     assert rows[-2]["env_steps"] < 1200
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_long_episodes_do_not_make_updates_rare(mode: str, tmp_path: Path) -> None:
+    """Eight episodes have 200 steps. Of a user's own number of episodes none is missing."""
+    long: dict[str, Any] = {"env": "Pendulum", "mode": mode, "steps_per_update": 60}
+    run(tmp_path / "run", config_of(**long, total_steps=400))
+    steps = np.diff([0, *(row["env_steps"] for row in read_metrics(tmp_path / "run"))])
+    assert steps.tolist() == [200, 75, 75, 75]
+    run(tmp_path / "given", config_of(**long, total_steps=400, min_episodes_per_update=4))
+    steps = np.diff([0, *(row["env_steps"] for row in read_metrics(tmp_path / "given"))])
+    assert steps.tolist() == [100, 100, 100, 100]
+
+
+@given(length=st.floats(1, 1e6), steps=st.integers(1, 10**6))
+def test_a_rollout_has_the_steps_that_were_asked_for_or_at_most_twice_as_many_and_two_episodes(
+    length: float, steps: int
+) -> None:
+    config = TrainConfig("async", env="CartPole-v1", steps_per_update=steps)
+    episodes = config.episodes_of_rollout(length)
+    assert episodes * length >= steps
+    assert episodes == 2 or episodes * length <= max(2 * steps, steps + length)
+    if 8 * length <= 2 * steps:
+        assert episodes == max(8, math.ceil(steps / length))
+
+
+def test_a_run_of_another_version_keeps_its_number_of_episodes() -> None:
+    saved = TrainConfig("async", env="CartPole-v1").to_dict() | {"min_episodes_per_update": 8}
+    assert TrainConfig.from_dict(saved).episodes_of_rollout(1000) == 8
+    assert TrainConfig("async").to_dict()["min_episodes_per_update"] == 8
 
 
 def test_the_end_of_a_run_in_steps_is_that_of_its_learning_rate(undisturbed: Any) -> None:

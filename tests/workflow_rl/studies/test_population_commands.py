@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,9 @@ def test_a_setting_that_is_given_differs_between_no_members():
     arguments = [*CART_POLE[:2], "--n-policies", "2", "--learning-rate", "0.003", "--dry-run"]
     result = CliRunner().invoke(train_population, arguments)
     assert result.exit_code == 0, result.output
-    assert "learning_rate: 0.003\n" in result.output
+    assert "learning_rate: 0.003  # option\n" in result.output
+    assert re.search(r"^entropy_coef: .*  # drawn$", result.output, re.MULTILINE)
+    assert "gae_lambda: 0.95  # environment\n" in result.output
 
 
 def test_the_commands_end_to_end(tmp_path):

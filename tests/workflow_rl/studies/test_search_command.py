@@ -152,8 +152,8 @@ def test_the_command_end_to_end(tmp_path):
     (won,) = re.findall(r"train with:.*?(train-async .*)", result.output)
     shown = CliRunner().invoke(main, [*shlex.split(won), "--dry-run"])
     assert shown.exit_code == 0, shown.output
-    assert f"learning_rate: {settings['learning_rate']}\n" in shown.output
-    assert "steps_per_update: 300\n" in shown.output
+    assert f"learning_rate: {settings['learning_rate']}  # " in shown.output
+    assert "steps_per_update: 300  # option\n" in shown.output
     assert (path / "optimization_history.png").exists()
     assert "Warning" not in result.output
 

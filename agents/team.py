@@ -246,7 +246,7 @@ def split(
     1999, semi-Markov decisions). Rewards before an agent's first decision belong to no decision.
     The steps without an agent that comes back count as such steps, too. The trajectory of an agent
     that leaves for good ends there: an agent that was cut off has `truncated`, an absent one
-    `terminated`. central: see `TeamLayout.seen_by`.
+    `terminated`, and later rewards of its own are added, too. central: see `TeamLayout.seen_by`.
     """
     rows = np.concatenate([joint.obs, joint.last_obs[None]])
     status = layout.status(rows)
@@ -260,9 +260,11 @@ def split(
             end = min(int(np.flatnonzero(is_there)[-1]) + 1, joint.length)
             seen = layout.seen_by(k, rows, of, central)
             durations = np.diff(np.append(decided, end))
-            since = np.arange(decided[0], end) - np.repeat(decided, durations)
-            earned = joint.reward if rewards is None else rewards[:, k]
-            reward = earned[decided[0] : end] * discount**since
+            # Who has left without an end of its own may be paid still.
+            earned = joint.reward[:end] if rewards is None else rewards[:, k]
+            steps = np.arange(decided[0], len(earned))
+            since = steps - np.repeat(decided, np.diff(np.append(decided, len(earned))))
+            reward = earned[steps] * discount**since
             here = status[end, k] != CUT_OFF and joint.terminated
             terminated = bool(here or status[end, k] == ABSENT)
             yield (

@@ -77,6 +77,25 @@ class LaterLyingEnv(gymnasium.Env[Any, Any]):
         return np.array([100 * self._steps]), 0.0, False, self._steps == 5, {}
 
 
+class HugeRewardEnv(TargetEnv):
+    """The third reward of the episode that is reset with `bad_seed` outweighs all others."""
+
+    def __init__(self, bad_seed: int, size: float) -> None:
+        super().__init__(length=5)
+        self._bad_seed, self._size, self._is_bad = bad_seed, size, False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        self._is_bad = seed == self._bad_seed
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Result:
+        obs, reward, *others = super().step(action)
+        is_huge = self._is_bad and self._steps == 3
+        return obs, self._size if is_huge else reward, *others  # type: ignore[return-value]
+
+
 class AlwaysSpoiltEnv(TargetEnv):
     """The third reward of every episode is NaN."""
 

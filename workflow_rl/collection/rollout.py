@@ -76,6 +76,17 @@ class Rollout(NamedTuple):
         """The steps of each episode that ended, in the order of `returns`."""
         return [t.steps_before + t.length for t in self.trajectories if t.ended]
 
+    @property
+    def outweighing(self) -> str | None:
+        """A warning that names the first reward beyond 1e12, in either sign; None without one."""
+        for one in self.trajectories:
+            for t in np.flatnonzero(np.abs(one.reward) > 1e12):
+                return (
+                    f"the reward of {one.reward[t]:g} at step {one.steps_before + t} of episode "
+                    f"{one.episode} outweighs all others: it decides means and the best agent"
+                )
+        return None
+
     def n_unrolls(self, num_steps_per_env: int | None) -> float:
         """Return the number of unrolls of one env, or of complete episodes: ALF's K."""
         if num_steps_per_env is None:

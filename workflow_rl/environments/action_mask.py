@@ -78,13 +78,29 @@ def choices_of(space: spaces.Space[Any] | None) -> tuple[int, ...]:
     if isinstance(space, spaces.MultiBinary):
         return (2,) * math.prod(space.shape)
     if isinstance(space, spaces.Tuple | spaces.Dict):
-        parts = [choices_of(part) for part in inner_spaces(space)]
-        return tuple(itertools.chain(*parts)) if all(parts) else ()
+        return choices_within(space) if all(map(choices_of, inner_spaces(space))) else ()
     if isinstance(space, spaces.Box) and space.dtype.kind in "iu":
         ends = zip(space.high.ravel().tolist(), space.low.ravel().tolist(), strict=True)
         sizes = tuple(high - low + 1 for high, low in ends)
         return sizes if sizes and max(sizes) <= MOST_OPTIONS else ()
     return tuple(space.nvec.ravel().tolist()) if isinstance(space, spaces.MultiDiscrete) else ()
+
+
+def choices_within(space: spaces.Space[Any]) -> tuple[int, ...]:
+    """Return the numbers of options of each choice, whatever else the actions hold."""
+    if isinstance(space, spaces.Tuple | spaces.Dict):
+        return tuple(itertools.chain(*map(choices_within, inner_spaces(space))))
+    return choices_of(space)
+
+
+def require_choices(space: spaces.Space[Any], whose: str = "its") -> None:
+    """Raise ObservationError for actions that take no mask, of an environment that offers one."""
+    if not choices_of(space):
+        told = " ".join(str(space).split())
+        raise ObservationError(
+            f"{whose} actions {told} hold real numbers and take no action mask: let all be "
+            "choices, such as in a MultiDiscrete, or train with --no-action-mask"
+        )
 
 
 def maskable(env: Env) -> spaces.Space[Any]:
@@ -199,8 +215,10 @@ def require_no_other_mask(env: Env, obs: Any, info: Any) -> None:
     like one under another name."""
     inner = getattr(env, "env", env)
     found = [name for name in _masks_of(inner) if not _has_none_here(inner, name)]
-    found += _masks_in({"obs": obs, "info": info}, choices_of(env.action_space))
+    found += _masks_in({"obs": obs, "info": info}, choices_within(env.action_space))
     if found:
+        if not choices_of(maskable(env)):
+            require_choices(env.action_space)
         raise InvalidEnvironmentError(
             "action_mask",
             f"its {found[0]!r} looks like a mask of actions, which is read from 'action_mask' in "

@@ -13,7 +13,13 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.environments.action_mask import MASK, METHOD, checked_masks, choices_of
+from workflow_rl.environments.action_mask import (
+    MASK,
+    METHOD,
+    checked_masks,
+    choices_of,
+    require_choices,
+)
 from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers, is_the_envs
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
@@ -115,6 +121,8 @@ class BatchedEnvs:
         self.n_envs = n_envs
         self._envs = envs
         self._masked = masks and envs.offers_masks
+        if self._masked:
+            require_choices(envs.action_space)
         self._space = _flat_box(envs)
         self._dtype: Any = flat_space(self._space).dtype
         self._unflatten = unflattener(envs.action_space, is_batch=True)
@@ -238,21 +246,21 @@ def _stepped(envs: BatchedEnv, indices: Indices, actions: NDArray[Any]) -> StepA
     m = len(indices)
     return StepAnswers(
         _observed(envs, obs, m),
-        _column("reward", reward, "biuf", m).astype(np.float64),
-        _column("terminated", terminated, "b", m),
-        _column("truncated", truncated, "b", m),
+        column("reward", reward, "biuf", (m,)).astype(np.float64),
+        column("terminated", terminated, "b", (m,)),
+        column("truncated", truncated, "b", (m,)),
     )
 
 
 def _masks(envs: BatchedEnv, indices: Indices) -> NDArray[np.bool_]:
     """Return the masks. Raise ObservationError if they break the contract."""
     sizes = choices_of(envs.action_space)
-    masks = np.asarray(envs.action_masks(indices))
+    masks = envs.action_masks(indices)
+    if not sizes:  # A FlatEnv refuses it, unless the run takes no masks.
+        return masks
     wanted = (len(indices), sum(sizes))
-    if masks.shape != wanted:
-        raise ObservationError(f"the action masks have shape {masks.shape}, not {wanted}")
     try:
-        return checked_masks(masks, sizes)
+        return checked_masks(column("the array of action masks", masks, "biuf", wanted), sizes)
     except ObservationError as error:
         raise ObservationError(f"an action mask {error}") from None
 
@@ -268,11 +276,12 @@ def _observed(envs: BatchedEnv, obs: Any, m: int) -> NDArray[Any]:
     return shown
 
 
-def _column(name: str, values: Any, kinds: str, m: int) -> NDArray[Any]:
+def column(name: str, values: Any, kinds: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return an array of this shape. Raise ObservationError for another one, or other dtypes."""
     column = np.asarray(values)
-    if column.shape != (m,) or column.dtype.kind not in kinds:
+    if column.shape != shape or column.dtype.kind not in kinds:
         wanted = "bool" if kinds == "b" else "numbers"
         raise ObservationError(
-            f"{name} has shape {column.shape} and dtype {column.dtype}, not {(m,)} and {wanted}"
+            f"{name} has shape {column.shape} and dtype {column.dtype}, not {shape} and {wanted}"
         )
     return column

@@ -35,7 +35,7 @@ class CheckedEnv(FlatEnv):
     def _shown(self, obs: Any, info: Mapping[str, Any], ended: bool) -> Any:
         with np.errstate(over="raise"):  # For a number that float32 cannot hold.
             super()._shown(obs, info, ended)
-        if self._takes_masks and not self._offers_mask:
+        if self._masks and not self._offers_mask:
             require_no_other_mask(self.env, obs, info)
         return obs
 

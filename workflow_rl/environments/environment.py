@@ -43,7 +43,7 @@ class InvalidEnvironmentError(ValueError):
 
     def __init__(self, argument: str, message: str) -> None:
         self.argument = argument
-        super().__init__(message)
+        super().__init__(" ".join(map(str.strip, message.splitlines())))
 
 
 class Environment(Protocol):

@@ -80,12 +80,11 @@ class _FiniteEnv(CheckedEnv):
         return obs, reward, *others  # type: ignore[return-value]
 
     def _flat(self, obs: Any) -> Any:
-        shown = super()._flat(obs)
-        flat = self._flatten(obs)
+        flat = super()._flat(obs)
         if not np.isfinite(flat).all():
             wrong = flat[~np.isfinite(flat)][0]
             raise _NotFiniteError(f"the observation of step {self._steps} holds {wrong}")
-        return shown
+        return flat
 
 
 class _WithinMasks(MaskingEnv):

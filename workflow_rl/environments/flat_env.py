@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -33,17 +32,17 @@ from workflow_rl.environments.action_mask import (
     maskable,
     naming_the_mask,
     privileged_space,
+    require_choices,
     without_mask,
     without_privileged,
 )
+from workflow_rl.environments.answers import as_flag, as_reward
 from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.errors import ObservationError
 
 Flatten: TypeAlias = Callable[[Any], NDArray[Any]]
 Unflatten: TypeAlias = Callable[[Any], Any]
-_PLAIN, _PLAIN_FLAGS = {float, int, np.float64, np.float32}, {bool, np.bool_}
-"""Types of rewards and of ends that need no closer look."""
 
 
 class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
@@ -72,7 +71,7 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         self.observation_space = flat_space(self._seen)
         self._flatten = self._flattening(self.observation_space.dtype)
         self._read_mask = mask_reader(masked)
-        self._takes_masks = takes_masks
+        self._masks = masks
         self._offers_mask = None if takes_masks else False
         self._n_actions = sum(choices_of(masked))
         self._unflatten = unflattener(env.action_space)
@@ -96,18 +95,17 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         answer = self.env.step(self._unflatten(action))
         self._steps += 1
         obs, reward, terminated, truncated, info = stepped(answer, f"step {self._steps}")
-        if type(reward) not in _PLAIN or not {type(terminated), type(truncated)} <= _PLAIN_FLAGS:
-            require_number(reward, f"the reward of step {self._steps}")
-            require_number(terminated, f"terminated of step {self._steps}", is_flag=True)
-            require_number(truncated, f"truncated of step {self._steps}", is_flag=True)
-        shown = self._shown(obs, info, bool(terminated or truncated))
-        return shown, float(reward), bool(terminated), bool(truncated), info
+        reward = as_reward(reward, "the reward of step", self._steps)
+        terminated = as_flag(terminated, "terminated of step", self._steps)
+        truncated = as_flag(truncated, "truncated of step", self._steps)
+        return self._shown(obs, info, terminated or truncated), reward, terminated, truncated, info
 
     def _shown(self, obs: Any, info: Mapping[str, Any], ended: bool) -> Any:
         """Return the flat observation, with its mask if there is one."""
         flat = self._flat(obs)
         if not self._offers_mask:
-            if self._takes_masks and mask_in(obs, info) is not None:
+            if self._masks and mask_in(obs, info) is not None:
+                require_choices(maskable(self.env))
                 raise ObservationError(
                     f"step {self._steps} gave an action mask, and reset gave none: give one with "
                     "each answer, or train with --no-action-mask"
@@ -206,21 +204,13 @@ def stepped(answer: Any, what: str) -> tuple[Any, Any, Any, Any, Any]:
     )
 
 
-def require_number(value: Any, what: str, is_flag: bool = False) -> None:
-    """Raise ObservationError for all but one number, or but True, False, 1 and 0 as a flag."""
-    is_number = not np.shape(value) and np.asarray(value).dtype.kind in "biuf"
-    if not is_number or (is_flag and value not in (0, 1)):
-        wanted = "True or False" if is_flag else "a number"
-        raise ObservationError(f"{what} is {value!r:.80}, not {wanted}")
-
-
 class _UnfitError(ValueError):
     """What keeps an observation from being of its space."""
 
 
 def _wrong(what: str, error: Exception, space: spaces.Space[Any]) -> ObservationError:
     how = str(error) if isinstance(error, _UnfitError) else f"cannot be used: {in_one_line(error)}"
-    return ObservationError(f"{what} {how}; its space is {space}")
+    return ObservationError(" ".join(f"{what} {how}; its space is {space}".split()))
 
 
 def flat_space(space: spaces.Space[Any]) -> spaces.Box:
@@ -258,8 +248,9 @@ def _require_supported(space: spaces.Space[Any], whole: spaces.Space[Any]) -> No
         )
 
 
-def flattener(space: spaces.Space[Any], dtype: Any = None) -> Flatten:
+def flattener(space: spaces.Space[Any], dtype: Any = None, whose: str = "") -> Flatten:
     """Return a function from observations to those of `flat_space`. dtype: another than theirs.
+    whose: of which agent they are.
 
     The function does what Gymnasium's `flatten` does, but raises ObservationError where the
     observation would change: for another shape or kind, for an integer that would wrap around, and
@@ -271,7 +262,7 @@ def flattener(space: spaces.Space[Any], dtype: Any = None) -> Flatten:
         try:
             return flatten(obs)
         except Exception as error:
-            raise _wrong("the observation", error, space) from error
+            raise _wrong(f"the observation{whose and f' of {whose}'}", error, space) from error
 
     return flattened
 
@@ -301,8 +292,7 @@ class _Numbers:
     def __init__(self, space: spaces.Space[Any], dtype: Any) -> None:
         assert space.shape is not None
         assert space.dtype is not None
-        self._shape = space.shape
-        self._size = math.prod(space.shape)
+        self._shape, self._sides = space.shape, tuple(side for side in space.shape if side != 1)
         self._dtype: Any = np.dtype(dtype)
         self._is_whole = space.dtype.kind != "f"
         is_asked = self._is_whole and self._dtype.kind == "f"
@@ -311,12 +301,16 @@ class _Numbers:
         self._harmless: Any = _UNKNOWN if is_asked else self._dtype
 
     def __call__(self, obs: Any) -> NDArray[Any]:
-        flat = np.asarray(obs, self._dtype).ravel()
-        if flat.size != self._size:
-            raise _UnfitError(f"has shape {np.shape(obs)}, not {self._shape}")
+        seen = np.asarray(obs)
+        if seen is not obs and np.ma.is_masked(obs):
+            raise _UnfitError("has masked numbers")
+        # Sides of length 1 move no number. In any other shape they would stand elsewhere.
+        if seen.shape != self._shape and np.squeeze(seen).shape != self._sides:
+            raise _UnfitError(f"has shape {seen.shape}, not {self._shape}")
+        flat = np.asarray(seen, self._dtype).ravel()
         # A dtype is mostly the same object from step to step: look once.
-        if getattr(obs, "dtype", None) is not self._harmless:
-            self._require_kept(np.asarray(obs).ravel(), flat)
+        if seen.dtype is not self._harmless:
+            self._require_kept(seen.ravel(), flat)
         return flat
 
     def _require_kept(self, seen: NDArray[Any], flat: NDArray[Any]) -> None:

@@ -126,40 +126,29 @@ def spaces_of(
 
 def as_sampled(space: spaces.Space[Any], action: Any) -> NDArray[Any]:
     """Return an action of the environment's as policies sample it. Raises ValueError."""
-    has_parts = isinstance(space, spaces.Tuple | spaces.Dict)
-    action = _typed(space, action) if has_parts else action
-    if has_parts and space.contains(action):
+    try:
         chosen = np.concatenate([*_parts(space, action)])
-        return chosen if choices_of(space) else chosen.astype(np.float32)
-    given = np.zeros(0, object) if has_parts else np.asarray(action)
-    if not choices_of(space):
-        if given.shape == space.shape and given.dtype.kind in "biuf":
-            return given.ravel().astype(np.float32)
-    elif given.dtype.kind in "biu" and space.contains(given.astype(space.dtype)):
-        choices: NDArray[Any] = (given - first_of(space)).astype(np.int64)
-        return choices.ravel() if choices.ndim else choices
-    raise ValueError(f"{action!r:.80} is no action of {space}")
-
-
-def _typed(space: spaces.Space[Any], action: Any) -> Any:
-    """Return an action whose floats have the dtypes of their spaces."""
-    if isinstance(space, spaces.Dict) and isinstance(action, Mapping):
-        typed = {name: _typed(part, action.get(name)) for name, part in space.spaces.items()}
-        return typed if typed.keys() == action.keys() else action
-    if isinstance(space, spaces.Tuple) and isinstance(action, tuple):
-        has_all = len(action) == len(space.spaces)
-        return tuple(map(_typed, space.spaces, action)) if has_all else action
-    is_float = isinstance(space, spaces.Box) and np.asarray(action).dtype.kind == "f"
-    return np.asarray(action, space.dtype) if is_float else action
+    except (LookupError, TypeError, ValueError):
+        raise ValueError(" ".join(f"{action!r:.80} is no action of {space}".split())) from None
+    if isinstance(space, spaces.Discrete):
+        return chosen.reshape(())
+    return chosen if choices_of(space) else chosen.astype(np.float32)
 
 
 def _parts(space: spaces.Space[Any], action: Any) -> Iterator[NDArray[Any]]:
-    """Yield the choices and the numbers of an action."""
+    """Yield the choices, from 0 on, and the numbers of an action. Raises ValueError and others."""
     if isinstance(space, spaces.Tuple | spaces.Dict):
-        chosen = (
-            [action[name] for name in space.spaces] if isinstance(space, spaces.Dict) else action
-        )
-        for part, of in zip(inner_spaces(space), chosen, strict=True):
+        has_names, inner = isinstance(space, spaces.Dict), inner_spaces(space)
+        if isinstance(action, Mapping) != has_names or len(action) != len(inner):
+            raise ValueError
+        given = [action[name] for name in space.spaces] if has_names else action
+        for part, of in zip(inner, given, strict=True):
             yield from _parts(part, of)
-    else:
-        yield np.ravel(action - first_of(space) if choices_of(space) else action)
+        return
+    numbers, chooses = np.asarray(action), bool(choices_of(space))
+    typed = numbers.astype(space.dtype)
+    if numbers.shape != space.shape or numbers.dtype.kind not in "biu" + "f" * (not chooses):
+        raise ValueError
+    if chooses and not (space.contains(typed) and (typed == numbers).all()):
+        raise ValueError
+    yield np.ravel((typed - first_of(space)).astype(np.int64) if chooses else typed)

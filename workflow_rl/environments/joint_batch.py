@@ -11,10 +11,10 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from workflow_rl.agents.team import ABSENT, ACTS, BUSY, CUT_OFF
-from workflow_rl.environments.batched_env import BatchedEnv, Indices, Step
+from workflow_rl.environments.batched_env import BatchedEnv, Indices, Step, column
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import flat_space, require_not_old
-from workflow_rl.environments.joint_env import joint_spaces
+from workflow_rl.environments.joint_env import joint_spaces, own_rewards
 from workflow_rl.errors import ObservationError
 
 
@@ -153,6 +153,7 @@ class JointBatch(BatchedEnv):
         self._sizes = np.array(self.layout.obs_sizes)
         self._n_actions = np.array(self.layout.n_actions)
         self._status = np.zeros((n_envs, self.layout.n_agents), np.uint8)
+        self._withheld = np.zeros(self._status.shape)
 
     def show_exactly(self) -> None:
         """Show rows that are not rounded to the dtype of their space."""
@@ -166,24 +167,29 @@ class JointBatch(BatchedEnv):
         return type(self._envs).action_masks is not BatchedTeamEnv.action_masks
 
     def reset(self, indices: Indices, seeds: Indices) -> NDArray[Any]:
+        self._withheld[indices] = 0.0
         obs, status = self._envs.reset(indices.copy(), seeds)
         return self._rows(indices, obs, status, np.zeros((len(indices), self.layout.n_agents)))
 
     def step(self, indices: Indices, actions: NDArray[Any]) -> Step:
-        """Step each of M environments once. The reward is the sum over the agents, or their one."""
-        decided = np.where(self._status[indices] == ACTS, actions, 0)
+        """Step each of M environments once. The reward is the sum over the agents, or their one.
+        An agent that is not there gets its own rewards once it is back."""
+        before = self._status[indices]
+        decided = np.where(before == ACTS, actions, 0)
         obs, status, reward, terminated, truncated = self._envs.step(indices.copy(), decided)
-        reward = np.asarray(reward)
         if not self.layout.own_rewards:
             return self._rows(indices, obs, status, reward), reward, terminated, truncated
-        _require_shape("reward has", reward, (len(indices), self.layout.n_agents))
+        owed = self._withheld[indices] + column("reward", reward, "biuf", decided.shape)
+        is_paid = np.isin(before, (BUSY, ACTS)) | np.isin(status, (BUSY, ACTS))
+        reward = np.where(is_paid, owed, 0.0)
+        self._withheld[indices] = np.where(is_paid, 0.0, owed)
         rows = self._rows(indices, obs, status, reward)
-        return rows, reward.sum(axis=1, dtype=np.float64), terminated, truncated
+        return rows, reward.sum(axis=1), terminated, truncated
 
     def action_masks(self, indices: Indices) -> NDArray[Any]:
         """Return the masks. An agent that does not decide may do anything."""
-        masks = np.asarray(self._envs.action_masks(indices))
-        _require_shape("the action masks have", masks, (len(indices), int(self._n_actions.sum())))
+        shape = len(indices), int(self._n_actions.sum())
+        masks = column("the array of action masks", self._envs.action_masks(indices), "biuf", shape)
         decides = np.repeat(self._status[indices] == ACTS, self._n_actions, axis=1)
         return np.where(decides, masks, 1)
 
@@ -191,10 +197,10 @@ class JointBatch(BatchedEnv):
         self._envs.close()
 
     def _rows(self, indices: Indices, obs: Any, status: Any, reward: Any) -> NDArray[Any]:
-        m, obs, status = len(indices), np.asarray(obs), np.asarray(status)
-        _require_shape("the observations have", obs, (m, int(self._sizes.sum())))
-        _require_shape("status has", status, (m, self.layout.n_agents))
-        if status.dtype.kind not in "iu" or not np.isin(status, _STATUSES).all():
+        m = len(indices)
+        obs = column("the array of observations", obs, "biuf", (m, int(self._sizes.sum())))
+        status = column("status", status, "biuf", (m, self.layout.n_agents))
+        if not np.isin(status, _STATUSES).all():
             raise ObservationError(f"status holds {status.ravel()}, not numbers from 0 to 3")
         self._status[indices] = status
         is_absent = status == ABSENT
@@ -202,11 +208,11 @@ class JointBatch(BatchedEnv):
             obs = np.where(np.repeat(is_absent, self._sizes, axis=1), np.zeros(1, obs.dtype), obs)
         parts = [self._kept(obs), status]
         if self.layout.own_rewards:
-            parts.append(np.asarray(reward, np.float32))
+            parts.append(own_rewards(reward))
         if self.layout.state_size:
-            states = np.asarray(self._envs.states(indices))
-            _require_shape("the states have", states, (m, self.layout.state_size))
-            parts.append(self._kept(states))
+            states = self._envs.states(indices)
+            shape = m, self.layout.state_size
+            parts.append(self._kept(column("the array of states", states, "biuf", shape)))
         return np.concatenate(parts, axis=1, dtype=self._dtype, casting="unsafe")
 
     def _kept(self, numbers: NDArray[Any]) -> NDArray[Any]:
@@ -218,8 +224,3 @@ class JointBatch(BatchedEnv):
 
 
 _STATUSES = (ABSENT, BUSY, ACTS, CUT_OFF)
-
-
-def _require_shape(what: str, array: NDArray[Any], wanted: tuple[int, ...]) -> None:
-    if array.shape != wanted:
-        raise ObservationError(f"{what} shape {array.shape}, not {wanted}")

@@ -22,8 +22,10 @@ from workflow_rl.environments.action_mask import (
     flat_mask,
     mask_in,
     privileged_space,
+    require_choices,
     without_mask,
 )
+from workflow_rl.environments.answers import as_flag, as_reward
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import (
     Flatten,
@@ -32,7 +34,6 @@ from workflow_rl.environments.flat_env import (
     flat_space,
     flattener,
     require_not_old,
-    require_number,
     stepped,
     unflattener,
 )
@@ -123,6 +124,15 @@ def _tables_of(agents: tuple[str, ...], entities: Any) -> tuple[Mapping[str, Any
     return tuple(entities[agent] for agent in agents)
 
 
+def own_rewards(paid: Any) -> NDArray[np.float32]:
+    """Return agents' rewards as rows hold them. Raise ObservationError for one that is lost."""
+    try:
+        with np.errstate(over="raise"):
+            return np.asarray(paid).astype(np.float32)
+    except FloatingPointError:
+        raise ObservationError(f"float32 cannot hold the agents' rewards {paid}") from None
+
+
 class TeamRows:
     """Makes rows, see `agents.team`, of what agents see by their names.
 
@@ -156,7 +166,7 @@ class TeamRows:
         layout.status(row[None])[:] = status
         if layout.own_rewards:
             paid = [rewards.get(agent, 0.0) for agent in layout.agents]
-            layout.rewards(row[None])[:] = np.array(paid, np.float32)
+            layout.rewards(row[None])[:] = own_rewards(paid)
         return row
 
     def masks(
@@ -215,8 +225,9 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
     An agent decides if it is in `agents`, `infos[agent]["busy_steps"]`, if that is there, is 0, and
     its mask, if there is one, allows an action. An agent whose mask allows none takes its first
     action; the actions of others are not handed to the environment. The reward is the sum of the
-    agents' rewards, or their common reward if the environment has `shared_reward`. The episode ends
-    when no agent is left.
+    agents' rewards, or their common reward if the environment has `shared_reward`. Rewards of its
+    own that come after an agent's end are withheld until it is back. The episode ends when no agent
+    is left.
 
     masks: whether masks count. layout: where the parts of a row stand. rows: makes the rows.
     masked_actions: see `maskable`. unflatten: by agent, from the agent's part of a sampled joint
@@ -239,7 +250,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
                 ENV, "a team takes no privileged_obs: leave the entry out"
             )
         flat = {agent: flat_space(space) for agent, space in shown.items()}
-        flatten = {agent: flattener(space) for agent, space in shown.items()}
+        flatten = {agent: flattener(space, None, agent) for agent, space in shown.items()}
         self._observed = shown
         self._shares_reward = bool(getattr(env, "shared_reward", False))
         # PettingZoo's class has the method for all environments, and the space for few.
@@ -260,12 +271,13 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
         self.unflatten = {agent: unflattener(space) for agent, space in actions.items()}
         self._status: list[int] = []
         self._ended: set[str] = set()
+        self._withheld: dict[str, float] = {}
         self._idle: set[str] = set()
 
     def show_exactly(self) -> None:
         """Show rows that are not rounded to the dtype of their space."""
         exact = np.dtype(np.longdouble)
-        flatten = {agent: flattener(space, exact) for agent, space in self._observed.items()}
+        flatten = {agent: flattener(of, exact, agent) for agent, of in self._observed.items()}
         self.rows = TeamRows(self.layout, flatten, exact)
         if self._flatten_state is not None:
             self._flatten_state = flattener(self.env.state_space, exact)
@@ -275,6 +287,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         super().reset(seed=seed)
         self._ended.clear()
+        self._withheld.clear()
         obs, infos = begun(self.env, seed=seed, options=options)
         self._require_by_agent(observation=obs, info=infos)
         return self._shown(obs, {}, {}, {}, infos)
@@ -293,25 +306,28 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
         obs, rewards, terminations, truncations, infos = answer
         ends = {"terminated": terminations, "truncated": truncations}
         self._require_by_agent(observation=obs, reward=rewards, info=infos, **ends)
-        for agent, paid in rewards.items():
-            require_number(paid, f"the reward of {agent}")
-        for name, flags in ends.items():
-            for agent, flag in flags.items():
-                require_number(flag, f"{name} of {agent}", is_flag=True)
+        rewards = {agent: as_reward(of, "the reward of", agent) for agent, of in rewards.items()}
+        terminations, truncations = (
+            {agent: as_flag(flag, name, "of", agent) for agent, flag in flags.items()}
+            for name, flags in ends.items()
+        )
         unpaid = [] if self._shares_reward and rewards else [a for a in actions if a not in rewards]
         if unpaid:
             raise ObservationError(f"step gave no reward for {', '.join(unpaid)}, who acted")
-        if self.env.agents and all(
-            terminations.get(agent) or truncations.get(agent) for agent in self.env.agents
-        ):
+        ending = {agent for of in (terminations, truncations) for agent in of if of[agent]}
+        if self.env.agents and ending.issuperset(self.env.agents):
             raise ObservationError(
                 f"{', '.join(self.env.agents)} terminated or were truncated, and are still in "
                 "`agents`: take them out, since an episode ends when no agent is left"
             )
-        self._ended |= {agent for of in ends.values() for agent, flag in of.items() if flag}
-        self._ended -= {*self.env.agents}
         given = list(rewards.values())
-        reward = float(given[0] if self._shares_reward and given else sum(given))
+        for agent in [agent for agent in rewards if agent in self._ended]:
+            self._withheld[agent] = self._withheld.get(agent, 0.0) + rewards.pop(agent)
+        for agent in [agent for agent in self._withheld if agent in self.env.agents]:
+            rewards[agent] = rewards.get(agent, 0.0) + self._withheld.pop(agent)
+        reward = given[0] if self._shares_reward and given else float(sum(rewards.values()))
+        self._ended |= ending
+        self._ended -= {*self.env.agents}
         row, info = self._shown(obs, rewards, terminations, truncations, infos)
         ended = not self.env.agents
         truncated = ended and any(truncations.values())
@@ -347,9 +363,11 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
             self._status_of(agent, agent in seen, truncations, infos) for agent in self._agents
         ]
         self._idle = set()
-        for k, agent in enumerate(self._agents):
-            acts = self._status[k] == ACTS
-            if self._masks and acts and is_idle(obs[agent], infos.get(agent)):
+        for k, agent in enumerate(self._agents if self._masks else ()):
+            takes_none = not self.layout.mask_sizes[k]
+            if takes_none and agent in seen and mask_in(obs[agent], infos.get(agent)) is not None:
+                require_choices(self.env.action_space(agent), f"{agent}'s")
+            if self._status[k] == ACTS and is_idle(obs[agent], infos.get(agent)):
                 self._idle.add(agent)
                 self._status[k] = BUSY
         masks = self.rows.masks(obs, infos, self._status)

@@ -165,15 +165,20 @@ class OneSide(SomeAgents):
         """Step once, and on until an agent of this side is there. The other side acts on what it
         has seen at the same time."""
         obs, rewards, *others = self._play(actions)
+        withheld: dict[str, float] = {}
         while self._is_away():
+            ended = {agent for of in others[:2] for agent, flag in of.items() if flag}
             obs_then, rewards_then, *others_then = self._play({})
-            paid = {agent: rewards.get(agent, 0.0) + more for agent, more in rewards_then.items()}
-            rewards |= paid
+            for agent, more in rewards_then.items():
+                of = withheld if agent in ended else rewards
+                of[agent] = np.float64(of.get(agent, 0.0)) + more
             # An agent that is back has not ended.
             obs, *others = (
                 {agent: x for agent, x in before.items() if agent not in self.agents} | then
                 for before, then in zip([obs, *others], [obs_then, *others_then], strict=True)
             )
+        for agent in [agent for agent in withheld if agent in self.agents]:
+            rewards[agent] = withheld[agent] + rewards.get(agent, 0.0)
         return obs, rewards, *others
 
     def _is_away(self) -> bool:

@@ -7,14 +7,13 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import MultiDiscrete, Space
-from numpy.typing import NDArray
+from gymnasium.spaces import Box, MultiDiscrete, Space
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.team import ABSENT, ACTS, BUSY
 from workflow_rl.environments.action_mask import ReadMask, mask_reader, naming_the_mask
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
-from workflow_rl.environments.flat_env import Flatten, Unflatten
+from workflow_rl.environments.flat_env import Unflatten, flattener
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import JointEnv, TeamRows, first_action, is_busy, is_idle
 from workflow_rl.errors import ObservationError
@@ -110,7 +109,7 @@ def team_of(policy: TeamPolicy, environment: Environment) -> Team:
     if not isinstance(environment, GymnasiumEnvironment):
         environment.bare_actor(policy)
     flatten = {
-        agent: _numbers(agent, size)
+        agent: flattener(Box(-np.inf, np.inf, (size,)), None, agent)
         for agent, size in zip(layout.agents, layout.obs_sizes, strict=True)
     }
     rows = TeamRows(layout, flatten, np.float32)
@@ -120,15 +119,3 @@ def team_of(policy: TeamPolicy, environment: Environment) -> Team:
         joint = JointEnv(environment.facts.team)
         rows, unflatten, actions = joint.rows, joint.unflatten, joint.masked_actions
     return Team(policy, rows, unflatten, mask_reader(actions) if policy.masked else None)
-
-
-def _numbers(agent: str, size: int) -> Flatten:
-    def flatten(obs: Any) -> NDArray[Any]:
-        flat = np.asarray(obs, np.float32)
-        if flat.shape != (size,):
-            raise ObservationError(
-                f"the observation of {agent} has shape {flat.shape}, not ({size},)"
-            )
-        return flat
-
-    return flatten

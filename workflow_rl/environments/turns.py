@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from workflow_rl.environments.answers import as_flag, as_reward
 from workflow_rl.errors import ObservationError
 
 
@@ -19,22 +20,33 @@ def parallel(env: Any) -> Any:
     if (getattr(env, "metadata", None) or {}).get("is_parallelizable"):
         from pettingzoo.utils import aec_to_parallel
 
-        return aec_to_parallel(env)
+        converted = aec_to_parallel(env)
+        if hasattr(converted, "aec_env"):  # It adds rewards up, in their own type.
+            converted.aec_env = _Paying(converted.aec_env)
+        return converted
     return Turns(env)
 
 
-class Turns:
+class _Paying:
+    """An AECEnv whose rewards are floats."""
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.env, name)
+
+    @property
+    def rewards(self) -> dict[Any, float]:
+        paid = self.env.rewards.items()
+        return {agent: as_reward(of, "the reward of", agent) for agent, of in paid}
+
+
+class Turns(_Paying):
     """An AECEnv as a ParallelEnv in which a turn is a step, and whoever waits for a turn is busy.
 
     The rewards of a step are all that its turn has given, to agents that wait, too.
     """
-
-    def __init__(self, env: Any) -> None:
-        self.env = env
-        self.agents: list[Any] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.env, name)
 
     def reset(self, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
         self.env.reset(seed=seed, options=options)
@@ -44,7 +56,7 @@ class Turns:
         """Take the turn of the agent that has it."""
         env = self.env
         env.step(actions[env.agent_selection])
-        given = [{**of} for of in (env.rewards, env.terminations, env.truncations)]
+        given = [{**of} for of in (self.rewards, env.terminations, env.truncations)]
         # Observed now: an agent that has ended is removed below.
         last = {agent: env.observe(agent) for agent, is_cut in given[2].items() if is_cut}
         for _ in given[1]:
@@ -54,7 +66,8 @@ class Turns:
         return obs, *given, infos
 
     def _has_ended(self, agent: Any) -> bool:
-        return any(ends.get(agent) for ends in (self.env.terminations, self.env.truncations))
+        both = self.env.terminations, self.env.truncations
+        return any(as_flag(ends.get(agent, False), "the end of", agent) for ends in both)
 
     def _shown(self, last: Mapping[Any, Any]) -> tuple[Any, Any]:
         env = self.env

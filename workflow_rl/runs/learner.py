@@ -101,6 +101,7 @@ class Learner:
             config.require_no_teacher()
             begin_with(self.agent, init_from, config)
         self._policy: Policy | None = None
+        self._has_warned = False
         self.copied = None
 
     def copy_teacher(self, make_pool: MakePool, watch: Callable[[Any], Any], quiet: bool) -> None:
@@ -241,6 +242,7 @@ class Learner:
         wait_start = time.perf_counter()
         with self._keeping_batch():
             rollout = self.schedule.next_rollout(self.policy)
+        self._warn_once(rollout.outweighing)
 
         self._trace.mark(LEARNER, Activity.LEARNING)
         self.is_learning = True
@@ -286,6 +288,7 @@ class Learner:
         specs = [episode_spec(seed, number, variants, stream) for number in numbers]
         with self._keeping_batch():  # Of the rollout that the evaluation waits for.
             rollout = self.schedule.evaluate(policy, specs)
+        self._warn_once(rollout.outweighing)
         problem = what_is_not_finite(rollout.trajectories)
         if rollout.skipped:
             problem = (
@@ -299,6 +302,11 @@ class Learner:
             "%s has no score after update %d: %s", self.path.name, self.state.updates, problem
         )
         return math.nan
+
+    def _warn_once(self, what: str | None) -> None:
+        if what is not None and not self._has_warned:
+            _log.warning("%s: %s", self.path.name, what)
+            self._has_warned = True
 
     @contextmanager
     def _keeping_batch(self) -> Iterator[None]:

@@ -184,6 +184,19 @@ def test_an_answer_that_breaks_the_contract_ends_the_run(
         assert word in str(error.value.__cause__)
 
 
+def test_a_mask_of_actions_with_real_numbers_is_refused() -> None:
+    class Both(Dial):
+        def action_masks(self, indices: Any) -> Any:
+            return np.ones((len(indices), 3))
+
+    args = {"space": spaces.Box(-1, 1, (2,))}
+    with pytest.raises(InvalidEnvironmentError, match=r"take no action mask.*--no-action-mask"):
+        GymnasiumEnvironment("mine", args, Both).check()
+    with pytest.raises(ObservationError, match="take no action mask"):
+        GymnasiumEnvironment("mine", args, Both).make_envs(2)
+    assert GymnasiumEnvironment("mine", args, Both, masks=False).check() is None
+
+
 def test_an_integer_that_would_wrap_around_ends_the_run() -> None:
     class Wide(Dial):
         observation_space = spaces.Box(0, 200, (2,), np.int64)

@@ -290,6 +290,7 @@ def _with_text() -> TargetEnv:
     return env
 
 
+IMAGE, TABLE = spaces.Box(0, 255, (4, 4, 3), np.uint8), spaces.Box(0, 9, (5, 4), np.float32)
 PAIR = spaces.Dict({"a": spaces.Box(0, 1, (2,)), "b": spaces.Box(0, 1, (3,))})
 
 
@@ -333,6 +334,14 @@ PAIR = spaces.Dict({"a": spaces.Box(0, 1, (2,)), "b": spaces.Box(0, 1, (3,))})
         ),
         # As many numbers as there should be, but not where they should be.
         (PAIR, {"a": np.zeros(3), "b": np.zeros(2)}, "has shape (3,), not (2,)"),
+        (IMAGE, np.zeros((3, 4, 4), np.uint8), "has shape (3, 4, 4), not (4, 4, 3)"),
+        (IMAGE, np.zeros(48, np.uint8), "has shape (48,), not (4, 4, 3)"),
+        (spaces.Tuple([IMAGE]), (np.zeros((3, 4, 4)),), "has shape (3, 4, 4), not (4, 4, 3)"),
+        (TABLE, np.zeros((4, 5)), "has shape (4, 5), not (5, 4)"),
+        (spaces.Dict({"a": TABLE}), {"a": np.zeros((4, 5))}, "has shape (4, 5), not (5, 4)"),
+        (spaces.MultiBinary([2, 3]), np.zeros((3, 2)), "has shape (3, 2), not (2, 3)"),
+        (spaces.MultiDiscrete([[2] * 3] * 2), np.zeros(6), "has shape (6,), not (2, 3)"),
+        (TABLE, np.ma.array(np.zeros((5, 4)), mask=np.eye(5, 4)), "has masked numbers"),
     ],
     ids=str,
 )
@@ -343,8 +352,14 @@ def test_what_would_become_another_observation_is_refused(
         with pytest.raises(ObservationError) as refused:
             ask()
         assert how in str(refused.value)
-        assert str(refused.value).endswith(f"; its space is {space}")
+        assert str(refused.value).endswith(f"; its space is {space}".replace("\n", ""))
         assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("shape", [(1, 5, 4), (5, 4, 1), (5, 1, 4)])
+def test_sides_of_length_one_move_no_number(shape: tuple[int, ...]) -> None:
+    numbers = np.arange(20, dtype=np.float32)
+    assert flattener(TABLE)(numbers.reshape(shape)).tolist() == numbers.tolist()
 
 
 OF_INTEGERS = [

@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from tests.any_envs import TargetEnv
-from tests.tiny_teams import ShiftEnv, Shifts
+from tests.any_envs import PictureEnv, TargetEnv
+from tests.tiny_teams import Kinds, ShiftEnv, Shifts
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.collection.player import play_episodes
-from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.environments.env_batch import EpisodeError, SerialEnvs
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.flat_env import FlatEnv
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.errors import ObservationError
 
 RIGHT = (np.zeros(2, np.float32), 1.0, False, False, {})
 
@@ -57,6 +58,11 @@ def test_numbers_of_other_types_are_rewards(value: Any) -> None:
     assert checked(lambda: Answering(1, value)) is None
 
 
+def test_an_integer_beyond_float64_is_no_reward() -> None:
+    refused(lambda: Answering(1, 10**400), "the reward of step 1 is 1000", "not a number")
+    assert checked(lambda: Answering(1, 10**30)) is None
+
+
 @pytest.mark.parametrize("part", [2, 3])
 @pytest.mark.parametrize("value", [None, "False", np.array([False]), 2, 0.5, []])
 def test_an_end_is_true_or_false(part: int, value: Any) -> None:
@@ -71,6 +77,17 @@ def test_ends_of_other_types_are_ends(value: Any) -> None:
 
 def test_an_observation_keeps_its_size() -> None:
     refused(lambda: Answering(0, np.zeros(3, np.float32)), "step 1 has shape (3,), not (2,)")
+
+
+def test_an_observation_keeps_its_shape() -> None:
+    class Turned(PictureEnv):
+        def __init__(self) -> None:
+            super().__init__()
+            shape = self.observation_space.shape
+            self.observation_space = spaces.Box(0, 255, (shape[2], *shape[:2]), np.uint8)
+
+    shape = PictureEnv().observation_space.shape
+    refused(Turned, f"step 0 has shape {shape}, not ({shape[2]}, {shape[0]}, {shape[1]})")
 
 
 class OldResetEnv(TargetEnv):
@@ -234,6 +251,73 @@ def test_masks_of_a_method_and_in_info_are_read(tell: str, source: str) -> None:
 def test_masks_that_are_not_read_are_refused_unless_the_run_takes_none(tell: str) -> None:
     refused(lambda: TwoOfThree(tell), "action", "mask", "--no-action-mask")
     assert checked(lambda: TwoOfThree(tell), masks=False) is None
+
+
+FLOATS = spaces.Box(-1, 1, (2,))
+PARTLY = spaces.Tuple([spaces.Discrete(3), FLOATS])
+NAMED = spaces.Dict(choice=spaces.MultiDiscrete([3]), by=FLOATS)
+
+
+class OfFloats(TwoOfThree):
+    """Its actions hold real numbers."""
+
+    def __init__(self, tell: str, action: Any) -> None:
+        super().__init__(tell)
+        self.action_space = action
+        if tell == "obs":
+            seen = {"more": spaces.Box(0, 1, (1,)), "action_mask": spaces.Box(0, 1, (3,))}
+            self.observation_space = spaces.Dict(seen)
+
+    def reset(self, **options: Any) -> Any:
+        obs, info = super().reset(**options)
+        return self._with_mask(obs), info
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        obs = self._with_mask(np.zeros(1, np.float32))
+        return obs, 1.0, False, self.steps == 10, self._info(False)
+
+    def _with_mask(self, obs: Any) -> Any:
+        return {"more": obs, "action_mask": self._mask()} if self.tell == "obs" else obs
+
+
+@pytest.mark.parametrize("action", [FLOATS, PARTLY, NAMED], ids=str)
+@pytest.mark.parametrize("tell", [*METHODS, "action_mask", "action_masks", "step", "obs"])
+def test_a_mask_of_actions_with_real_numbers_is_refused(tell: str, action: Any) -> None:
+    refused(lambda: OfFloats(tell, action), "take no action mask", "--no-action-mask")
+    assert checked(lambda: OfFloats(tell, action), masks=False) is None
+    assert checked(lambda: OfFloats("nothing", action)) is None
+    if tell not in METHODS:  # An unchecked training finds it, too.
+        env = FlatEnv(OfFloats(tell, action), masks=True)
+        with pytest.raises(ObservationError, match="take no action mask"):
+            env.reset(seed=0) and env.step(np.zeros((env.action_space is FLOATS and 2) or 3))
+
+
+def test_what_looks_like_a_mask_of_the_choices_among_real_numbers_is_refused() -> None:
+    refused(lambda: OfFloats("valid_actions", PARTLY), "take no action mask", "--no-action-mask")
+    assert checked(lambda: OfFloats("valid_actions", FLOATS)) is None
+
+
+class MaskedKinds(Kinds):
+    """An agent whose actions hold real numbers has a mask, too."""
+
+    def __init__(self, agent: str) -> None:
+        self.masked = agent
+
+    def _infos(self) -> dict[str, Any]:
+        return {**super()._infos(), self.masked: {"action_mask": np.ones(2, np.int8)}}
+
+
+@pytest.mark.parametrize("agent", ["mover", "mixer"])
+def test_a_mask_of_an_agent_with_real_numbers_is_refused(agent: str) -> None:
+    refused(lambda: MaskedKinds(agent), f"{agent}'s actions", "take no action mask")
+    envs = GymnasiumEnvironment("mine", {}, lambda: MaskedKinds(agent)).make_envs(1)
+    with pytest.raises(EpisodeError) as error:
+        envs.reset([0], [episode_spec(0, 0)])
+    assert "take no action mask" in str(error.value.__cause__)
+    GymnasiumEnvironment("mine", {}, lambda: MaskedKinds(agent), False).make_envs(1).reset(
+        [0], [episode_spec(0, 0)]
+    )
 
 
 class OfOtherActions(TwoOfThree):

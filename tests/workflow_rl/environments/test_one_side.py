@@ -114,7 +114,8 @@ def test_a_side_that_comes_late_and_leaves_early_plays_the_whole_episode():
 
 
 def test_rewards_of_steps_without_a_side_are_kept_and_agents_may_come_back(monkeypatch):
-    """The late agent is away in the steps 4 and 5. It gets 10 in each step without it."""
+    """The late agent is away in the steps 4 and 5. It gets 10 in each step without it, and after
+    its end, when nothing counts any more."""
 
     class Returning(ShiftEnv):
         def step(self, actions: dict[str, int]) -> Any:
@@ -132,7 +133,7 @@ def test_rewards_of_steps_without_a_side_are_kept_and_agents_may_come_back(monke
     one = OneSide(SHIFT, "late")
     answers = played(one, 5)
     gained = [rewards["late"] for _, rewards, *_ in answers[1:]]
-    assert [int(reward // 10) for reward in gained] == [0, 2, 1]
+    assert [int(reward // 10) for reward in gained] == [0, 2, 0]
     ended = [terminations.get("late") for _, _, terminations, *_ in answers[1:]]
     assert ended == [False, None, True]
 

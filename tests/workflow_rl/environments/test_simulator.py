@@ -30,7 +30,7 @@ from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.commands.main import main
-from workflow_rl.environments import simulator_process, turns
+from workflow_rl.environments import answers, simulator_process, turns
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
@@ -138,7 +138,7 @@ def test_what_is_not_plain_does_not_cross() -> None:
     assert type(decode(encode(np.float32(1)))) is np.float32
 
 
-@pytest.mark.parametrize("module", [simulator_process, turns, environments, errors])
+@pytest.mark.parametrize("module", [simulator_process, turns, answers, environments, errors])
 def test_python_3_8_reads_what_runs_there(module: Any) -> None:
     ast.parse(Path(module.__file__).read_text(), feature_version=(3, 8))
 

@@ -116,3 +116,25 @@ def test_an_observation_that_its_space_does_not_hold_ends_the_run_at_once(
     assert not [one for one in caplog.records if "replaced" in one.getMessage()]
     saved = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
     assert 1 <= saved.training.updates < 5
+
+
+@pytest.mark.parametrize(
+    ("size", "kind", "mode"),
+    [(1e300, "episodes", "async"), (-1e13, "lagged unrolls", "async"), (1e20, "episodes", "sync")],
+)
+def test_a_reward_that_outweighs_all_others_is_told_once(
+    size: float, kind: str, mode: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    args = {"bad_seed": episode_spec(3, 37).env_seed, "size": size}
+    run(tmp_path / "run", config_of("tests.lying_envs:HugeRewardEnv", kind, mode, env_args=args))
+    told = [one for one in caplog.messages if "outweighs" in one]
+    assert len(told) == 1
+    assert f"the reward of {size:g} at step 2 of episode 37 outweighs all others" in told[0]
+
+
+def test_a_large_reward_that_is_usual_is_not_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    args = {"bad_seed": episode_spec(3, 37).env_seed, "size": 1e11}
+    run(tmp_path / "run", config_of("tests.lying_envs:HugeRewardEnv", "episodes", env_args=args))
+    assert "outweighs" not in caplog.text

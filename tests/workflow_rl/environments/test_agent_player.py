@@ -1,0 +1,53 @@
+"""A trained agent that plays refuses observations of another shape, alone and side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from tests.lying_envs import Liar
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from workflow_rl.environments.agent_player import Agent
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.errors import ObservationError
+from workflow_rl.runs.saved_agent import agent_of
+
+TABLE = spaces.Box(0, 1, (5, 4), np.float32)
+
+
+def agent(space: spaces.Space[Any]) -> Agent:
+    environment = GymnasiumEnvironment("mine", {}, lambda: Liar(space, space.sample()))
+    size = environment.spaces().obs_dim
+    weights = np.zeros((size, 2), np.float32)
+    parameters = PolicyParameters((weights,), (np.zeros(2, np.float32),), "tanh")
+    found = agent_of(NumpyPolicy(parameters), environment)
+    assert isinstance(found, Agent)
+    return found
+
+
+@pytest.mark.parametrize(
+    "turned", [np.zeros((4, 5)), np.zeros(20), np.zeros((2, 10))], ids=np.shape
+)
+def test_an_observation_of_another_shape_is_refused(turned: Any) -> None:
+    one, named = agent(TABLE), agent(spaces.Dict({"table": TABLE}))
+    words = r"has shape .*, not \(5, 4\)"
+    with pytest.raises(ObservationError, match=words):
+        one.act(turned)
+    with pytest.raises(ObservationError, match=words):
+        named.act({"table": turned})
+    with pytest.raises(ValueError, match=words):
+        one.predict(turned)
+    with pytest.raises(ObservationError, match=words):
+        one.predict(np.stack([turned, turned]))
+    with pytest.raises(ObservationError, match=words):
+        one.predict(np.zeros((3, 4, 5)))
+
+
+def test_one_or_several_of_the_spaces_shape_are_taken() -> None:
+    one = agent(TABLE)
+    assert one.act(np.zeros((1, 5, 4))) in (0, 1)
+    assert one.predict(np.zeros((5, 4)))[0].shape == ()
+    assert one.predict(np.zeros((3, 5, 4)))[0].shape == (3,)

@@ -225,9 +225,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
     An agent decides if it is in `agents`, `infos[agent]["busy_steps"]`, if that is there, is 0, and
     its mask, if there is one, allows an action. An agent whose mask allows none takes its first
     action; the actions of others are not handed to the environment. The reward is the sum of the
-    agents' rewards, or their common reward if the environment has `shared_reward`. Rewards of its
-    own that come after an agent's end are withheld until it is back. The episode ends when no agent
-    is left.
+    agents' rewards, or their common reward if the environment has `shared_reward`. What an agent is
+    paid after its end is withheld until it is back. The episode ends when no agent is left.
 
     masks: whether masks count. layout: where the parts of a row stand. rows: makes the rows.
     masked_actions: see `maskable`. unflatten: by agent, from the agent's part of a sampled joint

@@ -79,11 +79,12 @@ class Rollout(NamedTuple):
     @property
     def outweighing(self) -> str | None:
         """A warning that names the first reward beyond 1e12, in either sign; None without one."""
-        for one in self.trajectories:
-            for t in np.flatnonzero(np.abs(one.reward) > 1e12):
+        for played in self.trajectories:
+            for t in np.flatnonzero(np.abs(played.reward) > 1e12):
+                step = f"step {played.steps_before + t} of episode {played.episode}"
                 return (
-                    f"the reward of {one.reward[t]:g} at step {one.steps_before + t} of episode "
-                    f"{one.episode} outweighs all others: it decides means and the best agent"
+                    f"the reward of {played.reward[t]:g} at {step} outweighs all others: it decides "
+                    "means and the best agent"
                 )
         return None
 

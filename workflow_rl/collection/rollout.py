@@ -81,11 +81,9 @@ class Rollout(NamedTuple):
         """A warning that names the first reward beyond 1e12, in either sign; None without one."""
         for played in self.trajectories:
             for t in np.flatnonzero(np.abs(played.reward) > 1e12):
-                step = f"step {played.steps_before + t} of episode {played.episode}"
-                return (
-                    f"the reward of {played.reward[t]:g} at {step} outweighs all others: it decides "
-                    "means and the best agent"
-                )
+                where = f"step {played.steps_before + t} of episode {played.episode}"
+                paid = f"the reward of {played.reward[t]:g} at {where}"
+                return f"{paid} outweighs all others: it decides means and the best agent"
         return None
 
     def n_unrolls(self, num_steps_per_env: int | None) -> float:

@@ -75,6 +75,26 @@ class TorchActor(nn.Module):
         return outputs if state is None else (outputs, state)
 
 
+class SharedActor(nn.Module):
+    """The actor of agents that share a policy: it also takes which of them acts, int64 [B].
+
+    An observation is as its agent's environment shows it. n_agents: how many share the policy.
+    """
+
+    def __init__(self, actor: TorchActor, n_agents: int) -> None:
+        super().__init__()
+        self.actor, self.own = actor, actor.n_inputs - n_agents
+        self.agents = nn.Buffer(torch.arange(n_agents))
+
+    def forward(
+        self, obs: Tensor, agent: Tensor, state: Tensor | None = None
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Return what `TorchActor` returns."""
+        which = (agent[:, None] == self.agents).to(obs.dtype)
+        told = torch.cat([obs[:, : self.own], which, obs[:, self.own :]], dim=1)
+        return self.actor(told, state)
+
+
 def _placed(actions: Distribution) -> FloatArray:
     """Return the middle, the half width, the least and the greatest value of each output, float32
     [4, n_outputs]; 0, 1 and infinities where there are none."""

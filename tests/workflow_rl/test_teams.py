@@ -276,12 +276,29 @@ def test_what_a_team_cannot_act_on(tmp_path: Path, observations: Any, problem: s
         team.act(observations)
 
 
-def test_formats_of_one_network_hold_no_team(tmp_path: Path) -> None:
-    trained(tmp_path / "run", total_episodes=6)
-    options = ["--format", "onnx", "--output", str(tmp_path / "team.onnx")]
-    refused = CliRunner().invoke(export, [str(tmp_path / "run"), *options])
-    assert refused.exit_code == 2
-    assert "a team has several: npz" in refused.output
+def test_a_team_on_entities_is_exported_as_onnx_models(tmp_path: Path) -> None:
+    """A file for each policy; also into a folder that is there, if it is empty."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    trained(tmp_path / "run", env=Doors, total_episodes=6, settings=POOLING)
+    (tmp_path / "team").mkdir()
+    words = [str(tmp_path / "run"), "--format", "onnx", "--output", str(tmp_path / "team")]
+    exported = CliRunner().invoke(export, words)
+    assert exported.exit_code == 0, exported.output
+    team, env = load_agent(tmp_path / "run", env=Doors), Doors()
+    for file in json.loads((tmp_path / "team" / "team.json").read_text()):
+        session = onnxruntime.InferenceSession(str(tmp_path / "team" / file["file"]))
+        for seed in range(40):
+            seen, _ = env.reset(seed=seed)
+            expected = team.act(seen)
+            given = {"obs": np.stack([seen[name] for name in file["agents"]])}
+            if len(given["obs"]) > 1:
+                given["agent"] = np.arange(len(given["obs"]))
+            (outputs,) = session.run(None, given)
+            assert [expected[name] for name in file["agents"]] == outputs.argmax(1).tolist()
+    again = CliRunner().invoke(export, words)
+    assert again.exit_code == 2
+    assert "is not empty" in again.output
 
 
 @pytest.mark.parametrize("batching", ["whole-batches", "first-come"])

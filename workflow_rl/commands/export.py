@@ -19,7 +19,7 @@ from workflow_rl.environments.environment import Environment, InvalidEnvironment
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import require_writable
 from workflow_rl.runs.acting import needs_of
-from workflow_rl.runs.export import FORMATS, ExportError, export_policy
+from workflow_rl.runs.export import FORMATS, ExportError, export_policy, fills_folder
 
 if TYPE_CHECKING:
     from workflow_rl.environments.guest import Export, Exported
@@ -55,8 +55,8 @@ def _named(look: Look) -> Named:
     type=PATH,
     required=True,
     metavar="PATH",
-    help="The file to write, or for hub and a challenge the folder, which must be new or empty. A "
-    "name that ends in .zip makes a zip of the folder.",
+    help="The file to write, or for hub, a challenge and the networks of a team the folder, which "
+    "must be new or empty. A name that ends in .zip makes a zip of the folder.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @click.option("--which", type=click.Choice(["best", "latest"]),
@@ -85,7 +85,7 @@ def export(
         )
     try:
         exported, environment = _scripted(agent, format_) or _trained(agent, which, trust)
-        if format_ in FORMATS:
+        if not fills_folder(exported, format_):
             require_writable(output, "--output")
             if output.exists() and not overwrite:
                 raise ExportError(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import io
+import json
 import logging
 import shutil
 import tempfile
@@ -33,17 +36,10 @@ class ExportError(ValueError):
         super().__init__(message)
 
 
-def write_onnx(policy: PolicyParameters, environment: Environment, path: Path) -> None:
-    """Write the actor's network as an ONNX model, for batches of any size. Raises ExportError."""
-    model = _onnx_model(*_actor_and_example(policy))
-    with replacing(path, "wb") as file:
-        file.write(model)
-
-
-def _onnx_model(actor: Any, *example: Any) -> bytes:
+def _onnx_model(actor: Any, example: Mapping[str, Any]) -> bytes:
     """Return an actor as an ONNX model. Raises ExportError.
 
-    example: observations, and states if there are any.
+    example: its inputs, by their names.
     """
     try:
         import onnxscript  # noqa: F401 (torch's exporter needs it, and says so at length)
@@ -53,7 +49,6 @@ def _onnx_model(actor: Any, *example: Any) -> bytes:
         ) from None
     import torch
 
-    names = ["obs", "state"][: len(example)]
     batch = torch.export.Dim("batch")
     # The exporter warns that torchvision is missing, among others.
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
@@ -62,10 +57,10 @@ def _onnx_model(actor: Any, *example: Any) -> bytes:
         try:
             program = torch.onnx.export(
                 actor,
-                example,
-                input_names=names,
-                output_names=["outputs", "next_state"][: len(example)],
-                dynamic_shapes={name: {0: batch} for name in names},
+                tuple(example.values()),
+                input_names=list(example),
+                output_names=["outputs", "next_state"][: 1 + ("state" in example)],
+                dynamic_shapes={name: {0: batch} for name in example},
                 dynamo=True,
                 verbose=False,
             )
@@ -77,40 +72,76 @@ def _onnx_model(actor: Any, *example: Any) -> bytes:
     return model
 
 
-def write_torchscript(policy: PolicyParameters, environment: Environment, path: Path) -> None:
-    """Write the actor's network as a TorchScript module, for batches of any size."""
+def _torchscript_module(actor: Any, example: Mapping[str, Any]) -> bytes:
+    """Return an actor as a TorchScript module. example: as for `_onnx_model`."""
     import torch
 
-    actor, *example = _actor_and_example(policy)
+    module = io.BytesIO()
+    torch.jit.save(torch.jit.trace(actor, tuple(example.values())), module)
+    return module.getvalue()
+
+
+_MODELS: Mapping[str, Callable[[Any, Mapping[str, Any]], bytes]] = {
+    "onnx": _onnx_model,
+    "torchscript": _torchscript_module,
+}
+FORMATS = (*_MODELS, "npz")
+"""A guest has more formats, which fill a folder."""
+
+
+def _write_network(format_: str, policy: Any, path: Path, n_agents: int = 1) -> None:
+    """Write the actor's network for batches of any size. n_agents: how many share the policy."""
+    model = _MODELS[format_](*_actor_and_example(policy, n_agents=n_agents))
     with replacing(path, "wb") as file:
-        torch.jit.save(torch.jit.trace(actor, tuple(example)), file)
+        file.write(model)
 
 
-def _actor_and_example(policy: PolicyParameters, obs_dim: int | None = None) -> tuple[Any, ...]:
-    """Return the actor, and example observations, followed by states of a network that has them.
+def _write_networks(format_: str, team: Any, environment: Environment, folder: Path) -> None:
+    """Write a file for each policy of a team, and team.json, which says whose files they are."""
+    folder.mkdir()
+    told = []
+    for n, (name, policy) in enumerate(team.parameters.items()):
+        file, agents = f"policy-{n}.{format_}", [team.layout.agents[k] for k in team.policies[name]]
+        _write_network(format_, policy, folder / file, len(agents))
+        told.append({"file": file, "policy": name, "agents": agents})
+    (folder / "team.json").write_text(json.dumps(told, indent=1) + "\n")
+
+
+def fills_folder(policy: Exported, format_: str) -> bool:
+    """Whether an export fills a folder, and does not write one file."""
+    return format_ not in FORMATS or (format_ in _MODELS and isinstance(policy, TeamParameters))
+
+
+def _actor_and_example(
+    policy: PolicyParameters, obs_dim: int | None = None, n_agents: int = 1
+) -> tuple[Any, dict[str, Any]]:
+    """Return the actor, and examples of its inputs: observations, which of several agents acts, and
+    states of a network that has them.
 
     obs_dim: numbers in an observation, if the policy does not say.
     """
     import torch
 
-    from workflow_rl.agents.policies.torch_actor import TorchActor
+    from workflow_rl.agents.policies.torch_actor import SharedActor, TorchActor
 
-    actor = TorchActor(policy).eval().requires_grad_(False)
-    obs = torch.ones(2, obs_dim or policy.obs_dim_of(policy.described()))
-    return (actor, obs, torch.zeros(2, actor.state_size)) if actor.state_size else (actor, obs)
+    actor: Any = TorchActor(policy)
+    example = {"obs": torch.ones(2, obs_dim or policy.obs_dim_of(policy.described()))}
+    if n_agents > 1:
+        example = {"obs": example["obs"][:, n_agents:], "agent": torch.arange(2)}
+    if actor.state_size:
+        example["state"] = torch.zeros(2, actor.state_size)
+    actor = SharedActor(actor, n_agents) if n_agents > 1 else actor
+    return actor.eval().requires_grad_(False), example
 
 
 def _require_numpy(policy: Parameters) -> None:
     """Raise ExportError for a network that acts with torch: NumPy alone plays npz."""
-    others = "give onnx or torchscript"
-    if isinstance(policy, TeamParameters):
-        others = "a team has no other format, but that of its challenge"
     for member in members_of(policy):
         if member.described().needs is not None:
             raise ExportError(
                 "--format",
                 f"npz holds networks that act without torch, and {member.network} needs "
-                f"torch: {others}",
+                "torch: give onnx or torchscript",
             )
 
 
@@ -138,7 +169,7 @@ def _handed_in(policy: PolicyParameters) -> PolicyParameters:
     )
 
 
-def write_policy(policy: Parameters, environment: Environment, path: Path) -> None:
+def write_policy(policy: Any, environment: Environment, path: Path) -> None:
     """Write a policy or a team as this package's own file of plain arrays, which `evaluate` takes.
 
     Raises ExportError.
@@ -153,14 +184,6 @@ def write_policy(policy: Parameters, environment: Environment, path: Path) -> No
             save_policy(file, policy, about)
 
 
-FORMATS: Mapping[str, Callable[[Any, Environment, Path], None]] = {
-    "onnx": write_onnx,
-    "torchscript": write_torchscript,
-    "npz": write_policy,
-}
-"""Functions that write one file. A guest has more formats, which fill a folder."""
-
-
 def export_policy(
     policy: Exported,
     environment: Environment,
@@ -170,19 +193,21 @@ def export_policy(
 ) -> None:
     """Write what acts in one of FORMATS, or in a format of its environment's guest.
 
-    output: the file, or for a guest's format a folder that is new or empty, or a new .zip of it.
+    output: the file, or a folder that is new or empty, or a new .zip of it: see `fills_folder`.
     write: fills the folder of a format that is neither's.
 
     Raises ExportError, and InvalidEnvironmentError if agents of this environment cannot be written.
     """
-    if isinstance(policy, TeamParameters) and format_ in ("onnx", "torchscript"):
-        _require_numpy(policy)
-        raise ExportError("--format", f"{format_} holds one network, and a team has several: npz")
-    if format_ in FORMATS:
-        FORMATS[format_](policy, environment, output)
+    if format_ == "npz":
+        write_policy(policy, environment, output)
+        return
+    if not fills_folder(policy, format_):
+        _write_network(format_, policy, output)
         return
     try:
-        if write is None:
+        if format_ in _MODELS:
+            write = functools.partial(_write_networks, format_)
+        elif write is None:
             write = _guests_export(environment, format_)
             if isinstance(policy, PolicyParameters):
                 policy = _handed_in(policy)

@@ -19,7 +19,7 @@ from workflow_rl.collection.failures import StopRequested
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.export import write_onnx, write_torchscript
+from workflow_rl.runs.export import export_policy
 from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.preflight import hints
 
@@ -102,13 +102,13 @@ def test_exports_agree(shown: str, tmp_path: Path) -> None:
     obs = np.random.default_rng(0).integers(0, 256, (3, n_inputs)).astype(np.float32)
     outputs = policy.actor().outputs(obs)  # type: ignore[attr-defined]
     environment = GymnasiumEnvironment("any")
-    write_torchscript(policy, environment, tmp_path / "agent.pt")
+    export_policy(policy, environment, "torchscript", tmp_path / "agent.pt")
     with torch.no_grad():
         traced = torch.jit.load(str(tmp_path / "agent.pt"))(torch.from_numpy(obs))
     np.testing.assert_allclose(outputs, traced, atol=1e-5)
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    write_onnx(policy, environment, tmp_path / "agent.onnx")
+    export_policy(policy, environment, "onnx", tmp_path / "agent.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "agent.onnx"))
     np.testing.assert_allclose(outputs, session.run(None, {"obs": obs})[0], atol=1e-5)
 

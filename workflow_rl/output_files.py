@@ -2,7 +2,7 @@
 
 And read only if they are files, of a size that is to be expected. Nothing else in the package
 writes files, makes folders in a run's folder, or removes files there. `put` alone takes the place
-of a file, and `remove_own` alone removes one. Callers name only what a command of the package writes:
+of a file, and `remove_own` alone removes one. Callers name only what a command of ours writes:
 in a folder that is a run's, by its id or record, or where the user names an output.
 """
 

@@ -57,7 +57,7 @@ READING = {
     "champion": ["train-champion", "--run-dir", "run"],
     "workflow": ["train-workflow", "--run-dir", "run"],
     "search-workflow": ["search-workflow", "run", "--episodes", "2", "--quiet"],
-    "compare": ["compare", "run", "run", "--output", "table.csv"],
+    "compare": ["compare", "run", "--output", "table.csv"],
     "describe-scenario": ["describe-scenario", "run/config.json", "--picture", "network.png"],
     "plot": ["plot", "run", "--output", "plot.png"],
     "plot population": ["plot", "population", "--output", "plot.png"],

@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -69,14 +69,15 @@ def compare(
 
     if output is not None:
         require_writable(output, "--output")
-    seeds: dict[Any, Path] = {}
     agents, baseline = _policies(agents), _policies(baseline)
     _require_apart(agents, baseline)
-    scores = [_returns(path, "AGENTS", seeds) for path in agents]
+    played: dict[str, Path] = {}
+    given: dict[str, Path] = {}
+    scores = [_returns(path, "AGENTS", played, given) for path in agents]
     _hint_at_unlike(agents)
-    bases = [_returns(path, "--baseline", seeds) for path in baseline]
-    if len(seeds) > 1:
-        told = ", ".join(f"{path} with --seed {number}" for number, path in seeds.items())
+    bases = [_returns(path, "--baseline", played, given) for path in baseline]
+    if len(played) > 1:
+        told = ", ".join(f"{path} with {how:.200}" for how, path in played.items())
         raise click.UsageError(f"the episodes are not the same: evaluate scored {told}")
     try:
         rows = compare_agents(scores, bases, seed)
@@ -126,15 +127,21 @@ def _hint_at_unlike(agents: Sequence[Path]) -> None:
         )
 
 
-def _returns(path: Path, named: str, seeds: dict[Any, Path]) -> Returns:
-    """Return an agent's returns by task, and keep the seed of its episodes."""
+def _returns(path: Path, named: str, played: dict[str, Path], given: dict[str, Path]) -> Returns:
+    """Return an agent's returns by task, and keep how its episodes were played, and its digest.
+
+    Raises click.UsageError for an agent that was given before.
+    """
     from workflow_rl.runs import evaluation
 
     file = path / "evaluation.json" if path.is_dir() else path
     scorings = [scoring for guest in guests.values() if (scoring := guest.scoring()) is not None]
     try:
         content = json.loads(read_text(file, evaluation.MOST_OF_SCORES))
-        seed = int(content["seed"])
+        how = f"--seed {int(content['seed'])}"
+        how += "".join(
+            f", {n}={value!r}" for n, value in sorted(content.get("env_args", {}).items())
+        )
     except NOT_OURS:
         content = None
     for scoring in (*scorings, evaluation.ReturnScoring()) if content is not None else ():
@@ -144,7 +151,10 @@ def _returns(path: Path, named: str, seeds: dict[Any, Path]) -> Returns:
             continue
         if returns and all(returns.values()):
             _require_same_agent(path, content.get(evaluation.AGENT_DIGEST), named)
-            seeds.setdefault(seed, path)
+            played.setdefault(how, path)
+            agent = str(content.get(evaluation.AGENT_DIGEST) or file.resolve())
+            if (first := given.setdefault(agent, path)) is not path:
+                raise click.UsageError(f"{first} and {path} are one agent: give it once")
             if short is not None:
                 click.echo(f"Hint: {path}: {short}", err=True)
             return returns

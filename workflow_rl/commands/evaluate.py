@@ -151,7 +151,7 @@ def evaluate(agents: tuple[Path, ...], **options: Any) -> None:
         _player_of(of_agent)
     are_kept = [_evaluate(of_agent) for of_agent in asked]
     if len(agents) > 1 and all(are_kept):
-        click.echo(f"together: {own_command('compare', *agents)}")
+        click.echo(f"together: {own_command('compare', *dict.fromkeys(agents))}")
 
 
 def _player_of(options: dict[str, Any]) -> tuple[Path | None, Scored | None]:

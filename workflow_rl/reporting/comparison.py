@@ -40,7 +40,8 @@ class Bounded(NamedTuple):
 class Compared(NamedTuple):
     """What agents score in a task, and how far they are from a baseline, if there is one.
 
-    mean: over agents and episodes, both of which are drawn by chance. iqm: the mean of the agents'
+    mean: over agents and episodes, both of which are drawn by chance; of one agent with the
+    interval that `evaluate` tells, for which tasks are independent. iqm: the mean of the agents'
     scores without the lowest and the highest quarter. baseline: the mean of the baseline.
     difference: of the means, over the same episodes. better: the probability that an agent has a
     higher score than one of the baseline, if there are several of both.
@@ -65,8 +66,7 @@ def compare_agents(
         seed: of the bootstrap.
 
     Returns:
-        A row for each task and, of several tasks, one for the agents' sums over the tasks. Its
-        probability of improvement is the mean of those in the tasks.
+        A row for each task and, of several tasks, one for the agents' sums over the tasks.
 
     Raises:
         ValueError: the agents differ in their tasks, or in the number of episodes.
@@ -132,17 +132,22 @@ def _row(
 ) -> Compared:
     """Return the row of one task, or of the sum of several. totals, bases: [agent, episode]."""
     ours: FloatArray = sum(totals[1:], start=totals[0])
-    row = Compared(task, over_agents(ours), _bootstrapped(_iqm, [ours.mean(axis=1)], seed))
+    row = Compared(task, _mean(totals), _bootstrapped(_iqm, [ours.mean(axis=1)], seed))
     if not bases:
         return row
     theirs: FloatArray = sum(bases[1:], start=bases[0])
-    row = row._replace(baseline=over_agents(theirs), difference=_difference(ours, theirs))
+    row = row._replace(baseline=_mean(bases), difference=_difference(ours, theirs))
     if 1 in (len(ours), len(theirs)):
         return row
-    better = _bootstrapped(
-        _probability_of_improvement, [sample.mean(axis=1) for sample in (*totals, *bases)], seed
-    )
-    return row._replace(better=better)
+    scores = [ours.mean(axis=1), theirs.mean(axis=1)]
+    return row._replace(better=_bootstrapped(_probability_of_improvement, scores, seed))
+
+
+def _mean(totals: Sequence[FloatArray]) -> Mean:
+    """Return the mean of the sum of several tasks. totals: of each task, [agent, episode]."""
+    if len(totals[0]) == 1:
+        return mean_of([of_task[0] for of_task in totals])
+    return over_agents(sum(totals[1:], start=totals[0]))
 
 
 def _difference(ours: FloatArray, theirs: FloatArray) -> Mean:
@@ -182,12 +187,8 @@ def _iqm(scores: FloatArray) -> NDArray[Any]:
     return np.asarray(kept.mean(axis=-1))
 
 
-def _probability_of_improvement(*samples: FloatArray) -> NDArray[Any]:
-    """Return the mean, over the tasks, of the share of pairs of agents in which ours is better. A
-    draw is half of one. samples: scores [..., agent] in each task, ours and then the others'."""
-    half = len(samples) // 2
-    shares = [
-        (np.sign(ours[..., :, None] - theirs[..., None, :]).mean(axis=(-2, -1)) + 1) / 2
-        for ours, theirs in zip(samples[:half], samples[half:], strict=True)
-    ]
-    return np.asarray(np.mean(shares, axis=0))
+def _probability_of_improvement(ours: FloatArray, theirs: FloatArray) -> NDArray[Any]:
+    """Return the share of pairs of agents in which ours is better, from scores [..., agent]. A draw
+    is half of one."""
+    signs = np.sign(ours[..., :, None] - theirs[..., None, :])
+    return np.asarray((signs.mean(axis=(-2, -1)) + 1) / 2)

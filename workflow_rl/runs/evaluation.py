@@ -64,6 +64,7 @@ class Evaluation:
     """The returns and lengths, in steps, of seeded episodes.
 
     returns_of: the returns of each agent of a team whose agents have rewards of their own.
+    env_args: the arguments of the environment.
     """
 
     env: str
@@ -72,6 +73,7 @@ class Evaluation:
     lengths: list[int]
     seconds: float
     returns_of: Mapping[str, list[float]] = field(default_factory=dict)
+    env_args: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         told = Mean(self.mean, self.interval_95).told()
@@ -238,6 +240,7 @@ def evaluate_policy(
         [trajectory.length for trajectory in trajectories],
         time.perf_counter() - start,
         returns_of,
+        dict(environment.args),
     )
 
 

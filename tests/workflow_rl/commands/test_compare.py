@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,9 @@ from workflow_rl.output_files import sha256_of
 from workflow_rl.runs.evaluation import AGENT_DIGEST, Evaluation
 
 
-def scored(path: Path, returns: list[float], seed: int = 0) -> Path:
+def scored(path: Path, returns: list[float], seed: int = 0, digest: str | None = None) -> Path:
     scores = Evaluation("CartPole-v1", seed, returns, [1] * len(returns), 1.0)
-    path.write_text(json.dumps(scores.to_dict()))
+    path.write_text(json.dumps({**scores.to_dict(), AGENT_DIGEST: digest}))
     return path
 
 
@@ -87,9 +88,10 @@ def test_cells_are_tasks(tmp_path: Path) -> None:
         {"red_agent": red, "max_steps": 30, "episodes": 2, "returns": [-1, -3]}
         for red in ("B_lineAgent", "SleepAgent")
     ]
-    file = tmp_path / "scores.json"
-    file.write_text(json.dumps({"seed": 0, "cells": cells}))
-    shown = run(file, file, "--output", tmp_path / "t.csv").output
+    files = [tmp_path / f"scores-{n}.json" for n in range(2)]
+    for file in files:
+        file.write_text(json.dumps({"seed": 0, "cells": cells}))
+    shown = run(*files, "--output", tmp_path / "t.csv").output
     assert "B_lineAgent, 30 steps" in shown
     assert "-4.00" in shown.splitlines()[-4]
 
@@ -103,6 +105,11 @@ def test_cells_are_tasks(tmp_path: Path) -> None:
         ('{"seed": 0, "env": "CartPole-v1", "returns": [1, 2, 3]}', "the same --episodes"),
         ('{"seed": 7, "env": "CartPole-v1", "returns": [1, 2]}', "with --seed 7"),
         ('{"seed": 0, "env": "Acrobot-v1", "returns": [1, 2]}', "and 2 of Acrobot-v1"),
+        (
+            '{"seed": 0, "env": "CartPole-v1", "env_args": {"x": [1]}, "returns": [1, 2]}',
+            "other.json with --seed 0, x=[1]",
+        ),
+        ('{"seed": 0, "env": "CartPole-v1", "env_args": 7, "returns": [1, 2]}', "has no scores"),
     ],
 )
 def test_what_cannot_be_compared_is_one_line(
@@ -127,6 +134,41 @@ def test_scores_of_an_agent_that_has_learned_on_are_refused(name: str, tmp_path:
     shown = run(tmp_path)
     assert shown.exit_code == 2
     assert "again" in shown.output
+
+
+@pytest.mark.parametrize("way", ["again", "another path", "a link", "a copy", "the baseline"])
+def test_an_agent_that_is_given_twice_is_refused(
+    way: str, tmp_path: Path, agents: list[Path]
+) -> None:
+    folder, other = tmp_path / "run", tmp_path / "other"
+    folder.mkdir()
+    (folder / "best.pt").write_bytes(b"an agent")
+    scored(folder / "evaluation.json", [1.0, 2.0], digest=sha256_of(folder / "best.pt", 100))
+    if way == "a link":
+        other.symlink_to(folder)
+    elif way == "a copy":
+        shutil.copytree(folder, other)
+    second = {"again": folder, "another path": tmp_path / "run" / ".." / "run"}.get(way, other)
+    if way == "the baseline":
+        shown = run(folder, agents[0], "--baseline", folder)
+    else:
+        shown = run(folder, agents[0], second)
+    assert shown.exit_code == 2
+    assert "are one agent: give it once" in shown.output
+    assert run(agents[0], agents[0]).exit_code == 2, "nobody knows its digest"
+    assert run(folder, agents[0]).exit_code == 0
+
+
+def test_runs_on_other_arguments_of_an_environment_are_refused(tmp_path: Path) -> None:
+    words = "train-sync --env CartPole-v1 --total-steps 200 --n-envs 2 --quiet --final-evaluation 2"
+    for name, most in (("a", 20), ("b", 20), ("c", 30)):
+        asked = [*words.split(), "--env-arg", f"max_episode_steps={most}", "--seed", str(ord(name))]
+        assert CliRunner().invoke(main, [*asked, "--run-dir", str(tmp_path / name)]).exit_code == 0
+    assert run(tmp_path / "a", tmp_path / "b").exit_code == 0
+    shown = run(tmp_path / "a", "--baseline", tmp_path / "c")
+    assert shown.exit_code == 2
+    assert "max_episode_steps=20" in shown.output.splitlines()[-1]
+    assert "max_episode_steps=30" in shown.output.splitlines()[-1]
 
 
 def test_other_networks_and_lengths_are_other_tasks() -> None:

@@ -45,6 +45,9 @@ def test_several_agents_are_scored_one_after_another(cart_pole_run: Path, tmp_pa
     runs = [tmp_path / "a", tmp_path / "b"]
     for run in runs:
         shutil.copytree(cart_pole_run, run)
+    other = load_checkpoint(runs[1] / "best.pt")
+    other.training.best_score = 1.0
+    save_checkpoint(runs[1] / "best.pt", other)
     names = [str(run) for run in runs]
     played = ["--episodes", "2", "--n-workers", "1", "--quiet"]
     result = invoke("evaluate", *names, *played)
@@ -54,8 +57,8 @@ def test_several_agents_are_scored_one_after_another(cart_pole_run: Path, tmp_pa
     assert invoke("compare", *names).exit_code == 0
     refused(invoke("evaluate", *names, *played, "--json", str(tmp_path / "x.json")), "one agent")
     scored = (runs[0] / "evaluation.json").read_bytes()
-    other = ["--episodes", "3", "--n-workers", "1", "--quiet"]
-    refused(invoke("evaluate", names[0], str(tmp_path / "none"), *other), "no checkpoint at")
+    more = ["--episodes", "3", "--n-workers", "1", "--quiet"]
+    refused(invoke("evaluate", names[0], str(tmp_path / "none"), *more), "no checkpoint at")
     assert (runs[0] / "evaluation.json").read_bytes() == scored
 
 

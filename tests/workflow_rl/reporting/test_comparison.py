@@ -6,10 +6,14 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from workflow_rl.reporting import comparison
 from workflow_rl.reporting.comparison import Compared, compare_agents, comparison_table, plain_rows
+from workflow_rl.runs.evaluation import ChallengeScore
 
 N_TRIALS = 400
 
@@ -56,10 +60,29 @@ def test_several_tasks_have_a_row_of_their_sum() -> None:
     assert total.mean.mean == sum(row.mean.mean for row in tasks)
     assert total.difference is not None
     assert total.difference.mean == pytest.approx(27.5 - 24.75)
-    better = [row.better.value for row in tasks if row.better is not None]
     assert total.better is not None
-    assert total.better.value == np.mean(better)
     assert plain_rows([total])[0]["better"] == total.better.value
+
+
+def test_the_row_of_the_sum_tells_of_sums_alone() -> None:
+    """All sums of ours are higher, though in one task all agents are equal."""
+    agents = [{"a": [5.0 + n], "b": [1.0]} for n in range(5)]
+    base = [{"a": [float(n)], "b": [1.0]} for n in range(5)]
+    easy, equal, total = (row.better for row in compare_agents(agents, base))
+    assert easy is not None
+    assert equal is not None
+    assert (easy.value, equal.value) == (1, 0.5)
+    assert total == (1, 1, 1)
+
+
+@given(hnp.arrays(np.float64, (3, 4), elements=st.floats(-100, 100)))
+def test_one_agent_has_the_interval_that_its_evaluation_tells(returns: np.ndarray) -> None:
+    tasks = dict(zip("abc", returns.tolist(), strict=True))
+    *_, total = compare_agents([tasks], [tasks])
+    told = ChallengeScore("", tasks, scores=None)  # type: ignore[arg-type]
+    expected = pytest.approx((told.mean, told.interval_95), abs=1e-9)
+    assert total.mean == expected
+    assert total.baseline == expected
 
 
 def test_one_agent_has_no_interval_over_agents() -> None:

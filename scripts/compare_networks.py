@@ -80,7 +80,7 @@ def measured(
     summary = json.loads((path / "summary.json").read_text())
     line = {
         **{"task": task, "network": network, "seed": seed, "scoring_seed": scoring},
-        "return_in_training": summary["return_mean_last_300"],
+        "return_in_training": summary["return_mean_recent"],
         "update_seconds": statistics.median(row["update_seconds"] for row in read_metrics(path)),
         "wall_seconds": summary["wall_seconds"],
     }

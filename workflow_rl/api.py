@@ -240,7 +240,7 @@ def evaluate(
 
 
 def learning_curves(*runs: PathLike, labels: Sequence[str] = ()) -> Figure:
-    """Draw the returns of runs against episodes and against wall time.
+    """Draw the returns of runs against episodes, env steps and wall time.
 
     Runs that differ in their seed alone are one line, their mean, with its 95% confidence
     interval. A notebook shows the figure that is returned.

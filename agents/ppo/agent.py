@@ -171,16 +171,26 @@ class PPOAgent(LearningAgent):
         valid = list(itertools.compress(trajectories, is_valid))
         if self.return_scale is not None:
             self.return_scale.update(trajectories)
-        losses = self._learn(valid, annealed) if valid else [*[math.nan] * 6, 0.0, math.nan]
+        nothing = [*[math.nan] * 6, 0.0, *[math.nan] * 3, 0]
+        learned = self._learn(valid, annealed) if valid else nothing
         if self.obs_moments is not None:
             # Only now: the policy that acted normalised them with the earlier statistics.
             self.obs_moments.update(self._numbers(trajectories))
         self.policy_version += 1
         mean_lag = float(np.average(lag, weights=n_steps))
         lags = (int(lag.min()), mean_lag, int(lag.max()))
-        *losses, teacher_loss, effective = losses
         of_rollout = learning_rate, *lags, 1 - valid_fraction
-        return PPOMetrics._make([*losses, *of_rollout, teacher_loss, effective])
+        return PPOMetrics._make([*learned[:6], *of_rollout, *learned[6:], self._action_std()])
+
+    def _action_std(self) -> float:
+        """Return the mean standard deviation of an action's numbers; NaN if it has none."""
+        if self.network.log_std is None:
+            return math.nan
+        std, whole = self.network.log_std.detach().exp(), self.distribution
+        if isinstance(whole, Mixed):
+            placed = zip(whole.parts, whole.outputs, strict=True)
+            std = torch.cat([std[of] for part, of in placed if part.has_log_std])
+        return float(std.mean())
 
     def _numbers(self, trajectories: Sequence[Trajectory]) -> np.ndarray:
         """Return the numbers of the observations that are normalised, without masks."""
@@ -257,13 +267,14 @@ class PPOAgent(LearningAgent):
         return _agreement(self.distribution, likeliest, action)
 
     def _learn(self, trajectories: Sequence[Trajectory], annealed: Annealed) -> list[float]:
-        """Learn in epochs. Returns the first six metrics, from policy_loss on, and the last two."""
+        """Learn in epochs. Returns the first six metrics, and those from teacher_loss on."""
         config = self.config
         self.optimizer.learning_rate = annealed.learning_rate
         taught = annealed.teacher_coef > 0
         obs, batch, effective = self._make_batch(trajectories, with_teacher=taught)
         shuffle = np.random.default_rng([self.seed, self.policy_version])
         history: list[tuple[Tensor, ...]] = []
+        norms: list[dict[str, float]] = []
         whole = config.minibatches_of == "observations"
         # A last minibatch of few steps would be a noisy step: all are of nearly equal size.
         n_minibatches = math.ceil(len(batch.action) / config.minibatch_size)
@@ -272,12 +283,16 @@ class PPOAgent(LearningAgent):
         )
         with self._helper() as helper:
             for minibatch in itertools.chain.from_iterable(epochs):
-                metrics, went_on = self._learn_minibatch(minibatch, annealed, helper)
+                metrics, of_step = self._learn_minibatch(minibatch, annealed, helper)
                 history.append(metrics)
-                if not went_on:
+                if not of_step:
                     break
-        means = torch.stack([torch.stack(row) for row in history]).mean(dim=0).tolist()
-        return [*means[:-1], explained_variance(batch.value, batch.return_), means[-1], effective]
+                norms.append(of_step)
+        *means, taught_loss = torch.stack([torch.stack(row) for row in history]).mean(0).tolist()
+        explained = explained_variance(batch.value, batch.return_)
+        of_parts = [[of[part] for of in norms if part in of] for part in ("policy", "value")]
+        mean_norms = [float(np.mean(of)) if of else math.nan for of in of_parts]
+        return [*means, explained, taught_loss, effective, *mean_norms, len(norms)]
 
     def _seen(
         self, trajectories: Sequence[Trajectory], moments: RunningMoments | None = None
@@ -395,11 +410,11 @@ class PPOAgent(LearningAgent):
 
     def _learn_minibatch(
         self, minibatch: Minibatch, annealed: Annealed, helper: Executor | None
-    ) -> tuple[tuple[Tensor, ...], bool]:
-        """Make a gradient step. Returns its metrics, and whether to go on.
+    ) -> tuple[tuple[Tensor, ...], dict[str, float]]:
+        """Make a gradient step. Returns its metrics, and the norm of each part's gradient.
 
-        If the KL divergence exceeds its limit, no step is made. helper: a thread that learns the
-        values meanwhile.
+        If the KL divergence exceeds its limit, no step is made, and there are no norms. helper: a
+        thread that learns the values meanwhile.
         """
         config = self.config
         self.optimizer.zero_grad()
@@ -420,12 +435,14 @@ class PPOAgent(LearningAgent):
         told = policy_loss, critic_loss, entropy, kl, *others
         _require_finite({"policy's loss": policy_loss, "value's loss": critic_loss})
         if config.target_kl is not None and kl > 1.5 * config.target_kl:
-            return told, False
+            return told, {}
+        norms = {}
         for name, parameters in self.network.parts().items():
             norm = torch.nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)
             _require_finite({f"{name}'s gradient": norm})
+            norms[name] = float(norm)
         self.optimizer.step()
-        return told, True
+        return told, norms
 
     def _learn_policy(self, minibatch: Minibatch, annealed: Annealed) -> list[Tensor]:
         """Add the actor's gradients. Returns policy loss, entropy, KL divergence, clip fraction,

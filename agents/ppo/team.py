@@ -153,11 +153,13 @@ class TeamAgent(LearningAgent):
 
 
 def _mean(metrics: Sequence[PPOMetrics], weights: Sequence[int]) -> PPOMetrics:
-    """Return the means over policies, but the least and the greatest lag of all."""
+    """Return the means over policies, but the least and the greatest lag, and the sum of the
+    gradient steps."""
     if not metrics:
-        return PPOMetrics._make([*[math.nan] * 7, 0, 0.0, 0, 0.0, 0.0])
+        return PPOMetrics(*[math.nan] * 7, 0, 0.0, 0, 0.0)
     means = PPOMetrics._make(np.average(np.array(metrics, float), 0, weights).tolist())
     return means._replace(
+        gradient_steps=sum(policy.gradient_steps for policy in metrics),
         policy_lag_min=min(policy.policy_lag_min for policy in metrics),
         policy_lag_max=max(policy.policy_lag_max for policy in metrics),
     )

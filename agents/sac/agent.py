@@ -80,7 +80,7 @@ class SACAgent(LearningAgent):
         random = np.random.default_rng([self.seed, self.policy_version])
         steps = transitions_of(trajectories)
         self.replay.add(steps)
-        means: list[Any] = [math.nan] * 4
+        means: list[Any] = [math.nan] * 7
         n_gradient_steps = 0
         if len(self.replay) >= self.config.warm_up_steps:
             with np.errstate(all="ignore"):  # A divergence shows in the losses.
@@ -116,11 +116,11 @@ class SACAgent(LearningAgent):
     def _learn(self, n_steps: int, random: np.random.Generator) -> list[float]:
         """Make gradient steps. Raises DivergedError.
 
-        Returns means: of the policy's loss, the critics' loss, the entropy in nats and the
-        temperature. Those of the policy are over its own gradient steps. A mean over none is NaN.
+        Returns means, the metrics up to action_std. Those of the policy are over its own gradient
+        steps. A mean over none is NaN.
         """
         policies: list[LearnedPolicy] = []
-        of_critics: list[float] = []
+        of_critics: list[tuple[float, float]] = []
         of_value = 0.0
         for n in range(n_steps):
             steps = steps_of(self.drawn(random), self.config.reward_scale)
@@ -131,12 +131,17 @@ class SACAgent(LearningAgent):
             self._gradient_steps_made += 1
             if n % VALUE_EVERY == 0:
                 of_value = self.learner.learn_value(steps, random)
-            losses = (*(policies[-1] if policies else ()), of_critics[-1], of_value)
+            of_policy = policies[-1][:3] if policies else ()
+            losses = (*of_policy, of_critics[-1][0], of_value)
             if not all(map(math.isfinite, losses)):
                 raise DivergedError(f"the losses are {', '.join(map(str, losses))}")
         self.learner.write()
-        loss, *rest = np.mean(policies, axis=0).tolist() if policies else [math.nan] * 3
-        return [loss, sum(of_critics) / n_steps if n_steps else math.nan, *rest]
+        means = np.mean([one[:4] for one in policies] or [[math.nan] * 4], axis=0).tolist()
+        loss, entropy, temperature, norm = means
+        std = policies[-1].std if policies else math.nan
+        critics = [sum(column) / n_steps for column in zip(*of_critics, strict=True)]
+        critics_loss, critics_norm = critics or [math.nan] * 2
+        return [loss, critics_loss, entropy, temperature, norm, critics_norm, std]
 
     def state_dict(self) -> dict[str, Any]:
         state = {

@@ -85,6 +85,10 @@ class OfChoices:
         """Return the description of a critic's network."""
         return MLP(obs_dim, hidden_sizes, self.n_choices, "relu")
 
+    def std(self, outputs: FloatArray) -> float:
+        """Return the mean standard deviation of actions' numbers: choices have none."""
+        return math.nan
+
     def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> Taken:
         """Return the loss of the taken actions, whose values should be `target` [B]."""
         passed = critics.forward(steps.obs)
@@ -132,6 +136,9 @@ class OfNumbers:
 
     def critic(self, obs_dim: int, hidden_sizes: tuple[int, ...]) -> MLP:
         return MLP(obs_dim + self.n_numbers, hidden_sizes, 1, "relu")
+
+    def std(self, outputs: FloatArray) -> float:
+        return float(np.exp(self.distribution.prepare(outputs)[1]).mean())
 
     def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> Taken:
         numbers = self.distribution.normalised(steps.action)
@@ -222,11 +229,14 @@ def actions_kind(distribution: Distribution) -> OfChoices | OfNumbers:
 
 
 class LearnedPolicy(NamedTuple):
-    """The loss of one gradient step of the policy, its entropy in nats, and the temperature."""
+    """The loss of one gradient step of the policy, its entropy in nats, and the temperature; the
+    norm of its gradient, and the standard deviation of its actions."""
 
     loss: float
     entropy: float
     temperature: float
+    gradient_norm: float
+    std: float
 
 
 class SoftActorCritic:
@@ -286,13 +296,13 @@ class SoftActorCritic:
         """The value of a nat of entropy, in scaled reward."""
         return math.exp(self.log_temperature[0])
 
-    def learn_critics(self, steps: Steps, random: np.random.Generator) -> float:
-        """Make a gradient step of the critics, and return their loss."""
+    def learn_critics(self, steps: Steps, random: np.random.Generator) -> tuple[float, float]:
+        """Make a gradient step of the critics. Return their loss, and their gradient's norm."""
         target = self.target_of(steps, self.temperature, random)
         loss, gradient = self.kind.of_taken(self.critics, steps, target)
         self.optimizers["critics"].step(gradient)
         self.targets.flat += self.target_rate * (self.critics.flat - self.targets.flat)
-        return loss
+        return loss, float(np.linalg.norm(gradient))
 
     def learn_policy(self, steps: Steps, random: np.random.Generator) -> LearnedPolicy:
         """Make a gradient step of the actor and of the temperature."""
@@ -301,13 +311,15 @@ class SoftActorCritic:
         judged, of_outputs = self.kind.improve(
             self.critics, steps.obs, passed.outputs[0], temperature, random
         )
-        self.optimizers["actor"].step(self.actor.gradient(passed, of_outputs[None]))
+        gradient = self.actor.gradient(passed, of_outputs[None])
+        self.optimizers["actor"].step(gradient)
         loss = -float((judged.q + temperature * judged.entropy).mean())
         entropy = float(judged.entropy.mean())
         # The gradient of Haarnoja et al. 2018, equation 18, by the temperature's logarithm.
         surplus = np.array([temperature * (entropy - self.target_entropy)], np.float32)
         self.optimizers["temperature"].step(surplus)
-        return LearnedPolicy(loss, entropy, temperature)
+        norm, std = float(np.linalg.norm(gradient)), self.kind.std(passed.outputs[0])
+        return LearnedPolicy(loss, entropy, temperature, norm, std)
 
     def target_of(
         self, steps: Steps, temperature: float, random: np.random.Generator

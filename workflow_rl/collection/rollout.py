@@ -86,6 +86,12 @@ class Rollout(NamedTuple):
                 return f"{paid} outweighs all others: it decides means and the best agent"
         return None
 
+    @property
+    def truncated_share(self) -> float:
+        """The share of the episodes that ended without terminating; NaN if none ended."""
+        ended = [t.terminated for t in self.trajectories if t.ended]
+        return 1 - sum(ended) / len(ended) if ended else float("nan")
+
     def n_unrolls(self, num_steps_per_env: int | None) -> float:
         """Return the number of unrolls of one env, or of complete episodes: ALF's K."""
         if num_steps_per_env is None:

@@ -190,7 +190,7 @@ def _report(
         click.echo(
             f"{medians} T: seconds from one update to the next. EPS: unrolls, which differ in "
             "length, or else episodes, learned from in a second. dropped: steps. return: mean of "
-            f"the last 300 episodes. Reached: by the mean of the last {RETURN_WINDOW}, in the "
+            f"the last episodes. Reached: by the mean of the last {RETURN_WINDOW}, in the "
             f"median; in brackets, how many times {REFERENCE}'s."
         )
     if alf_rows:

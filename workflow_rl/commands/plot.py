@@ -38,7 +38,7 @@ def plot(
 ) -> None:
     """Draw the learning curves of one or more RUNS, the folders of training runs.
 
-    The picture shows returns against episodes and against wall time. Runs that differ in their
+    The picture shows returns against episodes, env steps and wall time. Runs that differ in their
     seed alone are one line, their mean, with its 95% confidence interval. On CAGE-2 the picture
     also shows the returns of scripted agents and of the best known agent, and a line for each red
     agent of a run against several. For a population it also shows the settings and who took over

@@ -14,7 +14,7 @@ from workflow_rl.commands.options import spelling
 from workflow_rl.environments.guests import guests
 from workflow_rl.printable import fitting
 from workflow_rl.reporting.text_table import text_table
-from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
+from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome
 from workflow_rl.runs.folder import read_metrics
@@ -94,7 +94,7 @@ def _report_one(outcome: Outcome) -> None:
     if config.total_steps is not None and state.env_steps > config.total_steps:
         played += f" of {state.env_steps:,} steps (the last update is whole)"
     click.echo(
-        f"{played}, updates: {state.updates}; {described_returns(config, state, RECENT_EPISODES)}"
+        f"{played}, updates: {state.updates}; {described_returns(config, state)}"
     )
     if agents := paid_agents(config):
         metrics = read_metrics(path)
@@ -173,16 +173,16 @@ def _report_several(outcome: Outcome) -> None:
     path, summaries = outcome.path, outcome.summaries
     record = read_population(path)
     names = sorted((record.exchange or {}).get("ranges", {}))
-    headings = ["policy", "episodes", "updates", "return of the last 300", *names]
+    headings = ["policy", "episodes", "updates", "return", *names]
     table = text_table(headings, [], left=0)
     for number, (learner, summary) in enumerate(zip(outcome.learners, summaries, strict=True)):
-        mean = summary["return_mean_last_300"]
+        mean, n_recent = summary["return_mean_recent"], summary["recent_episodes"]
         table.add_row(
             [
                 f"{'* ' if number == outcome.best else ''}{number}",
                 summary["episodes"],
                 summary["updates"],
-                "" if mean is None else f"{mean:{fitting(1, mean)}}",
+                "" if mean is None else f"{mean:{fitting(1, mean)}} of the last {n_recent}",
                 *(f"{getattr(learner.config.settings, name):.3g}" for name in names),
             ]
         )

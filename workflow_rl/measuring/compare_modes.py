@@ -168,7 +168,7 @@ def _row(name: str, runs: Sequence[ModeRun], target_return: float) -> dict[str, 
     targets = [reached(run.metrics, target_return) for run in runs]
     episodes, seconds = zip(*targets, strict=True)
     # None if no episode has ended.
-    returns = [run.summary["return_mean_last_300"] for run in runs]
+    returns = [run.summary["return_mean_recent"] for run in runs]
     last = [-math.inf if mean is None else mean for mean in returns]
     return {
         "mode": name,
@@ -184,14 +184,14 @@ def _row(name: str, runs: Sequence[ModeRun], target_return: float) -> dict[str, 
         "policy_lag_max": max(row["policy_lag_max"] for run in runs for row in run.metrics),
         "stale_fraction": median_mean("stale_fraction"),
         "dropped_steps": median_of("dropped_steps"),
-        "return_mean_last_300": _finite(statistics.median(last)),
+        "return_mean_recent": _finite(statistics.median(last)),
         "target_return": target_return,
         "seeds_at_target": sum(map(math.isfinite, episodes)),
         "episodes_to_target": _finite(statistics.median(episodes)),
         "seconds_to_target": _finite(statistics.median(seconds)),
         "episodes_to_target_by_seed": [_finite(number) for number in episodes],
         "seconds_to_target_by_seed": [_finite(number) for number in seconds],
-        "return_mean_last_300_by_seed": returns,
+        "return_mean_recent_by_seed": returns,
         "seeds": [run.summary["seed"] for run in runs],
     }
 

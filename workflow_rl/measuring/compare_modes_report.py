@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from prettytable import PrettyTable
 
 from workflow_rl.reporting.drawing import scale_returns
 from workflow_rl.reporting.text_table import text_table
-from workflow_rl.runs.returns import Metrics, on_one_axis
+from workflow_rl.runs.returns import Metrics, on_one_axis, running_mean
 
 Row = Mapping[str, Any]
 
@@ -33,7 +34,7 @@ def modes_table(rows: Sequence[Row]) -> PrettyTable:
         "lag": lambda row: f"{row['policy_lag_mean']:.1f}, max {row['policy_lag_max']:g}",
         "stale": lambda row: f"{row['stale_fraction']:.1%}",
         "dropped": lambda row: f"{row['dropped_steps']:g}",
-        "return": lambda row: _or_none(row["return_mean_last_300"]),
+        "return": lambda row: _or_none(row["return_mean_recent"]),
         f"reach {target:g}": lambda row: f"{row['seeds_at_target']} of {row['n_seeds']}",
         "in episodes": lambda row: _to_target(row, "episodes", ".0f"),
         "in seconds": lambda row: _to_target(row, "seconds", ".2f"),
@@ -75,7 +76,7 @@ def modes_figure(runs: Mapping[str, Sequence[Metrics]], target_return: float) ->
     palette = colormaps["tab10" if len(runs) <= 10 else "tab20"]
     for index, (name, its_runs) in enumerate(runs.items()):
         for axes, column in ((by_episodes, "episodes"), (by_seconds, "wall_seconds")):
-            x, returns = on_one_axis(its_runs, column, RETURN_WINDOW)
+            x, returns = on_one_axis(its_runs, column, partial(running_mean, window=RETURN_WINDOW))
             if not len(x):
                 continue
             colour = palette(index % palette.N)

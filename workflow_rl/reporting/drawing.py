@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,13 +55,14 @@ def scale_returns(axes: Axes) -> None:
     axes.set_ylim(bottom, min(top, 1))
 
 
-def draw_known(first: Axes, last: Axes, known: Mapping[str, float]) -> None:
-    """Scale the y axis of both, and draw a line for each return that is worth showing.
+def draw_known(panels: Sequence[Axes], known: Mapping[str, float]) -> None:
+    """Scale the y axis of all, and draw a line for each return that is worth showing.
 
     The names stand beside the last axes, each above the one below.
     """
+    last = panels[-1]
     shown = worth_showing(known, last.dataLim.y0)
-    for axes in (first, last):
+    for axes in panels:
         for value in shown:
             axes.axhline(value, color="0.4", linestyle=":", linewidth=1.2, zorder=0)
         scale_returns(axes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -11,12 +12,13 @@ from workflow_rl.reporting.drawing import as_drawn, draw_known, save_png
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.intervals import mean_and_interval
 from workflow_rl.runs.returns import (
-    RECENT_EPISODES,
     Metrics,
     columns_of_returns,
     on_one_axis,
     returns_of_known_agents,
     running_mean,
+    shown_axes,
+    window_of,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def learning_curve_figure(
     known: Mapping[str, float] = MappingProxyType({}),
     groups: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Figure:
-    """Draw the returns of runs, given by name, against episodes and against wall time.
+    """Draw the returns of runs, given by name, against episodes, env steps and wall time.
 
     known: returns of other agents, for lines to compare with. groups: names of runs that differ in
     their seed alone, by a name for the group; by default a run is a group. Several runs of a group
@@ -45,8 +47,9 @@ def learning_curve_figure(
     """
     from matplotlib.figure import Figure  # A run that draws nothing starts without it.
 
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
-    by_episodes, by_seconds = figure.subplots(1, 2, sharey=True)
+    shown = shown_axes(runs.values())
+    figure = Figure(figsize=(1 + 4.6 * len(shown), 4.6), layout="constrained")
+    panels = figure.subplots(1, len(shown), sharey=True)
     lines = {name: ([metrics], "return_mean") for name, metrics in runs.items()}
     if groups:
         lines = {name: ([runs[n] for n in group], "return_mean") for name, group in groups.items()}
@@ -56,20 +59,22 @@ def learning_curve_figure(
         if columns:
             lines = {"all": ([metrics], "return_mean")}
         lines |= {name: ([metrics], column) for name, column in columns.items()}
-    for axes, position in ((by_episodes, "episodes"), (by_seconds, "wall_seconds")):
+    for axes, (position, name_of_axis) in zip(panels, shown.items(), strict=True):
+        axes.set(xlabel=name_of_axis)
         for index, (name, (group, column)) in enumerate(lines.items()):
             draw = _draw_run if len(group) == 1 else _draw_seeds
             draw(axes, group, (position, column), f"C{index}", as_drawn(name))
-    by_episodes.set(xlabel="episodes", ylabel="episode return")
-    by_seconds.set(xlabel="wall time (seconds)")
-    draw_known(by_episodes, by_seconds, known)
+    panels[0].set(ylabel="episode return")
+    draw_known(panels, known)
     is_band = any(len(group) > 1 for group, _ in lines.values())
-    title = f"Mean return of the last {RECENT_EPISODES} episodes"
+    windows = sorted({window_of(metrics) for metrics in runs.values()})
+    of_last = " to ".join(map(str, dict.fromkeys((windows[0], windows[-1]))))
+    title = f"Mean return of the last {of_last} episodes"
     title += (
         ", mean of the seeds and its 95% interval" if is_band else ", and of each update (pale)"
     )
     if len(lines) > 1:
-        handles = by_episodes.get_legend_handles_labels()
+        handles = panels[0].get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False)
     if len(lines) == 1 or len(runs) == 1:
         name = next(iter(groups or runs))
@@ -94,7 +99,7 @@ def _draw_seeds(
     axes: Axes, group: Sequence[Metrics], columns: tuple[str, str], colour: str, label: str
 ) -> None:
     """Draw the mean of the runs' running means, and its interval, where all of them have one."""
-    x, returns = on_one_axis(group, columns[0], RECENT_EPISODES, columns[1])
+    x, returns = on_one_axis(group, columns[0], partial(running_mean, column=columns[1]))
     mean, half = mean_and_interval(returns)
     axes.plot(x, mean, color=colour, linewidth=2, label=label)
     axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)

@@ -20,8 +20,6 @@ from workflow_rl.runs.folder import RunDirError, read_metrics
 from workflow_rl.runs.population_dir import PopulationRecord, policy_folder, read_population
 from workflow_rl.runs.returns import Metrics, running_mean
 
-SMOOTHED_EPISODES = 100
-
 
 def draw_population(path: Path) -> Path:
     """Write the picture of a folder of several policies into it, and return the picture's path.
@@ -68,7 +66,7 @@ def population_figure(record: PopulationRecord, metrics: Sequence[Metrics]) -> F
         1 + len(names), 1, sharex=True, squeeze=False, height_ratios=[2, *[1] * len(names)]
     )[:, 0]
     colours = [colormaps["turbo"](x) for x in np.linspace(0.05, 0.95, len(metrics))]
-    smooth = [running_mean(rows, SMOOTHED_EPISODES) for rows in metrics]
+    smooth = [running_mean(rows) for rows in metrics]
     for number, rows in enumerate(metrics):
         x = [row[position] for row in rows]
         axes[0].plot(x, smooth[number], color=colours[number], label=f"policy {number}")

@@ -48,6 +48,7 @@ def sections_of(runs: Sequence[Run], traces: Sequence[RunTrace], further: Path) 
             if guests_sections is not None:
                 by_guest[env_id] = list(guests_sections)
     sections = [report_sections.overview(runs), report_sections.curves(runs)]
+    sections += report_sections.learning(runs)
     if others := [run for run in runs if run.config["env"] not in by_guest]:
         sections.append(report_sections.scores(others))
     for guests_sections in by_guest.values():

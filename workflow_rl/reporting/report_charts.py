@@ -60,19 +60,21 @@ class Curve:
 
 
 def curves_figure(
-    curves: Sequence[Curve | None], title: str, known: Mapping[str, float]
+    curves: Sequence[Curve], title: str, known: Mapping[str, float] | None
 ) -> go.Figure:
-    """Draw returns against what `title` says.
+    """Draw curves against what `title` says.
 
-    curves: a curve that is None leaves its colour unused. known: other agents' returns, for lines
-    to compare with.
+    curves: one without a place leaves its colour unused. known: other agents' returns, for lines to
+    compare with; None where the curves are not of returns.
     """
-    figure = _figure(300)
-    every = [curve for curve in curves if curve is not None and len(curve.x)]
-    falls = bool(every) and max(float(curve.high.max()) for curve in every) <= 0
+    of_returns = known is not None
+    figure, form = _figure(300 if of_returns else 220), ".1f" if of_returns else ".4g"
+    every = [curve for curve in curves if len(curve.x)]
+    highest = max((float(curve.high.max()) for curve in every), default=math.inf)
+    falls = of_returns and highest <= 0
     scaled = _symlog if falls else np.asarray
     for index, curve in enumerate(curves):
-        if curve is None or not len(curve.x):
+        if not len(curve.x):
             continue
         colour = COLOURS[index % len(COLOURS)]
         if curve.is_band:
@@ -89,13 +91,12 @@ def curves_figure(
             mode="lines",
             line={"color": colour, "width": 2},
             name=_plain(curve.name),
-            hovertemplate="%{customdata:.1f} after %{x:,.4~g} " + title,
+            hovertemplate=f"%{{customdata:{form}}} after %{{x:,.4~g}} {title}",
         )
     figure.update_xaxes(title=title, rangemode="tozero")
     lowest = min((float(curve.low.min()) for curve in every), default=0.0)
-    if every:
-        ends = (lowest, max(float(curve.high.max()) for curve in every))
-        _draw_known(figure, worth_showing(known, lowest), scaled, ends)
+    if every and known:
+        _draw_known(figure, worth_showing(known, lowest), scaled, (lowest, highest))
     if falls:
         ticks = [tick for tick in RETURN_TICKS if tick >= 1.3 * lowest]
         figure.update_yaxes(
@@ -114,8 +115,6 @@ def _draw_known(
 
     ends: the lowest and the highest return of the curves.
     """
-    if not known:
-        return
     heights = scaled(np.array(list(known)))
     drawn = np.concatenate([heights, scaled(np.array(ends))])
     step = float(drawn.max() - drawn.min()) / LABELS_IN_HEIGHT

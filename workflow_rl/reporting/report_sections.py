@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -25,14 +26,17 @@ from workflow_rl.reporting.report_charts import (
 from workflow_rl.reporting.report_run import SEED, Run
 from workflow_rl.reporting.timeline import COLOURS as COLOURS_OF_ACTIVITIES
 from workflow_rl.reporting.timeline import RunTrace, activity_shares
-from workflow_rl.runs.returns import columns_of_returns, known_to_all, on_one_axis, running_mean
+from workflow_rl.runs.event_file import group_of
+from workflow_rl.runs.returns import (
+    Metrics,
+    columns_of_returns,
+    known_to_all,
+    on_one_axis,
+    running_mean,
+    shown_axes,
+    window_of,
+)
 from workflow_rl.runs.seed_groups import groups_of
-
-RETURN_WINDOW = 100
-"""How many episodes a mean return is of that is drawn."""
-
-AXES = {"episodes": "episodes", "env_steps": "env steps", "wall_seconds": "seconds"}
-"""What returns are drawn against: columns of the metrics, and their names in the report."""
 
 
 class Section(NamedTuple):
@@ -54,14 +58,14 @@ def overview(runs: Sequence[Run]) -> Section:
             number(run.last["episodes"], 0),
             number(run.last.get("env_steps", math.nan), 0),
             number(run.last["wall_seconds"]),
-            number(running_mean(run.metrics, RETURN_WINDOW)[-1]),
+            f"{number(running_mean(run.metrics)[-1])} of the last {window_of(run.metrics)}",
             number((run.summary or {}).get("best_score")),
             escaped(run.state),
         ]
         for run in runs
     ]
     heading = ["Run", "Environment", "Mode", "Seed", "Updates", "Episodes", "Steps", "Seconds"]
-    heading += [f"Return of the last {RETURN_WINDOW}", "Best score", "State"]
+    heading += ["Mean return", "Best score", "State"]
     return Section("Runs", table(heading, rows, "Runs"))
 
 
@@ -83,12 +87,15 @@ def curves(runs: Sequence[Run]) -> Section:
             lines = [("all", list(runs), "return_mean")]
         lines += [(name, list(runs), column) for name, column in columns.items()]
     charts = []
-    for column, title in AXES.items():
-        drawn = [_curve(name, group, column, returns) for name, group, returns in lines]
+    for column, title in shown_axes(run.metrics for run in runs).items():
+        drawn = [
+            Curve(name, *on_one_axis(_metrics(group), column, partial(running_mean, column=of)))
+            for name, group, of in lines
+        ]
         caption = f"Return against {title}"
         figure = curves_figure(drawn, title, known)
         charts.append(chart(figure, caption, f"{caption}; a table follows"))
-    text = f"Mean return of the last {RETURN_WINDOW} episodes"
+    text = "Mean return of a run's last episodes, as many as the table above says"
     is_band = any(len(group) > 1 for group in groups.values())
     text += ": mean of the seeds, and its 95% confidence interval." if is_band else "."
     text += " The dotted lines are what other agents are known to get." if known else ""
@@ -97,12 +104,52 @@ def curves(runs: Sequence[Run]) -> Section:
     return Section("Learning curves", body + _milestones(runs) + _evaluations(runs))
 
 
-def _curve(name: str, runs: Sequence[Run], column: str, returns: str) -> Curve | None:
-    """Return a line of the chart; None of runs without the column."""
-    if not all(column in row for run in runs for row in run.metrics):
-        return None
-    metrics = [run.metrics for run in runs]
-    return Curve(name, *on_one_axis(metrics, column, RETURN_WINDOW, returns))
+def learning(runs: Sequence[Run]) -> list[Section]:
+    """Return a chart of each number that the algorithm tells and that changes, if there are any.
+
+    Runs that differ in their seed alone become a band. A single group that is a team of several
+    policies has a line for each of them.
+    """
+    axis, title = [*shown_axes(run.metrics for run in runs).items()][:2][-1]
+    numbers = groups_of([run.name for run in runs], [run.config for run in runs])
+    groups = {name: [runs[n] for n in group] for name, group in numbers.items()}
+    columns = dict.fromkeys(name for run in runs for name in run.last)
+    told = [name for name in columns if _is_told(name, runs)]
+    policies = {column: of for column in told for of in told if column.startswith(f"{of}_")}
+    names = [*groups]
+    if len(groups) == 1 and policies:
+        names = ["all", *dict.fromkeys(c.removeprefix(f"{of}_") for c, of in policies.items())]
+    charts = []
+    for column in told:
+        if column in policies:
+            continue
+        of = [(column, group) for group in groups.values()]
+        of += [(f"{column}_{name}", list(runs)) for name in names[1:] if len(groups) == 1]
+        drawn = [
+            Curve(name, *on_one_axis(_metrics(group), axis, partial(_values, column=which)))
+            for name, (which, group) in zip(names, of, strict=True)
+        ]
+        caption = column.replace("_", " ")
+        figure = curves_figure(drawn, title, None)
+        charts.append(chart(figure, caption, f"{caption} against {title}"))
+    text = "What the algorithm told of each update: the columns of metrics.csv that changed."
+    body = f'<p class="muted">{text}</p>{keys(names)}<div class="charts">{"".join(charts)}</div>'
+    return [Section("Learning", body)] if charts else []
+
+
+def _is_told(column: str, runs: Sequence[Run]) -> bool:
+    """Return whether a column is of what an algorithm measures, and changes in a run."""
+    if column == "update" or group_of(column) != "learning":
+        return False
+    return any(len({*filter(math.isfinite, _values(run.metrics, column))}) > 1 for run in runs)
+
+
+def _values(metrics: Metrics, column: str) -> list[float]:
+    return [row.get(column, math.nan) for row in metrics]
+
+
+def _metrics(runs: Sequence[Run]) -> list[Metrics]:
+    return [run.metrics for run in runs]
 
 
 def _return_columns(runs: Sequence[Run]) -> Mapping[str, str]:
@@ -117,7 +164,7 @@ def _milestones(runs: Sequence[Run]) -> str:
     shares = (10, 25, 50, 75, 100)
     rows = []
     for run in runs:
-        means = running_mean(run.metrics, RETURN_WINDOW)
+        means = running_mean(run.metrics)
         at = [math.ceil(share / 100 * len(means)) - 1 for share in shares]
         rows.append([escaped(run.name), *(number(means[i]) for i in at)])
     heading = ["Run", *(f"after {share}% of its updates" for share in shares)]

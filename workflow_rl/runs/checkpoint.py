@@ -31,6 +31,7 @@ from workflow_rl.runs.begun_batches import begun_batch, plain_batch
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.handed_in import LIST
 from workflow_rl.runs.intervals import Mean, by_kind, mean_of
+from workflow_rl.runs.returns import RECENT_EPISODES, n_recent
 from workflow_rl.runs.saved_config import (
     OtherVersionError,
     UnknownSettings,
@@ -50,7 +51,6 @@ _PARTS = ("format", "config", "agent", "training", "policies", "run_id", "memory
 MOST_OF_SUBMISSION = 2**28
 _NAMES = re.compile(r"torch \w+Storage|torch\._utils _rebuild_tensor_v2|collections OrderedDict")
 _NAMING = ("GLOBAL", "INST", "STACK_GLOBAL")
-RECENT_EPISODES = 300
 
 
 class CheckpointError(UserError):
@@ -107,25 +107,32 @@ class TrainingState:
         """How many updates have their row of metrics."""
         return self.updates - (self.unlogged is not None)
 
+    @property
+    def n_recent(self) -> int:
+        """See the function."""
+        return n_recent(self.episodes, self.env_steps, self.episode_length)
+
     def has_skipped(self, episodes: int = RECENT_EPISODES) -> bool:
         """See the function."""
         return has_skipped(self.skipped_episodes, self.episodes, episodes)
 
     def recent_mean(
-        self, drawn: Sequence[str], episodes: int = RECENT_EPISODES, chosen_of: int = 1
+        self, drawn: Sequence[str], episodes: int | None = None, chosen_of: int = 1
     ) -> Mean | None:
         """Mean return of so many of the last episodes, in which each variant counts as often as it
         is drawn: see `intervals.by_kind`. None before any has ended.
 
-        drawn: the environment's variants. chosen_of: see `intervals.quantile`."""
+        drawn: the environment's variants. episodes: None is `n_recent`. chosen_of: see
+        `intervals.quantile`."""
+        episodes = episodes or self.n_recent
         returns = list(self.recent_returns)[-episodes:]
         variants = list(self.recent_variants)[-episodes:]
         return mean_of(*by_kind(returns, variants, drawn), chosen_of) if returns else None
 
-    def recent_means(self, episodes: int = RECENT_EPISODES) -> dict[str, float]:
-        """Mean return of each of several variants among so many of the last episodes."""
-        returns = list(self.recent_returns)[-episodes:]
-        variants = list(self.recent_variants)[-episodes:]
+    def recent_means(self) -> dict[str, float]:
+        """Mean return of each of several variants among the `n_recent` last episodes."""
+        returns = list(self.recent_returns)[-self.n_recent :]
+        variants = list(self.recent_variants)[-self.n_recent :]
         pairs = list(zip(returns, variants, strict=False))
         names = sorted({*variants})
         of_each = {name: [value for value, variant in pairs if variant == name] for name in names}

@@ -294,11 +294,12 @@ def scored(
     if (known := known_shortfall(agent)) is not None:
         return scores, known  # The user was told when the agent was loaded.
     try:
-        trained = read_summary(agent.parent)["return_mean_last_300"]
-    except (RunDirError, KeyError):
+        summary = read_summary(agent.parent)
+    except RunDirError:
         return scores, None
+    trained = summary.get("return_mean_recent", summary.get("return_mean_last_300"))
     greedy, variance, n_greedy = _all_returns(scoring, scores)
-    # Agents that learned until the end are better than their last 300 episodes.
+    # Agents that learned until the end are better than their last episodes.
     if not isinstance(trained, int | float) or greedy >= trained - abs(trained) / 2:
         return scores, None
     sampling = player.parameters.actor(player.policy_version, False)

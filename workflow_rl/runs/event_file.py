@@ -16,7 +16,7 @@ from workflow_rl.output_files import new_file, remove_own
 _number = itertools.count()
 
 GROUPS = {
-    "returns": ("return_", "eval_return", "episode_length"),
+    "returns": ("return_", "eval_return", "episode_length", "truncated_"),
     "speed": ("eps", "episodes_per_", "env_steps_per_", "queue_", "worker_util"),
     "time": ("wall_", "collect_", "update_seconds", "learner_", "worker_", "seconds_"),
     "lag": ("policy_lag", "stale_", "dropped_"),

@@ -205,7 +205,7 @@ def _kept(path: Path, several: bool) -> Iterator[None]:
 
 
 def best_of(summaries: Sequence[dict[str, Any]]) -> int:
-    """Return the number of the policy whose last 300 training episodes went best.
+    """Return the number of the policy whose last training episodes went best.
 
     A policy that did not come to its end, or of which too many episodes could not be played, is
     the best only if there is no other.
@@ -213,7 +213,7 @@ def best_of(summaries: Sequence[dict[str, Any]]) -> int:
 
     def score(number: int) -> tuple[bool, float]:
         summary = summaries[number]
-        mean = summary["return_mean_last_300"]
+        mean = summary["return_mean_recent"]
         if mean is None or has_skipped(summary["skipped_episodes"], summary["episodes"]):
             mean = -math.inf
         return summary["finished"], float(mean)

@@ -48,6 +48,11 @@ METRICS = (
     "skipped_episodes",
     "teacher_loss",
     "effective_share",
+    "truncated_share",
+    "policy_gradient_norm",
+    "value_gradient_norm",
+    "gradient_steps",
+    "action_std",
 )
 
 
@@ -157,6 +162,7 @@ def row_of(
         "return_std": float(np.std(returns)),
         **_return_means(config, rollout),
         "episode_length_mean": float(np.mean(rollout.episode_lengths or float("nan"))),
+        "truncated_share": rollout.truncated_share,
         **metrics,
         "eval_return_mean": float("nan"),
         "workers_restarted": rollout.workers_restarted,
@@ -217,7 +223,8 @@ def summarise(
         **{name: getattr(config, name) for name in OF_WORKERS},
         **{name: getattr(state, name) for name in _TOTALS},
         **(_rates(state) if state.updates else {}),
-        "return_mean_last_300": None if recent is None else recent.mean,
+        "return_mean_recent": None if recent is None else recent.mean,
+        "recent_episodes": min(state.n_recent, len(state.recent_returns)),
         "best_score": state.best_score if np.isfinite(state.best_score) else None,
         "workers_restarted": state.workers_restarted,
         "skipped_episodes": state.skipped_episodes,

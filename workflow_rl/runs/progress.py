@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from workflow_rl.environments.guests import guests
 from workflow_rl.printable import fitting
 from workflow_rl.runs.bar import Progress
-from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
+from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.learner import BEST_WINDOW, Learner
+from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.metrics import paid_agents
 from workflow_rl.runs.returns import returns_of_known_agents, verdict
 
@@ -51,29 +51,29 @@ def show_progress(
     """After an update, whose metrics are `row`."""
     if len(learners) == 1:
         config = learners[0].config
-        returns = described_returns(config, learners[0].state, BEST_WINDOW)
+        returns = described_returns(config, learners[0].state)
         of_agents = [f"{agent} {row[f'return_mean_{agent}']:.3g}" for agent in paid_agents(config)]
         if of_agents:
             returns += f" (last update: {', '.join(of_agents)})"
     else:
-        drawn = learners[0].config.environment.variants
-        means = [learner.state.recent_mean(drawn, BEST_WINDOW) for learner in learners]
+        drawn, n_recent = learners[0].config.environment.variants, learners[0].state.n_recent
+        means = [learner.state.recent_mean(drawn, n_recent) for learner in learners]
         digits = fitting(0, *(mean.mean for mean in means if mean is not None))
         shown = " ".join("none" if mean is None else f"{mean.mean:{digits}}" for mean in means)
-        returns = f"mean returns {shown} of the last {BEST_WINDOW}"
+        returns = f"mean returns {shown} of the last {n_recent}"
     text = f"{returns}; {min(1, row['worker_utilisation']):.0%} utilisation"
     bar.show(_done(learners, last_update), text)
 
 
-def described_returns(config: TrainConfig, state: TrainingState, episodes: int) -> str:
-    """The mean return of so many of the last episodes, and of each of several variants of them."""
-    mean = state.recent_mean(config.environment.variants, episodes)
+def described_returns(config: TrainConfig, state: TrainingState) -> str:
+    """The mean return of the last episodes, and of each of several variants of them."""
+    mean = state.recent_mean(config.environment.variants)
     if mean is None:
         return "no episode has ended"
-    means = state.recent_means(episodes)
+    means = state.recent_means()
     digits = fitting(1, mean.mean, *means.values())
     of_each = ", ".join(f"{name} {of_kind:{digits}}" for name, of_kind in means.items())
-    n_recent = min(episodes, len(state.recent_returns))
+    n_recent = min(state.n_recent, len(state.recent_returns))
     # The number first: a narrow terminal cuts what comes late.
     return f"mean return {mean.mean:{digits}}{of_each and f' ({of_each})'} of the last {n_recent}"
 
@@ -85,7 +85,7 @@ def judged(config: TrainConfig, state: TrainingState, n_policies: int = 1) -> st
     known whose episodes are like these, or too few episodes have ended.
     """
     known = returns_of_known_agents(config)
-    mean = state.recent_mean(config.environment.variants, RECENT_EPISODES, n_policies)
+    mean = state.recent_mean(config.environment.variants, chosen_of=n_policies)
     comparable = known and guests[config.env].has_verdicts
     if not comparable or mean is None or math.isnan(mean.interval_95):
         return None

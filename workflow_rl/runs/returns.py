@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -15,7 +15,11 @@ from workflow_rl.environments.guests import guests
 if TYPE_CHECKING:
     from workflow_rl.runs.config import TrainConfig
 
-RECENT_EPISODES = 300
+FEWEST_RECENT, RECENT_EPISODES = 10, 300
+"""Over how many of a run's last episodes a mean return is at least, and at most."""
+
+AXES = {"episodes": "episodes", "env_steps": "env steps", "wall_seconds": "wall time (seconds)"}
+"""What a run is drawn against: columns of the metrics, and their names."""
 
 _log = logging.getLogger(__name__)
 
@@ -31,15 +35,41 @@ def columns_of_returns(metrics: Metrics) -> dict[str, str]:
     return {name.removeprefix(first): name for name in names if name.startswith(first)}
 
 
+def n_recent(episodes: float, env_steps: float, episode_length: float) -> int:
+    """Return over how many of a run's last episodes its mean return is.
+
+    That is a tenth of its episodes or of its steps, whichever is fewer episodes: where episodes
+    grow, most of them may lie in the first steps. episode_length: mean of the last ones, in steps.
+    """
+    tenth = min(episodes, env_steps / max(episode_length, 1)) / 10
+    return int(min(RECENT_EPISODES, max(FEWEST_RECENT, tenth)))
+
+
+def window_of(metrics: Metrics) -> int:
+    """Return `n_recent` of a run as it is after its last update."""
+    if not metrics:
+        return FEWEST_RECENT
+    lengths = [row.get("episode_length_mean", math.nan) for row in metrics]
+    last = next((length for length in reversed(lengths) if math.isfinite(length)), 1)
+    return n_recent(metrics[-1]["episodes"], metrics[-1].get("env_steps", math.inf), last)
+
+
+def shown_axes(runs: Iterable[Metrics]) -> dict[str, str]:
+    """Return those of AXES that the runs have: an older version may have written them."""
+    rows = [row for metrics in runs for row in metrics]
+    return {column: name for column, name in AXES.items() if all(column in row for row in rows)}
+
+
 def running_mean(
-    metrics: Metrics, window: int = RECENT_EPISODES, column: str = "return_mean"
+    metrics: Metrics, window: int | None = None, column: str = "return_mean"
 ) -> list[float]:
     """Return the mean return of the last `window` episodes after each update, in whole updates.
 
-    column: which returns. The mean of one kind of episode weighs as if all episodes of the update
-    were of that kind. NaN where no such episode has ended yet.
+    window: None is `window_of` the metrics. column: which returns. The mean of one kind of episode
+    weighs as if all episodes of the update were of that kind. NaN where no such episode has ended.
     """
     means = []
+    window = window or window_of(metrics)
     for last, row in enumerate(metrics):
         total = weight = 0.0
         for index in range(last, -1, -1):
@@ -99,25 +129,27 @@ def warn_of_short_runs(runs: Mapping[str, Metrics], groups: Iterable[Collection[
 
 
 def on_one_axis(
-    runs: Sequence[Metrics], column: str, window: int, returns: str = "return_mean"
+    runs: Sequence[Metrics],
+    column: str,
+    values: Callable[[Metrics], Sequence[float]] = running_mean,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return 400 values [X] of the column between which all runs have returns, and those [run, X].
+    """Return 400 values [X] of the column between which all runs have values, and those [run, X].
 
-    A run without any return is left out. X is 0 if there is no such place. returns: the column of
-    the returns, whose running means over `window` episodes are interpolated.
+    A run without any value is left out. X is 0 if there is no such place. values: of each row of a
+    run, which are interpolated.
     """
     curves = []
     for metrics in runs:
         x = np.array([row[column] for row in metrics], dtype=float)
-        means = np.array(running_mean(metrics, window, returns))
-        if np.isfinite(means).any():
-            curves.append((x[np.isfinite(means)], means[np.isfinite(means)]))
+        y = np.array(values(metrics), dtype=float)
+        if np.isfinite(y).any():
+            curves.append((x[np.isfinite(y)], y[np.isfinite(y)]))
     start = max((x[0] for x, _ in curves), default=np.inf)
     end = min((x[-1] for x, _ in curves), default=-np.inf)
     if start > end:
         return np.empty(0), np.empty((len(runs), 0))
     grid = np.linspace(start, end, 400)
-    return grid, np.array([np.interp(grid, x, means) for x, means in curves])
+    return grid, np.array([np.interp(grid, x, y) for x, y in curves])
 
 
 def worth_showing(known: Mapping[str, float], lowest: float) -> dict[float, str]:

@@ -34,6 +34,7 @@ from workflow_rl.runs.learner import Learner, only_warned
 from workflow_rl.runs.loop import Meetings, stopped_by_signals
 from workflow_rl.runs.plan import Plan
 from workflow_rl.runs.population_dir import PopulationRecord, begin_population
+from workflow_rl.runs.returns import RECENT_EPISODES
 from workflow_rl.studies.study_database import require_own_database, url_of
 
 STUDY_FILE = "study.db"
@@ -85,7 +86,8 @@ def score_of(learners: Sequence[Learner]) -> float:
 
 
 def _return_of(learner: Learner) -> float:
-    mean = learner.state.recent_mean(learner.config.environment.variants)
+    # Many episodes rank settings more surely than those that tell how well a run ended.
+    mean = learner.state.recent_mean(learner.config.environment.variants, RECENT_EPISODES)
     if mean is None or learner.state.has_skipped():
         return -math.inf
     return mean.mean

@@ -16,6 +16,7 @@ from workflow_rl.agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
     Distribution,
+    Mixed,
     MultiCategorical,
 )
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters, normalised_obs
@@ -281,3 +282,29 @@ def test_going_on_after_so_many_actions_draws_what_having_acted_them_would_have(
     assert rest == whole[n_acted:]
     later.reset(7, env=1, n_acted=n_acted + 1)
     assert [later.act(row[None], [1])[0].tobytes() for row in obs[n_acted:]] != rest
+
+
+@pytest.mark.parametrize(
+    ("distribution", "log_std", "expected"),
+    [
+        (DiagonalGaussian(2), [0.0, np.log(3.0)], 2.0),
+        # In units in which bounds are -1 and 1.
+        (DiagonalGaussian(2, (5.0, 5.0), (5.0, 5.0)), [np.log(0.5), np.log(0.5)], 0.5),
+        # What a choice has there is not read.
+        (Mixed((Categorical(2), DiagonalGaussian(1))), [9.0, 9.0, np.log(0.25)], 0.25),
+        (Categorical(2), None, np.nan),
+    ],
+)
+def test_the_standard_deviation_of_an_action_is_told(
+    distribution: Distribution, log_std: Any, expected: float
+) -> None:
+    agent = PPOAgent(CONFIG.changed(learning_rate=1e-9), 2, distribution, seed=0)
+    if log_std is not None:
+        assert agent.network.log_std is not None
+        agent.network.log_std.data = torch.tensor(log_std, dtype=torch.float32)
+    actor = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
+    obs = np.zeros((4, 2), np.float32)
+    action, log_prob = actor.act_batch(obs, [np.random.default_rng(0)] * 4)
+    played = Trajectory(0, "", 0, obs, action, log_prob, np.ones(4), obs[0], True, False)
+    told = agent.update([played], 0.0).action_std
+    assert told == pytest.approx(expected, rel=1e-5, nan_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
@@ -33,10 +34,15 @@ from workflow_rl.agents.ppo.metrics import PPOMetrics
 def test_metrics_of_off_policy_steps_by_hand() -> None:
     # Every ratio is 2, beyond the clip range 0.2. One step of reward 3 that terminates, a critic
     # that answers 0: the advantage and the return are 3.
-    agent = example_agent(ONE_STEP, normalise_advantage=False)
+    agent = example_agent(ONE_STEP, normalise_advantage=False, entropy_coef=0.0)
     silence_critic(agent)
+    before = copy.deepcopy(agent.network.critic)[:-1].requires_grad_(False)
     trajectory = example_trajectory([3.0], terminated=True)
     metrics = agent.update([policy_trajectory(agent, trajectory, math.log(2))], 0.0)
+    # The clipped objective is constant. The critic's gradient is -3 by its last bias and -3 h by
+    # its last weights, where h is its hidden layer, and 0.5 times that with value_coef.
+    assert agent.config.value_coef == 0.5
+    hidden = before(torch.from_numpy(trajectory.obs).float()).numpy()
     expected = PPOMetrics(
         policy_loss=-1.2 * 3,
         value_loss=0.5 * 3**2,
@@ -49,6 +55,9 @@ def test_metrics_of_off_policy_steps_by_hand() -> None:
         policy_lag_mean=0.0,
         policy_lag_max=0,
         stale_fraction=0.0,
+        policy_gradient_norm=0.0,
+        value_gradient_norm=0.5 * 3 * math.sqrt(1 + float((hidden**2).sum())),
+        gradient_steps=1,
     )
     assert tuple(metrics) == pytest.approx(tuple(expected), rel=1e-3, nan_ok=True)
 

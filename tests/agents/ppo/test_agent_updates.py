@@ -14,12 +14,14 @@ import torch
 from tests.agents.examples import example_trajectory
 from tests.agents.ppo.small_agents import (
     CONFIG,
+    NO_CLIPPING,
     ONE_STEP,
     TRAJECTORIES,
     collect,
     counting_agent,
     example_agent,
     gradients_of_steps,
+    norm,
     optimizer_steps,
     policy_trajectory,
     weights,
@@ -195,3 +197,33 @@ def test_the_second_thread_sums_as_the_first_does() -> None:
     two.two_threads = True
     assert one.update([wide], 0.0) == two.update([wide], 0.0)
     assert weights(one) == weights(two)
+
+
+@pytest.mark.parametrize("two_threads", [False, True])
+def test_the_norms_told_are_those_of_the_gradients_before_they_are_clipped(
+    two_threads: bool,
+) -> None:
+    (step,) = gradients_of_steps(example_agent(ONE_STEP, max_grad_norm=NO_CLIPPING), TRAJECTORIES)
+    clipped = example_agent(ONE_STEP, max_grad_norm=1e-3)
+    clipped.two_threads = two_threads
+    told = clipped.update(TRAJECTORIES, 0.0)
+    assert told.policy_gradient_norm == pytest.approx(norm(step, "actor"), rel=1e-4)
+    assert told.value_gradient_norm == pytest.approx(norm(step, "critic"), rel=1e-4)
+    # Over several steps it is their mean.
+    steps = gradients_of_steps(example_agent(max_grad_norm=NO_CLIPPING), TRAJECTORIES)
+    told = example_agent(max_grad_norm=NO_CLIPPING).update(TRAJECTORIES, 0.0)
+    mean = sum(norm(step, "critic") for step in steps) / 6
+    assert told.value_gradient_norm == pytest.approx(mean, rel=1e-4)
+    assert told.gradient_steps == len(steps) == 6
+
+
+def test_gradient_steps_are_those_that_were_made() -> None:
+    # The first minibatch exceeds no limit: the ratio is 1. The second does.
+    agent = counting_agent(ONE_STEP, learning_rate=0.1, epochs=5, target_kl=1e-9)
+    trajectories = collect(agent, CountingEnv(), range(6))
+    metrics = agent.update(trajectories, 0.0)
+    assert metrics.gradient_steps == optimizer_steps(agent) == 1
+    # A shared trunk has one gradient.
+    shared = example_agent(shared_trunk=True).update(TRAJECTORIES, 0.0)
+    assert shared.policy_gradient_norm > 0
+    assert math.isnan(shared.value_gradient_norm)

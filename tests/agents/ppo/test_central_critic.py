@@ -64,13 +64,17 @@ def test_only_a_central_critic_learns_what_the_state_says() -> None:
 
 def test_losses_of_your_own_are_those_of_every_policy_of_a_team() -> None:
     layout = TeamLayout(("a", "b"), (1, 1), (2, 2), state_size=1)
-    agent: Any = PPO().make(
-        PPOConfig(policy_of="a=one,b=two"),
-        Spaces(layout.obs_dim, Categorical(4), team=layout),
-        *(0, "cpu", 1),
-    )
+    spaces = Spaces(layout.obs_dim, Categorical(4), team=layout)
+    agent: Any = PPO().make(PPOConfig(policy_of="a=one,b=two"), spaces, 0, "cpu", 1)
     agent.policy_loss = lambda ratio, advantage, clip_range: (ratio * 0).mean() + 7
     agent.value_loss = lambda value, return_: (value * 0).mean() + 5
     metrics = agent.update([guessed(np.ones(1), 0)], 0.0)
     for policy in metrics.of_each.values():
         assert (policy.policy_loss, policy.value_loss) == (7, 5)
+    # The whole's gradient steps are those of all policies, and each has columns of its own.
+    steps = [policy.gradient_steps for policy in metrics.of_each.values()]
+    told = metrics._asdict()
+    assert told["gradient_steps"] == sum(steps) >= 2
+    assert [told["gradient_steps_one"], told["gradient_steps_two"]] == steps
+    assert told["value_gradient_norm_one"] == 0  # The losses are constant.
+    assert {*PPO().metrics_of(agent.learners["one"].config, spaces)} == {*told}

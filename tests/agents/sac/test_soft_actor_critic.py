@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -139,6 +140,37 @@ def test_the_critics_gradient_is_autograds(distribution: Distribution, steps: St
 def learn(one: SoftActorCritic, steps: Steps, numbers: np.random.Generator) -> LearnedPolicy:
     one.learn_critics(steps, numbers)
     return one.learn_policy(steps, numbers)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "steps"), [(CHOICES, bandit(8)), (NUMBERS, target_shooting(8))]
+)
+def test_the_norms_and_the_standard_deviation_told_are_of_the_step(
+    distribution: Distribution, steps: Steps
+) -> None:
+    one, twin = learner(distribution=distribution), learner(distribution=distribution)
+    gradients: dict[str, np.ndarray] = {}
+    for name, optimizer in twin.optimizers.items():
+        step = optimizer.step
+
+        def noted(gradient: np.ndarray, name: str = name, step: Any = step) -> None:
+            gradients[name] = gradient.copy()
+            step(gradient)
+
+        optimizer.step = noted  # type: ignore[method-assign]
+    numbers = random()
+    _, critics = one.learn_critics(steps, numbers)
+    outputs = one.actor(steps.obs)[0]
+    told = one.learn_policy(steps, numbers)
+    learn(twin, steps, random())
+    assert critics == pytest.approx(np.sqrt(np.square(gradients["critics"]).sum()), rel=1e-5)
+    actors = np.sqrt(np.square(gradients["actor"]).sum())
+    assert told.gradient_norm == pytest.approx(actors, rel=1e-5)
+    if distribution == CHOICES:
+        assert math.isnan(told.std)
+    else:
+        std = np.exp(np.clip(outputs[:, 2:], -20, 2)).mean()
+        assert told.std == pytest.approx(std, rel=1e-5)
 
 
 def test_the_policy_loss_is_of_the_policy_before_the_step() -> None:

@@ -42,7 +42,7 @@ def contents(path: Path) -> dict[str, bytes]:
     [
         ({}, 1),
         ({1: {"finished": False}}, 2),
-        ({1: {"return_mean_last_300": None}}, 2),
+        ({1: {"return_mean_recent": None}}, 2),
         ({1: {"skipped_episodes": [999, 998, 997]}}, 1),
         ({1: {"skipped_episodes": [999, 998, 997, 700]}}, 2),
         ({1: {"skipped_episodes": [999, 998, 997, 699]}}, 1),
@@ -52,7 +52,7 @@ def test_the_best_policy_is_the_one_with_the_highest_return(changes, best) -> No
     """Of those that came to their end, and whose last 300 episodes all but 1% could be played."""
     summaries = [
         {
-            **{"finished": True, "return_mean_last_300": mean, "episodes": 1000},
+            **{"finished": True, "return_mean_recent": mean, "episodes": 1000},
             **{"skipped_episodes": [3], **changes.get(number, {})},
         }
         for number, mean in enumerate([-9.0, -1.0, -4.0])

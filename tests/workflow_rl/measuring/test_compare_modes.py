@@ -63,7 +63,7 @@ def a_run(rows: list[dict[str, float]], seed: int = 0, **summary: float) -> Mode
             "episodes_per_second_run": rows[-1]["episodes"] / rows[-1]["wall_seconds"],
             "worker_utilisation_run": 0.5,
             "dropped_steps": 0,
-            "return_mean_last_300": rows[-1]["return_mean"],
+            "return_mean_recent": rows[-1]["return_mean"],
             "n_workers": 2,
             **summary,
         },
@@ -72,10 +72,9 @@ def a_run(rows: list[dict[str, float]], seed: int = 0, **summary: float) -> Mode
 
 def test_a_run_in_which_no_episode_has_ended_has_the_worst_return():
     runs = {
-        mode: [a_run(metrics((100, -20.0)), return_mean_last_300=None)]
-        for mode in ("async", "lag-1")
+        mode: [a_run(metrics((100, -20.0)), return_mean_recent=None)] for mode in ("async", "lag-1")
     }
-    assert [row["return_mean_last_300"] for row in mode_rows(runs, -60.0)] == [None, None]
+    assert [row["return_mean_recent"] for row in mode_rows(runs, -60.0)] == [None, None]
 
 
 def test_modes_are_the_trainers_settings():
@@ -166,7 +165,7 @@ def test_row_of_hand_computed_runs():
     assert row["dropped_steps"] == 3.5
     assert row["worker_utilisation"] == 0.625
     assert row["learner_idle"] == pytest.approx(0.1 / 1.5)
-    assert row["return_mean_last_300"] == -25.0
+    assert row["return_mean_recent"] == -25.0
     assert row["episodes_per_second"] == row["eps"] == 200.0
     # async took 100 and 200 episodes, 0.5 s and 1 s.
     assert row["episodes_to_target_x_async"] == pytest.approx(250 / 150)
@@ -253,7 +252,7 @@ def test_command_writes_tables_figure_and_run_folders(tmp_path):
         assert row["eps"] > 0
         assert row["seconds_per_update"] > 0
         assert 0 < row["worker_utilisation"] <= 1
-        assert row["return_mean_last_300"] <= 0
+        assert row["return_mean_recent"] <= 0
     assert content["modes"][0]["policy_lag_max"] == 0
     assert content["modes"][1]["policy_lag_max"] == 1  # There are but two updates.
     (alf,) = content["alf"]

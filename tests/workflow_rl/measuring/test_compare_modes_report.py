@@ -20,7 +20,7 @@ ROW = {
     "policy_lag_max": 1,
     "stale_fraction": 0.0,
     "dropped_steps": 2400,
-    "return_mean_last_300": -18.64,
+    "return_mean_recent": -18.64,
     "target_return": -60.0,
     "seeds_at_target": 4,
     "episodes_to_target": 768,
@@ -53,7 +53,7 @@ def test_a_line_a_mode():
 
 
 def test_a_mode_in_which_no_episode_ended():
-    _, row = cells(modes_table([ROW | {"return_mean_last_300": None}]))
+    _, row = cells(modes_table([ROW | {"return_mean_recent": None}]))
     assert row[9] == "no episode ended"
 
 

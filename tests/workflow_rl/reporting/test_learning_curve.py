@@ -21,13 +21,49 @@ def rows(*updates: tuple[int, float]) -> list[dict[str, float]]:
 
 def test_running_mean_weighs_updates_by_their_episodes():
     # 100 episodes at -10, then 200 at -40: (100 * 10 + 200 * 40) / 300 = 30.
-    assert running_mean(rows((100, -10.0), (300, -40.0))) == pytest.approx([-10.0, -30.0])
+    assert running_mean(rows((100, -10.0), (300, -40.0)), 300) == pytest.approx([-10.0, -30.0])
 
 
-def test_running_mean_forgets_what_is_300_episodes_old():
-    assert running_mean(rows((300, -10.0), (600, -40.0)))[-1] == -40.0
+def test_running_mean_forgets_what_is_as_old_as_the_window():
+    assert running_mean(rows((300, -10.0), (600, -40.0)), 300)[-1] == -40.0
     # An update larger than the window still counts.
-    assert running_mean(rows((1000, -10.0)))[-1] == -10.0
+    assert running_mean(rows((1000, -10.0)), 300)[-1] == -10.0
+
+
+def with_steps(*updates: tuple[int, int, float]) -> list[dict[str, float]]:
+    """Of so many episodes, steps and returns of 1 a step."""
+    return [
+        {
+            **{"episodes": episodes, "env_steps": steps, "wall_seconds": 0.1 * steps},
+            **{"return_mean": length, "episode_length_mean": length},
+        }
+        for episodes, steps, length in updates
+    ]
+
+
+def test_the_curve_of_a_short_run_ends_where_its_agent_does():
+    # A tenth of 7,000 steps is less than two episodes of 500: the mean is of the least number, 10.
+    metrics = with_steps((100, 2_000, 20.0), (110, 7_000, 500.0))
+    figure = learning_curve_figure({"run": metrics})
+    *_, smooth = figure.axes[0].lines
+    assert list(smooth.get_ydata()) == [20.0, 500.0]
+    assert figure.get_suptitle().startswith("run: mean return of the last 10 episodes")
+
+
+def test_the_title_says_over_how_many_episodes_the_means_of_several_runs_are():
+    short, long = with_steps((100, 2_000, 20.0)), with_steps((5_000, 100_000, 20.0))
+    figure = learning_curve_figure({"short": short, "long": long})
+    assert figure.get_suptitle().startswith("Mean return of the last 10 to 300 episodes")
+
+
+def test_curve_is_drawn_against_env_steps_too():
+    figure = learning_curve_figure({"run": with_steps((100, 2_000, 20.0), (110, 7_000, 500.0))})
+    assert [axes.get_xlabel() for axes in figure.axes] == [
+        "episodes",
+        "env steps",
+        "wall time (seconds)",
+    ]
+    assert list(figure.axes[1].lines[0].get_xdata()) == [2_000, 7_000]
 
 
 def test_curve_is_drawn_against_episodes_and_wall_time():
@@ -81,7 +117,7 @@ def test_one_run_has_a_line_for_each_kind_of_episode():
     metrics = of_agents((100, -30.0, math.nan), (200, -10.0, -2.0))
     figure = learning_curve_figure({"run": metrics})
     lines = {line.get_label(): list(line.get_ydata()) for line in figure.axes[0].lines[1:]}
-    assert lines["A"] == [-31.0, -21.0]
+    assert lines["A"] == [-31.0, -11.0]
     assert math.isnan(lines["B"][0])
     assert lines["B"][1] == -2.0
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["all", "A", "B"]

@@ -95,8 +95,8 @@ def test_a_run_is_told_whole(tmp_path: Path) -> None:
     text = page_of(tmp_path, make_run(tmp_path / "run"))
     runs = section(text, "Runs")
     assert "run CartPole-v1 async 0 20 200 2,000 40.0" in runs
-    recent = sum(-400 / n for n in range(11, 21)) / 10
-    assert f"−{-recent:.1f} −1.5 finished" in runs  # noqa: RUF001
+    recent = sum(-400 / n for n in range(19, 21)) / 2
+    assert f"−{-recent:.1f} of the last 20 −1.5 finished" in runs  # noqa: RUF001
     assert "run 40.0 10.0 20.0 10.0 25.0" in section(text, "How time was spent")
     assert "62.5%" in section(text, "How time was spent")
     assert "run 0 1 (7) 0 none" in section(text, "Faults")
@@ -108,6 +108,67 @@ def test_a_run_is_told_whole(tmp_path: Path) -> None:
         assert values(line.x)[-1] == last
         assert values(line.customdata)[-1] == pytest.approx(recent)
     assert not (tmp_path / "report_files").exists()
+
+
+TOLD = {
+    **{"policy_loss": -0.1, "value_loss": 2.0, "entropy": 0.7, "approx_kl": 0.01},
+    **{"clip_fraction": 0.2, "explained_variance": 0.5},
+}
+
+
+def told_by(path: Path, columns: dict[str, float], **config: Any) -> Path:
+    """A run whose columns change: each is its number times the number of the update."""
+    run = make_run(path, rows=columns, **config)
+    with (run / "metrics.csv").open(newline="") as file:
+        rows = [*csv.DictReader(file)]
+    with (run / "metrics.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        for row in rows:
+            writer.writerow(
+                row | {name: value * int(row["update"]) for name, value in columns.items()}
+            )
+    return run
+
+
+def captions(text: str, title: str) -> list[str]:
+    (body,) = re.findall(rf"<h2[^>]*>{title}</h2>(.*?)</section>", text, re.DOTALL)
+    return re.findall("<figcaption>(.*?)</figcaption>", body)
+
+
+def test_what_the_algorithm_tells_is_drawn(tmp_path: Path) -> None:
+    text = page_of(tmp_path, told_by(tmp_path / "run", {**TOLD, "learning_rate": 0.0}))
+    shown = captions(text, "Learning")
+    # What never changes is left out, and all that is not learning.
+    assert shown == [name.replace("_", " ") for name in TOLD]
+    charts = figures(text)[3 : 3 + len(shown)]
+    for figure, factor in zip(charts, TOLD.values(), strict=True):
+        (line,) = figure.data
+        assert values(line.x)[-1] == 2000
+        assert values(line.customdata)[-1] == pytest.approx(factor * UPDATES)
+        assert figure.layout.yaxis.tickvals is None
+
+
+def test_another_algorithm_has_other_pictures(tmp_path: Path) -> None:
+    columns = {"temperature": 0.5, "of_my_own<b>": 3.0}
+    shown = captions(page_of(tmp_path, told_by(tmp_path / "run", columns)), "Learning")
+    assert shown == ["temperature", "of my own&lt;b&gt;"]
+
+
+def test_seeds_are_a_band_and_policies_are_lines_of_one_picture(tmp_path: Path) -> None:
+    runs = [told_by(tmp_path / f"run-{seed}", TOLD, seed=seed) for seed in range(2)]
+    text = page_of(tmp_path, *runs)
+    assert [len(figure.data) for figure in figures(text)[3:9]] == [3] * 6
+    team = {"entropy": 1.0, "entropy_zone": 2.0, "entropy_core": 3.0}
+    text = page_of(tmp_path, told_by(tmp_path / "team", team))
+    assert captions(text, "Learning") == ["entropy"]
+    drawn = figures(text)[3].data
+    assert [line.name for line in drawn] == ["all", "zone", "core"]
+    assert [values(line.customdata)[-1] for line in drawn] == [20.0, 40.0, 60.0]
+
+
+def test_a_run_of_one_update_has_no_pictures_of_learning(tmp_path: Path) -> None:
+    assert "Learning</h2>" not in page_of(tmp_path, make_run(tmp_path / "run"))
 
 
 def test_seeds_become_a_band_and_settings_that_differ_are_shown(tmp_path: Path) -> None:

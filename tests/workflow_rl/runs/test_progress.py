@@ -96,12 +96,12 @@ def test_a_quiet_run_says_nothing(tmp_path, monkeypatch, capsys):
 
 def test_returns_of_the_last_episodes_and_of_each_kind_of_them():
     state, config = TrainingState(), config_of()
-    assert described_returns(config, state, 100) == "no episode has ended"
+    assert described_returns(config, state) == "no episode has ended"
     one, two, _ = RED_AGENTS
-    state.recent_returns.extend([-900.0, -1.0, -2.0, -6.0])
-    state.recent_variants.extend([two, two, one, two])
-    said = described_returns(config, state, 3)
-    assert said == f"mean return -3.0 ({one} -2.0, {two} -3.5) of the last 3"
+    state.recent_returns.extend([-900.0, -1.0, -2.0, -6.0, *[-3.0] * 7])
+    state.recent_variants.extend([two, two, one, two, *[one] * 7])
+    said = described_returns(config, state)
+    assert said == f"mean return -3.0 ({one} -2.9, {two} -3.5) of the last 10"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_returns_have_digits_that_fit_them(value: float, shown: str) -> None:
     state.recent_returns.extend([value] * 2)
     state.recent_variants.extend([""] * 2)
     config = config_of(env="CartPole-v1", env_args={}, total_episodes=9, episodes_per_update=3)
-    assert described_returns(config, state, 2) == f"mean return {shown} of the last 2"
+    assert described_returns(config, state) == f"mean return {shown} of the last 2"
 
 
 def test_each_kind_counts_as_often_as_it_is_drawn():
@@ -125,8 +125,26 @@ def test_each_kind_counts_as_often_as_it_is_drawn():
     one, two, three = RED_AGENTS
     state.recent_returns.extend([-3.0, -3.0, -6.0, -6.0, *[0.0] * 8])
     state.recent_variants.extend([one, one, two, two, *[three] * 8])
-    assert described_returns(config, state, 12).startswith("mean return -3.0 (")
-    assert summarise(config, state)["return_mean_last_300"] == -3
+    state.episodes, state.env_steps, state.episode_length = 120, 3600, 30.0
+    assert described_returns(config, state).startswith("mean return -3.0 (")
+    assert summarise(config, state)["return_mean_recent"] == -3
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_the_summary_is_of_the_agent_that_the_run_ended_with(learned: bool) -> None:
+    """290 episodes of 20 steps, then 10 of 500. A resumed run says the same."""
+    config = config_of(env="CartPole-v1", env_args={}, total_episodes=300, episodes_per_update=10)
+    state = TrainingState(updates=30, episodes=300, env_steps=10_800, episode_length=500.0)
+    state.wall_seconds = state.collect_seconds = state.worker_seconds = 1.0
+    state.worker_seconds_collecting = 1.0
+    lengths = [20.0] * 290 + [500.0] * 10
+    state.recent_returns.extend(lengths if learned else [-one for one in lengths])
+    state.recent_variants.extend([""] * 300)
+    for each in (state, TrainingState.from_dict(state.to_dict())):
+        summary = summarise(config, each)
+        assert abs(summary["return_mean_recent"]) == 500
+        assert summary["recent_episodes"] == 10
+        assert described_returns(config, each).endswith("500.0 of the last 10")
 
 
 def test_evaluations_too_count_each_kind_as_often_as_it_is_drawn(tmp_path):

@@ -5,8 +5,18 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from workflow_rl.runs.returns import on_one_axis, verdict, warn_of_short_runs, with_returns
+from workflow_rl.runs.returns import (
+    n_recent,
+    on_one_axis,
+    running_mean,
+    verdict,
+    warn_of_short_runs,
+    window_of,
+    with_returns,
+)
 
 
 def rows(*means: float) -> list[dict[str, float]]:
@@ -20,7 +30,7 @@ def test_runs_without_a_return_are_left_out_with_a_warning(
     assert list(with_returns(runs)) == ["good"]
     assert [record.args for record in caplog.records] == [("early",), ("none ended",)]
     assert list(with_returns({"early": []})) == ["early"]
-    x, returns = on_one_axis(list(runs.values()), "episodes", 300)
+    x, returns = on_one_axis(list(runs.values()), "episodes")
     assert (x[0], x[-1], len(returns)) == (10, 20, 1)
 
 
@@ -49,3 +59,57 @@ def test_an_agent_within_the_margin_is_about_as_good() -> None:
     # Several within the margin: none of them is called better.
     assert verdict(0.0, {"sleep": 0.0, "react": 0.0}, 0.0) == "about as good as sleep (0.0)"
     assert verdict(-1.0, {"a": -1.5, "b": -0.6, "c": 0.0}, 1.1) == "about as good as b (-0.6)"
+
+
+@pytest.mark.parametrize(
+    ("episodes", "env_steps", "length", "expected"),
+    [
+        *((0, 0, 0.0, 10), (4, 4_000, 1_000.0, 10)),  # A handful: all of them.
+        (100, 100_000, 1_000.0, 10),
+        (1_000, 200_000, 200.0, 100),  # A tenth, where all episodes are of one length.
+        *((3_000, 300_000, 100.0, 300), (50_000, 5_000_000, 100.0, 300)),
+        (336, 32_887, 450.0, 10),  # Episodes that grow: a tenth of the steps are 7 of them.
+        (2_000, 100_000, 80.0, 125),
+        (600, 100_000, 80.0, 60),  # Episodes that shrink: a tenth of the episodes are fewer.
+    ],
+)
+def test_a_mean_return_is_over_a_tenth_of_the_run(
+    episodes: int, env_steps: int, length: float, expected: int
+) -> None:
+    assert n_recent(episodes, env_steps, length) == expected
+    row = {"episodes": episodes, "env_steps": env_steps, "return_mean": 0.0}
+    assert window_of([{**row, "episode_length_mean": length}]) == expected
+    # No episode ended in the last update, as with unrolls.
+    rows = [{**row, "episode_length_mean": one} for one in (length, math.nan)]
+    assert window_of(rows) == expected
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 400), st.integers(1, 400), st.floats(-1e6, 1e6)),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_the_last_mean_is_that_of_the_last_episodes(updates: list[tuple[int, int, float]]) -> None:
+    """Against the returns of the episodes one by one, in whole updates."""
+    metrics: list[dict[str, float]] = []
+    episodes, steps, returns = 0, 0, list[list[float]]()
+    for count, length, mean in updates:
+        episodes, steps = episodes + count, steps + count * length
+        row = {"episodes": episodes, "env_steps": steps, "return_mean": mean}
+        metrics.append({**row, "episode_length_mean": length})
+        returns.append([mean] * count)
+    window, chosen = window_of(metrics), list[float]()
+    assert 10 <= window <= 300
+    assert window <= max(10, episodes / 10)
+    for of_update in reversed(returns):
+        if chosen and len(chosen) + len(of_update) > window:
+            break
+        chosen += of_update
+    assert running_mean(metrics)[-1] == pytest.approx(sum(chosen) / len(chosen), abs=1e-6)
+
+
+def test_rows_of_an_older_version_have_a_window() -> None:
+    assert window_of([]) == 10
+    assert window_of(rows(*[0.0] * 20)) == 20

@@ -33,7 +33,8 @@ def champions_mean(red_agent: str) -> float:
 def champion_state(random: np.random.Generator, red_agent: str) -> TrainingState:
     """A run's last 300 episodes, played exactly as well as the champion plays."""
     kinds = random.choice(REDS.read(red_agent).variants, 300)
-    state = TrainingState(updates=1, episodes=300, wall_seconds=9.0, collect_seconds=9.0)
+    state = TrainingState(updates=1, episodes=3000, wall_seconds=9.0, collect_seconds=9.0)
+    state.env_steps, state.episode_length = 300_000, 100.0
     state.busy_seconds = state.worker_seconds = state.worker_seconds_collecting = 9.0
     for kind in kinds.tolist():
         noise = 0.0 if kind == "SleepAgent" else 3.5 * (8 - random.gamma(8)) / 8**0.5

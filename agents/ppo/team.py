@@ -156,7 +156,8 @@ def _mean(metrics: Sequence[PPOMetrics], weights: Sequence[int]) -> PPOMetrics:
     """Return the means over policies, but the least and the greatest lag, and the sum of the
     gradient steps."""
     if not metrics:
-        return PPOMetrics(*[math.nan] * 7, 0, 0.0, 0, 0.0)
+        lags, norms = (0, 0.0, 0, 0.0), (math.nan, math.nan)
+        return PPOMetrics._make([*[math.nan] * 7, *lags, 0.0, math.nan, *norms, 0, math.nan])
     means = PPOMetrics._make(np.average(np.array(metrics, float), 0, weights).tolist())
     return means._replace(
         gradient_steps=sum(policy.gradient_steps for policy in metrics),

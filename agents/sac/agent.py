@@ -136,8 +136,8 @@ class SACAgent(LearningAgent):
             if not all(map(math.isfinite, losses)):
                 raise DivergedError(f"the losses are {', '.join(map(str, losses))}")
         self.learner.write()
-        means = np.mean([one[:4] for one in policies] or [[math.nan] * 4], axis=0).tolist()
-        loss, entropy, temperature, norm = means
+        means = np.mean(policies, axis=0).tolist() if policies else [math.nan] * 5
+        loss, entropy, temperature, norm, _ = means
         std = policies[-1].std if policies else math.nan
         critics = [sum(column) / n_steps for column in zip(*of_critics, strict=True)]
         critics_loss, critics_norm = critics or [math.nan] * 2

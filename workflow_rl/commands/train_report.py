@@ -93,9 +93,7 @@ def _report_one(outcome: Outcome) -> None:
     played = f"{state.episodes} episodes"
     if config.total_steps is not None and state.env_steps > config.total_steps:
         played += f" of {state.env_steps:,} steps (the last update is whole)"
-    click.echo(
-        f"{played}, updates: {state.updates}; {described_returns(config, state)}"
-    )
+    click.echo(f"{played}, updates: {state.updates}; {described_returns(config, state)}")
     if agents := paid_agents(config):
         metrics = read_metrics(path)
         of_each = {a: running_mean(metrics, column=f"return_mean_{a}")[-1] for a in agents}

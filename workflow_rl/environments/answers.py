@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from workflow_rl.errors import ObservationError
 
-_NUMBERS = (float, int, np.floating, np.integer, np.bool_)
+_NUMBERS, _FLAGS = (float, int, np.floating, np.integer, np.bool_), (bool, np.bool_)
 
 
 def as_reward(value: Any, *what: object) -> float:
@@ -17,17 +16,20 @@ def as_reward(value: Any, *what: object) -> float:
 
     what: the words with which the ObservationError for anything else begins.
     """
-    with suppress(OverflowError):
+    try:
         if isinstance(value, _NUMBERS):
             return float(value)
         if _is_number(value):
             return float(np.asarray(value))
-    raise ObservationError(f"{' '.join(map(str, what))} is {value!r:.80}, not a number of float64")
+        wanted = "a number"
+    except OverflowError:
+        wanted = "a number that float64 holds"
+    raise ObservationError(f"{' '.join(map(str, what))} is {value!r:.80}, not {wanted}")
 
 
 def as_flag(value: Any, *what: object) -> bool:
     """Return True, False, 1 or 0 of any type as a bool. what: see `as_reward`."""
-    if isinstance(value, (bool, np.bool_)) or (_is_number(value) and value in (0, 1)):
+    if isinstance(value, _FLAGS) or (_is_number(value) and value in (0, 1)):
         return bool(value)
     raise ObservationError(f"{' '.join(map(str, what))} is {value!r:.80}, not True or False")
 

@@ -172,8 +172,7 @@ class JointBatch(BatchedEnv):
         return self._rows(indices, obs, status, np.zeros((len(indices), self.layout.n_agents)))
 
     def step(self, indices: Indices, actions: NDArray[Any]) -> Step:
-        """Step each of M environments once. The reward is the sum over the agents, or their one.
-        An agent that is not there gets its own rewards once it is back."""
+        """Step M environments once. Rewards are summed; who is away is paid once it is back."""
         before = self._status[indices]
         decided = np.where(before == ACTS, actions, 0)
         obs, status, reward, terminated, truncated = self._envs.step(indices.copy(), decided)

@@ -143,7 +143,7 @@ class Cage4(Scenario):
             raise InvalidEnvironmentError(
                 "own_rewards",
                 f"does not go with actions {self.actions}, which block traffic: no agent's own "
-                "reward shows what a block costs. Choose actions repair or suspects",
+                "reward shows what a block costs. Choose actions repair",
             )
         try:
             if not self.steps_together:

@@ -1,0 +1,331 @@
+"""Each piece of advice that a command prints is followed, and helps."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.any_envs import TargetEnv
+from workflow_rl.commands.main import main
+from workflow_rl.commands.options import ALGORITHMS, NETWORKS
+from workflow_rl.environments.guests import guests
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.folder import read_summary
+from workflow_rl.runs.preflight import hints
+from workflow_rl.runs.presets import PRESETS, RECIPES
+from workflow_rl.suggestions import ELSEWHERE
+
+CAGE4 = "--env workflow_rl/CAGE4-v0"
+POLE = "--env CartPole-v1"
+TINY = "--n-envs 2 --n-workers 1 --hidden-sizes 4 --quiet"
+TUTORIAL = Path(__file__).parents[3] / "docs" / "tutorial.md"
+
+
+def called(words: str) -> Result:
+    return CliRunner().invoke(main, shlex.split(words))
+
+
+def told(words: str) -> str:
+    result = called(words)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def error_of(words: str) -> str:
+    result = called(words)
+    assert result.exit_code == 2, result.output
+    return result.output.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run on CartPole, one of two policies, one on CAGE-2, and files of them."""
+    folder = tmp_path_factory.mktemp("made")
+    pole = f"train-async {POLE} --total-steps 60 --steps-per-update 30 {TINY} --run-dir {folder}"
+    told(f"{pole}/pole")
+    told(f"{pole}/two --n-policies 2")
+    cage = f"--simulator compiled --max-steps 6 --total-episodes 4 {TINY}"
+    told(f"train-async {cage} --run-dir {folder}/cage")
+    told(f"export {folder}/pole --format npz --output {folder}/pole.npz")
+    told(f"export {folder}/cage --format cage2 --output {folder}/challenge")
+    return folder
+
+
+@pytest.fixture
+def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The present folder, with a copy of what was made."""
+    shutil.copytree(made, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "here"
+
+
+SETTINGS = [
+    ("--eval-every 9 --patience 3", r"give (\d+) or more", "--patience {}"),
+    ("--num-steps-per-env 8 --steps-per-update 70", r"give (\d+) or", "--steps-per-update {}"),
+    ("--num-steps-per-env 8 --steps-per-update 70", r"or (\d+)$", "--steps-per-update {}"),
+    ("--curriculum --total-episodes 9", r"needs (--\S+):", "{} 1"),
+    ("--curriculum --total-episodes 9 --eval-every 1", "", ""),
+    ("--curriculum", r"number of (--\S+):", "{} 9 --eval-every 1"),
+    ("--batching whole-batches", r"needs (--\S+)$", "{}"),
+    ("--simulator compiled --teacher-epochs 3", r"goes with (--\S+):", "{} decoys"),
+    ("--simulator compiled --algorithm sac --teacher decoys", r"use (\S+)$", "--algorithm {}"),
+    ("--algorithm sac --learner-threads 9", r"at most (\d+)$", "--learner-threads {}"),
+    ("--n-workers 9", r"at most (--\S+), ", "{} 9"),
+    ("--n-workers 2 --envs-per-worker 2", "", ""),
+    ("--n-envs 9 --n-workers 2 --envs-per-worker 2", r"must be (\d+) ", "--envs-per-worker {}"),
+    ("--preset cage2-quik", r"mean (\S+) or", "--preset {}"),
+    ("--env CartPol-v1", r"mean: `(\S+)`\?", "--env {}"),
+    ("--env tests.any_envs:TargetEnvv", r"mean (\S+)\?", "--env {}"),
+    ("--red-agent B_line", r"mean (\S+)\?", "--red-agent {}"),
+    ("--red-agent nobody", r"choose ([\w]+)", "--red-agent {}"),
+    ("--simulator cyborg --scenario scenario1b", r"choose (\w+),", "--simulator {}"),
+    (
+        f"{CAGE4} --actions repair --own-rewards --simulator cyborg",
+        r"simulator (\w+),",
+        "--simulator {}",
+    ),
+    (f"{CAGE4} --own-rewards", r"Choose actions (\w+)$", "--actions {}"),
+    ("--env tests.any_envs:TalkingPuzzleEnv", r"(--ignore-unknown)", "{}"),
+    ("--env tests.workflow_rl.commands.test_errors:MisnamedMask", r"with (--no-\S+)$", "{}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "pattern", "remedy"), SETTINGS)
+def test_a_setting_that_is_advised_is_taken(words: str, pattern: str, remedy: str) -> None:
+    env = POLE if not re.search("--(env|simulator|scenario|red-agent|preset) ", words) else ""
+    asked = f"train-async {env} {words} --dry-run"
+    if pattern:
+        message = error_of(asked)
+        (found,) = re.findall(pattern, message)[:1] or [message]
+        asked += f" {remedy.format(found)}"
+    told(asked)
+
+
+FILES = [
+    ("train-async --resume pole.npz", "give the run's folder", "train-async --resume pole"),
+    ("train-async --resume", "(--resume) FOLDER", "train-async {} pole"),
+    ("train-sync --resume two --total-steps 900", r"with (train-\S+)$", "{} --resume two {MORE}"),
+    ("train-async --resume pole", r"a larger (--\S+)$", "train-async --resume pole {} 900 --quiet"),
+    ("train-async --resume pole --run-dir two", "leave it out", "train-async --resume pole"),
+    ("train-async --resume pole --total-steps 50", "more than", "train-async --resume pole {MORE}"),
+    ("train-async --resume pole --seed 3", "leave it out", "train-async --resume pole"),
+    ("{RUN} --run-dir pole", r"go on with (--\S+)", "train-async {} pole"),
+    ("{RUN} --run-dir pole", "another folder", "{RUN} --run-dir other"),
+    ("{RUN} --init-from pole.npz", "give a run's folder", "{RUN} --init-from pole"),
+    ("{RUN} --teacher a:b", "(record) its episodes in a file", "{} pole file.npz --episodes 2"),
+    ("evaluate .", r"give one of \w+, (\w+)", "evaluate {} {FEW}"),
+    ("evaluate challenge", r"in it, (\S+)", "evaluate {} {CELL}"),
+    ("evaluate pole.npz --which best", "run folder: give one", "evaluate pole --which best {FEW}"),
+    ("evaluate pole --env a:b", "leave it out", "evaluate pole {FEW}"),
+    ("evaluate --run pole", "is given without an option", "evaluate pole {FEW}"),
+    ("evaluate champio", r"mean (\S+) or", "evaluate {} {CELL}"),
+    ("evaluate two {FEW}", "score each: (?:.*workflow[-_]rl) (.*)", "{} {FEW}"),
+    ("export pole --format npz --output a.txt", r"ends in (\S+)$", "{NPZ} a{}"),
+    ("{NPZ} pole.npz", "exists already: give another name", "{NPZ} other.npz"),
+    ("{NPZ} pole.npz", r"or (--\S+)$", "{NPZ} pole.npz {}"),
+    ("{CHALLENGE} challenge", "give a new or empty folder", "{CHALLENGE} other"),
+    ("export cage --format npz --output new", "name that ends in (.npz)", "{NPZ} new{}"),
+    ("compare pole", "run `(.*)` first", "{} {FEW}"),
+    ("verify two", r"such as (\S+)$", "verify {}"),
+    ("verify pole --init-from pole", "leave (--init-from) out", "verify pole"),
+    ("plot challenge", "Give the folder of a training", "plot pole"),
+    ("report challenge", "Give the folder of a training", "report pole"),
+    ("check-env --env CartPole-v1", "ENV_ID is given without", "check-env CartPole-v1 --steps 20"),
+    ("record pole pole", "is a folder: give a file", "record pole new.npz --episodes 2"),
+    ("tune {POLE}", "(--trials) N", "tune {POLE} {} 1 --dry-run"),
+    ("tune {POLE} --trials 1 --trace a.json", "leave it out", "tune {POLE} --trials 1 --dry-run"),
+]
+WORDS = {
+    "POLE": POLE,
+    "RUN": f"train-async {POLE} {TINY} --total-steps 60 --steps-per-update 30",
+    "MORE": "--total-steps 900 --quiet",
+    "FEW": "--episodes 2 --quiet",
+    "CELL": "--episodes 1 --max-steps 5 --red-agent B_lineAgent --quiet",
+    "NPZ": "export pole --format npz --output",
+    "CHALLENGE": "export cage --format cage2 --output",
+}
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(("words", "pattern", "advised"), FILES)
+def test_what_is_advised_about_files_can_be_done(
+    words: str, pattern: str, advised: str, here: Path
+) -> None:
+    output = " ".join(called(words.format(**WORDS)).output.split())
+    found = re.search(pattern, output)
+    assert found is not None, output
+    follow = advised.format(*found.groups(), **WORDS)
+    # The shell reads a pattern of files.
+    for name in re.findall(r"\S+\*", follow):
+        follow = follow.replace(name, " ".join(map(str, sorted(here.glob(name)))))
+    told(follow)
+
+
+@pytest.mark.system
+def test_each_policy_is_scored_and_compared_as_is_advised(here: Path) -> None:
+    scored = told("evaluate two/policy-0 two/policy-1 --episodes 2 --quiet")
+    (compare,) = re.findall(r"^together: .*workflow[-_]rl (.*)$", scored, re.MULTILINE)
+    assert "Agents: 2" in told(compare)
+    assert "Agents: 2" in told("compare two")
+
+
+def test_the_tutorial_shows_the_settings_that_it_trains() -> None:
+    """Its first command sets up, and prints them."""
+    text = TUTORIAL.read_text()
+    (shown,) = re.findall(r"^bash run_async_training.sh (.*)$", text, re.MULTILINE)
+    (trained,) = re.findall(r"^python -m workflow_rl (train-async .*)$", text, re.MULTILINE)
+    assert told(f"train-async {shown}") == told(f"{trained} --dry-run")
+
+
+@pytest.mark.parametrize("command", ["train-async", "train-sync", "tune", "train-population"])
+def test_an_option_that_is_meant_is_one_of_the_command(command: str) -> None:
+    for typed in ELSEWHERE:
+        meant = re.search(r"Did you mean (.*)\?", error_of(f"{command} {typed} 1"))
+        for option in re.split(" or ", meant[1]) if meant else ():
+            assert f"No such option '{option}'" not in called(f"{command} {option}").output
+
+
+@pytest.mark.parametrize(
+    ("option", "names"),
+    [
+        ("--preset", [*PRESETS, *RECIPES]),
+        ("--network", [*NETWORKS]),
+        ("--algorithm", [*ALGORITHMS]),
+        *((f"--env {env} --preset", [*guests[env].presets]) for env in guests),
+    ],
+)
+def test_every_name_that_is_offered_is_taken(option: str, names: list[str]) -> None:
+    """What else the name needs may be missing."""
+    for name in names:
+        refused = called(f"train-async {option} {name} --dry-run").output
+        assert "is not one of" not in refused
+
+
+MASKED, PICTURES = "tests.any_envs:MaskedPuzzleEnv", "tests.any_envs:PictureEnv"
+CART = {"env": "CartPole-v1"}
+FOUR_AN_UPDATE = {"total_episodes": 24, "episodes_per_update": 24}
+
+
+@pytest.mark.parametrize(
+    ("asked", "advice", "followed"),
+    [
+        (FOUR_AN_UPDATE, "a larger --total-episodes", {"total_episodes": 240}),
+        (FOUR_AN_UPDATE, "smaller --episodes-per-update", {"episodes_per_update": 4}),
+        ({"n_envs": 99}, "--episodes-per-update 99 lets", {"episodes_per_update": 99}),
+        ({**CART, "mode": "sync", "n_envs": 640}, r"--n-workers (\d+) gives", {"n_workers": 1}),
+        ({"total_episodes": 9000}, "--simulator compiled", {"env_args": {"simulator": "compiled"}}),
+        (
+            {**CART, "steps_per_update": 10, "eval_every": 1},
+            "a larger --eval-every takes less",
+            {"eval_every": 1000},
+        ),
+        ({"env": MASKED}, "--no-action-mask lets all", {"action_mask": False}),
+        ({"env": PICTURES}, "--network cnn", {"settings": {"network": "cnn"}}),
+        ({**CART, "ignore_unknown": True}, "leave the option out", {"ignore_unknown": False}),
+    ],
+)
+def test_a_hint_that_is_followed_goes_away(
+    asked: dict[str, Any], advice: str, followed: dict[str, Any]
+) -> None:
+    config = TrainConfig(**{"mode": "async", **asked})
+    assert any(re.search(advice, hint) for hint in hints(config)), [*hints(config)]
+    assert not any(re.search(advice, hint) for hint in hints(config.changed(**followed)))
+
+
+class Spoilt(TargetEnv):
+    """Once a run has begun, gives a reward that is no number, or fails, until it is mended."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self._how = how
+
+    def step(self, action: Any) -> Any:
+        obs, reward, *others = super().step(action)
+        if Path("run/checkpoint.pt").exists() and not Path("mended").exists():
+            if self._how == "fails":
+                os._exit(3)
+            reward = np.nan
+        return obs, reward, *others
+
+
+def failing(update: Any) -> None:
+    if not Path("mended").exists():
+        raise RuntimeError("a mistake")
+
+
+def stopping(update: Any) -> None:
+    if not Path("mended").exists():
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("how", "code", "says"),
+    [
+        ("--env {0}:Spoilt --env-arg how=nan", 1, "correct the environment"),
+        ("--env {0}:Spoilt --env-arg how=fails --max-worker-failures 0", 1, "is saved"),
+        ("--env CartPole-v1 --on-update {0}:failing", 1, "a mistake"),
+        ("--env CartPole-v1 --on-update {0}:stopping", 143, "SIGTERM"),
+    ],
+)
+def test_a_run_goes_on_as_is_advised(
+    how: str, code: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tiny = f"{TINY} --total-episodes 60 --episodes-per-update 4 --final-evaluation 2"
+    stopped = called(f"train-async {how.format(__name__)} {tiny} --run-dir run")
+    assert stopped.exit_code == code, stopped.output
+    assert says in stopped.output
+    Path("mended").touch()
+    (again,) = re.findall(r"go on with: .*workflow[-_]rl (.*)$", stopped.output, re.MULTILINE)
+    assert "is it good" not in told(f"{again} --quiet")
+    assert read_summary(tmp_path / "run")["episodes"] == 60
+
+
+@pytest.mark.system
+def test_what_check_env_advises_is_taken(tmp_path: Path) -> None:
+    short = f"{TINY} --total-steps 30 --steps-per-update 16 --run-dir {tmp_path}"
+    for number, env in enumerate(["TalkingPuzzleEnv", "PictureEnv"]):
+        output = told(f"check-env tests.any_envs:{env} --steps 5")
+        (advised,) = re.findall("train with (--.*)$", output, re.MULTILINE)
+        told(f"train-async --env tests.any_envs:{env} {advised} {short}/{number}")
+
+
+@pytest.mark.system
+def test_hints_after_other_commands_can_be_followed(here: Path) -> None:
+    def after(words: str, heading: str) -> str:
+        (command,) = re.findall(rf"^{heading}: .*workflow[-_]rl (.*)$", told(words), re.MULTILINE)
+        return command
+
+    kuhn = f"--env examples.small_games:Kuhn --total-episodes 40 {TINY}"
+    attack = after(
+        f"train-duel {kuhn} --generations 1 --run-dir duel", "how far a new opponent gets"
+    )
+    short = "--selection-episodes 4 --episodes 4 --total-episodes 40 --n-policies 1 --quiet"
+    told(f"{attack} {short} --run-dir attack")
+    told(after(f"{WORDS['RUN']} --trace a.json --run-dir traced", "draw the trace"))
+    cage = "train-async --simulator compiled --total-episodes 4 --quiet --n-workers 1"
+    for preset in re.findall(r"^better agents: .*workflow[-_]rl (.*)$", told(cage), re.MULTILINE):
+        told(f"{preset} --dry-run")
+    told("export pole --format hub --output hub")
+    again = f"exploit pole.npz {kuhn} {short} --run-dir attack"
+    assert "cannot be attacked" in error_of(again)
+
+
+@pytest.mark.system
+def test_a_search_says_how_to_train(here: Path) -> None:
+    pytest.importorskip("optuna")
+    short = f"{POLE} --total-steps 300 --steps-per-update 100 {TINY} --finalists 0"
+    searched = told(f"tune {short} --trials 1 --n-policies 1 --run-dir searched")
+    (train,) = re.findall(r"^train with: .*workflow[-_]rl (.*)$", searched, re.MULTILINE)
+    told(f"{train} --quiet --run-dir found")
+    told("tune --resume searched --trials 1 --quiet")

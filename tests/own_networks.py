@@ -140,8 +140,35 @@ class Raising(nn.Module):
 
 class Propertied(Reading):
     @property
+    def state_size(self) -> str:
+        return "3"
+
+
+class Following(nn.Module):
+    """Has a state of two numbers for each input."""
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(n_inputs, 2 * n_inputs)
+        self.outputs = nn.Linear(2 * n_inputs, n_outputs)
+
+    @property
     def state_size(self) -> int:
-        return 3
+        return self.cell.hidden_size
+
+    def forward(self, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        state = self.cell(obs, state)
+        return self.outputs(state), state
+
+
+class Asked(Following):
+    """Says so in methods."""
+
+    def state_size(self) -> int:  # type: ignore[override]
+        return self.cell.hidden_size
+
+    def seen_again(self) -> int:
+        return self.cell.input_size
 
 
 class Centring(nn.Linear):

@@ -37,14 +37,7 @@ class OwnModule(MemoryModule):
         with _global_generator, torch.random.fork_rng(devices=[]):
             if generator is not None:
                 torch.manual_seed(int(torch.randint(2**62, (1,), generator=generator)))
-            try:
-                self.own = network.make(**network.given)
-            except Exception as error:
-                args = ", ".join(f"{name}={value!r}" for name, value in network.args.items())
-                made = f"made with {args}" if args else "made"
-                raise NetworkError(
-                    f"{network.kind} cannot be {made}: {in_one_line(error)}"
-                ) from error
+            self.own = _made(network)
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """See MemoryModule. x: [B, D], or [B, D + A] with masks."""
@@ -63,6 +56,26 @@ class OwnModule(MemoryModule):
             return super().forward(x)
         outputs: Tensor = self.own(x[:, : self.n_inputs], **self._mask(x))
         return outputs
+
+
+def _made(network: OwnNetwork) -> Any:
+    try:
+        return network.make(**network.given)
+    except Exception as error:
+        args = ", ".join(f"{name}={value!r}" for name, value in network.args.items())
+        made = f"made with {args}" if args else "made"
+        raise NetworkError(f"{network.kind} cannot be {made}: {in_one_line(error)}") from error
+
+
+def told_by_module(network: OwnNetwork, name: str) -> Any:
+    """Return what a module's property or method of this name returns. Raises NetworkError."""
+    with _global_generator, torch.random.fork_rng(devices=[]):
+        module = _made(network)
+    try:
+        told = getattr(module, name)
+        return told() if callable(told) else told
+    except Exception as error:
+        raise NetworkError(f"{network.kind}.{name}: {in_one_line(error)}") from error
 
 
 def acted(module: OwnModule, obs: FloatArray, state: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -5,6 +5,7 @@ This module imports no torch. A worker imports torch when it acts with such a ne
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -64,13 +65,27 @@ class OwnNetwork(MemoryNetwork):
         sizes = {name: value for name, value in optional.items() if name in taken}
         return {"n_inputs": self.n_inputs, "n_outputs": self.n_outputs, **sizes, **self.args}
 
-    @property
+    @functools.cached_property
     def memory_size(self) -> int:
-        return _number_in(self.make, "state_size", 0)
+        return self._number("state_size", 0)
 
-    @property
+    @functools.cached_property
     def burn_in(self) -> int:
-        return _number_in(self.make, "seen_again", SEEN_AGAIN) if self.memory_size else 0
+        return self._number("seen_again", SEEN_AGAIN) if self.memory_size else 0
+
+    def _number(self, name: str, default: int) -> int:
+        """Return a number that the class or its module declares. Raises NetworkError."""
+        number = getattr(self.make, name, default)
+        if type(number) is not int:
+            from workflow_rl.agents.policies.own_module import told_by_module
+
+            number = told_by_module(self, name)
+        if type(number) is not int or number < 0:
+            raise NetworkError(
+                f"{self.make.__qualname__}.{name} is no whole number: write `{name} = 64` in the "
+                "class, for example, or a property that returns one"
+            )
+        return number
 
     @property
     def sees_mask(self) -> bool:
@@ -141,17 +156,6 @@ class OwnNetwork(MemoryNetwork):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_made"}
-
-
-def _number_in(make: Callable[..., Any], name: str, default: int) -> int:
-    """Return a number that a class declares. Raises NetworkError."""
-    number = getattr(make, name, default)
-    if type(number) is not int or number < 0:
-        raise NetworkError(
-            f"{make.__qualname__}.{name} is no whole number: write `{name} = 64` in the class, for "
-            "example"
-        )
-    return number
 
 
 def kind_of(make: Callable[..., Any], name: str | None = None) -> str:

@@ -6,11 +6,12 @@ A dataset lies where the library keeps its datasets.
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import json
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from workflow_rl.agents.policies.policy_file import MisfitError
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.environments.action_mask import inner_spaces
+from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.flat_env import FlatEnv, distribution_over, unflattener
 from workflow_rl.environments.function_actor import as_sampled
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import remove_own
 
@@ -76,11 +79,12 @@ def write_dataset(
     obs_dim: int,
     observation_space: spaces.Space[Any] | None,
     action_space: spaces.Space[Any],
+    env_spec: str | None = None,
 ) -> None:
     """Write complete episodes as a new dataset. Raises UserError.
 
     obs_dim: numbers of a row that an actor sees; the others are left out. observation_space: None
-    for rows of numbers.
+    for rows of numbers. env_spec: by which the library makes the environment, see `spec_of`.
     """
     minari, folder = library(), folder_of(name)
     is_new = not folder.exists()
@@ -111,7 +115,7 @@ def write_dataset(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # It misses an author and a link to code.
-            minari.create_dataset_from_buffers(
+            dataset = minari.create_dataset_from_buffers(
                 name,
                 buffers,
                 observation_space=observation_space,
@@ -120,11 +124,34 @@ def write_dataset(
                 description=f"episodes on {about['env']}, by workflow_rl: {dict(about)}",
                 jpeg_encoding=False,  # It would change images.
             )
+        if env_spec is not None:  # Given it before, the library would make an environment here.
+            dataset.storage.update_metadata({"env_spec": env_spec})
     except (NotImplementedError, ValueError, OSError) as error:
         for part in ("data/main_data.hdf5", "data/metadata.json", "data", "") if is_new else ():
             with contextlib.suppress(OSError):
                 remove_own(folder / part)
         raise UserError(f"{name} cannot be written: {in_one_line(error)}") from None
+
+
+def spec_of(environment: Environment, args: Mapping[str, Any]) -> str | None:
+    """Return what Gymnasium's registry says of an environment, with its arguments, as JSON.
+
+    None for what is not registered, and for what JSON cannot hold, such as a function.
+    """
+    if not isinstance(environment, GymnasiumEnvironment) or environment.made_by() is not None:
+        return None
+    spec = copy.deepcopy(gymnasium.registry.get(environment.env_id.rpartition(":")[2]))
+    if spec is None:
+        return None
+    for name, value in args.items():
+        if name in ("max_episode_steps", "disable_env_checker"):  # Of `gymnasium.make` itself.
+            setattr(spec, name, value)
+        else:
+            spec.kwargs[name] = value
+    try:
+        return spec.to_json()
+    except (TypeError, ValueError):
+        return None
 
 
 def read_dataset(name: str) -> tuple[Spaces, dict[str, Any], dict[str, Any]]:

@@ -82,8 +82,9 @@ def written_episodes(
         from workflow_rl.runs import minari_datasets
 
         seen_and_done = spaces_of(environment)
+        spec = minari_datasets.spec_of(environment, config.env_args)
         minari_datasets.write_dataset(
-            dataset, trajectories, about, declared.obs_dim, *seen_and_done
+            dataset, trajectories, about, declared.obs_dim, *seen_and_done, spec
         )
     return recorded
 

@@ -169,3 +169,32 @@ def test_what_cannot_be_used_is_one_line(datasets: Path) -> None:
     refused("pole-v0", "does not tell its spaces")
     told.write_text("[")
     refused("pole-v0", "cannot be read")
+
+
+def test_a_registered_environment_is_recovered_with_its_arguments() -> None:
+    swing = {"env": "Pendulum-v1", "env_args": {"g": 5.0, "max_episode_steps": 20}}
+    record(push, "minari:pole-v0", 2, n_workers=1, **CART_POLE)
+    record(pull, "minari:swing-v0", 2, n_workers=1, **swing)
+    pole, swung = (
+        minari.load_dataset(name).recover_environment() for name in ("pole-v0", "swing-v0")
+    )
+    assert (pole.spec.id, pole.spec.max_episode_steps) == ("CartPole-v1", 30)
+    assert pole.reset(seed=0)[0].shape == (4,)
+    assert (swung.unwrapped.g, swung.spec.max_episode_steps) == (5.0, 20)
+    # What is made by a class is in no registry.
+    record(lamp, "minari:puzzle-v0", 2, n_workers=1, env=PuzzleEnv)
+    assert minari.load_dataset("puzzle-v0").env_spec is None
+
+
+def test_an_environment_that_a_module_registers_is_recovered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_pole.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('MyPole-v0', 'gymnasium.envs.classic_control:CartPoleEnv',\n"
+        "                   max_episode_steps=9)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    record(push, "minari:mine-v0", 2, n_workers=1, env="my_pole:MyPole-v0")
+    assert minari.load_dataset("mine-v0").recover_environment().spec.max_episode_steps == 9
+    gymnasium.registry.pop("MyPole-v0")

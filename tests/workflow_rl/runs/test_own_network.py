@@ -17,9 +17,11 @@ from click.testing import CliRunner
 from tests.any_envs import MaskedPuzzleEnv
 from tests.faulty_env import FaultyEnv
 from tests.own_networks import (
+    Asked,
     Centring,
     Counting,
     Dropping,
+    Following,
     Hiding,
     InTraining,
     Misled,
@@ -197,6 +199,23 @@ def test_a_module_that_reads_numbers_while_it_is_made(tmp_path: Path) -> None:
     config = config_of(network=Reading, settings={}, total_steps=60)
     path = api.train(config, tmp_path / "run")
     assert load_saved(path).policy.policy_version > 0
+
+
+@pytest.mark.parametrize(("kind", "seen_again"), [(Following, 64), (Asked, None)])
+def test_the_state_may_follow_from_the_inputs(
+    kind: Any, seen_again: int | None, tmp_path: Path
+) -> None:
+    config = config_of("lagged unrolls", network=kind, settings={}, total_steps=120)
+    path = api.train(config, tmp_path / "run")
+    network = load_saved(path).policy.parameters.described()
+    n_inputs = network.n_inputs
+    seen_again = seen_again or n_inputs
+    assert (network.memory_size, network.burn_in) == (2 * n_inputs, seen_again)
+    # Reading the size draws nothing: the weights are those of a class with a number.
+    fixed = type("Fixed", (kind,), {"state_size": 2 * n_inputs, "seen_again": seen_again})
+    fixed.__module__ = kind.__module__
+    drawn = [make_agent(config_of(network=one, settings={})) for one in (kind, fixed)]
+    assert len({weights_digest(agent.state_dict()["network"]) for agent in drawn}) == 1
 
 
 def test_formats_that_numpy_plays_refuse_it(reference: Any, tmp_path: Path) -> None:

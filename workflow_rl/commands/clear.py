@@ -6,6 +6,7 @@ import contextlib
 import errno
 import logging
 import re
+import resource
 import signal
 import sys
 import threading
@@ -22,6 +23,10 @@ from workflow_rl.streams import safe_output
 from workflow_rl.suggestions import option_meant, question, word_meant
 
 REPEAT_SECONDS = 0.05
+_NO_MEMORY = re.compile(
+    "failed to map segment|can(no|')t allocate|not enough memory|can't start new thread", re.I
+)
+"""What the loader, torch, NumPy's libraries and threads say where memory ends."""
 
 
 def under(heading: str, *options: click.Option) -> list[click.Option]:
@@ -68,6 +73,15 @@ def one_line() -> Iterator[None]:
             raise
         where = f"{printable(error.filename)}: " if error.filename is not None else ""
         raise click.ClickException(f"{where}{error.strerror}") from None
+    except (MemoryError, ImportError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not _NO_MEMORY.search(str(error)):
+            raise
+        limit, told = resource.getrlimit(resource.RLIMIT_AS)[0], printable(str(error).strip())
+        allowed = (
+            "" if limit < 0 else f" This process may have {limit / 2**20:,.0f} MiB (ulimit -v)."
+        )
+        first = told.partition("\n")[0] or type(error).__name__
+        raise click.ClickException(f"memory or threads ran out: {first}.{allowed}") from None
 
 
 @contextlib.contextmanager

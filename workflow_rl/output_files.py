@@ -12,7 +12,6 @@ import errno
 import fcntl
 import hashlib
 import os
-import re
 import shutil
 import stat
 import sys
@@ -29,7 +28,8 @@ NOT_OURS = (
 """What a file that is missing, damaged or somebody else's makes of its reader."""
 A_LINK = "is a link: put what it leads to there"
 _WRITING = ".writing"
-_UNFINISHED = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(_WRITING)}")
+UNFINISHED = f".{'[0-9a-f]' * 16}{_WRITING}"
+"""What `replacing` calls a file until it is whole."""
 
 
 @contextmanager
@@ -214,18 +214,11 @@ def require_writable_folder(path: Path, option: str) -> None:
 
 def remove_unfinished(folder: Path) -> None:
     """Remove what a process that was killed had not finished writing in the folder or below it."""
-    for path in folder.rglob(f".*{_WRITING}"):
-        if not is_unfinished(path.name):
-            continue
+    for path in folder.rglob(UNFINISHED):
         # A file that another process is writing is locked, and links and folders are not ours.
         with suppress(OSError), open(path, "a", opener=no_link) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             remove_own(path)
-
-
-def is_unfinished(name: str) -> bool:
-    """Return whether a file of this name is one that `replacing` has not finished."""
-    return _UNFINISHED.fullmatch(name) is not None
 
 
 def _temporary(path: Path) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from typing import TypeVar
 
 from workflow_rl.collection.local_pool import SAFE_PATH, variables_set
@@ -21,9 +20,8 @@ def in_processes(
     if n_workers == 1:
         yield from map(work, items)
         return
-    with ExitStack() as stack:
-        with variables_set(SAFE_PATH):  # `map` starts all processes.
-            spawn = multiprocessing.get_context("spawn")
-            pool = stack.enter_context(ProcessPoolExecutor(n_workers, spawn))
-            results = pool.map(work, items)
+    with variables_set(SAFE_PATH):  # `map` starts all processes.
+        pool = ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn"))
+        results = pool.map(work, items)
+    with pool:
         yield from results

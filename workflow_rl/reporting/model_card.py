@@ -64,13 +64,14 @@ def write_hub(
         told = _score(run.evaluation, score, {name: len(returns[name]) for name in returns})
         write_text(folder / SCORES_FILE, json.dumps(_plain(run.evaluation), indent=2) + "\n")
     about = yaml.safe_dump(_metadata(run.name, config, score), sort_keys=False)
-    facts = "\n".join(f"| {name} | {value} |" for name, value in _facts(run, config).items())
+    facts = _facts(run, config).items()
+    rows = "\n".join(f"| {name} | {in_markdown(value)} |" for name, value in facts)
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))
     sections = [
         f"---\n{about}---",
         f"# {in_markdown(run.name)}",
         f"## Score\n\n{told}",
-        f"## Training\n\n| | |\n| --- | --- |\n{facts}",
+        f"## Training\n\n| | |\n| --- | --- |\n{rows}",
         f"This command trains such an agent:\n\n{fence}bash\n{command}\n{fence}",
         f"## Play\n\n{_PLAY}",
     ]
@@ -106,12 +107,12 @@ def _score(evaluation: Mapping[str, Any], score: Mean, episodes: Mapping[str, in
     )
 
 
-def _facts(run: Run, config: TrainConfig) -> dict[str, str]:
+def _facts(run: Run, config: TrainConfig) -> dict[str, Any]:
     summary, made_on = run.summary or {}, {}
     with suppress(OSError, ValueError):
         made_on = read_record(run.path / RECORD_FILE).machines[0]
     begun = " It began with another agent's weights." if run.config["init_from"] else ""
-    facts: dict[str, Any] = {
+    return {
         "environment": described(config.environment),
         "algorithm": config.algorithm,
         "network": getattr(config.settings, "network", "the algorithm's"),
@@ -123,7 +124,6 @@ def _facts(run: Run, config: TrainConfig) -> dict[str, str]:
         "weights of the last agent": summary.get("weights", "not known"),
         **{name: made_on[name] for name in ("processor", "python", "torch") if name in made_on},
     }
-    return {name: in_markdown(value) for name, value in facts.items()}
 
 
 def _plain(scores: Any) -> Any:

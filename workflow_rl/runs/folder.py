@@ -26,8 +26,8 @@ from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import (
     NOT_OURS,
+    UNFINISHED,
     appending,
-    is_unfinished,
     make_folder,
     no_link,
     read_text,
@@ -66,11 +66,7 @@ _BEGINNING = (
     *("events.out.tfevents.*", ".*.writing"),
 )
 """What a run leaves that is stopped before its first checkpoint."""
-_WRITTEN = (
-    *("config.json", "metrics.csv", "summary.json", RECORD_FILE, DIVERGED_FILE),
-    *("checkpoint.pt", "best.pt", MEMORY_FOLDER, KEPT_FOLDER),
-)
-"""What a run writes itself, and so can be no link."""
+_WRITTEN = (*_BEGINNING, DIVERGED_FILE, "checkpoint.pt", "best.pt", KEPT_FOLDER)
 
 
 class RunDirError(UserError):
@@ -102,7 +98,7 @@ def begin_folder(path: Path, name: str, text: str) -> None:
     """Make a folder, which must be new or empty, with this file in it. Raises RunDirError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-        if not all(is_unfinished(entry.name) for entry in path.iterdir()):
+        if not all(entry.match(UNFINISHED) for entry in path.iterdir()):
             raise RunDirError(
                 f"{path} is not empty: choose another folder, or go on with --resume (in Python "
                 "resume=True)"

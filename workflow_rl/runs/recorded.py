@@ -33,6 +33,7 @@ from workflow_rl.output_files import NOT_OURS, replacing
 
 _OF_STEPS = ("obs", "action", "reward")
 _OF_EPISODES = ("length", "last_obs", "terminated", "truncated", "episode", "variant")
+_MEMBERS = {f"{name}.npy" for name in ("settings", *_OF_STEPS, *_OF_EPISODES)}
 
 
 MINARI = "minari:"
@@ -89,15 +90,20 @@ def dataset_named(path: Path) -> str | None:
     return str(path).removeprefix(MINARI) if str(path).startswith(MINARI) else None
 
 
-def holds_episodes(path: Path) -> bool:
-    """Return whether a file, or what a path names, is meant to hold recorded episodes."""
+def holds_episodes(path: Path, ours: bool = False) -> bool:
+    """Return whether a file, or what a path names, is meant to hold recorded episodes.
+
+    ours: only one that `write_episodes` has written.
+    """
     if dataset_named(path) is not None:
         return True
     try:
         if not path.is_file():
             return False
         with zipfile.ZipFile(path) as archive:
-            return "length.npy" in archive.namelist()
+            names = {*archive.namelist()}
+            is_ours = names == _MEMBERS and archive.comment  # The comment is a seal.
+            return bool(is_ours) if ours else "length.npy" in names
     except (*NOT_OURS, zipfile.BadZipFile):
         return False
 
@@ -110,20 +116,8 @@ def require_replaceable(path: Path) -> None:
 
         if (folder := minari_datasets.folder_of(name)).exists():
             raise FileExistsError(f"{folder} exists: give another id, such as a later version")
-    elif path.exists() and not _is_recording(path):
+    elif path.exists() and not holds_episodes(path, ours=True):
         raise FileExistsError(f"{path} holds no episodes: it is left as it is")
-
-
-def _is_recording(path: Path) -> bool:
-    """Return whether a file is one that `write_episodes` has written."""
-    names = {f"{name}.npy" for name in ("settings", *_OF_STEPS, *_OF_EPISODES)}
-    try:
-        if not path.is_file():
-            return False
-        with zipfile.ZipFile(path) as archive:
-            return {*archive.namelist()} == names and bool(archive.comment)  # The seal.
-    except (*NOT_OURS, zipfile.BadZipFile):
-        return False
 
 
 def read_episodes(path: Path) -> Recorded:

@@ -65,6 +65,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("workflow_rl/measuring/benchmark.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/runs/acting.py", "mkdir"): FRESH,
     ("workflow_rl/runs/acting.py", "write_text"): FRESH,
+    ("workflow_rl/runs/export.py", "write_text"): FRESH,
     ("workflow_rl/runs/evaluation.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/runs/export.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/runs/export.py", "make_archive"): FRESH,

@@ -6,6 +6,7 @@ python scripts/score_cage4_teams.py --episodes 1000 --first-seed 3000000
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -113,7 +114,7 @@ class PlayingPolicies:
         return self._taken
 
 
-def play(team: Team, seeds: range, red_agent: str, scenario: Scenario = CHALLENGE) -> Lost:
+def play(team: Team, seeds: Sequence[int], red_agent: str, scenario: Scenario = CHALLENGE) -> Lost:
     """Play each seed's episode."""
     parts = []
     for start in range(0, len(seeds), AT_ONCE):
@@ -151,7 +152,13 @@ def impacts_of(states: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool
 
 @click.command()
 @click.option("--episodes", type=click.IntRange(2), default=500)
-@click.option("--first-seed", type=click.IntRange(0), default=1_000_000)
+@click.option(
+    "--first-seed",
+    type=click.IntRange(0),
+    multiple=True,
+    default=[1_000_000],
+    help="With several, as many episodes from each, in one pool.",
+)
 @click.option(
     "--variant",
     type=click.Choice(list(VARIANTS)),
@@ -176,7 +183,7 @@ def impacts_of(states: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool
 )
 def main(
     episodes: int,
-    first_seed: int,
+    first_seed: tuple[int, ...],
     variant: tuple[str, ...],
     champion: bool,
     weights: tuple[Path, ...],
@@ -191,7 +198,9 @@ def main(
     teams |= {str(path): PlayingPolicies(path) for path in weights}
     for name in variant or (() if teams else VARIANTS):
         teams[name] = RuleTeam(VARIANTS[name])
-    seeds = range(first_seed, first_seed + episodes)
+    # A seed that is in two sets counts once.
+    seeds = list(dict.fromkeys(i for first in first_seed for i in range(first, first + episodes)))
+    print(f"episodes: {len(seeds)}")
     rows = {name: [name] for name in teams}
     columns = list(SCENARIOS) if scenario == "all" else [scenario]
     for column in columns:

@@ -55,10 +55,26 @@ def test_teams_are_compared_on_the_same_episodes() -> None:
     assert result.output.count("paired difference") == 1
 
 
+def test_sets_of_episodes_make_one_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A seed that two sets share is played once."""
+    played = []
+
+    def played_as(team: object, seeds: list[int], red_agent: str, scenario: Scenario) -> Lost:
+        played.append(seeds)
+        return Lost(*np.zeros((4, len(seeds)), np.int64), np.arange(len(seeds)))
+
+    monkeypatch.setattr(score_cage4_teams, "play", played_as)
+    words = ["--champion", "--episodes", "3", "--first-seed", "7", "--first-seed", "9"]
+    result = CliRunner().invoke(score_cage4_teams.main, [*words, "--first-seed", "20"])
+    assert result.exit_code == 0, result.output
+    assert played == [[7, 8, 9, 10, 11, 20, 21, 22]]
+    assert "episodes: 8" in result.output
+
+
 def test_a_table_has_every_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
     played = []
 
-    def played_as(team: object, seeds: range, red_agent: str, scenario: Scenario) -> Lost:
+    def played_as(team: object, seeds: list[int], red_agent: str, scenario: Scenario) -> Lost:
         played.append(scenario)
         parts = np.zeros((3, len(seeds)), np.int64)
         return Lost(np.full(len(seeds), -len(played)), *parts, np.arange(len(seeds)))

@@ -126,9 +126,9 @@ class Cage2Scores(NamedTuple):
         return [
             f"score: {cells.total_mean.told(1)}, the sum of the mean "
             f"returns against three red agents over 30, 50 and 100 steps; at best 0.",
-            f"For comparison: the challenge winner's released agent scores {winner:.1f}; the best "
-            f"published score is {record:.1f}, on an older and easier simulator; the champion of "
-            f"this package scores {champion_score().total:.1f}.",
+            f"For comparison: the challenge winner's released agent scores {winner:.1f}; the "
+            f"leaderboard's best is {record:.1f}, on an older and easier simulator; the champion "
+            f"of this package scores {champion_score().total:.1f}.",
             f"Each of the nine means is of {cells.episodes} episodes on {cells.simulator.name} "
             f"{cells.simulator.version}, which the agent was not chosen on.",
         ]

@@ -19,6 +19,8 @@ FEW_UPDATES = 2
 MANY_A_CORE = 4
 """Worker processes that a core still serves without much waiting."""
 MANY_NUMBERS = 10_000
+OUTPUTS_PER_SECOND = 2e7
+"""How many of a policy's outputs a core learns from, roughly: most of the time goes into memory."""
 _log = logging.getLogger(__name__)
 
 
@@ -70,6 +72,7 @@ def hints(config: TrainConfig) -> list[str]:
         _about_evaluations(config),
         _about_network(config),
         _about_images(config),
+        _about_actions(config),
         _about_masks(config),
         _about_what_is_left_out(config),
     ]
@@ -205,6 +208,21 @@ def _about_images(config: TrainConfig) -> str | None:
     return (
         f"its observations hold images ({images}), which {network} sees as rows of numbers: PPO's "
         "--network cnn sees images"
+    )
+
+
+def _about_actions(config: TrainConfig) -> str | None:
+    """Return a hint if there are very many actions, which says what an update takes; or None."""
+    n_outputs = config.environment.spaces().distribution.n_outputs
+    if n_outputs < MANY_NUMBERS:
+        return None
+    epochs = getattr(config.settings, "epochs", 1)
+    steps = config.steps_per_update or STEPS_PER_UPDATE
+    minutes = max(1, round(epochs * steps * n_outputs / OUTPUTS_PER_SECOND / 60))
+    return (
+        f"there are {n_outputs:,} actions, and the policy has an output for each: an update of "
+        f"{steps:,} steps takes about {minutes:,} minute{'s' * (minutes > 1)} of a core; fewer "
+        "actions, or several small choices (MultiDiscrete), take less"
     )
 
 

@@ -161,3 +161,22 @@ def test_an_option_that_does_nothing_is_named() -> None:
     assert not any("never evaluates" in t for t in hints(config_of(eval_every=12, **counted)))
     told = hints(config_of(env="CartPole-v1", total_steps=9, ignore_unknown=True))
     assert any("--ignore-unknown leaves nothing out" in hint for hint in told)
+
+
+class Crowded(TargetEnv):
+    """Has 200,000 actions."""
+
+    def __init__(self, n_actions: int = 200_000) -> None:
+        super().__init__()
+        self.action_space = spaces.Discrete(n_actions)
+
+
+def test_very_many_actions_are_told_with_what_an_update_takes() -> None:
+    crowded = "tests.workflow_rl.runs.test_hints:Crowded"
+    few = {"env": crowded, "total_steps": 90_000, "steps_per_update": 3_000}
+    # 3,000 steps in 10 epochs, 200,000 outputs each, 20 million a second: 300 s.
+    told = hints(config_of(settings={"epochs": 10}, **few))
+    (hint,) = (one for one in told if one.startswith("there are 200,000 actions, "))
+    assert "an update of 3,000 steps takes about 5 minutes of a core" in hint
+    told = hints(config_of(env_args={"n_actions": 9_999}, **few))
+    assert not any("actions, and the policy" in one for one in told)

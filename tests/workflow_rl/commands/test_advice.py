@@ -21,7 +21,7 @@ from workflow_rl.environments.guests import guests
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import read_summary
 from workflow_rl.runs.preflight import hints
-from workflow_rl.runs.presets import PRESETS, RECIPES
+from workflow_rl.runs.presets import KNOWN
 from workflow_rl.suggestions import ELSEWHERE
 
 CAGE4 = "--env workflow_rl/CAGE4-v0"
@@ -197,7 +197,7 @@ def test_an_option_that_is_meant_is_one_of_the_command(command: str) -> None:
 @pytest.mark.parametrize(
     ("option", "names"),
     [
-        ("--preset", [*PRESETS, *RECIPES]),
+        ("--preset", [*KNOWN]),
         ("--network", [*NETWORKS]),
         ("--algorithm", [*ALGORITHMS]),
         *((f"--env {env} --preset", [*guests[env].presets]) for env in guests),

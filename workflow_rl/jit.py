@@ -12,9 +12,10 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
-from numba.core import types
+from numba.core import event, types
 
 from workflow_rl.errors import UserError
+from workflow_rl.life import compiling
 from workflow_rl.output_files import private_folder
 
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
@@ -23,6 +24,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
 INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """A function that only compiled code calls needs no door for Python: half of the work."""
+
+
+class _Compilations(event.Listener):
+    """Tells whoever waits for this process that it compiles."""
+
+    def on_start(self, event: event.Event) -> None:
+        compiling(1)
+
+    def on_end(self, event: event.Event) -> None:
+        compiling(-1)
+
+
+event.register("numba:compile", _Compilations())
 
 
 def digest(files: Iterable[Path]) -> str:

@@ -6,6 +6,7 @@ import gc
 import os
 import pickle
 import platform
+import struct
 import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -14,8 +15,12 @@ from typing import Any, NamedTuple
 from workflow_rl import portable
 from workflow_rl.collection.messages import Command, Reply, Request
 from workflow_rl.collection.worker import Worker
+from workflow_rl.life import show_life_in
 from workflow_rl.version import __version__
 
+SECONDS_BETWEEN_SIGNS = 1.0
+LIFE = struct.Struct("!dI")
+"""A stored Life: at, compiling."""
 PACKAGES = ("csle-cyborg", "gymnasium", "numba", "numpy")
 
 
@@ -56,15 +61,46 @@ def software() -> dict[str, str | None]:
     return versions | {name: os.environ.get(name) for name in portable.PINS}
 
 
+class StoredLife:
+    """A Life in the store of Ray's head, under a key. It is written once a second at most."""
+
+    def __init__(self, key: str) -> None:
+        self._key, self._compiling, self._stored_at = key, 0, 0.0
+
+    @property
+    def compiling(self) -> int:
+        return self._compiling
+
+    @compiling.setter
+    def compiling(self, compiling: int) -> None:
+        self._compiling, self._stored_at = compiling, 0.0
+
+    def _store(self, at: float) -> None:
+        if at > self._stored_at + SECONDS_BETWEEN_SIGNS:
+            self._stored_at = at
+            from ray.experimental.internal_kv import _internal_kv_put
+
+            _internal_kv_put(self._key, LIFE.pack(at, self._compiling))
+
+    at = property(fset=_store)
+
+
 class RayWorker:
     """A Ray actor that answers requests with pickled messages, until it is killed.
 
-    n_envs, step_delay, traced: see `Worker`. expected: the main process's software.
+    n_envs, step_delay, traced: see `Worker`. expected: the main process's software. key: of the
+    worker's StoredLife.
     """
 
     def __init__(
-        self, n_envs: int, step_delay: float, traced: bool, expected: Mapping[str, str | None]
+        self,
+        n_envs: int,
+        step_delay: float,
+        traced: bool,
+        expected: Mapping[str, str | None],
+        key: str,
     ) -> None:
+        show_life_in(StoredLife(key))
         self._worker = Worker(n_envs, step_delay, traced)
         self._expected = expected
 

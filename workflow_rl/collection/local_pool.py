@@ -34,13 +34,15 @@ from workflow_rl.collection.pool import (
 )
 from workflow_rl.collection.worker_process import require_no_worker, worker_main
 from workflow_rl.errors import UserError
+from workflow_rl.life import Life, cpu_seconds
 
 GRACE_SECONDS = 0.5
 SPARE_FILES = 8
 MOST_OF_TMPDIR = 70
 """Linux takes 107 bytes as a socket's path, of which multiprocessing's names need 32."""
 FORK_SECONDS = 60.0
-"""How long the fork server may take to fork a worker; it may have to start first."""
+"""How long the fork server may use no core before it has forked a worker. It may have to start
+first, and to compile what workers share."""
 FORK_SERVER_LOST = 255  # multiprocessing's exit code where nobody is left to wait for a process.
 PRELOAD = "workflow_rl.collection.worker_preload"
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
@@ -65,10 +67,12 @@ class PipeConnection(WorkerConnection):
         self.pipe, child_pipe = _context.Pipe()
         _limit_blocking(self.pipe, pool.timeout)
         super().__init__(index, pool)
+        self._life: Any = _context.RawValue(Life)
+        self._cpu_seconds = 0.0
         self.process = _context.Process(
             target=worker_main,
             args=(
-                *(child_pipe, pool.pickled_make_envs, pool.envs_per_worker),
+                *(child_pipe, self._life, pool.pickled_make_envs, pool.envs_per_worker),
                 *(pool.step_delay(index), pool.trace.is_on),
                 {**os.environ, **worker_variables(), **SAFE_PATH},
             ),
@@ -85,6 +89,13 @@ class PipeConnection(WorkerConnection):
         self.heard_at = time.monotonic()
         # This process's copy would keep the pipe open, and hide the worker's death.
         child_pipe.close()
+
+    def listen(self) -> None:
+        self.heard_at = max(self.heard_at, self._life.at)
+        if self._life.compiling:
+            before, self._cpu_seconds = self._cpu_seconds, cpu_seconds(self.process.pid)
+            if self._cpu_seconds > before:
+                self.heard_at = time.monotonic()
 
     def _send(self, request: Request) -> None:
         try:
@@ -220,7 +231,7 @@ def _end_orphans() -> None:
     The fork server is the parent of such processes: see `worker_preload`.
     """
     with _process_state, suppress(OSError):  # Not every system lists children.
-        server = vars(multiprocessing.forkserver)["_forkserver"]._forkserver_pid
+        server = _fork_server_pid()
         children = Path(f"/proc/{server}/task/{server}/children")
         known = {process.pid for process in multiprocessing.active_children()}
         ended: set[int] = set()
@@ -290,13 +301,18 @@ def ensure_fork_server(preload: str = "") -> None:
 
 @contextmanager
 def _fork_server_watched(pool: LocalPool) -> Iterator[None]:
-    """End a fork server that does not answer in time, so that nobody waits for it any longer."""
+    """End a fork server that neither answers nor works, so that nobody waits for it any longer."""
     has_answered = threading.Event()
 
     def watch() -> None:
         patience = FORK_SECONDS  # Counted in looks, since this process may be stopped too.
+        used = 0.0
         while not has_answered.wait(POLL_SECONDS):
-            patience = min(patience, CLOSE_SECONDS) if pool.is_ending else patience
+            before, used = used, cpu_seconds(_fork_server_pid())
+            if pool.is_ending:
+                patience = min(patience, CLOSE_SECONDS)
+            elif used > before:
+                patience = FORK_SECONDS
             patience -= POLL_SECONDS
             if patience < 0:
                 _end_fork_server()
@@ -311,11 +327,15 @@ def _fork_server_watched(pool: LocalPool) -> Iterator[None]:
 
 def _end_fork_server() -> None:
     """Kill the fork server, even if it is stopped. The next worker gets another one."""
-    pid = multiprocessing.forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
-    if pid is not None:
+    if (pid := _fork_server_pid()) is not None:
         with suppress(ProcessLookupError, ChildProcessError):
             os.kill(pid, signal.SIGKILL)
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+def _fork_server_pid() -> int | None:
+    pid: int | None = vars(multiprocessing.forkserver)["_forkserver"]._forkserver_pid
+    return pid
 
 
 @contextmanager

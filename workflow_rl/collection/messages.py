@@ -17,7 +17,7 @@ class Command(Enum):
     START = "start"  # Not sent. Reply: None, once the envs are made.
     LOAD_ACTOR = "load actor"  # Payload: a pickled Actor. No reply.
     PLAY = "play episodes"  # Payload: list[EpisodeSpec]. Replies: list[Trajectory], as they end.
-    UNROLL = "unroll"  # Payload: Unroll. Replies: list[Trajectory]; [] while envs are restored.
+    UNROLL = "unroll"  # Payload: Unroll. Replies: list[Trajectory].
     RESET = "reset"  # Payload: (envs, specs). Reply: StepAnswers, whose rewards are 0.
     STEP = "step"  # Payload: (envs, actions). Reply: StepAnswers.
     ASK = "try out"  # Payload: a pickled Asked. Replies: what it tells, then None.

@@ -16,6 +16,7 @@ from workflow_rl.collection.env_positions import EnvPosition
 from workflow_rl.collection.recorder import EpisodeRecorder
 from workflow_rl.environments.env_batch import EnvBatch, Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.life import alive
 
 NextSpec: TypeAlias = Callable[[int], EpisodeSpec | None]
 """Return the next episode of an env, by the env's number; None if there is none."""
@@ -69,6 +70,7 @@ class Player:
     def step(self, actor: Actor) -> list[Trajectory]:
         """Step every env that plays. Return the trajectories of the episodes that end."""
         playing = self._recorder.playing
+        alive()
         actions, log_probs = actor.act(self._recorder.obs, playing)
         transitions = self._envs.step(playing, actions)
         return self._recorder.record(actions, log_probs, transitions, actor.policy_version)
@@ -92,14 +94,13 @@ class Player:
 
     def restore(
         self, specs: Mapping[int, EpisodeSpec], actions: Mapping[int, Actions], burn_in: int = 0
-    ) -> Iterator[None]:
+    ) -> None:
         """Bring some envs to where their actions, at least one each, lead in their episodes.
 
         An episode that ends on the way does not follow from its seed: the env begins the episode
         again.
 
-        specs, actions: by env. burn_in: of the actor that goes on. Yields after every step on the
-        way.
+        specs, actions: by env. burn_in: of the actor that goes on.
         """
         if not specs:
             return
@@ -115,7 +116,6 @@ class Player:
             ended[rows] = transitions.terminated | transitions.truncated
             for row in rows if burn_in else ():
                 seen[row].append(obs[row].copy())
-            yield
         for row, (env, spec) in enumerate(specs.items()):
             if ended[row]:
                 self._recorder.begin({env: spec}, self._envs.reset([env], [spec]))
@@ -134,19 +134,6 @@ def player_at(envs: EnvBatch, positions: Sequence[EnvPosition], burn_in: int = 0
 
     burn_in: of the actor that goes on.
     """
-    player, steps = restoring_player(envs, positions, burn_in)
-    for _ in steps:
-        pass
-    return player
-
-
-def restoring_player(
-    envs: EnvBatch, positions: Sequence[EnvPosition], burn_in: int = 0
-) -> tuple[Player, Iterator[None]]:
-    """Return a player of these envs, and the steps that bring each env to its position.
-
-    The caller iterates over the steps before it uses the player.
-    """
     # By env: the episode that it begins next.
     ahead = [position if position.actions is None else position.next for position in positions]
 
@@ -160,7 +147,8 @@ def restoring_player(
     player = Player(envs, next_spec)
     begun = {env: at.actions for env, at in enumerate(positions) if at.actions is not None}
     specs = {env: positions[env].spec for env in begun}
-    return player, player.restore(specs, begun, burn_in)
+    player.restore(specs, begun, burn_in)
+    return player
 
 
 def replay_episodes(
@@ -183,6 +171,7 @@ def replay_episodes(
         plans = {row: plan for row, plan in plans.items() if t < len(plan)}
         if not plans:
             return
+        alive()
         rows = list(plans)
         transitions = step(
             [numbers[row] for row in rows], np.stack([plans[row][t] for row in rows])

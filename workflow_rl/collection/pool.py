@@ -42,33 +42,57 @@ _log = logging.getLogger(__name__)
 
 
 class WorkerConnection(ABC):
-    """The pool's side of one worker: its last command, and when the worker was last heard."""
+    """The pool's side of one worker: its last command, and when the worker was last heard.
+
+    asked_at: when it was asked, or last gave an answer. heard_at: that, or its last sign of life.
+    """
 
     def __init__(self, index: int, pool: AnyPool) -> None:
         self.name = f"worker-{index}"
+        self._pool = pool
         self.timeout = pool.timeout
         self.trace = pool.trace
         self.command = Command.START
-        self.heard_at = time.monotonic()
+        self.asked_at = self.heard_at = time.monotonic()
 
     @property
     def overdue(self) -> bool:
-        """Whether the answer has missed its deadline."""
-        return time.monotonic() > self.heard_at + self.timeout
+        """Whether the worker has been silent for longer than it may be."""
+        if (now := time.monotonic()) <= self.heard_at + self.patience:
+            return False
+        self.listen()
+        is_silent = now > self.heard_at + self.patience
+        if not is_silent and now > self.asked_at + self.patience and not self._pool.is_slow:
+            self._pool.is_slow = True
+            _log.warning(
+                "%s is slow: it has been busy with '%s' for %.0f s. It gives signs of life, so "
+                "the others wait for it. An episode that never ends would look like this",
+                *(self.name, self.command.value, now - self.asked_at),
+            )
+        return is_silent
+
+    @property
+    def patience(self) -> float:
+        """Seconds for which the worker may be silent."""
+        return self.timeout
+
+    @abstractmethod
+    def listen(self) -> None:
+        """Take note of the worker's signs of life."""
 
     def send(self, request: Request) -> None:
         """Ask the worker. Raises WorkerError if it is gone or does not take the message in time."""
         self.command = request.command
-        self.heard_at = time.monotonic()
+        self.asked_at = self.heard_at = time.monotonic()
         self._send(request)
 
     def receive(self) -> Reply:
         """Return the next answer.
 
-        Raises WorkerError if none comes by the deadline, TooManyFailuresError for a final failure.
+        Raises WorkerError after too long a silence, TooManyFailuresError for a final failure.
         """
         answer = self._receive()
-        self.heard_at = time.monotonic()
+        self.asked_at = self.heard_at = time.monotonic()
         if isinstance(answer, Reply):
             return answer
         assert isinstance(answer, Failure)
@@ -104,14 +128,10 @@ class WorkerConnection(ABC):
     def _error(self, reason: str) -> WorkerError: ...
 
     def _late(self) -> WorkerError:
-        longer = "a longer --worker-timeout"
-        why = {
-            Command.START: f"its envs need {longer} or fewer --envs-per-worker to be made",
-            Command.PLAY: f"an episode does not end or needs {longer}",
-            Command.ASK: f"one of its calls hangs or needs {longer}",
-            Command.UNROLL: f"--num-steps-per-env steps of its envs need {longer}",
-        }.get(self.command, f"its envs hang or need {longer}")
-        return self._error(f"gave no complete answer for {self.timeout:g} s, because {why},")
+        return self._error(
+            f"gave no sign of life for {self.timeout:g} s, because one call of its environment "
+            "hangs or needs a longer --worker-timeout,"
+        )
 
 
 Connection = TypeVar("Connection", bound=WorkerConnection)
@@ -124,13 +144,14 @@ class Pool(ABC, Generic[Connection]):
     Entering starts the workers. A worker that fails is replaced.
 
     make_envs: called in each worker with `envs_per_worker`; cloudpickle sends it.
-    timeout: seconds within which every answer must come. A worker that plays episodes answers
-        whenever some end.
+    timeout: seconds for which a worker that is asked may be silent. It gives signs of life between
+        the steps of its envs, so that an answer may take longer.
     max_failures: how many workers may fail before TooManyFailuresError. Equal faults count once.
     step_delays: for the first workers, seconds that are added to every step: simulated slowness.
     trace: where the pool, its workers and its collector record what they do.
 
-    failures: how many workers have failed. faults: how often each fault has occurred.
+    failures: how many workers have failed. faults: how often each fault has occurred. is_slow:
+    whether a worker was slower than the timeout.
     stop_signal: a signal's number asks all calls that wait to raise StopRequested.
     """
 
@@ -145,6 +166,7 @@ class Pool(ABC, Generic[Connection]):
     def __post_init__(self) -> None:
         self.pickled_make_envs = cloudpickle.dumps(self.make_envs)
         self.failures = 0
+        self.is_slow = False
         self.faults: Counter[Fault] = Counter()
         self.stop_signal: int | None = None
         self._cancelled = False
@@ -204,7 +226,7 @@ class Pool(ABC, Generic[Connection]):
     def receive(self, index: int) -> Reply:
         """Return one worker's next answer.
 
-        Raises WorkerError if none comes in time, StopRequested, TooManyFailuresError.
+        Raises WorkerError, StopRequested, TooManyFailuresError.
         """
         while not self.ready([index]):
             pass
@@ -220,11 +242,12 @@ class Pool(ABC, Generic[Connection]):
         now = time.monotonic()
         pause, self._looked_at = now - self._looked_at, now
         for worker in self._workers if pause > PAUSE_SECONDS else ():
+            worker.listen()
             worker.heard_at = min(now, worker.heard_at + pause - POLL_SECONDS)
         return [index for index in indices if index in heard or self._workers[index].overdue]
 
     def allow(self, seconds: float) -> None:
-        """Let answers from now on come within so many seconds."""
+        """Let workers be silent for so many seconds from now on."""
         self.timeout = seconds
         for worker in self._workers:
             worker.timeout = seconds

@@ -99,10 +99,9 @@ def ask(function: Callable[[Tell], None], env_id: str, timeout: float = TIMEOUT)
     In a worker, the function is called at once: a second worker would protect nobody.
 
     Args:
-        function: the worker calls it with a function that sends answers and signs of life.
-            cloudpickle sends both.
+        function: the worker calls it with a function that sends answers. cloudpickle sends both.
         env_id: errors name this environment.
-        timeout: seconds within which an answer or a sign of life must come.
+        timeout: seconds for which the worker may be silent: see `Pool`.
 
     Raises InvalidEnvironmentError if the worker ends or does not answer in time.
     """
@@ -123,14 +122,13 @@ def ask(function: Callable[[Tell], None], env_id: str, timeout: float = TIMEOUT)
             pool.allow(timeout)
             pool.send(0, Command.ASK, asked)
             begun = time.monotonic()
-            is_slow = False
             while True:
                 if pool.ready([0]):
                     if (answers := pool.receive(0).result) is None:
                         return
                     yield from answers
-                elif not is_slow and time.monotonic() > begun + SLOW_SECONDS:
-                    is_slow = True
+                elif not pool.is_slow and time.monotonic() > begun + SLOW_SECONDS:
+                    pool.is_slow = True
                     _log.warning(
                         "%s is slow: trying it out has taken %g s so far. Each of its calls may "
                         "take %g s (--worker-timeout)",

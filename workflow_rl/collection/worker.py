@@ -14,7 +14,7 @@ import cloudpickle
 
 from workflow_rl.agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.collection.messages import Command, Failure, Reply, Request, Unroll
-from workflow_rl.collection.player import Player, at_reset, play_episodes, restoring_player
+from workflow_rl.collection.player import Player, at_reset, play_episodes, player_at
 from workflow_rl.collection.trace import Activity
 from workflow_rl.collection.worker_trace import TracedActor, TracedEnvs, WorkerMarks
 from workflow_rl.environments.env_batch import DelayedEnvs, EnvBatch, EnvBatchFactory, EpisodeError
@@ -23,7 +23,6 @@ from workflow_rl.environments.simulator_process import exception_parts
 from workflow_rl.errors import ElsewhereError, ObservationError
 from workflow_rl.printable import MOST, shortened
 
-SECONDS_BETWEEN_SIGNS_OF_LIFE = 0.2
 # The frames of neither are the user's code.
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +47,6 @@ class Worker:
         self._n_envs = n_envs
         self._step_delay = step_delay
         self._marks = WorkerMarks() if traced else None
-        self._sign_of_life_at = 0.0
         self._envs: EnvBatch
         self._actor: Actor
         self._player: Player
@@ -125,15 +123,7 @@ class Worker:
     def _unroll(self, unroll: Unroll) -> Iterator[Reply]:
         start = time.perf_counter()
         if unroll.positions is not None:
-            self._player, steps = restoring_player(
-                self._envs, unroll.positions, burn_in_of(self._actor)
-            )
-            for _ in steps:
-                # Restoring long episodes must not look like a worker that hangs.
-                now = time.perf_counter()
-                if now - self._sign_of_life_at > SECONDS_BETWEEN_SIGNS_OF_LIFE:
-                    self._sign_of_life_at = now
-                    yield Reply([])
+            self._player = player_at(self._envs, unroll.positions, burn_in_of(self._actor))
         trajectories = self._player.unroll(self._actor, unroll.n_steps)
         yield Reply(trajectories, time.perf_counter() - start)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from workflow_rl.collection.failures import STOP_SIGNALS, NestedError
 from workflow_rl.collection.messages import Command, Numbered, Request
+from workflow_rl.life import show_life_in
 from workflow_rl.streams import LenientStream
 
 _is_worker = False
@@ -22,6 +23,7 @@ _is_worker = False
 
 def worker_main(
     pipe: Connection,
+    life: Any,
     pickled_make_envs: bytes,
     n_envs: int,
     step_delay: float,
@@ -30,14 +32,16 @@ def worker_main(
 ) -> None:
     """Make envs, then answer the requests that the pipe brings, until one asks to close.
 
-    The process ends at once when the main process is gone. variables: of the environment; the
-    fork server has older ones. See `Worker` for the other arguments.
+    The process ends at once when the main process is gone. life: a Life that the main process
+    sees. variables: of the environment; the fork server has older ones. See `Worker` for the other
+    arguments.
     """
     global _is_worker
     os.environ.clear()
     os.environ.update(variables)
     _die_with_main_process()
     _is_worker = True
+    show_life_in(life)
     sys.stdout, sys.stderr = LenientStream(sys.stdout), LenientStream(sys.stderr)
     # The garbage collector must not visit, and so copy, objects that the fork shares with others.
     gc.freeze()

@@ -1,22 +1,18 @@
-"""Envs as they are tried out: with a close look at what they answer, and signs of life."""
+"""Envs as they are tried out: with a close look at what they answer."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from workflow_rl.environments.action_mask import require_no_other_mask
 from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
-from workflow_rl.environments.facts import Tell
 from workflow_rl.environments.flat_env import FlatEnv
 
-SECONDS_BETWEEN_SIGNS_OF_LIFE = 0.2
 _FEW_LEVELS = 16
 _MOST_NUMBERS = 2_000_000
 
@@ -61,29 +57,3 @@ class CheckedEnv(FlatEnv):
                     f"its observations hold numbers from {float(low[k])} to {float(high[k])}, "
                     "which float32 cannot tell apart: subtract a constant in the environment",
                 )
-
-
-class Followed(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An env that gives signs of life: a call that takes long is not taken for one that hangs as
-    long as calls return."""
-
-    def __init__(self, env: Env, tell: Tell) -> None:
-        super().__init__(env)
-        self._tell, self._told_at = tell, 0.0
-        self._live()
-
-    def reset(self, **options: Any) -> Any:
-        answer = self.env.reset(**options)
-        self._live()
-        return answer
-
-    def step(self, action: Any) -> Any:
-        answer = self.env.step(action)
-        self._live()
-        return answer
-
-    def _live(self) -> None:
-        now = time.monotonic()
-        if now > self._told_at + SECONDS_BETWEEN_SIGNS_OF_LIFE:
-            self._told_at = now
-            self._tell()

@@ -14,10 +14,11 @@ import numpy as np
 
 from workflow_rl.agents.modules import in_one_line
 from workflow_rl.environments.action_mask import mask_in
-from workflow_rl.environments.checked_env import CheckedEnv, Followed
+from workflow_rl.environments.checked_env import CheckedEnv
 from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.flat_env import sampled
+from workflow_rl.life import alive
 
 SEED = episode_spec(0, 0).env_seed
 """One of training, which needs 32 bits: not every simulator takes such seeds."""
@@ -56,9 +57,8 @@ def first_difference(
         first = [next(playing)]
         while len(first) <= n_steps and time.perf_counter() < deadline:
             first.append(next(playing))
-        checked = env.env if isinstance(env, Followed) else env
-        if isinstance(checked, CheckedEnv):
-            checked.require_told_apart([shown for step in first for shown in (step[0], step[4])])
+        if isinstance(env, CheckedEnv):
+            env.require_told_apart([shown for step in first for shown in (step[0], step[4])])
         if difference := _difference(first, _steps(env, seed, actions), seed):
             return f"{difference} when it is played again"
     with closing(make_env()) as env, ExitStack() as stack:
@@ -117,6 +117,7 @@ def _steps(env: Env, seed: int, actions: list[Any]) -> Iterator[_Step]:
 
     Each step gets a copy of its action, which the env may change.
     """
+    alive()
     env.action_space.seed(seed)
     obs, info = env.reset(seed=seed)
     mask = mask_in(obs, info)
@@ -124,9 +125,11 @@ def _steps(env: Env, seed: int, actions: list[Any]) -> Iterator[_Step]:
     for number in itertools.count():
         if number == len(actions):
             actions.append(sampled(env.action_space, mask))
+        alive()
         obs, reward, terminated, truncated, info = env.step(copy.deepcopy(actions[number]))
         obs, first, mask = copy.deepcopy(obs), None, mask_in(obs, info)
         if terminated or truncated:
+            alive()
             seed = (seed + NEXT) % 2**32
             first, info = env.reset(seed=seed)
             first, mask = copy.deepcopy(first), mask_in(first, info)

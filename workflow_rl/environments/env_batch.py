@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.life import alive
 
 if TYPE_CHECKING:  # It takes 0.1 s to import.
     import gymnasium
@@ -76,7 +77,10 @@ class SerialEnvs:
     def __init__(self, make_env: EnvFactory, n_envs: int, variant_option: str = "variant") -> None:
         self.n_envs = n_envs
         self._variant_option = variant_option
-        self._envs = [make_env() for _ in range(n_envs)]
+        self._envs: list[Env] = []
+        for _ in range(n_envs):
+            alive()
+            self._envs.append(make_env())
         self._specs: dict[int, EpisodeSpec] = {}
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
@@ -92,6 +96,7 @@ class SerialEnvs:
 
     def _reset(self, env: int) -> Obs:
         spec = self._specs[env]
+        alive()
         try:
             # A copy: the envs of a process may write their answers into one array.
             obs: Obs = np.array(
@@ -116,6 +121,7 @@ class SerialEnvs:
         )
 
     def _step(self, env: int, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        alive()
         try:
             obs, *others = self._envs[env].step(action)
             return np.array(obs), *others  # type: ignore[return-value]

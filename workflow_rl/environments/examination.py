@@ -14,7 +14,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from workflow_rl.agents.modules import in_one_line
 from workflow_rl.environments.action_mask import MaskingEnv, mask_in
-from workflow_rl.environments.checked_env import CheckedEnv, Followed
+from workflow_rl.environments.checked_env import CheckedEnv
 from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
@@ -147,7 +147,7 @@ def _is_fine_when_played(
 
     def difference_of(environment: GymnasiumEnvironment, seed: int = SEEDS[0]) -> str | None:
         return first_difference(
-            lambda: Followed(_FiniteEnv(environment.make_env(), environment.masks), tell),
+            lambda: _FiniteEnv(environment.make_env(), environment.masks),
             *(steps, seconds, seed),
         )
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 Tell = Callable[..., object]
-"""Sends what it is called with, one answer after another. Without arguments: a sign of life."""
+"""Sends what it is called with, one answer after another."""
 
 
 class DeclaredTeam:

@@ -168,7 +168,7 @@ class GymnasiumEnvironment:
         return self.facts.spaces
 
     def check(self, tell: Tell = lambda *answers: None) -> str | None:
-        """Make an env and try it: see Environment. tell: takes signs of life."""
+        """Make an env and try it: see Environment. tell: see `found_by_playing`."""
         from workflow_rl.environments.making import found_by_playing
 
         return found_by_playing(self, tell)

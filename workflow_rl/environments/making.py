@@ -145,9 +145,9 @@ def declared_facts(environment: GymnasiumEnvironment) -> Facts:
 
 
 def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | None:
-    """Return why results will vary from run to run: see `Environment.check`. tell: takes signs of
-    life."""
-    from workflow_rl.environments.checked_env import CheckedEnv, Followed  # Few workers need it.
+    """Return why results will vary from run to run: see `Environment.check`. tell: takes what is
+    learned of the environment meanwhile."""
+    from workflow_rl.environments.checked_env import CheckedEnv  # Few workers need it.
     from workflow_rl.environments.determinism import first_difference
     from workflow_rl.environments.waiting import Stopwatch
 
@@ -158,7 +158,7 @@ def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | Non
 
     def difference_of(environment: GymnasiumEnvironment) -> str | None:
         return first_difference(
-            lambda: Followed(CheckedEnv(required_env(environment), environment.masks), tell),
+            lambda: CheckedEnv(required_env(environment), environment.masks),
             *(CHECK_STEPS, seconds),
         )
 

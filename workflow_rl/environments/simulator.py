@@ -31,6 +31,7 @@ from workflow_rl.environments.gymnasium_versions import MultiDiscrete
 from workflow_rl.environments.joint_env import JointEnv
 from workflow_rl.environments.simulator_process import PROTOCOL, Messages, decode, encode
 from workflow_rl.errors import ElsewhereError, ObservationError
+from workflow_rl.life import alive
 
 if TYPE_CHECKING:
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
@@ -130,7 +131,7 @@ class Interpreter:
             )
         self._messages = Messages(ours)
         try:
-            hello = self._messages.receive()
+            hello = self._receive()
         except (EOFError, OSError):
             self.end()
             raise InvalidEnvironmentError(ARGUMENT, f"{python} ended at its start") from None
@@ -165,7 +166,7 @@ class Interpreter:
             asked, self._queued = self._queued, []
             try:
                 self._messages.send(asked)
-                answers = self._messages.receive()
+                answers = self._receive()
             except (EOFError, OSError):
                 self._die_alike()
             # After an exception, the calls that follow it have no answers.
@@ -179,6 +180,12 @@ class Interpreter:
                 raise ObservationError(fault)
             raise ElsewhereError(*value)
         return value
+
+    def _receive(self) -> Any:
+        """Return the next message that is more than a sign of life."""
+        while (message := self._messages.receive()) is None:
+            alive()
+        return message
 
     def close(self, number: int) -> None:
         """Close an env. The interpreter ends with its last one."""

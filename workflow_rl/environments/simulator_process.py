@@ -22,6 +22,8 @@ import random
 import socket
 import struct
 import sysconfig
+import threading
+import time
 import traceback
 import types
 import warnings
@@ -35,8 +37,9 @@ with warnings.catch_warnings():  # Each NumPy has other names for kernels that a
     warnings.simplefilter("ignore", RuntimeWarning)
     import numpy as np
 
-PROTOCOL = 2
+PROTOCOL = 3
 """The version of the messages, which both sides have to speak."""
+_SIGN_SECONDS = 0.2
 _LENGTH = struct.Struct("!Q")
 _PLAIN = {type(None), bool, int, float, str, bytes, bytearray}
 _ARRAY, _NUMBER, _TUPLE = "array", "number", "tuple"
@@ -66,6 +69,34 @@ class Messages:
     def close(self) -> None:
         self._reader.close()
         self._side.close()
+
+
+class _Signs:
+    """Sends signs of life, `None`, between calls, and at the imports of a call that makes an env.
+
+    Only the thread that answers sends them, and no process that an env has forked.
+    """
+
+    def __init__(self, messages: Messages) -> None:
+        self._messages, self._given_at = messages, time.monotonic()
+        self._owner = os.getpid(), threading.get_ident()
+
+    def give(self) -> None:
+        if time.monotonic() < self._given_at + _SIGN_SECONDS:
+            return
+        if (os.getpid(), threading.get_ident()) == self._owner:
+            self._given_at = time.monotonic()
+            self._messages.send(None)
+
+    def find_spec(self, *_: object) -> None:
+        """Find no module: somebody imports one."""
+        self.give()
+
+    def __enter__(self) -> None:
+        sys.meta_path.insert(0, self)
+
+    def __exit__(self, *_: object) -> None:
+        sys.meta_path.remove(self)
 
 
 def encode(value: Any) -> Any:
@@ -434,10 +465,12 @@ def _play(messages: Messages) -> None:
     folders = [sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")]
     not_users = [os.path.dirname(__file__) + os.sep, "<frozen", *folders]
     envs: dict[int, _Env] = {}
+    signs = _Signs(messages)
 
     def make(number: int, names: Sequence[str], env_id: str, args: Any, private: bool) -> Any:
         random_state = RandomState() if private else None
-        env = _parallel(_made(env_id, args))
+        with signs:
+            env = _parallel(_made(env_id, args))
         kind = _Team if hasattr(env, "possible_agents") else _Env
         envs[number] = kind(env, random_state)
         return envs[number].describe(names)
@@ -455,6 +488,7 @@ def _play(messages: Messages) -> None:
     while True:
         answers: list[tuple[bool, Any]] = []
         for call, *asked in messages.receive():
+            signs.give()
             try:
                 answers.append((True, calls[call](*asked)))
             except BaseException as error:

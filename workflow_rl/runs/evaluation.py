@@ -410,7 +410,6 @@ def _record(
     from gymnasium.wrappers import RecordVideo
 
     from workflow_rl.collection.player import play_episode
-    from workflow_rl.environments.checked_env import Followed
     from workflow_rl.environments.env_batch import SerialEnvs
     from workflow_rl.environments.flat_env import FlatEnv
 
@@ -430,7 +429,7 @@ def _record(
         tell(f"{environment.env_id} draws no pictures: {problem}")
         return
     spec = episode_spec(seed, 0, (), SeedStream.EVALUATION)
-    envs = SerialEnvs(lambda: Followed(FlatEnv(recorded, environment.masks), tell), 1)
+    envs = SerialEnvs(lambda: FlatEnv(recorded, environment.masks), 1)
     try:
         play_episode(envs, actor, spec)
     except BaseException as error:

@@ -113,7 +113,7 @@ def test_a_worker_that_fails_changes_nothing(
     elif fault == "killed":
         assert "SIGKILL" in message
     else:
-        assert "gave no complete answer for 1 s" in message
+        assert "gave no sign of life for 1 s" in message
         assert "still running" in message
 
 

@@ -295,7 +295,7 @@ def test_faults_there_are_a_workers_own(
         "exit": "worker-0 ended during 'step' .exit code: 7",
         "killed": "worker-0 ended during 'step' .exit code: -9, SIGKILL",
         "crash": "worker-0 ended during 'step' .exit code: -11, SIGSEGV",
-        "hang": "worker-0 gave no complete answer for 1 s",
+        "hang": "worker-0 gave no sign of life for 1 s",
     }
     environment = apart(fault=fault, ticket=str(tmp_path / "ticket"))
     with LocalPool(environment.make_envs, 1, timeout=60, max_failures=0) as pool:

@@ -17,6 +17,7 @@ from workflow_rl.collection import trial
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.facts import Refusal, Tell
+from workflow_rl.life import alive
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.env.environment import Cage2
@@ -55,7 +56,6 @@ def _tell_of(environment: Cage2, tell: Tell) -> None:
         try:
             envs = environment.make_envs(1)
             first = _episode(envs, attacker.name, environment.episode_steps)
-            tell()
             if _episode(envs, attacker.name, environment.episode_steps) != first:
                 tell(DIFFERENT.format(attacker.name))
                 return
@@ -65,12 +65,12 @@ def _tell_of(environment: Cage2, tell: Tell) -> None:
             why = f"{attacker.name} cannot play: {in_one_line(problem)}"
             tell(Refusal("red_agent", str(problem) if is_ours else why))
             return
-        tell()
 
 
 def _episode(envs: EnvBatch, red_agent: str, most_steps: int) -> list[Any]:
     rows = [envs.reset([0], [EpisodeSpec(0, red_agent, 0, 0)]).tolist()]
     for _ in range(min(STEPS, most_steps)):
+        alive()
         answers = envs.step([0], np.zeros(1, np.int64))
         rows.append((answers.obs.tolist(), answers.reward.tolist()))
     return rows

@@ -1,0 +1,63 @@
+"""Signs of life: how a process that is slow is told from one that hangs.
+
+The code that works gives the signs, between its steps: a thread beside it would go on giving them
+while the work hangs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+
+class Life(ctypes.Structure):
+    """What a process shows of itself, in memory that another process may share.
+
+    at: `time.monotonic()` at its last sign. compiling: how many compilations are under way.
+    """
+
+    _fields_ = [("at", ctypes.c_double), ("compiling", ctypes.c_int)]
+
+
+_life: Any = Life()
+
+
+def show_life_in(life: Any) -> None:
+    """Give this process's signs there from now on: in a Life, or in what has its attributes.
+
+    The imports of modules are signs too.
+    """
+    global _life
+    _life = life
+    sys.meta_path.insert(0, _Imports())
+
+
+def alive() -> None:
+    """Give a sign of life. Whatever takes many steps calls this between them."""
+    _life.at = time.monotonic()
+
+
+def compiling(change: int) -> None:
+    """Say that a compilation begins, 1, or ends, -1. It is one step, however long it takes."""
+    _life.compiling += change
+    alive()
+
+
+def cpu_seconds(pid: int | None) -> float:
+    """Return the CPU time that a process has used so far; 0 if the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class _Imports:
+    """Finds no module, but gives a sign of life whenever one is looked for."""
+
+    def find_spec(self, *_: object) -> None:
+        alive()

@@ -29,19 +29,24 @@ def broken() -> None:
 
 class Walk(gym.Env):  # type: ignore[misc]
     """To the last of `size` places. fault: of FAULTS, or "exception", in a step of the process that
-    can make the file `ticket`."""
+    can make the file `ticket`. seconds: that every call takes, also the one that makes it."""
 
-    def __init__(self, size: int = 5, fault: str = "", ticket: str = "") -> None:
+    def __init__(
+        self, size: int = 5, fault: str = "", ticket: str = "", seconds: float = 0.0
+    ) -> None:
+        time.sleep(seconds)
         self.observation_space = gym.spaces.Box(-1.0, 1.0, (size,), np.float32)
         self.action_space = gym.spaces.Discrete(3)
-        self._size, self._fault, self._ticket = size, fault, ticket
+        self._size, self._fault, self._ticket, self._seconds = size, fault, ticket, seconds
         self._at = self._steps = self._drawn = 0
 
     def reset(self, seed: Any = None, options: Any = None) -> Any:
+        time.sleep(self._seconds)
         self._at, self._steps, self._drawn = 0, 0, int(seed or 0) % 2**31
         return self._shown(), {}
 
     def step(self, action: Any) -> Any:
+        time.sleep(self._seconds)
         if self._fault and not os.path.exists(self._ticket):
             with open(self._ticket, "w"):
                 FAULTS.get(self._fault, broken)()
@@ -62,8 +67,8 @@ class Walks:
 
     possible_agents = ("first", "second")
 
-    def __init__(self) -> None:
-        self._walks = {agent: Walk(4) for agent in self.possible_agents}
+    def __init__(self, seconds: float = 0.0) -> None:
+        self._walks = {agent: Walk(4, seconds=seconds / 2) for agent in self.possible_agents}
 
     def observation_space(self, agent: str) -> Any:
         return self._walks[agent].observation_space

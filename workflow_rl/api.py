@@ -163,7 +163,7 @@ def record(
         seed: the same seed gives the same episodes, whatever the number of workers.
         n_workers: processes; None: one for each core.
         trust: import and call the environment that only the agent's file names.
-        worker_timeout: seconds within which a worker must have played its episodes.
+        worker_timeout: seconds within which each call of the environment must return.
         env_python: the interpreter that plays the environment, by default that of the agent's run.
         ignore_unknown: see TrainConfig, by default as in the agent's run.
 
@@ -210,7 +210,7 @@ def evaluate(
         greedy: choose the likeliest actions, or else sample them as in training; None: as the run's
             config says, see `play` of TrainConfig.
         n_workers: processes; None: one for each core.
-        worker_timeout: seconds within which a worker must have played an episode.
+        worker_timeout: seconds within which each call of the environment must return.
         trust: import and call the environment that the run's files name.
         env_python: the interpreter that plays the environment, by default that of the training.
         settings: what else the command can choose in this environment, such as red_agent.

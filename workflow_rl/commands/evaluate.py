@@ -124,7 +124,8 @@ _OPTIONS: list[click.Parameter] = [
                      help="Worker processes.  [default: one a core]"),
         click.Option(["--worker-timeout"], type=SECONDS, default=WORKER_TIMEOUT,
                      show_default=True, metavar="X",
-                     help="Seconds within which a worker must have played an episode."),
+                     help="Seconds for which a worker may be silent. It gives a sign of life "
+                          "between two steps, so that only a step counts, not an episode."),
     ),
 ]  # fmt: skip
 

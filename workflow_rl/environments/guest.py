@@ -89,7 +89,7 @@ class Scoring(Protocol):
             episodes: the number of episodes, in `unit`.
             seed: the same seed gives the same scores, for any number of workers.
             n_workers: the number of processes; None: one a core.
-            worker_timeout: seconds within which a worker must have played an episode.
+            worker_timeout: seconds within which each call of an environment must return.
             quiet: show no progress bar.
 
         Raises:

@@ -247,7 +247,8 @@ class TrainConfig(Settings):
     )
     worker_timeout: Annotated[Seconds, Resume.FREE] = Field(
         60.0,
-        description="Replace a worker that does not answer within this number of seconds.",
+        description="Replace a worker that is silent for this number of seconds. It gives a sign "
+        "of life between two steps, so that only a step counts, however long an episode is.",
     )
     max_worker_failures: Annotated[CountOrNone, Resume.FREE] = Field(
         10,

@@ -207,7 +207,7 @@ def evaluate_policy(
 ) -> Evaluation:
     """Play `episodes` episodes, spread over `n_workers` (None: one a core).
 
-    worker_timeout: seconds within which a worker must have played an episode.
+    worker_timeout: seconds within which each call of the environment must return.
 
     An episode depends on the seed and its number alone. Raises ValueError for fewer than 1 episode
     or a negative seed, InvalidEnvironmentError for an environment that only a file names, and

@@ -197,6 +197,13 @@ def test_a_hang_is_over_at_the_deadline():
         assert 0.9 < time.monotonic() - start < 3
 
 
+def test_a_worker_that_takes_longer_than_the_deadline_is_kept_while_its_calls_return():
+    make_env = partial(SleepyEnv, 1.0, reset_seconds=1.0)
+    with RayPool(partial(SerialEnvs, make_env), 1, 6, timeout=4.0, max_failures=0) as pool:
+        pool.send(0, Command.RESET, ([*range(6)], [SPEC] * 6))
+        assert len(pool.receive(0).result.obs) == 6
+
+
 def test_an_episode_that_always_raises_is_left_out(policy, specs, expected, same_trajectories):
     seeds = frozenset({specs[4].env_seed})
     rollout = collect_async(partial(RaisingEnv, seeds), policy, specs, max_failures=1)

@@ -100,7 +100,9 @@ def test_a_worker_that_fails_changes_nothing(
         only_the_struck_must_hurry(tmp_path / "1", monkeypatch)
     rollout = collect(make_env, policy, specs)
     same_trajectories(rollout.trajectories, expected)
-    (message,) = [record.getMessage() for record in caplog.records]
+    messages = [record.getMessage() for record in caplog.records]
+    # Until it hangs, it may be slow, if it gets no core.
+    (message,) = [message for message in messages if " is slow: " not in message]
     assert message.startswith(("worker-0 ", "worker-1 "))
     assert "during '" in message
     assert (tmp_path / "1").exists()

@@ -254,6 +254,24 @@ def test_a_stop_is_noticed_while_the_fork_server_is_stopped(stopped_fork_server,
             pool.replace(0, LOST)
 
 
+def test_a_fork_server_that_is_slow_to_start_is_waited_for():
+    """As one that compiles what workers share."""
+    main = run_script(
+        """
+        from functools import partial
+        from tests.tiny_envs import CountingEnv
+        from workflow_rl.collection import local_pool
+        from workflow_rl.environments.env_batch import SerialEnvs
+
+        local_pool.FORK_SECONDS = 1.5
+        make_envs = partial(SerialEnvs, CountingEnv)
+        with local_pool.LocalPool(make_envs, 1, preload="tests.busy_preload") as pool:
+            print(pool.failures)
+        """
+    )
+    assert main.communicate()[0] == "0\n"
+
+
 def test_nobody_is_late_while_this_process_was_stopped_with_its_workers():
     """As a job is that its scheduler suspends."""
     main = run_script(

@@ -46,8 +46,8 @@ def evaluate_actor(
     """Play `episodes` episodes in each cell, spread over `n_workers` (None: one a core).
 
     actor: a policy on the bits, or the name of a scripted agent. red_agents: of the cells, each
-    what `reds.REDS` reads. worker_timeout: seconds within which a worker must have played an
-    episode. scenario: what is played; None: Scenario 2. envs_of: makes other envs, of episodes of a
+    what `reds.REDS` reads. worker_timeout: seconds for which a worker may be silent: see
+    `Pool`. scenario: what is played; None: Scenario 2. envs_of: makes other envs, of episodes of a
     length, for an actor that plays on what they show.
 
     An episode depends on the seed, its cell and its number in the cell alone. Raises

@@ -27,8 +27,6 @@ INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 class _Compilations(event.Listener):
-    """Tells whoever waits for this process that it compiles."""
-
     def on_start(self, event: event.Event) -> None:
         compiling(1)
 

@@ -1,7 +1,6 @@
-"""Signs of life: how a process that is slow is told from one that hangs.
+"""Signs of life, which tell a process that is slow from one that hangs.
 
-The code that works gives the signs, between its steps: a thread beside it would go on giving them
-while the work hangs.
+The code that works gives them between its steps. A thread would go on while the work hangs.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -27,13 +27,10 @@ _life: Any = Life()
 
 
 def show_life_in(life: Any) -> None:
-    """Give this process's signs there from now on: in a Life, or in what has its attributes.
-
-    The imports of modules are signs too.
-    """
+    """Give signs in a Life, or what is like one, from now on. Imports of modules are signs too."""
     global _life
     _life = life
-    sys.meta_path.insert(0, _Imports())
+    sys.meta_path.insert(0, SimpleNamespace(find_spec=lambda *_: alive()))
 
 
 def alive() -> None:
@@ -54,10 +51,3 @@ def cpu_seconds(pid: int | None) -> float:
     except OSError:
         return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-class _Imports:
-    """Finds no module, but gives a sign of life whenever one is looked for."""
-
-    def find_spec(self, *_: object) -> None:
-        alive()

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from workflow_rl.cluster.ray_worker import LIFE, Host, clock_offset
+from workflow_rl.cluster.ray_worker import Host, clock_offset
 from workflow_rl.collection.failures import RemoteTraceback, WorkerError
 from workflow_rl.collection.messages import Command, Failure, Reply, Request
 from workflow_rl.collection.pool import CLOSE_SECONDS, WorkerConnection
@@ -15,7 +15,6 @@ from workflow_rl.collection.pool import CLOSE_SECONDS, WorkerConnection
 if TYPE_CHECKING:
     from workflow_rl.cluster.ray_pool import RayPool
 
-COMPILE_SECONDS = 1800.0
 START_SECONDS = 120.0
 """How long a process may take to start, while no other process starts."""
 SAME_CLOCK = 1_000_000
@@ -31,17 +30,15 @@ class WorkerMoved(WorkerError):
 class RayActor:
     """A Ray actor that is a worker or may become one, and the stream of its answers.
 
-    has_core: it has a core of its node to itself. Otherwise it shares the node's cores. key: of
-    its StoredLife.
+    has_core: it has a core of its node to itself. Otherwise it shares the node's cores.
     """
 
-    def __init__(self, ray: Any, actor: Any, make_envs: Any, has_core: bool, key: str) -> None:
+    def __init__(self, ray: Any, actor: Any, make_envs: Any, has_core: bool) -> None:
         self._ray = ray
         self._actor = actor
         self.has_core = has_core
         self.host: Host | None = None
-        self._key = key
-        self._life: bytes | None = None
+        self._sign: bytes | None = None
         self.stream = actor.start.remote(make_envs)
 
     def ask(self, request: Request, policy: Any) -> None:
@@ -61,12 +58,12 @@ class RayActor:
         reference = next(self.stream) if is_stream else self.stream
         return pickle.loads(self._ray.get(reference, timeout=seconds))
 
-    def new_life(self) -> tuple[float, int] | None:
-        """Return `at` and `compiling` of its Life; None unless they have changed."""
+    def new_sign(self) -> float | None:
+        """Return when its StoredLife was heard, by its own clock; None if that is known."""
         from ray.experimental.internal_kv import _internal_kv_get
 
-        before, self._life = self._life, _internal_kv_get(self._key)
-        return None if self._life in (None, before) else LIFE.unpack(self._life)
+        before, self._sign = self._sign, _internal_kv_get(self._actor._actor_id.hex())
+        return None if self._sign in (None, before) else float(self._sign)
 
     def kill(self) -> None:
         with suppress(Exception):  # Ray's connection may be closed.
@@ -84,6 +81,7 @@ class RayConnection(WorkerConnection):
 
     def __init__(self, index: int, pool: RayPool) -> None:
         super().__init__(index, pool)
+        self.timeout = START_SECONDS
         self._index = index
         self._ray = pool.ray
         self._errors = (pool.ray.exceptions.RayError, StopIteration)
@@ -95,17 +93,12 @@ class RayConnection(WorkerConnection):
         self._unsent: list[tuple[Request, Any]] = []
         self._failed: Failure | Exception | None = None
 
-    @property
-    def patience(self) -> float:
-        return START_SECONDS if self.actor is None else self.timeout
-
     def listen(self) -> None:
         for actor in self.streams.values():
-            if (life := actor.new_life()) is not None:
-                at, compiling = life
-                here = time.monotonic() if self.actor is None else at + self._clock_difference / 1e9
-                # Of a compilation nobody hears until it ends.
-                self.heard_at = max(self.heard_at, here + COMPILE_SECONDS * bool(compiling))
+            if (heard_at := actor.new_sign()) is not None:
+                is_known = self.actor is not None
+                here = heard_at + self._clock_difference / 1e9 if is_known else time.monotonic()
+                self.heard_at = max(self.heard_at, here)
 
     @property
     def streams(self) -> dict[Any, RayActor]:
@@ -146,6 +139,7 @@ class RayConnection(WorkerConnection):
 
     def _begin_with(self, actor: RayActor, message: Any) -> None:
         self.actor = actor
+        self.timeout = self._pool.timeout
         self.trace.take_marks(self.name, message, self._clock_difference)
         for other in [other for other in self.starting if not other.has_core]:
             self.starting.remove(other)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import logging
 import os
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -68,7 +67,6 @@ class RayPool(Pool[RayConnection]):
         options: dict[str, Any] = {}
         if self._refused:
             options["label_selector"] = {"ray.io/node-id": f"!in({','.join(self._refused)})"}
-        key = f"workflow_rl/{uuid.uuid4().hex}"
         actor = self._class.options(
             **options,
             num_cpus=1 if has_core else 0,
@@ -76,8 +74,8 @@ class RayPool(Pool[RayConnection]):
             runtime_env={"env_vars": node_variables()},
             max_restarts=0,
             enable_task_events=False,
-        ).remote(self.envs_per_worker, self.step_delay(index), self.trace.is_on, software(), key)
-        return RayActor(self.ray, actor, self._stored_make_envs, has_core, key)
+        ).remote(self.envs_per_worker, self.step_delay(index), self.trace.is_on, software())
+        return RayActor(self.ray, actor, self._stored_make_envs, has_core)
 
     def accepts(self, host: Host) -> bool:
         """Return whether a node gives the main process's numbers. If not, the node is refused.

@@ -6,7 +6,6 @@ import gc
 import os
 import pickle
 import platform
-import struct
 import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -19,8 +18,8 @@ from workflow_rl.life import show_life_in
 from workflow_rl.version import __version__
 
 SECONDS_BETWEEN_SIGNS = 1.0
-LIFE = struct.Struct("!dI")
-"""A stored Life: at, compiling."""
+COMPILE_SECONDS = 1800.0
+"""How long a compilation may take, of which nothing is heard until it ends."""
 PACKAGES = ("csle-cyborg", "gymnasium", "numba", "numpy")
 
 
@@ -62,25 +61,18 @@ def software() -> dict[str, str | None]:
 
 
 class StoredLife:
-    """A Life in the store of Ray's head, under a key. It is written once a second at most."""
+    """A Life in the store of Ray's head, under the actor's id, where the pool reads it."""
 
-    def __init__(self, key: str) -> None:
-        self._key, self._compiling, self._stored_at = key, 0, 0.0
-
-    @property
-    def compiling(self) -> int:
-        return self._compiling
-
-    @compiling.setter
-    def compiling(self, compiling: int) -> None:
-        self._compiling, self._stored_at = compiling, 0.0
+    def __init__(self, actor_id: str) -> None:
+        self._actor_id, self._stored_at, self.compiling = actor_id, 0.0, 0
 
     def _store(self, at: float) -> None:
-        if at > self._stored_at + SECONDS_BETWEEN_SIGNS:
-            self._stored_at = at
-            from ray.experimental.internal_kv import _internal_kv_put
+        from ray.experimental.internal_kv import _internal_kv_put
 
-            _internal_kv_put(self._key, LIFE.pack(at, self._compiling))
+        if self.compiling or at > self._stored_at + SECONDS_BETWEEN_SIGNS:
+            self._stored_at = at
+            heard_at = at + COMPILE_SECONDS if self.compiling else at
+            _internal_kv_put(self._actor_id, repr(heard_at).encode())
 
     at = property(fset=_store)
 
@@ -88,19 +80,12 @@ class StoredLife:
 class RayWorker:
     """A Ray actor that answers requests with pickled messages, until it is killed.
 
-    n_envs, step_delay, traced: see `Worker`. expected: the main process's software. key: of the
-    worker's StoredLife.
+    n_envs, step_delay, traced: see `Worker`. expected: the main process's software.
     """
 
     def __init__(
-        self,
-        n_envs: int,
-        step_delay: float,
-        traced: bool,
-        expected: Mapping[str, str | None],
-        key: str,
+        self, n_envs: int, step_delay: float, traced: bool, expected: Mapping[str, str | None]
     ) -> None:
-        show_life_in(StoredLife(key))
         self._worker = Worker(n_envs, step_delay, traced)
         self._expected = expected
 
@@ -134,15 +119,16 @@ class RayWorker:
     def _host(self) -> Host:
         import ray
 
+        context = ray.get_runtime_context()
+        show_life_in(StoredLife(context.get_actor_id()))
         here = software()
         differences = [
             f"{name}: {here.get(name)} there, {expected} here"
             for name, expected in self._expected.items()
             if here.get(name) != expected
         ]
-        node = ray.get_runtime_context().get_node_id()
         address = ray.util.get_node_ip_address()
-        return Host(node, address, os.getpid(), clock_offset(), differences)
+        return Host(context.get_node_id(), address, os.getpid(), clock_offset(), differences)
 
 
 def _pickled(message: Any) -> bytes:

@@ -50,11 +50,10 @@ SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 else's, or another checkout of this package."""
 
 _context = multiprocessing.get_context("forkserver")
+_fork_server: Any = vars(multiprocessing.forkserver)["_forkserver"]
 
 # A process that this one forks has a copy of this record of the fork server, which is not its own.
-os.register_at_fork(
-    after_in_child=lambda: vars(multiprocessing.forkserver)["_forkserver"].__init__()
-)
+os.register_at_fork(after_in_child=lambda: _fork_server.__init__())
 
 # Held while what belongs to the whole process changes: several threads may start pools.
 _process_state = threading.Lock()
@@ -231,7 +230,7 @@ def _end_orphans() -> None:
     The fork server is the parent of such processes: see `worker_preload`.
     """
     with _process_state, suppress(OSError):  # Not every system lists children.
-        server = _fork_server_pid()
+        server = _fork_server._forkserver_pid
         children = Path(f"/proc/{server}/task/{server}/children")
         known = {process.pid for process in multiprocessing.active_children()}
         ended: set[int] = set()
@@ -308,7 +307,7 @@ def _fork_server_watched(pool: LocalPool) -> Iterator[None]:
         patience = FORK_SECONDS  # Counted in looks, since this process may be stopped too.
         used = 0.0
         while not has_answered.wait(POLL_SECONDS):
-            before, used = used, cpu_seconds(_fork_server_pid())
+            before, used = used, cpu_seconds(_fork_server._forkserver_pid)
             if pool.is_ending:
                 patience = min(patience, CLOSE_SECONDS)
             elif used > before:
@@ -327,15 +326,10 @@ def _fork_server_watched(pool: LocalPool) -> Iterator[None]:
 
 def _end_fork_server() -> None:
     """Kill the fork server, even if it is stopped. The next worker gets another one."""
-    if (pid := _fork_server_pid()) is not None:
+    if (pid := _fork_server._forkserver_pid) is not None:
         with suppress(ProcessLookupError, ChildProcessError):
             os.kill(pid, signal.SIGKILL)
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-
-
-def _fork_server_pid() -> int | None:
-    pid: int | None = vars(multiprocessing.forkserver)["_forkserver"]._forkserver_pid
-    return pid
 
 
 @contextmanager

@@ -42,10 +42,8 @@ _log = logging.getLogger(__name__)
 
 
 class WorkerConnection(ABC):
-    """The pool's side of one worker: its last command, and when the worker was last heard.
-
-    asked_at: when it was asked, or last gave an answer. heard_at: that, or its last sign of life.
-    """
+    """The pool's side of one worker: its last command, when the worker was asked or gave an answer
+    (asked_at), and when the worker was last heard."""
 
     def __init__(self, index: int, pool: AnyPool) -> None:
         self.name = f"worker-{index}"
@@ -58,23 +56,18 @@ class WorkerConnection(ABC):
     @property
     def overdue(self) -> bool:
         """Whether the worker has been silent for longer than it may be."""
-        if (now := time.monotonic()) <= self.heard_at + self.patience:
+        if (now := time.monotonic()) <= self.heard_at + self.timeout:
             return False
         self.listen()
-        is_silent = now > self.heard_at + self.patience
-        if not is_silent and now > self.asked_at + self.patience and not self._pool.is_slow:
+        is_silent = now > self.heard_at + self.timeout
+        if not is_silent and not self._pool.is_slow:
             self._pool.is_slow = True
             _log.warning(
-                "%s is slow: it has been busy with '%s' for %.0f s. It gives signs of life, so "
-                "the others wait for it. An episode that never ends would look like this",
+                "%s is slow: '%s' has taken %.0f s. It gives signs of life, so it is waited for. "
+                "An episode that never ends looks like this",
                 *(self.name, self.command.value, now - self.asked_at),
             )
         return is_silent
-
-    @property
-    def patience(self) -> float:
-        """Seconds for which the worker may be silent."""
-        return self.timeout
 
     @abstractmethod
     def listen(self) -> None:
@@ -128,10 +121,8 @@ class WorkerConnection(ABC):
     def _error(self, reason: str) -> WorkerError: ...
 
     def _late(self) -> WorkerError:
-        return self._error(
-            f"gave no sign of life for {self.timeout:g} s, because one call of its environment "
-            "hangs or needs a longer --worker-timeout,"
-        )
+        why = "because one of its calls hangs or needs a longer --worker-timeout,"
+        return self._error(f"gave no sign of life for {self.timeout:g} s, {why}")
 
 
 Connection = TypeVar("Connection", bound=WorkerConnection)

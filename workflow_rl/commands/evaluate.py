@@ -124,8 +124,7 @@ _OPTIONS: list[click.Parameter] = [
                      help="Worker processes.  [default: one a core]"),
         click.Option(["--worker-timeout"], type=SECONDS, default=WORKER_TIMEOUT,
                      show_default=True, metavar="X",
-                     help="Seconds for which a worker may be silent. It gives a sign of life "
-                          "between two steps, so that only a step counts, not an episode."),
+                     help="Seconds for which a worker may be silent, as in one long step."),
     ),
 ]  # fmt: skip
 

@@ -46,8 +46,7 @@ _OPTIONS: list[click.Parameter] = [
                      help="Worker processes.  [default: one a core]"),
         click.Option(["--worker-timeout"], type=SECONDS, default=60.0, show_default=True,
                      metavar="X",
-                     help="Seconds for which a worker may be silent. It gives a sign of life "
-                          "between two steps, so that only a step counts, not an episode."),
+                     help="Seconds for which a worker may be silent, as in one long step."),
         click.Option(["--trust"], is_flag=True, help=TRUST),
         click.Option(["--quiet"], is_flag=True, help="No progress bar."),
     ),

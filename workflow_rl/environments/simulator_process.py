@@ -71,34 +71,6 @@ class Messages:
         self._side.close()
 
 
-class _Signs:
-    """Sends signs of life, `None`, between calls, and at the imports of a call that makes an env.
-
-    Only the thread that answers sends them, and no process that an env has forked.
-    """
-
-    def __init__(self, messages: Messages) -> None:
-        self._messages, self._given_at = messages, time.monotonic()
-        self._owner = os.getpid(), threading.get_ident()
-
-    def give(self) -> None:
-        if time.monotonic() < self._given_at + _SIGN_SECONDS:
-            return
-        if (os.getpid(), threading.get_ident()) == self._owner:
-            self._given_at = time.monotonic()
-            self._messages.send(None)
-
-    def find_spec(self, *_: object) -> None:
-        """Find no module: somebody imports one."""
-        self.give()
-
-    def __enter__(self) -> None:
-        sys.meta_path.insert(0, self)
-
-    def __exit__(self, *_: object) -> None:
-        sys.meta_path.remove(self)
-
-
 def encode(value: Any) -> Any:
     """Return a value as plain values. Raises TypeError for what is not made of numbers, text,
     arrays of these, tuples, lists and dicts."""
@@ -465,12 +437,19 @@ def _play(messages: Messages) -> None:
     folders = [sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")]
     not_users = [os.path.dirname(__file__) + os.sep, "<frozen", *folders]
     envs: dict[int, _Env] = {}
-    signs = _Signs(messages)
+    owner, given_at = (os.getpid(), threading.get_ident()), 0.0
+
+    def give_sign(*_: object) -> None:
+        """Send a sign of life, None, unless an env's own process or thread calls this."""
+        nonlocal given_at
+        is_due = time.monotonic() > given_at + _SIGN_SECONDS
+        if is_due and (os.getpid(), threading.get_ident()) == owner:
+            given_at = time.monotonic()
+            messages.send(None)
 
     def make(number: int, names: Sequence[str], env_id: str, args: Any, private: bool) -> Any:
         random_state = RandomState() if private else None
-        with signs:
-            env = _parallel(_made(env_id, args))
+        env = _parallel(_made(env_id, args))
         kind = _Team if hasattr(env, "possible_agents") else _Env
         envs[number] = kind(env, random_state)
         return envs[number].describe(names)
@@ -484,11 +463,13 @@ def _play(messages: Messages) -> None:
         "close": lambda number: envs.pop(number).close(),
     }
     python, numpy = sys.version.split()[0], np.__version__
+    # Each import is a sign, too: this finder finds nothing.
+    sys.meta_path.insert(0, types.SimpleNamespace(find_spec=give_sign))
     messages.send({"protocol": PROTOCOL, "python": python, "numpy": numpy})
     while True:
         answers: list[tuple[bool, Any]] = []
         for call, *asked in messages.receive():
-            signs.give()
+            give_sign()
             try:
                 answers.append((True, calls[call](*asked)))
             except BaseException as error:

@@ -247,8 +247,7 @@ class TrainConfig(Settings):
     )
     worker_timeout: Annotated[Seconds, Resume.FREE] = Field(
         60.0,
-        description="Replace a worker that is silent for this number of seconds. It gives a sign "
-        "of life between two steps, so that only a step counts, however long an episode is.",
+        description="Replace a worker that is silent so many seconds, as in one endless step.",
     )
     max_worker_failures: Annotated[CountOrNone, Resume.FREE] = Field(
         10,

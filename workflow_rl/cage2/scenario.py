@@ -200,9 +200,9 @@ class Scenario:
 
     def seen(self, obs: NDArray[Any]) -> dict[str, tuple[str, str]]:
         """Return the activity and the compromise that an observation `[4 H]` shows of each host, in
-        words: see `scenario2.words_of`."""
+        words: see `scenario2.bits_in_words`."""
         rows = obs.reshape(-1, 4).astype(int).tolist()
-        return dict(zip(self.hosts, map(scenario2.words_of, rows), strict=True))
+        return dict(zip(self.hosts, map(scenario2.bits_in_words, rows), strict=True))
 
     @property
     def is_cage1(self) -> bool:

@@ -55,7 +55,7 @@ _ACTIVITIES = {(0, 0): "nothing", (1, 0): "scan", (1, 1): "exploit"}
 _BELIEFS = {(0, 0): "clean", (1, 0): "unknown", (0, 1): "user", (1, 1): "privileged"}
 
 
-def words_of(bits: Sequence[int]) -> tuple[str, str]:
+def bits_in_words(bits: Sequence[int]) -> tuple[str, str]:
     """Return what the four bits of a host say of its activity and of its compromise."""
     return _ACTIVITIES[bits[0], bits[1]], _BELIEFS[bits[2], bits[3]]
 

@@ -266,7 +266,7 @@ def _state_of(facts: _HostFacts, bits: Sequence[int], thought: Sequence[int]) ->
         tuple(facts.ports or ()),
         facts.files,
         tuple(name.removeprefix("Decoy") for name in facts.decoys),
-        *scenario2.words_of(bits),
+        *scenario2.bits_in_words(bits),
     )
 
 

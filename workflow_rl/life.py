@@ -26,6 +26,14 @@ class Life(ctypes.Structure):
 _life: Any = Life()
 
 
+def _show_to_nobody() -> None:
+    global _life
+    _life = Life()
+
+
+os.register_at_fork(after_in_child=_show_to_nobody)  # What an environment forks gives no sign.
+
+
 def show_life_in(life: Any) -> None:
     """Give signs in a Life, or what is like one, from now on. Imports of modules are signs too."""
     global _life

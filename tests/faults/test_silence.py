@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import itertools
 import os
 import signal
@@ -122,6 +122,26 @@ def test_a_call_that_hangs_is_found_within_the_deadline_however_long_others_took
             pool.receive(0)
         found = time.time() - struck.stat().st_mtime
     assert found < 2 * DEADLINE
+
+
+class ForkingEnv(CountingEnv):
+    """Whose step hangs, while a process that it has forked looks for modules."""
+
+    def step(self, action: Any) -> Any:
+        if os.fork() == 0:
+            for number in itertools.count():
+                importlib.util.find_spec(f"no_module_{number}")
+                time.sleep(0.1)
+        time.sleep(3600)
+
+
+def test_what_an_environment_forks_gives_no_sign_for_its_worker() -> None:
+    with LocalPool(partial(SerialEnvs, ForkingEnv), 1, timeout=DEADLINE) as pool:
+        pool.send(0, Command.RESET, ([0], SPECS[:1]))
+        pool.receive(0)
+        pool.send(0, Command.STEP, ([0], np.zeros(1, np.int64)))
+        with pytest.raises(WorkerError, match="no sign of life for 2 s"):
+            pool.receive(0)
 
 
 @pytest.mark.parametrize("hangs", [False, True])

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 START_SECONDS = 120.0
 """How long a process may take to start, while no other process starts."""
+COMPILE_SECONDS = 1800.0
+"""How long a compilation may take, of which nothing is heard until it ends."""
 SAME_CLOCK = 1_000_000
 """Nanoseconds by which two readings of one clock may differ. Clocks of machines differ by more."""
 REASON_LENGTH = 600
@@ -38,7 +40,6 @@ class RayActor:
         self._actor = actor
         self.has_core = has_core
         self.host: Host | None = None
-        self._sign: bytes | None = None
         self.stream = actor.start.remote(make_envs)
 
     def ask(self, request: Request, policy: Any) -> None:
@@ -58,12 +59,12 @@ class RayActor:
         reference = next(self.stream) if is_stream else self.stream
         return pickle.loads(self._ray.get(reference, timeout=seconds))
 
-    def new_sign(self) -> float | None:
-        """Return when its StoredLife was heard, by its own clock; None if that is known."""
+    def sign(self) -> tuple[float, bool]:
+        """Return what its StoredLife has stored last: see there."""
         from ray.experimental.internal_kv import _internal_kv_get
 
-        before, self._sign = self._sign, _internal_kv_get(self._actor._actor_id.hex())
-        return None if self._sign in (None, before) else float(self._sign)
+        stored = _internal_kv_get(self._actor._actor_id.hex())
+        return (0.0, False) if stored is None else pickle.loads(stored)
 
     def kill(self) -> None:
         with suppress(Exception):  # Ray's connection may be closed.
@@ -88,17 +89,19 @@ class RayConnection(WorkerConnection):
         self.actor: RayActor | None = None
         self.successor: RayActor | None = None
         self.starting = [pool.make_actor(index, has_core=True)]
+        self._clock = clock_offset()
         self._waits_since = time.monotonic()
         self._policy: Any = None
         self._unsent: list[tuple[Request, Any]] = []
         self._failed: Failure | Exception | None = None
 
     def listen(self) -> None:
-        for actor in self.streams.values():
-            if (heard_at := actor.new_sign()) is not None:
-                is_known = self.actor is not None
-                here = heard_at + self._clock_difference / 1e9 if is_known else time.monotonic()
-                self.heard_at = max(self.heard_at, here)
+        now = time.monotonic()
+        for at, compiles in [actor.sign() for actor in self.streams.values()]:
+            at -= self._clock / 1e9
+            if compiles and now < at + COMPILE_SECONDS:
+                at = now
+            self.heard_at = max(self.heard_at, min(at, now))
 
     @property
     def streams(self) -> dict[Any, RayActor]:
@@ -162,7 +165,7 @@ class RayConnection(WorkerConnection):
     @property
     def _clock_difference(self) -> int:
         """Nanoseconds to add to times of the actor's clock."""
-        difference = self._host.clock - clock_offset()
+        difference = self._host.clock - self._clock
         return difference if abs(difference) > SAME_CLOCK else 0
 
     def share_if_waited(self) -> None:

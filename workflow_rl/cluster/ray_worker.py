@@ -18,8 +18,6 @@ from workflow_rl.life import show_life_in
 from workflow_rl.version import __version__
 
 SECONDS_BETWEEN_SIGNS = 1.0
-COMPILE_SECONDS = 1800.0
-"""How long a compilation may take, of which nothing is heard until it ends."""
 PACKAGES = ("csle-cyborg", "gymnasium", "numba", "numpy")
 
 
@@ -61,18 +59,20 @@ def software() -> dict[str, str | None]:
 
 
 class StoredLife:
-    """A Life in the store of Ray's head, under the actor's id, where the pool reads it."""
+    """A Life in the store of Ray's head, under the actor's id, where the pool reads it: the time of
+    day at the last sign, and whether a compilation is under way."""
 
     def __init__(self, actor_id: str) -> None:
-        self._actor_id, self._stored_at, self.compiling = actor_id, 0.0, 0
+        self._actor_id, self._stored, self.compiling = actor_id, (0.0, False), 0
+        self._clock = clock_offset() / 1e9
 
     def _store(self, at: float) -> None:
         from ray.experimental.internal_kv import _internal_kv_put
 
-        if self.compiling or at > self._stored_at + SECONDS_BETWEEN_SIGNS:
-            self._stored_at = at
-            heard_at = at + COMPILE_SECONDS if self.compiling else at
-            _internal_kv_put(self._actor_id, repr(heard_at).encode())
+        before, sign = self._stored, (at + self._clock, self.compiling > 0)
+        if sign[1] != before[1] or sign[0] > before[0] + SECONDS_BETWEEN_SIGNS:
+            self._stored = sign
+            _internal_kv_put(self._actor_id, pickle.dumps(sign))
 
     at = property(fset=_store)
 

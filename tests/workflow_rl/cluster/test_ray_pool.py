@@ -21,7 +21,7 @@ from tests.processes import descendants, survivors
 from tests.tiny_envs import CountingEnv, RaisingEnv, SleepyEnv
 from workflow_rl import portable
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cluster import ray_pool
+from workflow_rl.cluster import ray_connection, ray_pool
 from workflow_rl.cluster.cluster import Cluster
 from workflow_rl.cluster.ray_pool import RayPool, node_variables
 from workflow_rl.collection.async_collector import AsyncCollector
@@ -36,6 +36,7 @@ from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.collection.trace import Trace, unpacked_marks
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
+from workflow_rl.life import compiling
 
 ray = pytest.importorskip("ray")
 
@@ -200,6 +201,48 @@ def test_a_hang_is_over_at_the_deadline():
 def test_a_worker_that_takes_longer_than_the_deadline_is_kept_while_its_calls_return():
     make_env = partial(SleepyEnv, 1.0, reset_seconds=1.0)
     with RayPool(partial(SerialEnvs, make_env), 1, 6, timeout=4.0, max_failures=0) as pool:
+        pool.send(0, Command.RESET, ([*range(6)], [SPEC] * 6))
+        assert len(pool.receive(0).result.obs) == 6
+
+
+class CompilingEnv(CountingEnv):
+    """Whose step tells of a compilation of 5 seconds, and then hangs for `hangs` seconds."""
+
+    def __init__(self, hangs):
+        super().__init__()
+        self._hangs = hangs
+
+    def step(self, action):
+        compiling(1)
+        time.sleep(5.0)
+        compiling(-1)
+        time.sleep(self._hangs)
+        return super().step(action)
+
+
+@pytest.mark.parametrize("hangs", [0.0, 60.0])
+def test_a_worker_that_compiles_is_kept_and_found_if_it_hangs_then(hangs):
+    make_env = partial(CompilingEnv, hangs)
+    with RayPool(partial(SerialEnvs, make_env), 1, timeout=2.0) as pool:
+        pool.send(0, Command.RESET, ([0], [SPEC]))
+        pool.receive(0)
+        pool.send(0, Command.STEP, ([0], np.zeros(1, np.int64)))
+        start = time.monotonic()
+        while not pool.ready([0]):
+            assert time.monotonic() - start < 15
+        if not hangs:
+            assert len(pool.receive(0).result.obs) == 1
+            return
+        with pytest.raises(WorkerError, match="no sign of life for 2 s"):
+            pool.receive(0)
+
+
+def test_a_clock_that_is_put_right_ends_no_slow_worker(monkeypatch):
+    make_env = partial(SleepyEnv, 1.0, reset_seconds=1.0)
+    with RayPool(partial(SerialEnvs, make_env), 1, 6, timeout=4.0) as pool:
+        true_offset = ray_connection.clock_offset
+        hour = 3600 * 10**9
+        monkeypatch.setattr(ray_connection, "clock_offset", lambda: true_offset() + hour)
         pool.send(0, Command.RESET, ([*range(6)], [SPEC] * 6))
         assert len(pool.receive(0).result.obs) == 6
 

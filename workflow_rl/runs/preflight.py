@@ -117,11 +117,13 @@ def _about_updates(config: TrainConfig, steps: int | None) -> str | None:
 def _about_complete_episodes(config: TrainConfig) -> str | None:
     """Return a hint if the steps that were asked for decide how many episodes an update has."""
     steps = config.given.get("steps_per_update")
-    if steps is None or config.num_steps_per_env is not None or config.batching == "first-come":
+    is_other = config.num_steps_per_env is not None or config.batching == "first-come"
+    if steps is None or is_other or config.min_episodes_per_update is not None:
         return None
     return (
-        f"the first update has {LEAST_EPISODES} complete episodes; later ones have as many or more "
-        f"if these are up to twice --steps-per-update {steps}, and else {LEAST_OF_LONG} or more"
+        f"the first update has {LEAST_EPISODES} complete episodes; a later one has at least "
+        f"{LEAST_OF_LONG}, or at least {LEAST_EPISODES} if {LEAST_EPISODES} have no more than "
+        f"{2 * steps:,} steps (twice --steps-per-update)"
     )
 
 

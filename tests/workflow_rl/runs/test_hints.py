@@ -65,9 +65,10 @@ def test_what_an_update_of_so_many_steps_has_is_told() -> None:
     asked = {"env": "Pendulum-v1", "steps_per_update": 400}
     (hint,) = hints(config_of(**asked))
     assert "the first update has 8 complete episodes" in hint
-    assert "twice --steps-per-update 400, and else 2 or more" in hint
+    assert "at least 2, or at least 8 if 8 have no more than 800 steps (twice" in hint
     assert not hints(config_of(env="Pendulum-v1"))
     assert not hints(config_of(**asked, num_steps_per_env=50))
+    assert not hints(config_of(**asked, min_episodes_per_update=8))  # No default.
 
 
 def test_a_long_run_on_cyborg_is_told_of_what_is_faster() -> None:

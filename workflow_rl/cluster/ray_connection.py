@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from workflow_rl.cluster.ray_pool import RayPool
 
 START_SECONDS = 120.0
-"""How long a process may take to start, while no other process starts."""
+"""How long a process that starts may be silent, while no other process starts."""
 COMPILE_SECONDS = 1800.0
 """How long a compilation may take, of which nothing is heard until it ends."""
 SAME_CLOCK = 1_000_000
@@ -211,7 +211,7 @@ class RayConnection(WorkerConnection):
         if self._failed is not None:
             raise self._error("did not start") from _reason(self._failed)
         if self.actor is None:
-            raise self._error(f"did not start within {START_SECONDS:g} s")
+            raise self._error(f"did not start, and was silent for {START_SECONDS:g} s")
         if self.command is Command.START:
             return Reply(None)
         if self.overdue and not self.actor.has_message():

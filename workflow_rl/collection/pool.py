@@ -64,7 +64,7 @@ class WorkerConnection(ABC):
             self._pool.is_slow = True
             _log.warning(
                 "%s is slow: '%s' has taken %.0f s. It gives signs of life, so it is waited for. "
-                "An episode that never ends looks like this",
+                "If it plays an episode, that episode may never end",
                 *(self.name, self.command.value, now - self.asked_at),
             )
         return is_silent

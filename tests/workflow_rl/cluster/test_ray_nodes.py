@@ -79,4 +79,4 @@ def test_a_node_that_joins_with_other_software_is_left_out(
         homes = {worker.actor.host.node for worker in pool._workers if worker.actor}  # type: ignore[union-attr]
         assert other not in homes
     assert sum("The node is not used" in record.message for record in caplog.records) == 1
-    assert "did not start within" not in caplog.text
+    assert "did not start, and was silent" not in caplog.text

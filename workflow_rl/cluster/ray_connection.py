@@ -98,10 +98,8 @@ class RayConnection(WorkerConnection):
     def listen(self) -> None:
         now = time.monotonic()
         for at, compiles in [actor.sign() for actor in self.streams.values()]:
-            at -= self._clock / 1e9
-            if compiles and now < at + COMPILE_SECONDS:
-                at = now
-            self.heard_at = max(self.heard_at, min(at, now))
+            until = at - self._clock / 1e9 + COMPILE_SECONDS * compiles
+            self.heard_at = max(self.heard_at, min(until, now))
 
     @property
     def streams(self) -> dict[Any, RayActor]:

@@ -117,8 +117,7 @@ def _about_updates(config: TrainConfig, steps: int | None) -> str | None:
 def _about_complete_episodes(config: TrainConfig) -> str | None:
     """Return a hint if the steps that were asked for decide how many episodes an update has."""
     steps = config.given.get("steps_per_update")
-    is_other = config.num_steps_per_env is not None or config.batching == "first-come"
-    if steps is None or is_other or config.min_episodes_per_update is not None:
+    if steps is None or config.min_episodes_per_update or config.batching == "first-come":
         return None
     return (
         f"the first update has {LEAST_EPISODES} complete episodes; a later one has at least "

@@ -22,7 +22,7 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 TIMEOUT = 60.0
 START_SECONDS = 60.0
-"""A worker must start within this time, in which nothing of the environment happens."""
+"""How long a worker that starts may be silent. Nothing of the environment happens then."""
 SLOW_SECONDS = 15.0
 _steps_together: dict[str, bool] = {}
 """By id, since a config is resolved several times."""
@@ -103,7 +103,7 @@ def ask(function: Callable[[Tell], None], env_id: str, timeout: float = TIMEOUT)
         env_id: errors name this environment.
         timeout: seconds for which the worker may be silent: see `Pool`.
 
-    Raises InvalidEnvironmentError if the worker ends or does not answer in time.
+    Raises InvalidEnvironmentError if the worker ends or is silent for too long.
     """
     if is_worker():
         told: list[Any] = []

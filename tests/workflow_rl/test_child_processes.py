@@ -48,8 +48,6 @@ ALLOWED = {
     ("scripts/benchmark_peers/compare.py", "Popen"): "in a folder that was made a moment ago",
     ("scripts/benchmark_peers/task.py", "Process"): "forks",
     ("scripts/benchmark_peers/task.py", "get_context"): "forks",
-    ("scripts/champion_ablation.py", "ProcessPoolExecutor"): SAFE,
-    ("scripts/champion_ablation.py", "get_context"): SAFE,
     ("scripts/check_clients.py", "run"): A_SCRIPT,
     ("scripts/check_gpu.py", "run"): ROOTED,
     ("scripts/check_mutants.py", "run"): ROOTED,

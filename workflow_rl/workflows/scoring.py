@@ -28,15 +28,8 @@ from workflow_rl.environments.making import required_env
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.envs import OrderedEnv
 from workflow_rl.workflows.ladder import FixCounts
-from workflow_rl.workflows.order import NOBODY, Order, due, ranks_of
-from workflow_rl.workflows.rules import (
-    MASK,
-    PENALTY,
-    WorkflowRules,
-    fixes_made,
-    order_bits,
-    order_of_episode,
-)
+from workflow_rl.workflows.order import NOBODY, Order, due
+from workflow_rl.workflows.rules import MASK, WorkflowRules, fixes_made
 
 MOST_TOGETHER = 500
 MOST_EPISODES = 1_000_000
@@ -119,7 +112,6 @@ def play_orders(
     order: Order | None,
     numbers: range,
     seed: int = 0,
-    placebo: bool = False,
 ) -> OrderEpisodes:
     """Play the episodes of these numbers in an order, and return what they came to.
 
@@ -130,14 +122,10 @@ def play_orders(
         order: None: each episode draws one, and fixes are counted by this order.
         numbers: of the episodes, each below a million.
         seed: the same seed and number give the same chances, whatever the order.
-        placebo: whether the actor is told another order, which each episode draws.
     """
     assert numbers.stop <= MOST_EPISODES
     name = "" if rules is None or order is None else rules.workflow.name_of(order)
     environment = told(environment, name)
-    if placebo:
-        assert rules is not None
-        actor = _Mislabelled(actor, rules, environment.spaces().masked)
     totals = np.zeros(len(numbers))
     counts = np.zeros((4, len(numbers)), np.int64)
     for game in _games(actor, environment, numbers, seed):
@@ -233,30 +221,6 @@ def _parts(obs: NDArray[Any], rules: WorkflowRules) -> tuple[NDArray[Any], NDArr
     bits = obs[0, n_own : n_own + rules.workflow.n_pairs] > 0
     ranks = np.bincount(np.where(bits, second, first), minlength=n_groups)
     return obs[:, :n_own], np.broadcast_to(ranks, (len(obs), n_groups))
-
-
-class _Mislabelled:
-    """An actor that is told other orders than the environment keeps: its own seeds draw them."""
-
-    def __init__(self, actor: Actor, rules: WorkflowRules, masked: bool) -> None:
-        self.policy_version = actor.policy_version
-        self._actor = actor
-        self._rules = rules
-        self._obedience = MASK if masked else PENALTY
-        self._ranks: dict[int, NDArray[np.int64]] = {}
-
-    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        """Begin an episode: see Actor."""
-        self._actor.reset(seed, env, n_acted)
-        self._ranks[env] = ranks_of([order_of_episode(self._rules.workflow, None, seed)])[0]
-
-    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
-        """Act on observations with the bits of another order."""
-        shown = obs[:, : self._rules.n_own]
-        ranks = np.stack([self._ranks[env] for env in envs])
-        bits = order_bits(self._rules, shown, ranks, self._obedience)
-        after = obs[:, shown.shape[1] + bits.shape[1] :]
-        return self._actor.act(np.concatenate([shown, bits.astype(obs.dtype), after], axis=1), envs)
 
 
 class RandomActor:

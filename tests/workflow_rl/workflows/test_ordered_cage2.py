@@ -103,26 +103,6 @@ def test_a_loaded_agent_is_told_an_order(tmp_path: Path) -> None:
         load_agent("champion").act(np.zeros(52, np.uint8), order="users")
 
 
-def test_a_placebo_is_held_to_the_order_but_told_another() -> None:
-    actor = policy(ENV).actor(greedy=True)
-    told, placebo = (
-        play_orders(actor, ENV, ENV.rules, ORDER, range(5), placebo=p) for p in (False, True)
-    )
-    assert not np.array_equal(told.totals, placebo.totals)
-    assert placebo.fixes.over(0).adherence == 1
-
-
-def test_what_a_placebo_is_told_does_not_depend_on_the_order() -> None:
-    actor, rules = policy(FREE).actor(greedy=True), FREE.rules
-    orders = ORDER, rules.workflow.orders()[0]
-    placebos = [
-        play_orders(actor, FREE, rules, one, range(5), placebo=True).totals for one in orders
-    ]
-    told = [play_orders(actor, FREE, rules, one, range(5)).totals for one in orders]
-    assert np.array_equal(*placebos)
-    assert not np.array_equal(*told)
-
-
 def test_an_agent_against_one_red_agent_is_scored_by_its_return() -> None:
     one = dataclasses.replace(ENV, red_agent="B_lineAgent")
     actor = policy(ENV).actor(greedy=True)

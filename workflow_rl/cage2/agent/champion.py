@@ -38,7 +38,6 @@ AGENT_FILE = "champion.npz"
 def recipe(
     seed: int,
     total_episodes: int = TOTAL_EPISODES,
-    env_args: Mapping[str, Any] | None = None,
     ppo: Mapping[str, Any] | None = None,
     **run: Any,
 ) -> TrainConfig:
@@ -48,7 +47,7 @@ def recipe(
     # The candidates are checkpoints of the last half.
     given: dict[str, Any] = {
         "env": Cage2.env_id,
-        "env_args": {**dict(Cage2().args), **ENV_ARGS, **(env_args or {})},
+        "env_args": {**dict(Cage2().args), **ENV_ARGS},
         "ppo": {**PPO, **(ppo or {})},
         "seed": seed,
         "total_episodes": total_episodes,

@@ -49,7 +49,9 @@ def one_line() -> Iterator[None]:
         raise  # The message is the help.
     except click.NoSuchOption as error:
         parameters, option = _parameters(error), error.option_name
-        meant = question(option_meant(option, [name for one in parameters for name in one.opts]))
+        meant = question(
+            option_meant(option, [name for named in parameters for name in named.opts])
+        )
         for argument in parameters:
             name = argument.human_readable_name
             parts = f"{argument.name}_{name}".lower().split("_")

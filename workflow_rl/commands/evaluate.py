@@ -220,8 +220,8 @@ def _evaluate(options: dict[str, Any]) -> bool:
     written = [] if json_path is None else [_write(json_path, scores, scoring, player, short)]
     click.echo("\n".join([*scores.lines(f"{player.name}{acts}"), *written]))
     if source is not None and is_population(source) and is_kept:
-        each = f"{own_command('evaluate', source)}/policy-*"
-        click.echo(f"the best policy alone; to score each: {each}")
+        policies = f"{own_command('evaluate', source)}/policy-*"
+        click.echo(f"the best policy alone; to score each: {policies}")
     if video:
         click.echo(f"video: {video}")
     return is_kept

@@ -363,8 +363,8 @@ class _Duel:
         is_warm = self.settings.warm_start and self.settings.warm_start_side in ("", side)
         begins = load_checkpoint(before) if is_warm and before.exists() else None
         try:
-            for one in (folder.parent, folder):
-                make_folder(one)
+            make_folder(folder.parent)
+            make_folder(folder)
         except OSError as error:
             raise RunDirError(f"{error.filename} cannot be used: {error.strerror}") from None
         trained(config, folder, self.trust, init_from=begins, quiet=self.quiet)

@@ -33,8 +33,11 @@ def printable(value: Any, kept: str = "", most: int = MOST) -> str:
 
 def fitting(decimals: int, *values: float) -> str:
     """Return the format in which numbers beside each other show at least three digits of the
-    largest, and no decimals of one of 100,000 or more. decimals: of numbers between."""
+    largest, and no decimals of one of 100,000 or more; an exponent from 1e15 on. decimals: of
+    numbers between."""
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    if largest >= 1e15:
+        return ".3e"
     if largest >= 100_000:
         return ",.0f"
     if 0 < largest < 1:

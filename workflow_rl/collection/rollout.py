@@ -77,16 +77,6 @@ class Rollout(NamedTuple):
         return [t.steps_before + t.length for t in self.trajectories if t.ended]
 
     @property
-    def outweighing(self) -> str | None:
-        """A warning that names the first reward beyond 1e12, in either sign; None without one."""
-        for played in self.trajectories:
-            for t in np.flatnonzero(np.abs(played.reward) > 1e12):
-                where = f"step {played.steps_before + t} of episode {played.episode}"
-                paid = f"the reward of {played.reward[t]:g} at {where}"
-                return f"{paid} outweighs all others: it decides means and the best agent"
-        return None
-
-    @property
     def truncated_share(self) -> float:
         """The share of the episodes that ended without terminating; NaN if none ended."""
         ended = [t.terminated for t in self.trajectories if t.ended]
@@ -190,6 +180,16 @@ def what_is_not_finite(trajectories: Iterable[Trajectory]) -> str | None:
                     f"the environment's {name} is not finite at step "
                     f"{trajectory.steps_before + row} of episode {trajectory.episode}"
                 )
+    return None
+
+
+def outweighing(trajectories: Iterable[Trajectory]) -> str | None:
+    """A warning that names the first reward beyond 1e12, in either sign; None without one."""
+    for played in trajectories:
+        for t in np.flatnonzero(np.abs(played.reward) > 1e12):
+            where = f"step {played.steps_before + t} of episode {played.episode}"
+            paid = f"the reward of {played.reward[t]:g} at {where}"
+            return f"{paid} outweighs all others: it decides means and the best agent"
     return None
 
 

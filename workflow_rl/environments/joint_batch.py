@@ -178,6 +178,7 @@ class JointBatch(BatchedEnv):
         obs, status, reward, terminated, truncated = self._envs.step(indices.copy(), decided)
         if not self.layout.own_rewards:
             return self._rows(indices, obs, status, reward), reward, terminated, truncated
+        status = column("status", status, "biuf", decided.shape)
         owed = self._withheld[indices] + column("reward", reward, "biuf", decided.shape)
         is_paid = np.isin(before, (BUSY, ACTS)) | np.isin(status, (BUSY, ACTS))
         reward = np.where(is_paid, owed, 0.0)

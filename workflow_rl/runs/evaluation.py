@@ -25,7 +25,7 @@ from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.failures import Fault, UnplayableError
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.collection.rollout import what_is_not_finite
+from workflow_rl.collection.rollout import outweighing, what_is_not_finite
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.guest import Scores, Scoring
@@ -229,6 +229,8 @@ def evaluate_policy(
         Progress(quiet, episodes, "ep") as progress_bar,
     ):
         trajectories = play_with_progress(pool, actor, specs, progress_bar)
+    if (warning := outweighing(trajectories)) is not None:
+        _log.warning("%s", warning)
     team, returns_of = environment.spaces().team, {}
     if team is not None and team.own_rewards:
         of_agents = team.own_returns(trajectories).T.tolist()

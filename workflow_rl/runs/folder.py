@@ -370,9 +370,11 @@ def read_config(path: Path) -> TrainConfig:
 
 
 def read_summary(path: Path) -> dict[str, Any]:
-    """The summary of a run that has ended, finished or not. Raises RunDirError."""
+    """The summary of a run that has ended, finished or not; of several policies, the best one's.
+    Raises RunDirError."""
     try:
         summary = json.loads(read_text(path / "summary.json", MOST_OF_CONFIG))
+        summary = summary["policies"][summary["best_policy"]] if "policies" in summary else summary
         best, skipped = summary.get("best_score"), summary.get("skipped_episodes", [])
         require_numbers(summary["wall_seconds"], 0 if best is None else best, *skipped)
         return {**summary, "skipped_episodes": list(skipped)}

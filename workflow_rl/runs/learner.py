@@ -20,7 +20,7 @@ from workflow_rl.agents.policies.numpy_policy import Policy
 from workflow_rl.agents.settings import Settings
 from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.failures import NotFiniteError
-from workflow_rl.collection.rollout import Collector, what_is_not_finite
+from workflow_rl.collection.rollout import Collector, outweighing, what_is_not_finite
 from workflow_rl.collection.schedule import Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.environments.episode import SeedStream, episode_spec
@@ -242,7 +242,7 @@ class Learner:
         wait_start = time.perf_counter()
         with self._keeping_batch():
             rollout = self.schedule.next_rollout(self.policy)
-        self._warn_once(rollout.outweighing)
+        self._warn_once(outweighing(rollout.trajectories))
 
         self._trace.mark(LEARNER, Activity.LEARNING)
         self.is_learning = True
@@ -288,7 +288,7 @@ class Learner:
         specs = [episode_spec(seed, number, variants, stream) for number in numbers]
         with self._keeping_batch():  # Of the rollout that the evaluation waits for.
             rollout = self.schedule.evaluate(policy, specs)
-        self._warn_once(rollout.outweighing)
+        self._warn_once(outweighing(rollout.trajectories))
         problem = what_is_not_finite(rollout.trajectories)
         if rollout.skipped:
             problem = (

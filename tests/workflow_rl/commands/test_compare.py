@@ -159,6 +159,19 @@ def test_an_agent_that_is_given_twice_is_refused(
     assert run(folder, agents[0]).exit_code == 0
 
 
+def test_an_agent_is_compared_with_its_own_sampling(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    words = "train-sync --env CartPole-v1 --total-steps 200 --n-envs 2 --quiet --run-dir"
+    assert CliRunner().invoke(main, [*words.split(), str(folder)]).exit_code == 0
+    files = [tmp_path / "greedy.json", tmp_path / "sampled.json"]
+    for file, how in zip(files, ("--greedy", "--stochastic"), strict=True):
+        asked = ["evaluate", str(folder), "--episodes", "2", how, "--json", str(file)]
+        assert CliRunner().invoke(main, asked).exit_code == 0
+    shown = run(files[0], "--baseline", files[1])
+    assert shown.exit_code == 0, shown.output
+    assert run(*files).exit_code == 0
+
+
 def test_runs_on_other_arguments_of_an_environment_are_refused(tmp_path: Path) -> None:
     words = "train-sync --env CartPole-v1 --total-steps 200 --n-envs 2 --quiet --final-evaluation 2"
     for name, most in (("a", 20), ("b", 20), ("c", 30)):

@@ -127,6 +127,7 @@ def test_bits_and_a_shared_reward_make_small_rows() -> None:
         ({"obs": np.zeros((1, 4), np.float32)}, ["observations", "(1, 4)", "(1, 5)"]),
         ({"status": np.full((1, 2), 0.5)}, ["status holds", "0.5"]),
         ({"status": np.full((1, 2), 4)}, ["status holds", "4"]),
+        ({"status": np.full((1, 3), 1)}, ["status", "(1, 3)", "(1, 2)"]),
         ({"reward": np.zeros(1)}, ["reward", "(1,)", "(1, 2)"]),
         ({"truncated": np.zeros(1)}, ["truncated", "float64", "bool"]),
     ],

@@ -168,6 +168,20 @@ def test_what_a_final_evaluation_measured_decides_how_the_agent_plays(
     assert LINE not in told("compare", run) or asked
 
 
+@pytest.mark.parametrize("measured", ["by its training", "later"])
+def test_the_best_of_several_policies_is_no_exception(
+    measured: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run, final = tmp_path / "run", ("--final-evaluation", 2)
+    words = (*TRAIN, f"{__name__}:Sign", "--run-dir", run, "--n-policies", 2)
+    told(*words, *(final if measured == "by its training" else ()))
+    assert warned(caplog) == 2 * (measured == "by its training")
+    told("evaluate", run, "--episodes", 2)
+    assert warned(caplog) == (measured == "later")
+    assert api.load_agent(run).greedy == (measured == "later")
+    assert warned(caplog) == (measured == "later")
+
+
 class ScoringOfCells(ReturnScoring):
     """A challenge's: scores that are no `Evaluation`, of two cells."""
 

@@ -11,9 +11,10 @@ import torch
 
 from tests.tiny_runs import same_weights
 from tests.workflow_rl.runs.any_env_runs import config_of, run
+from workflow_rl import api
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.collection.failures import NotFiniteError, TooManyFailuresError
-from workflow_rl.environments.episode import episode_spec
+from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_config
@@ -130,6 +131,17 @@ def test_a_reward_that_outweighs_all_others_is_told_once(
     told = [one for one in caplog.messages if "outweighs" in one]
     assert len(told) == 1
     assert f"the reward of {size:g} at step 2 of episode 37 outweighs all others" in told[0]
+
+
+def test_an_evaluation_tells_of_it_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    bad_seed = episode_spec(0, 1, (), SeedStream.EVALUATION).env_seed
+    args = {"bad_seed": bad_seed, "size": -1e300}
+    run(tmp_path / "run", config_of("tests.lying_envs:HugeRewardEnv", env_args=args))
+    assert "outweighs" not in caplog.text
+    scores: Any = api.evaluate(tmp_path / "run", 3, n_workers=1)
+    assert "the reward of -1e+300 at step 2 of episode 1 outweighs" in caplog.text
+    lines = str(scores.lines("it")).splitlines()
+    assert max(map(len, lines)) < 1000, "numbers of 300 digits are no table"
 
 
 def test_a_large_reward_that_is_usual_is_not_told(

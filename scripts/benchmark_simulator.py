@@ -16,18 +16,20 @@ from typing import Any
 
 import click
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 # A core is a core: NumPy starts no threads of its own beside the workers.
 os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
-from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.simulator_speed import (
+from measure_simulators import (
     POLICIES,
     measured_speeds,
     speed_rows,
     speed_variants,
 )
-from workflow_rl.cage2.simulator_speed_report import best_batches, speed_figure, speed_table
+from simulator_charts import best_batches, speed_figure, speed_table
+
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.commands.outputs import output_options, require_outputs, write_outputs
 from workflow_rl.measuring.turns import machine_name
 from workflow_rl.runs.config import usable_cores

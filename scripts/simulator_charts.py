@@ -1,4 +1,4 @@
-"""The rows of `simulator_speed` as a table, in words and as a chart."""
+"""The rows of `measure_simulators` as a table, in words and as a chart."""
 
 from __future__ import annotations
 

@@ -36,8 +36,6 @@ ALLOWED = {
     ("workflow_rl/cage/processes.py", "ProcessPoolExecutor"): SAFE,
     ("workflow_rl/cage/processes.py", "get_context"): SAFE,
     ("workflow_rl/cage2/cyborg/simulators.py", "run"): NO_PYTHON,
-    ("workflow_rl/cage2/simulator_speed.py", "ProcessPoolExecutor"): SAFE,
-    ("workflow_rl/cage2/simulator_speed.py", "get_context"): SAFE,
     ("workflow_rl/cluster/cluster.py", "Popen"): OWN_FLAGS,
     ("workflow_rl/cluster/cluster.py", "init"): "Ray's workers search it: see the page on safety",
     ("workflow_rl/collection/local_pool.py", "Process"): "forked, with SAFE_PATH for its own",
@@ -56,6 +54,8 @@ ALLOWED = {
     ("scripts/compare_networks.py", "run"): ROOTED,
     ("scripts/compare_with_peers/compare_returns.py", "run"): ROOTED,
     ("scripts/count_house.py", "run"): ROOTED,
+    ("scripts/measure_simulators.py", "ProcessPoolExecutor"): SAFE,
+    ("scripts/measure_simulators.py", "get_context"): SAFE,
     ("scripts/score_any_network.py", "run"): A_SCRIPT,
     ("scripts/watched_command.py", "run_module"): "this process, in the checkout",
 }
@@ -154,7 +154,7 @@ MAIN = "from workflow_rl.commands.main import main\nmain()\n"
 POOLS = """
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.cage.processes import in_processes
-from workflow_rl.cage2.simulator_speed import SpeedVariant, measured_speeds
+from scripts.measure_simulators import SpeedVariant, measured_speeds
 if __name__ == "__main__":
     print(*in_processes(abs, [-1, -2], 2))
     print(measured_speeds([SpeedVariant("compiled", "B_lineAgent", "random", 1, 1)], 1, 0.1, 0))

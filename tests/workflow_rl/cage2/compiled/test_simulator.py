@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scripts.measure_simulators import bytes_per_env
 from workflow_rl import jit
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, reset_envs
 from workflow_rl.cage2.compiled.state import MAX_PORTS, SIZES, STATE, state_for
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
-from workflow_rl.cage2.simulator_speed import bytes_per_env
 
 SLEEP = 0
 

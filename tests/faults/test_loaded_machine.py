@@ -26,7 +26,7 @@ from workflow_rl.runs.folder import read_summary
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 CAGE4 = "train-async --env workflow_rl/CAGE4-v0 --total-episodes 8 --episodes-per-update 4"
-CAGE2 = "train-async --simulator compiled --observation belief --total-episodes 200"
+CAGE2 = "train-async --simulator compiled --total-episodes 200"
 
 
 @pytest.fixture(autouse=True)

@@ -12,12 +12,12 @@ from workflow_rl.reporting.drawing import as_drawn, draw_known, save_png
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.intervals import mean_and_interval
 from workflow_rl.runs.returns import (
+    AXES,
     Metrics,
     columns_of_returns,
     on_one_axis,
     returns_of_known_agents,
     running_mean,
-    shown_axes,
     window_of,
 )
 
@@ -47,9 +47,8 @@ def learning_curve_figure(
     """
     from matplotlib.figure import Figure  # A run that draws nothing starts without it.
 
-    shown = shown_axes(runs.values())
-    figure = Figure(figsize=(1 + 4.6 * len(shown), 4.6), layout="constrained")
-    panels = figure.subplots(1, len(shown), sharey=True)
+    figure = Figure(figsize=(1 + 4.6 * len(AXES), 4.6), layout="constrained")
+    panels = figure.subplots(1, len(AXES), sharey=True)
     lines = {name: ([metrics], "return_mean") for name, metrics in runs.items()}
     if groups:
         lines = {name: ([runs[n] for n in group], "return_mean") for name, group in groups.items()}
@@ -59,7 +58,7 @@ def learning_curve_figure(
         if columns:
             lines = {"all": ([metrics], "return_mean")}
         lines |= {name: ([metrics], column) for name, column in columns.items()}
-    for axes, (position, name_of_axis) in zip(panels, shown.items(), strict=True):
+    for axes, (position, name_of_axis) in zip(panels, AXES.items(), strict=True):
         axes.set(xlabel=name_of_axis)
         for index, (name, (group, column)) in enumerate(lines.items()):
             draw = _draw_run if len(group) == 1 else _draw_seeds

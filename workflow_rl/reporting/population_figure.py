@@ -41,7 +41,7 @@ def figure_of_folder(path: Path) -> Figure:
     if record.exchange is None:
         return learning_curve_figure({f"policy {n}": rows for n, rows in enumerate(metrics)})
     for n, rows in enumerate(metrics):
-        if (record.meetings and not rows) or any(_position(record) not in row for row in rows):
+        if record.meetings and not rows:
             file = policy_folder(path, n) / "metrics.csv"
             raise RunDirError(f"{file} is not of the population whose meetings are to be drawn")
     return population_figure(record, metrics)

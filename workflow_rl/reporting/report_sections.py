@@ -28,12 +28,12 @@ from workflow_rl.reporting.timeline import COLOURS as COLOURS_OF_ACTIVITIES
 from workflow_rl.reporting.timeline import RunTrace, activity_shares
 from workflow_rl.runs.event_file import group_of
 from workflow_rl.runs.returns import (
+    AXES,
     Metrics,
     columns_of_returns,
     known_to_all,
     on_one_axis,
     running_mean,
-    shown_axes,
     window_of,
 )
 from workflow_rl.runs.seed_groups import groups_of
@@ -56,7 +56,7 @@ def overview(runs: Sequence[Run]) -> Section:
             number(run.config[SEED], 0),
             number(run.last["update"], 0),
             number(run.last["episodes"], 0),
-            number(run.last.get("env_steps", math.nan), 0),
+            number(run.last["env_steps"], 0),
             number(run.last["wall_seconds"]),
             f"{number(running_mean(run.metrics)[-1])} of the last {window_of(run.metrics)}",
             number((run.summary or {}).get("best_score")),
@@ -87,7 +87,7 @@ def curves(runs: Sequence[Run]) -> Section:
             lines = [("all", list(runs), "return_mean")]
         lines += [(name, list(runs), column) for name, column in columns.items()]
     charts = []
-    for column, title in shown_axes(run.metrics for run in runs).items():
+    for column, title in AXES.items():
         drawn = [
             Curve(name, *on_one_axis(_metrics(group), column, partial(running_mean, column=of)))
             for name, group, of in lines
@@ -110,7 +110,6 @@ def learning(runs: Sequence[Run]) -> list[Section]:
     Runs that differ in their seed alone become a band. A single group that is a team of several
     policies has a line for each of them.
     """
-    axis, title = [*shown_axes(run.metrics for run in runs).items()][:2][-1]
     numbers = groups_of([run.name for run in runs], [run.config for run in runs])
     groups = {name: [runs[n] for n in group] for name, group in numbers.items()}
     columns = dict.fromkeys(name for run in runs for name in run.last)
@@ -126,12 +125,12 @@ def learning(runs: Sequence[Run]) -> list[Section]:
         of = [(column, group) for group in groups.values()]
         of += [(f"{column}_{name}", list(runs)) for name in names[1:] if len(groups) == 1]
         drawn = [
-            Curve(name, *on_one_axis(_metrics(group), axis, partial(_values, column=which)))
+            Curve(name, *on_one_axis(_metrics(group), "env_steps", partial(_values, column=which)))
             for name, (which, group) in zip(names, of, strict=True)
         ]
         caption = column.replace("_", " ")
-        figure = curves_figure(drawn, title, None)
-        charts.append(chart(figure, caption, f"{caption} against {title}"))
+        figure = curves_figure(drawn, AXES["env_steps"], None)
+        charts.append(chart(figure, caption, f"{caption} against {AXES['env_steps']}"))
     text = "What the algorithm told of each update: the columns of metrics.csv that changed."
     body = f'<p class="muted">{text}</p>{keys(names)}<div class="charts">{"".join(charts)}</div>'
     return [Section("Learning", body)] if charts else []

@@ -299,7 +299,7 @@ def scored(
         summary = read_summary(agent.parent)
     except RunDirError:
         return scores, None
-    trained = summary.get("return_mean_recent", summary.get("return_mean_last_300"))
+    trained = summary.get("return_mean_recent")
     greedy, variance, n_greedy = _all_returns(scoring, scores)
     # Agents that learned until the end are better than their last episodes.
     if not isinstance(trained, int | float) or greedy >= trained - abs(trained) / 2:

@@ -48,7 +48,7 @@ from workflow_rl.runs.metrics import return_columns as return_columns
 from workflow_rl.runs.run_record import N_UPDATES, RECORD_FILE, RunRecord, read_record
 from workflow_rl.runs.trust import remember, remember_classes
 
-NEEDED = frozenset(("update", "episodes", "wall_seconds", "return_mean"))
+NEEDED = frozenset(("update", "episodes", "env_steps", "wall_seconds", "return_mean"))
 """Columns without which nothing can be drawn nor gone on with."""
 _log = logging.getLogger(__name__)
 MOST_OF_CONFIG, MOST_OF_METRICS, MOST_OF_ID = 2**20, 2**30, 100

@@ -66,13 +66,6 @@ def plain_spaces(spaces: Spaces) -> dict[str, Any]:
     return plain
 
 
-def meant_spaces(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of `plain_spaces`, equal for equal spaces: of the same actions, files of
-    earlier versions say less."""
-    team = plain["team"]
-    return {**plain, "actions": from_plain(plain["actions"]), "team": team and team_layout(team)}
-
-
 def write_episodes(path: Path, recorded: Recorded) -> None:
     """Write complete episodes as a sealed .npz file. Raises OSError."""
     columns = {name: [getattr(t, name) for t in recorded.trajectories] for name in _OF_EPISODES}

@@ -51,13 +51,7 @@ def window_of(metrics: Metrics) -> int:
         return FEWEST_RECENT
     lengths = [row.get("episode_length_mean", math.nan) for row in metrics]
     last = next((length for length in reversed(lengths) if math.isfinite(length)), 1)
-    return n_recent(metrics[-1]["episodes"], metrics[-1].get("env_steps", math.inf), last)
-
-
-def shown_axes(runs: Iterable[Metrics]) -> dict[str, str]:
-    """Return those of AXES that the runs have: an older version may have written them."""
-    rows = [row for metrics in runs for row in metrics]
-    return {column: name for column, name in AXES.items() if all(column in row for row in rows)}
+    return n_recent(metrics[-1]["episodes"], metrics[-1]["env_steps"], last)
 
 
 def running_mean(

@@ -33,7 +33,6 @@ from workflow_rl.runs.recorded import (
     Recorded,
     dataset_named,
     holds_episodes,
-    meant_spaces,
     plain_spaces,
     read_episodes,
 )
@@ -93,10 +92,9 @@ def _recorded(path: Path, spaces: Spaces, config: TrainConfig) -> Recorded:
     except (OSError, ValueError) as error:
         raise ConfigError("teacher", str(error)) from None
     shown = guests[config.env].shown if config.env in guests else ()
-    theirs_of, ours_of = (meant_spaces(of) for of in (recorded.spaces, plain_spaces(spaces)))
     pairs = [
         *((n, recorded.about[n], config.named_env_args[n]) for n in shown if n in recorded.about),
-        *((n, theirs_of[n], ours) for n, ours in ours_of.items()),
+        *((n, recorded.spaces.get(n), ours) for n, ours in plain_spaces(spaces).items()),
     ]
     for name, theirs, ours in pairs:
         if theirs != ours:

@@ -14,7 +14,10 @@ from workflow_rl.runs.returns import returns_of_known_agents, running_mean
 
 def rows(*updates: tuple[int, float]) -> list[dict[str, float]]:
     return [
-        {"episodes": episodes, "return_mean": mean, "wall_seconds": 2.0 * episodes}
+        {
+            **{"episodes": episodes, "env_steps": 100 * episodes, "wall_seconds": 2.0 * episodes},
+            "return_mean": mean,
+        }
         for episodes, mean in updates
     ]
 
@@ -68,7 +71,7 @@ def test_curve_is_drawn_against_env_steps_too():
 
 def test_curve_is_drawn_against_episodes_and_wall_time():
     figure = learning_curve_figure({"run": rows((100, -10.0), (200, -5.0))})
-    by_episodes, by_seconds = figure.axes
+    by_episodes, _, by_seconds = figure.axes
     assert list(by_episodes.lines[0].get_xdata()) == [100, 200]
     assert list(by_seconds.lines[0].get_xdata()) == [200.0, 400.0]
     assert list(by_seconds.lines[0].get_ydata()) == [-10.0, -5.0]
@@ -100,17 +103,17 @@ def test_other_agents_returns_are_lines_as_far_as_the_curves_reach_and_one_furth
         bottom, top = axes.get_ylim()
         assert -600 < bottom < -500
         assert -12.5 < top < -5
-    texts = [text.get_text() for text in figure.axes[1].texts]
+    texts = [text.get_text() for text in figure.axes[-1].texts]
     assert texts == ["restore: -500", "best: -12.5"]
 
 
 def test_labels_of_returns_close_together_do_not_overlap():
     known = {f"agent {n}": -300.0 + n for n in range(4)} | {"same": -300.0}
     figure = learning_curve_figure({"run": rows((100, -400.0), (200, -30.0))}, known)
-    heights = [text.xy[1] for text in figure.axes[1].texts]
+    heights = [text.xy[1] for text in figure.axes[-1].texts]
     assert len(heights) == 4
     assert min(after - before for before, after in pairwise(heights)) > 0.045
-    assert figure.axes[1].texts[0].get_text() == "agent 0, same: -300"
+    assert figure.axes[-1].texts[0].get_text() == "agent 0, same: -300"
 
 
 def test_one_run_has_a_line_for_each_kind_of_episode():

@@ -208,7 +208,7 @@ def test_an_agent_that_a_challenge_scores_is_told_too(
     member = ActorCritic(1, Categorical(2), (), "tanh", seed=1).policy_parameters()
     team = TeamParameters(layout, {"a": (0,), "b": (1,)}, {"a": member, "b": member})
     (tmp_path / "summary.json").write_text(
-        json.dumps({"return_mean_last_300": trained, "wall_seconds": 1})
+        json.dumps({"return_mean_recent": trained, "wall_seconds": 1})
     )
     asked.clear()
     given = ScoringOfCells(), team.player(), None, Settings()

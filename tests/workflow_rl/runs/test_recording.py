@@ -17,7 +17,7 @@ from workflow_rl import TrainConfig, record, train
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.runs.config import ConfigError
-from workflow_rl.runs.recorded import read_episodes, write_episodes
+from workflow_rl.runs.recorded import read_episodes
 from workflow_rl.runs.teaching import teacher_of
 
 LESSONS = {"teacher_episodes": 12, "teacher_epochs": 2}
@@ -118,16 +118,6 @@ def test_a_function_plays_and_is_copied(tmp_path: Path) -> None:
 
 def still(obs: Any) -> list[float]:
     return [0.0]
-
-
-def test_a_file_of_an_earlier_version_says_less_of_the_same_actions(tmp_path: Path) -> None:
-    file = record(still, tmp_path / "x.npz", 2, env="Pendulum-v1")
-    recorded = read_episodes(file)
-    earlier = {**recorded.spaces, "actions": ["ScaledGaussian", [[0.0], [2.0]]]}
-    assert earlier != recorded.spaces
-    write_episodes(file, recorded._replace(spaces=earlier))
-    taught = teacher_of(config_of("Pendulum", teacher=str(file)))
-    assert len(getattr(taught, "trajectories", ())) == 2
 
 
 def test_who_cannot_be_recorded(puzzler: Path, tmp_path: Path) -> None:

@@ -20,7 +20,10 @@ from workflow_rl.runs.returns import (
 
 
 def rows(*means: float) -> list[dict[str, float]]:
-    return [{"episodes": 10.0 * n, "return_mean": mean} for n, mean in enumerate(means, 1)]
+    return [
+        {"episodes": 10.0 * n, "env_steps": 100.0 * n, "return_mean": mean}
+        for n, mean in enumerate(means, 1)
+    ]
 
 
 def test_runs_without_a_return_are_left_out_with_a_warning(

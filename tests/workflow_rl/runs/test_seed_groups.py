@@ -33,7 +33,11 @@ def test_runs_of_one_seed_compare_something_else() -> None:
 def test_a_group_is_drawn_as_its_mean_with_a_band() -> None:
     def run(level: float) -> list[dict[str, float]]:
         return [
-            {"episodes": 300 * n, "wall_seconds": float(n), "return_mean": level} for n in (1, 2, 3)
+            {
+                **{"episodes": 300 * n, "env_steps": 3000 * n, "wall_seconds": float(n)},
+                "return_mean": level,
+            }
+            for n in (1, 2, 3)
         ]
 
     runs = {"seed-0": run(1.0), "seed-1": run(3.0), "other": run(7.0)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -236,6 +237,8 @@ def _report(search: Search, study: optuna.Study) -> None:
     if best is None:
         why = f": {failed[0].user_attrs[FAILURE]}" if failed else ": give it more time"
         raise click.ClickException(printable(f"no trial came to its end{why}"))
+    if trial_score(complete[0]) == -math.inf:
+        raise click.ClickException("no trial has a score: too many episodes could not be played")
     finals = search.compared(study)
     names = list(search.ranges)
     headings = ["trial", "return", "finals", "seeds", *map(_spelled, names)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -161,6 +162,8 @@ class Agent:
         if not np.isfinite(obs).all():
             raise ObservationError(f"the observation holds {obs[~np.isfinite(obs)][0]}")
         if self._read_mask is None:
+            if action_mask is not None:
+                warnings.warn("the agent learned without masks, and heeds none", stacklevel=3)
             return obs
         mask = mask_in(observation, {MASK: action_mask})
         if mask is None:

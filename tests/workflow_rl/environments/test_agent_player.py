@@ -51,3 +51,11 @@ def test_one_or_several_of_the_spaces_shape_are_taken() -> None:
     assert one.act(np.zeros((1, 5, 4))) in (0, 1)
     assert one.predict(np.zeros((5, 4)))[0].shape == ()
     assert one.predict(np.zeros((3, 5, 4)))[0].shape == (3,)
+
+
+def test_a_mask_that_the_agent_cannot_heed_is_told() -> None:
+    one = agent(TABLE)
+    with pytest.warns(UserWarning, match="learned without masks, and heeds none"):
+        one.act(np.zeros((5, 4)), np.array([0, 1]))
+    with pytest.warns(UserWarning, match="learned without masks, and heeds none"):
+        one.predict(np.zeros((5, 4)), action_masks=np.array([0, 1]))

@@ -77,6 +77,15 @@ def test_a_search_of_which_every_trial_failed_names_the_cause(tmp_path):
     assert not (tmp_path / "x" / "best.json").exists()
 
 
+def test_a_search_of_which_no_trial_has_a_score_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(Search, "_train", lambda *_: [-math.inf])
+    asked = ["--env", "CartPole-v1", "--trials", "2", "--run-dir", str(tmp_path / "x")]
+    result = CliRunner().invoke(tune, asked)
+    assert result.exit_code == 1, (result.output, result.exception)
+    assert "Error: no trial has a score: too many episodes" in result.stderr
+    assert not (tmp_path / "x" / "best.json").exists()
+
+
 def test_no_search_has_anything_called(tmp_path):
     path, called = tmp_path / "tuned", tmp_path / "called"
     path.mkdir()

@@ -62,20 +62,18 @@ class Trace:
     Any thread may write, but only one thread at a time may write to a row.
 
     path: the file; None records nothing. about: plain values for whoever draws the file.
-    max_spans: after so many spans, the rest of the run is left out.
     """
 
     def __init__(
         self,
         path: Path | None = None,
         about: Mapping[str, Any] | None = None,
-        max_spans: int = MAX_SPANS,
     ) -> None:
         self.path = path
         self._about = dict(about or {})
         self._rows: defaultdict[str, array[int]] = defaultdict(lambda: array("q"))
         # There is no lock: two threads at once may miscount by little.
-        self._room = max_spans
+        self._room = MAX_SPANS
 
     @property
     def is_on(self) -> bool:

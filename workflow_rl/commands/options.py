@@ -242,7 +242,6 @@ def spelled(names: Sequence[str]) -> str:
 
 POSITIVE = FiniteRange(min=0, min_open=True)
 NOT_NEGATIVE = FiniteRange(min=0)
-SHARE = FiniteRange(0, 1)
 SEED = click.IntRange(0, 2**63 - 1)
 COUNT = click.IntRange(min=1)
 EPISODES = click.IntRange(1, 1_000_000)

@@ -89,8 +89,9 @@ def test_what_a_dead_worker_did_last_does_not_last_until_its_replacement_starts(
     ]
 
 
-def test_a_full_trace_ends_early_and_says_so(tmp_path, caplog):
-    with Trace(tmp_path / "trace.json", max_spans=10) as trace:
+def test_a_full_trace_ends_early_and_says_so(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("workflow_rl.collection.trace.MAX_SPANS", 10)
+    with Trace(tmp_path / "trace.json") as trace:
         for step in range(100):
             trace.extend("worker-0", [at(step, Activity.STEPPING)])
     assert len(rows_of(tmp_path / "trace.json")["worker-0"]) == 9

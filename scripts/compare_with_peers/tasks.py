@@ -51,8 +51,9 @@ class Task(NamedTuple):
 WIDE = (
     "policy_kwargs={'log_std_init':-2,'ortho_init':False,'activation':'ReLU','net_arch':[256,256]}"
 )
-EQUAL = "n_envs=8 normalize=True n_steps=256 batch_size=256 gamma=0.99 learning_rate=lin_1e-3"
-"""Our defaults, with --num-steps-per-env 256: the others are both libraries' defaults."""
+HOPPER = "--num-steps-per-env 256 --learning-rate 6e-4 --minibatch-size 128"
+EQUAL = "n_envs=8 normalize=True n_steps=256 batch_size=128 gamma=0.99 learning_rate=lin_6e-4"
+"""HOPPER for Stable-Baselines3. All other settings are both libraries' defaults."""
 SOFT = "--preset sac-control"
 OFF_POLICY = "n_envs=1 normalize=False learning_starts=10000"
 MEMORY = "--network gru --n-envs 16 --learning-rate 3e-3"
@@ -98,14 +99,13 @@ TASKS = {
     "Hopper": Task(
         "Hopper-v5",
         300_000,
-        "--num-steps-per-env 256 --learning-rate 6e-4 --minibatch-size 128",
+        HOPPER,
         "PPO",
         "n_envs=1 normalize=True n_steps=512 batch_size=32 gamma=0.999 learning_rate=9.80828e-05 "
         "ent_coef=0.00229519 clip_range=0.2 n_epochs=5 gae_lambda=0.99 max_grad_norm=0.7 "
         f"vf_coef=0.835671 {WIDE}",
     ),
-    "Hopper, equal": Task("Hopper-v5", 300_000, "--num-steps-per-env 256", "PPO", EQUAL),
-    "HalfCheetah, equal": Task("HalfCheetah-v5", 300_000, "--num-steps-per-env 256", "PPO", EQUAL),
+    "Hopper, equal settings": Task("Hopper-v5", 300_000, HOPPER, "PPO", EQUAL),
     "HalfCheetah": Task(
         "HalfCheetah-v5",
         300_000,

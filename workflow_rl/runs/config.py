@@ -370,10 +370,11 @@ class TrainConfig(Settings):
         if self.episodes_per_update is not None:
             return self.episodes_per_update
         assert self.steps_per_update is not None
+        n_episodes = self.steps_per_update / (length or math.inf)
         # Eight long episodes would make updates rare.
-        is_long = LEAST_EPISODES * length > 2 * self.steps_per_update
-        least = self.min_episodes_per_update or (LEAST_OF_LONG if is_long else LEAST_EPISODES)
-        return max(least, math.ceil(self.steps_per_update / length)) if length else least
+        if self.min_episodes_per_update is None and LEAST_EPISODES > 2 * n_episodes > 0:
+            return max(LEAST_OF_LONG, round(n_episodes))
+        return max(self.min_episodes_per_update or LEAST_EPISODES, math.ceil(n_episodes))
 
     def progress(self, episodes: int, env_steps: int) -> float:
         """Return the share of the run that is done, from 0 to 1."""

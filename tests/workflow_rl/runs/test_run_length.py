@@ -40,22 +40,22 @@ def test_long_episodes_do_not_make_updates_rare(mode: str, tmp_path: Path) -> No
     long: dict[str, Any] = {"env": "Pendulum", "mode": mode, "steps_per_update": 60}
     run(tmp_path / "run", config_of(**long, total_steps=400))
     steps = np.diff([0, *(row["env_steps"] for row in read_metrics(tmp_path / "run"))])
-    assert steps.tolist() == [200, 75, 75, 75]
+    assert steps.tolist() == [200, 50, 50, 50, 50]
     run(tmp_path / "given", config_of(**long, total_steps=400, min_episodes_per_update=4))
     steps = np.diff([0, *(row["env_steps"] for row in read_metrics(tmp_path / "given"))])
     assert steps.tolist() == [100, 100, 100, 100]
 
 
 @given(length=st.floats(1, 1e6), steps=st.integers(1, 10**6))
-def test_a_rollout_has_the_steps_that_were_asked_for_or_at_most_twice_as_many_and_two_episodes(
+def test_a_rollout_has_eight_episodes_or_about_the_steps_that_were_asked_for(
     length: float, steps: int
 ) -> None:
     config = TrainConfig("async", env="CartPole-v1", steps_per_update=steps)
     episodes = config.episodes_of_rollout(length)
-    assert episodes * length >= steps
-    assert episodes == 2 or episodes * length <= max(2 * steps, steps + length)
     if 8 * length <= 2 * steps:
         assert episodes == max(8, math.ceil(steps / length))
+    else:
+        assert episodes == 2 or abs(episodes * length - steps) <= 0.51 * length
 
 
 def test_a_run_of_another_version_keeps_its_number_of_episodes() -> None:

@@ -152,10 +152,8 @@ def _returns(path: Path, named: str, played: dict[str, Path], given: dict[str, P
         if returns and all(returns.values()):
             _require_same_agent(path, content.get(evaluation.AGENT_DIGEST), named)
             played.setdefault(how, path)
-            agent = str(content.get(evaluation.AGENT_DIGEST) or file.resolve())
-            # An agent may be compared with its own sampling.
-            agent += f", {content.get('actions')}"
-            if (first := given.setdefault(agent, path)) is not path:
+            agent = content.get(evaluation.AGENT_DIGEST) or file.resolve()
+            if (first := given.setdefault(f"{agent} {content.get('actions')}", path)) is not path:
                 raise click.UsageError(f"{first} and {path} are one agent: give it once")
             if short is not None:
                 click.echo(f"Hint: {path}: {short}", err=True)

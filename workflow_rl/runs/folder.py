@@ -66,7 +66,9 @@ _BEGINNING = (
     *("events.out.tfevents.*", ".*.writing"),
 )
 """What a run leaves that is stopped before its first checkpoint."""
-_WRITTEN = (*_BEGINNING, DIVERGED_FILE, "checkpoint.pt", "best.pt", KEPT_FOLDER)
+_WRITTEN = (
+    *(*_BEGINNING, DIVERGED_FILE, "checkpoint.pt", "best.pt", KEPT_FOLDER, "learning_curve.png"),
+)
 
 
 class RunDirError(UserError):

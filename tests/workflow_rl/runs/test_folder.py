@@ -34,6 +34,14 @@ def after(updates: int, run_id: str = "") -> Checkpoint:
     return Checkpoint(CONFIG.to_dict(), {}, TrainingState(updates=updates), run_id=run_id)
 
 
+def test_a_picture_that_is_a_link_is_refused_before_the_training(tmp_path):
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        checkpoint = after(0, run.run_id)
+    (tmp_path / "run" / "learning_curve.png").symlink_to(tmp_path / "own.png")
+    with pytest.raises(RunDirError, match=r"learning_curve\.png is a link"):
+        RunDir(tmp_path / "run", CONFIG, checkpoint)
+
+
 def test_a_new_run_keeps_its_config_and_metrics(tmp_path):
     with RunDir(tmp_path / "run", CONFIG) as run:
         run.log(a_row(1))

@@ -70,7 +70,6 @@ def hints(config: TrainConfig) -> list[str]:
         _about_waiting(config),
         _about_args(config),
         _about_evaluations(config),
-        _about_network(config),
         _about_images(config),
         _about_actions(config),
         _about_masks(config),
@@ -177,18 +176,6 @@ def _about_args(config: TrainConfig) -> str | None:
     return (
         f"--algorithm {config.algorithm} plays with {options} unless you choose otherwise: with an "
         "observation that shows too little it would not learn"
-    )
-
-
-def _about_network(config: TrainConfig) -> str | None:
-    """Return a hint if an agent that is handed in will need more than NumPy, or else None."""
-    network = getattr(config.settings, "network", "")
-    format_ = guests[config.env].handed_in(config.env_args) if config.env in guests else None
-    if format_ is None or network not in NETWORKS or NETWORKS[network].needs is None:
-        return None
-    return (
-        f"{network} acts with torch: export --format {format_} will write it as ONNX "
-        "with the packages onnx and onnxscript, and who plays the folder needs onnxruntime"
     )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.agents.policies.watched_policy import probabilities, watch_policy
+from workflow_rl.cage.replay_frame import shown_name
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario import SCENARIO2, Scenario, played_of
@@ -20,7 +21,6 @@ from workflow_rl.cage2.scoring.decisions import Decision, likeliest
 from workflow_rl.cage2.scoring.evaluation_env import PolicyBlue, ScriptedBlue
 from workflow_rl.environments.agent_player import Critic
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
-from workflow_rl.reporting.replay_frame import shown_name
 
 
 def load_actor(path: str | os.PathLike[str], greedy: bool | None = None) -> Actor:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage.replay_frame import Moment, moments_of
 from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scoring.decisions import Decision
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.red_view import CybORGRed, RedChoice, WatchedRed, watched
-from workflow_rl.reporting.replay_frame import Moment, moments_of
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.scoring.players import BluePlayer

@@ -6,11 +6,11 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from workflow_rl.cage.replay_frame import framed
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.recording import Recording
-from workflow_rl.reporting.replay_frame import framed
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.parity import LockStep

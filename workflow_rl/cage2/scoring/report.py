@@ -16,6 +16,7 @@ import numpy as np
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.attackers import AttackerError
+from workflow_rl.cage.when_and_where import Act, when_and_where
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.own_reds import in_cyborg
 from workflow_rl.cage2.reds import REDS
@@ -34,7 +35,6 @@ from workflow_rl.output_files import make_folder, write_text
 from workflow_rl.reporting.pages import escaped, folded, image, listing, number, table
 from workflow_rl.reporting.report import Run, Section
 from workflow_rl.reporting.report_charts import chart, keys, means_figure, shares_figure
-from workflow_rl.reporting.when_and_where import Act, when_and_where
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.trust import trusted
 

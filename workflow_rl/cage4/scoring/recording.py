@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
+from workflow_rl.cage.replay_frame import Moment, moments_of
 from workflow_rl.cage4.agent.scripted import ScriptedTeam
 from workflow_rl.cage4.compiled import network
 from workflow_rl.cage4.compiled.actions import IMPACT, RED_SLEEP, TARGET_OF, WITHDRAW
@@ -36,7 +37,6 @@ from workflow_rl.cage4.scenario4 import (
 )
 from workflow_rl.cage4.scoring.knowledge import Knowledge, Known
 from workflow_rl.cage4.scoring.protocol import evaluated_episodes
-from workflow_rl.reporting.replay_frame import Moment, moments_of
 
 RESTORE_COST = 3
 CAUSES = ("Greens' failed work", "Greens' blocked access", "Impact", "Restore")

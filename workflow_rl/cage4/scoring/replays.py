@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from workflow_rl.agents.settings import Settings
+from workflow_rl.cage.replay_frame import shown_name
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.agent.trained_team import policy_team
 from workflow_rl.cage4.env.arguments import OneRed, ScenarioSettings
@@ -17,7 +18,6 @@ from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
 from workflow_rl.cage4.scoring.scoring import LEAST_EVALUATED, learned_elsewhere
 from workflow_rl.environments.guest import Replay
-from workflow_rl.reporting.replay_frame import shown_name
 
 MOST_STEPS = 1000
 """Largest number of steps on a page, whose size grows with them."""

@@ -6,6 +6,7 @@ import functools
 import shlex
 from collections.abc import Sequence
 
+from workflow_rl.cage.when_and_where import Act, when_and_where
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.scenario4 import AGENTS, MAX_STEPS, RED_AGENTS, ZONES
 from workflow_rl.cage4.scoring.protocol import EvaluatedEpisode, evaluated_episodes
@@ -15,7 +16,6 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.reporting import report_sections
 from workflow_rl.reporting.pages import escaped, listing, number
 from workflow_rl.reporting.report import Run, Section
-from workflow_rl.reporting.when_and_where import Act, when_and_where
 from workflow_rl.runs.bar import Progress
 
 EPISODES = 20

@@ -13,6 +13,7 @@ from tests import own_reds
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.cage.replay_frame import moments_of
 from workflow_rl.cage2 import parity
 from workflow_rl.cage2.attackers import Seen
 from workflow_rl.cage2.cyborg.network import cyborg_network
@@ -37,7 +38,6 @@ from workflow_rl.cage2.scoring.recording import Recording, record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.reporting.replay_frame import moments_of
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
     CheckpointError,

@@ -90,7 +90,6 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
                 on_update=telling(options["on_update"]),
             )
     from workflow_rl.commands.train_report import print_report
-    from workflow_rl.runs.population_dir import finish_population
 
     is_scored_next = options["final_evaluation"] > 0 and outcome.summaries[outcome.best]["finished"]
     print_report(outcome, is_scored_next)
@@ -101,6 +100,8 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
 
             score_finished_run(learner.path, config, options["final_evaluation"], options["quiet"])
     if len(outcome.learners) > 1 and options["final_evaluation"]:
+        from workflow_rl.runs.population_dir import finish_population
+
         # The scores decide how the agents play.
         finish_population(outcome.path, outcome.summaries, outcome.best)
     if options["trace"] is not None:

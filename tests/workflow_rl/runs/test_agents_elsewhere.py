@@ -152,7 +152,9 @@ def test_python_scores_as_the_command_does(
     told = CliRunner().invoke(main, [*words, "--json", str(tmp_path / "scores.json")])
     assert told.exit_code == 0, told.output
     scores = json.loads((tmp_path / "scores.json").read_text())
-    assert scored.scores.to_dict().keys() == scores.keys() - {"actions", "agent_sha256"}
+    assert scored.scores.to_dict().keys() == scores.keys() - {
+        *("actions", "agent_sha256", "shortfall")
+    }
     expected = scores["total" if "total" in scores else "mean"]
     assert scored.mean == pytest.approx(expected)
     assert f"{scored.mean:.2f}" in repr(scored)

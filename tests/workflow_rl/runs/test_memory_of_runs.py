@@ -69,7 +69,7 @@ def test_all_that_is_left_of_a_save_that_was_killed_is_removed_by_the_next(tmp_p
     folder = tmp_path / "memory"
     for name in ("real-000000070-000000090.npy", "imagined-000000001-000000002.npy"):
         (folder / name).write_bytes(b"half")
-    (folder / ".real-000000070-000000095.npy.writing").write_bytes(b"half")
+    (folder / ".0123456789abcdef.writing").write_bytes(b"half")
     (folder / "notes.txt").write_text("the user's own")
     with RunDir(tmp_path, CONFIG, load_checkpoint(tmp_path / "checkpoint.pt")) as run:
         experience(agent, 20)

@@ -27,7 +27,8 @@ from workflow_rl.cage4.cyborg.checkout import COMMIT
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.interface import Simulator, StepResult
 from workflow_rl.cage4.scenario4 import ACTIONS, AGENTS, CHALLENGE, MAX_STEPS, RED_AGENTS, Scenario
-from workflow_rl.output_files import replacing, write_text
+from workflow_rl.errors import UserError
+from workflow_rl.output_files import replacing, require_no_links, write_text
 from workflow_rl.runs.bar import Progress
 
 EPISODES = 100
@@ -174,6 +175,9 @@ def play_protocol(
     return scores
 
 
+_FILES = ("full.txt", "actions.txt", "summary.txt", "summary.json", "scores.txt")
+
+
 class _Logs:
     """The evaluation's files. The bodies of the long ones are written during the evaluation."""
 
@@ -183,6 +187,10 @@ class _Logs:
 
     def __enter__(self) -> _Logs:
         self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            require_no_links(*(self._folder / name for name in _FILES))
+        except ValueError as error:
+            raise UserError(str(error)) from None
         for name in ("full", "actions"):
             self._bodies[name] = TemporaryFile("w+", dir=self._folder)
         return self

@@ -22,9 +22,7 @@ from workflow_rl.agents.team import ACTS
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.environments.environment import Environment
-from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.export import ExportError, export_policy
-from workflow_rl.runs.preflight import hints
 
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
@@ -137,12 +135,3 @@ def test_what_onnx_cannot_hold_is_one_line(tmp_path: Path) -> None:
         export_policy(policy, Cage2(), "cage2", tmp_path / "handed-in")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "handed-in").exists()
-
-
-def test_a_run_says_what_its_agent_will_need_before_it_begins() -> None:
-    given = {"episodes_per_update": 24, "total_episodes": 240}
-    assert not hints(TrainConfig("async", **given))
-    (hint,) = hints(TrainConfig("async", network=Plain, **given))
-    assert "export --format cage2" in hint
-    assert "needs onnxruntime" in hint
-    assert not hints(TrainConfig("async", env="CartPole-v1", network=Plain, total_steps=8192))

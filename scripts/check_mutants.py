@@ -35,6 +35,7 @@ COMPILED = ("compiled", "files", "jit.py")
 """What numba compiles: its tests take minutes for each mutant. And what a submission copies."""
 TESTS = 30
 """How many tests at most have to notice."""
+PYTEST = (sys.executable, "-m pytest -x -q -p no:cacheprovider -m 'not slow'")
 # Types are written with | and never run.
 LEFT_OUT = ("core/ReplaceBinaryOperator_BitOr_",)
 NUMBERS = "core/NumberReplacer"
@@ -100,7 +101,8 @@ class Reached:
         """Return what runs the tests that have to notice a mutant.
 
         Those of the module's own name come first, then those that reach few lines of the module.
-        Where no test reaches the line in its own process, all tests of the module count.
+        Where no test reaches the line in its own process, all tests of the module count, and where
+        none reaches the module, those that mirror its place.
         """
         by_line = self._lines.get(str(mutation.module_path), {})
         lines = range(mutation.start_pos[0], mutation.end_pos[0] + 1)
@@ -113,7 +115,17 @@ class Reached:
 
         chosen = sorted(tests or set(all_tests), key=distance)[:TESTS]
         names = sorted({test.split("|")[0].split("[")[0] for test in chosen})
-        return " ".join([sys.executable, "-m pytest -x -q -p no:cacheprovider -m ''", *names])
+        return " ".join([*PYTEST, *(names or mirrored(mutation.module_path))])
+
+
+def mirrored(module: Path) -> list[str]:
+    """Return the test file of the module's name, or else those of its room.
+
+    They play what only other processes import, where coverage.py sees nothing.
+    """
+    tests = Path("tests", module.parent)
+    named = [str(file) for file in tests.rglob(f"test_{module.stem}.py")]
+    return named or [str(file) for file in tests.glob("test_*.py")]
 
 
 @click.command(context_settings={"show_default": True})

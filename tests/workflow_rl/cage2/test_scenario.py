@@ -91,6 +91,8 @@ def test_hosts_values_links_and_subnets_change():
     assert description["Hosts"]["Enterprise2"]["ConfidentialityValue"] == "High"
     assert [*description["Hosts"]["Enterprise2"]["info"]] == ["Enterprise2", "Lab0"]
     assert changed.digest != CHALLENGE.digest
+    assert changed.leads_to["Enterprise2"] == ("Lab0",)
+    assert changed.leads_to["User3"] == ("Enterprise0",)
     graph = attack_graph(changed)
     assert graph["Lab0"].found_from == ("Enterprise2",)
     assert attack_graph(CHALLENGE)["Enterprise0"].found_from == ("User3", "User4")

@@ -250,6 +250,15 @@ def test_the_command_reports_no_difference() -> None:
     )
 
 
+def test_the_command_counts_the_episodes_whose_networks_were_compared() -> None:
+    pair = ("--blue", "sleep", "--red-agent", "SleepAgent", "--red-agent", "possible-action")
+    result = run("--episodes", 3, "--network-episodes", 2, *pair, "--max-steps", 5)
+    assert result.exit_code == 0, result.output
+    assert "6 episodes of 5 steps from seed 0, networks compared in 4: 0 of 2 pairs" in (
+        result.output
+    )
+
+
 def test_the_command_shows_the_first_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     inject_fault(monkeypatch)
     result = run("--episodes", 2, "--red-agent", "SleepAgent", "--blue", "sleep", "--seed", 7)

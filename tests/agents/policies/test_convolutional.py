@@ -192,6 +192,13 @@ def test_numbers_are_normalised_and_images_are_not(tmp_path: Path) -> None:
         learned = agent.network.outputs(agent._on_device(obs))
     np.testing.assert_allclose(outputs, exported, atol=1e-5)
     np.testing.assert_allclose(outputs, learned, atol=1e-5)
+    further = obs.copy()
+    further[0, 0] = 1e7
+    np.testing.assert_array_equal(NumpyPolicy(loaded).outputs(further), outputs)
+    images = np.tile(trajectory.obs[:1], (2, 1))
+    images[:, 3:79] = [[20.0], [30.0]]  # Beyond the limit of numbers.
+    darker, brighter = NumpyPolicy(loaded).outputs(images)
+    assert not np.array_equal(darker, brighter)
 
 
 def test_bytes_stay_bytes_until_the_network_and_give_the_same_weights() -> None:

@@ -101,8 +101,8 @@ class Reached:
         """Return what runs the tests that have to notice a mutant.
 
         Those of the module's own name come first, then those that reach few lines of the module.
-        Where no test reaches the line in its own process, all tests of the module count, and where
-        none reaches the module, those that mirror its place.
+        Where no test reaches the line in its own process, all tests of the module count, those that
+        reach many lines first, and where none reaches the module, those that mirror its place.
         """
         by_line = self._lines.get(str(mutation.module_path), {})
         lines = range(mutation.start_pos[0], mutation.end_pos[0] + 1)
@@ -110,8 +110,11 @@ class Reached:
         tests = {test for line in lines for test in by_line.get(line, ()) if test}
         own = f"test_{mutation.module_path.stem}.py"
 
+        # What a module computes when it is imported is noticed by tests that use much of it.
+        sign = 1 if tests else -1
+
         def distance(test: str) -> tuple[bool, int, str]:
-            return own not in test, all_tests.count(test), test
+            return own not in test, sign * all_tests.count(test), test
 
         chosen = sorted(tests or set(all_tests), key=distance)[:TESTS]
         names = sorted({test.split("|")[0].split("[")[0] for test in chosen})

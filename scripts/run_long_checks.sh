@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Sets up .venv and runs the long checks, about half an hour: traces of hundreds of episodes against
-# stock CybORG, learning on three seeds, full-size runs killed and resumed, memory of 100 workers,
-# 200 drawn environments that go all the way from training to export, or are refused.
+# stock CybORG, episodes and weights against the digests in tests/kept, learning on three seeds,
+# full-size runs killed and resumed, memory of 100 workers, 200 drawn environments that go all the way
+# from training to export, or are refused.
 # Options go on to pytest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -29,7 +29,6 @@ NEEDED = {
     "train-champion": ["--run-dir", "run"],
     "train-workflow": ["--run-dir", "run"],
     "search-workflow": ["nowhere"],
-    "improve": ["run", "new.npz"],
     "describe-scenario": ["scenario2"],
     "evaluate": ["run", "--episodes", "1", "--quiet"],
     "replay": ["sleep", "--max-steps", "2"],

@@ -46,7 +46,6 @@ class Work:
     command: str
     made: str
     again: tuple[str, str] = ("", "")
-    most: float = MOST_SECONDS
 
 
 WORKS = {
@@ -66,9 +65,6 @@ WORKS = {
         "train-champion --run-dir {folder}/run --total-episodes 400 --selection-episodes 32 "
         "--episodes 2 --quiet",
         "run/card.json",
-    ),
-    "improve": Work(
-        "improve {run} {folder}/better.npz --episodes 2 --steps 1 --judges 2 --jobs 1", "", most=60
     ),
     "export": Work("export {run} --format npz --output {folder}/agent.npz", "agent.npz"),
     "search-workflow": Work(
@@ -128,8 +124,7 @@ class Killer:
             if code != -signal.SIGKILL:
                 self.assert_ended(name, folder, code, said)
                 return
-        if work.made:
-            self.assert_ended(name, folder, *self.live(work, folder, None))
+        self.assert_ended(name, folder, *self.live(work, folder, None))
 
     def assert_ended(self, name: str, folder: Path, code: int, said: str) -> None:
         """The work is done, or the command says in one line why and what to do."""
@@ -138,7 +133,7 @@ class Killer:
         # A run that was killed after its end, before its evaluation, is finished.
         is_done = code == 0 or (code == 2 and "finished" in said)
         assert is_done or code == 2, (name, folder, code, said)
-        if code == 0 and work.made:
+        if code == 0:
             assert (folder / work.made).exists(), (name, folder, said)
         assert_whole(folder.rglob("[!.]*"))
         if code == 2 and not is_done:
@@ -157,8 +152,8 @@ def killer(tmp_path_factory: pytest.TempPathFactory) -> Killer:
         folder = made / name
         folder.mkdir()
         start = time.monotonic()
-        code, said = killer.live(work, folder, work.most if not work.made else None)
-        assert code in (0, -signal.SIGKILL), said
+        code, said = killer.live(work, folder, None)
+        assert code == 0, said
         killer.seconds[name] = time.monotonic() - start
         print(f"{name}: {killer.seconds[name]:.1f} s undisturbed")
     return killer

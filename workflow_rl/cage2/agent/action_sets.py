@@ -61,8 +61,8 @@ class ActionSet:
         self.n = len(actions)
         self.actions = actions
 
-    def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
-        """Begin episodes in M envs, or go on after n_steps with masks of decoys [M, 13]."""
+    def begin(self, envs: Sequence[int]) -> None:
+        """Begin episodes in M envs."""
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
         """Return indices into ACTION_NAMES for the policy's choices in M envs."""
@@ -124,9 +124,9 @@ class ActionsBesideDecoys(ActionSet):
         n_hosts = len(HOSTS) if blue is None else blue.fits.shape[1]
         self._decoys = np.zeros((0, n_hosts), np.int64)
 
-    def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
+    def begin(self, envs: Sequence[int]) -> None:
         self._decoys = with_rows(self._decoys, max(envs) + 1)
-        self._decoys[envs] = decoys
+        self._decoys[envs] = 0
 
     def after(self, envs: Sequence[int], actions: Indices) -> None:
         self._after(self._decoys, np.asarray(envs), actions)
@@ -175,10 +175,10 @@ class TimedActionsByHost(ActionsByHost):
         self._instead = _by_the_clock()
         self._n_steps = np.zeros(0, np.int64)
 
-    def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
-        super().begin(envs, decoys, n_steps)
+    def begin(self, envs: Sequence[int]) -> None:
+        super().begin(envs)
         self._n_steps = with_rows(self._n_steps, max(envs) + 1)
-        self._n_steps[envs] = n_steps
+        self._n_steps[envs] = 0
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
         step = np.minimum(self._n_steps[envs], len(self._instead) - 1)

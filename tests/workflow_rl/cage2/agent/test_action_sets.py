@@ -83,7 +83,8 @@ def test_every_env_has_its_own_clock() -> None:
     timed.begin([0, 2])
     in_first_step = timed.chosen([0] * timed.n, np.arange(timed.n)).tolist()
     restore = in_first_step.index(ACTION_NAMES.index("Restore User1"))
-    timed.begin([0], n_steps=99)
+    for _ in range(99):
+        timed.after([0], np.array([ACTION_NAMES.index("Sleep")]))
     names = [ACTION_NAMES[action] for action in timed.chosen([0, 2], np.full(2, restore))]
     assert names == ["Remove User1", "Restore User1"]
     timed.begin([0])

@@ -1,4 +1,4 @@
-"""PPO or SAC of Stable-Baselines3, RecurrentPPO or MaskablePPO of sb3-contrib on one of the tasks.
+"""PPO or SAC of Stable-Baselines3, or RecurrentPPO of sb3-contrib, on one of the tasks.
 
     python sb3.py TASK STEPS SEED START
 
@@ -16,16 +16,11 @@ from typing import Any
 import tasks
 import torch
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 
 def make_envs(task: tasks.Task, n_envs: int, seed: int) -> VecEnv:
-    if task.peer == "MaskablePPO":
-        from workflow_rl.cage2.env.stable_baselines3_env import CompiledVecEnv
-
-        envs: VecEnv = VecMonitor(CompiledVecEnv(n_envs, red_agent="B_lineAgent"))
-        envs.seed(seed)
-        return envs
     module, _, name = task.env.partition(":")
     return make_vec_env(
         getattr(importlib.import_module(module), name) if name else module, n_envs, seed
@@ -52,12 +47,9 @@ def train(task: tasks.Task, steps: int, seed: int, start: float) -> dict[str, An
     if isinstance(envs, VecNormalize):
         test = VecNormalize(test, training=False, norm_reward=False)
         test.obs_rms = envs.obs_rms
-    module = "sb3_contrib.common.maskable.evaluation"
-    if task.peer != "MaskablePPO":
-        module = "stable_baselines3.common.evaluation"
-    score = importlib.import_module(module).evaluate_policy
-    mean, _ = score(model, test, n_eval_episodes=tasks.EPISODES, deterministic=True)
-    return {"return": float(mean), "seconds": seconds}
+    mean, _ = evaluate_policy(model, test, n_eval_episodes=tasks.EPISODES, deterministic=True)
+    assert isinstance(mean, float)
+    return {"return": mean, "seconds": seconds}
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """What is compared: on which environment, for how many steps, and with which settings.
 
 The settings of Stable-Baselines3's PPO and SAC are the published ones of RL Baselines3 Zoo 2.9.2
-(MIT licence; those of Hopper-v4 and HalfCheetah-v4, for v5 has none). RecurrentPPO and MaskablePPO
-have this package's networks, discount, lambda, clip range, learning rates, epochs, weight of the
-entropy, and numbers of environments. RecurrentPPO has this package's normalisation, too. The
-rollouts and minibatches of both have about as many steps as this package's. BenchMARL's MAPPO has
-this package's networks, discount, lambda, rollouts and number of environments.
+(MIT licence; those of Hopper-v4 and HalfCheetah-v4, for v5 has none). RecurrentPPO has this
+package's networks, discount, lambda, clip range, learning rates, epochs, weight of the entropy,
+normalisation, and numbers of environments. Its rollouts and minibatches have about as many steps as
+this package's. BenchMARL's MAPPO has this package's networks, discount, lambda, rollouts and number
+of environments.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ class Task(NamedTuple):
     ours: str
     peer: str
     theirs: str
-    scoring: str = ""
-    """Options of `evaluate`."""
 
     def settings(self) -> dict[str, Any]:
         """Return the peer's settings as values."""
@@ -146,16 +144,6 @@ TASKS = {
         f"{MEMORY} --episodes-per-update 16 --minibatch-size 1024 --epochs 6",
         "RecurrentPPO",
         f"{RECURRENT} gamma=0.99 n_steps=200 batch_size=1024 n_epochs=6",
-    ),
-    "CAGE-2 with masks": Task(
-        "workflow_rl/CAGE2-v0",
-        300_000,
-        "--simulator compiled --actions possible --red-agent B_lineAgent --n-envs 100 "
-        "--episodes-per-update 20 --minibatch-size 500 --epochs 4 --learning-rate 1e-3",
-        "MaskablePPO",
-        "n_envs=100 normalize=False n_steps=20 batch_size=500 n_epochs=4 learning_rate=lin_1e-3 "
-        "gae_lambda=0.9 ent_coef=0.01",
-        "--red-agent B_lineAgent --max-steps 100",
     ),
     "simple_spread": Task(
         "tasks:simple_spread",

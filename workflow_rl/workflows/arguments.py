@@ -19,8 +19,7 @@ class OrderedCage2Arguments(Cage2Arguments):
     observation: Annotated[str, OneOf(("belief",))] = Field(
         OrderedCage2.observation, description="belief tells which group is due."
     )
-    # A set with masks of its own would put them where the order's bits stand.
-    actions: Annotated[str, OneOf([name for name in ACTION_SETS if name != "possible"])] = Field(
+    actions: Annotated[str, OneOf(ACTION_SETS)] = Field(
         OrderedCage2.actions, description=Cage2Arguments.model_fields["actions"].description
     )
     workflow: str = Field(

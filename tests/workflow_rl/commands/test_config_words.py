@@ -16,7 +16,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "preset": {"preset": "cage2-quick", "seed": 3},
     "preset of a team": {"preset": "cage4-quick", "total_episodes": 70},
     "algorithm": {"preset": "sac-control", "env": "Pendulum-v1"},
-    "off-policy": {"algorithm": "sac", "env_args": {"actions": "useful"}},
+    "off-policy": {"algorithm": "sac", "env_args": {"actions": "by-host-timed"}},
     "flags": {
         "async_rl": True,
         "batching": "first-come",

@@ -94,7 +94,7 @@ def played_there(exported: Any, environment: Environment, folder: Path, seen: An
 
 @pytest.mark.parametrize("network", [Plain, Remembering])
 def test_cage2(network: type, tmp_path: Path) -> None:
-    environment = Cage2(actions="possible")
+    environment = Cage2(observation="history", simulator="compiled")
     spaces = environment.spaces()
     n_actions = spaces.distribution.n_outputs
     policy = policy_of(network, spaces.obs_dim, n_actions, spaces.masked)

@@ -132,18 +132,6 @@ class ActionsBesideDecoys(ActionSet):
         self._after(self._decoys, np.asarray(envs), actions)
 
 
-class PossibleActions(ActionsBesideDecoys):
-    """All actions, with masks that rule out those that can do nothing: see `masks_of`."""
-
-    has_masks = True
-
-    def __init__(self) -> None:
-        super().__init__(np.arange(len(ACTION_NAMES)))
-
-    def with_masks(self, obs: NDArray[np.uint8], envs: Sequence[int]) -> NDArray[np.uint8]:
-        return np.concatenate([obs, masks_of(self._decoys[envs]).astype(np.uint8)], axis=1)
-
-
 class ActionsByHost(ActionsBesideDecoys):
     """The useful actions, with one choice for all decoys of a host.
 
@@ -308,14 +296,9 @@ def make_action_set(
     another number than Scenario 2's. known, playing: see `views.make_view`."""
     if known is not None:
         return known.action_set(name, playing)
-    with_episodes = {
-        "possible": PossibleActions,
-        "by-host": ActionsByHost,
-        "by-host-timed": TimedActionsByHost,
-    }
-    if name in with_episodes:
-        return with_episodes[name]()
-    return ActionSet(np.arange(n_actions) if name == "all" else useful_actions())
+    if name == "all":
+        return ActionSet(np.arange(n_actions))
+    return {"by-host": ActionsByHost, "by-host-timed": TimedActionsByHost}[name]()
 
 
 def verbs_of(actions: Sequence[str], hosts: Sequence[str]) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 
 OBSERVATIONS = ("table", "belief", "evidence", "history", "true-state")
-ACTION_SETS = ("all", "possible", "useful", "by-host", "by-host-timed")
+ACTION_SETS = ("all", "by-host", "by-host-timed")
 
 IN_ANY_SCENARIO: dict[str, tuple[Any, ...]] = {
     "observation": ("table", "history"),
@@ -59,11 +59,9 @@ class Cage2Arguments(Settings):
     )
     actions: Annotated[str, OneOf(ACTION_SETS)] = Field(
         Cage2.actions,
-        description="What the policy chooses from. all: the 145 actions. possible: the same, but a "
-        "mask rules out those that can do nothing now. useful: those that can do any good. "
-        "by-host: the useful ones, with one action for all decoys of a host. "
-        "by-host-timed: as by-host, without a Restore that does not pay before the challenge's "
-        "horizons.",
+        description="What the policy chooses from. all: the 145 actions. by-host: those that can "
+        "do any good, with one action for all decoys of a host. by-host-timed: as by-host, "
+        "without a Restore that does not pay before the challenge's horizons.",
     )
     opening: Annotated[tuple[Annotated[str, OneOf(ACTION_NAMES)], ...], Field(strict=False)] = (
         Field(

@@ -188,12 +188,10 @@ class Cage2:
         from workflow_rl.cage2.env.entities import hosts_as_entities
         from workflow_rl.cage2.env.viewed_envs import view_size
 
-        actions = make_action_set(self.actions)
         return Spaces(
             view_size(self.observation),
-            Categorical(actions.n),
+            Categorical(make_action_set(self.actions).n),
             bits=True,
-            masked=actions.has_masks,
             entities=hosts_as_entities(self.observation, self.actions),
         )
 

@@ -16,7 +16,7 @@ from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.cage2.agent.action_sets import useful_actions
+from workflow_rl.cage2.agent.action_sets import make_action_set, useful_actions
 from workflow_rl.cage2.agent.views import ViewingActor
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HOSTS, RED_AGENTS
@@ -28,7 +28,7 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.runs.checkpoint import CheckpointError
 
-BELIEF = Cage2("attackers", 20, "compiled", "belief", "useful")
+BELIEF = Cage2("attackers", 20, "compiled", "belief", "by-host")
 
 
 def policy_for(environment: Cage2, greedy: bool = False) -> NumpyPolicy:
@@ -40,7 +40,7 @@ def policy_for(environment: Cage2, greedy: bool = False) -> NumpyPolicy:
 def test_spaces() -> None:
     assert Cage2().spaces()[:4] == (4 * len(HOSTS), Categorical(145), None, True)
     assert BELIEF.spaces().obs_dim > 200
-    assert BELIEF.spaces().distribution == Categorical(67)
+    assert BELIEF.spaces().distribution == Categorical(45)
 
 
 @pytest.mark.parametrize("name", ["observation", "actions"])
@@ -48,6 +48,11 @@ def test_unknown_views_are_refused(name: str) -> None:
     with pytest.raises(InvalidEnvironmentError, match="'none' is not one of") as error:
         make_environment(ENV_ID, {name: "none"})
     assert error.value.argument == name
+
+
+def test_masks_that_belong_to_a_view_cannot_be_ignored() -> None:
+    with pytest.raises(InvalidEnvironmentError, match="asked for masks"):
+        make_environment(ENV_ID, {"observation": "history"}, masks=False)
 
 
 def test_attackers_are_drawn_more_often_than_the_one_that_sleeps() -> None:
@@ -60,7 +65,7 @@ def test_both_simulators_show_the_same() -> None:
     specs = [episode_spec(3, number, BELIEF.variants) for number in range(6)]
     played = []
     for simulator in ("compiled", "cyborg"):
-        environment = Cage2("attackers", 20, simulator, "evidence", "useful")
+        environment = Cage2("attackers", 20, simulator, "evidence", "by-host")
         envs = environment.make_envs(3)
         episodes = play_episodes(envs, policy_for(environment), specs)
         played.append(sorted((t for block in episodes for t in block), key=lambda t: t.episode))
@@ -86,14 +91,25 @@ def test_an_actor_plays_outside_as_it_does_inside(observation: str) -> None:
         episodes = play_episodes(environment.make_envs(3), actor, specs)
         played.append(sorted((t for block in episodes for t in block), key=lambda t: t.episode))
     for inside, outside in zip(*played, strict=True):
-        assert (useful_actions()[inside.action] == outside.action).all()
+        assert taken_in_an_episode(inside.action) == outside.action.tolist()
         assert (inside.obs[:, :52] == outside.obs).all()
         assert inside.episode_return == outside.episode_return
 
 
+def taken_in_an_episode(choices: np.ndarray) -> list[int]:
+    """The environment's actions for the policy's choices, one after another."""
+    actions, taken = make_action_set("by-host"), []
+    actions.begin([0])
+    for choice in choices:
+        action = actions.chosen([0], np.array([choice]))
+        actions.after([0], action)
+        taken.append(int(action[0]))
+    return taken
+
+
 def test_envs_that_begin_and_others_that_go_on_in_one_call() -> None:
     policy = policy_for(BELIEF, greedy=True)
-    together, alone = (ViewingActor(policy, "belief", "useful") for _ in range(2))
+    together, alone = (ViewingActor(policy, "belief", "by-host") for _ in range(2))
     obs = np.random.default_rng(0).integers(2, size=(3, 52)).astype(np.uint8)
     for actor, env in ((together, 4), (alone, 0)):
         actor.reset(0, env)
@@ -113,7 +129,7 @@ def test_the_table_alone_needs_no_wrapping() -> None:
 def test_a_run_with_a_view_is_evaluated_and_loaded(tmp_path: Path) -> None:
     env_args = {
         **{"red_agent": "attackers", "max_steps": 20, "simulator": "compiled"},
-        **{"observation": "belief", "actions": "useful"},
+        **{"observation": "belief", "actions": "by-host"},
     }
     config = TrainConfig(
         *("async", 8),
@@ -136,7 +152,7 @@ def test_a_run_with_a_view_is_evaluated_and_loaded(tmp_path: Path) -> None:
 def test_the_true_state_is_for_the_compiled_simulator_alone() -> None:
     with pytest.raises(InvalidEnvironmentError, match="compiled"):
         make_environment(ENV_ID, {"observation": "true-state"})
-    environment = Cage2("attackers", 20, "compiled", "true-state", "useful")
+    environment = Cage2("attackers", 20, "compiled", "true-state", "by-host")
     specs = [episode_spec(3, number, BELIEF.variants) for number in range(6)]
     episodes = play_episodes(environment.make_envs(6), policy_for(environment), specs)
     for trajectory in (t for block in episodes for t in block):

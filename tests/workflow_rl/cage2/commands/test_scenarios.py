@@ -78,7 +78,7 @@ def test_a_damaged_file_ends_each_command(command: str, office: Path):
 def test_what_is_made_for_scenario2_says_so(office: Path, tmp_path: Path):
     train = ("train-sync", "--scenario", office, "--run-dir", tmp_path / "run")
     assert "choose table" in refused(*train, "--observation", "belief")
-    assert "choose all" in refused(*train, "--actions", "useful")
+    assert "choose all" in refused(*train, "--actions", "by-host-timed")
     moved = Scenario.from_file(office).enter_at("User2")
     moved.save(office)
     assert "RedMeanderAgent or SleepAgent" in refused(*train)

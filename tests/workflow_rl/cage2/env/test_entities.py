@@ -11,7 +11,7 @@ from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 from workflow_rl.environments.episode import EpisodeSpec
 
 
-@pytest.mark.parametrize("actions", ["all", "useful", "by-host"])
+@pytest.mark.parametrize("actions", ["all", "by-host"])
 def test_every_action_is_a_verb_on_its_host(actions: str) -> None:
     layout = hosts_as_entities("table", actions)
     assert layout is not None

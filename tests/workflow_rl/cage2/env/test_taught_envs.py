@@ -107,10 +107,11 @@ def test_who_cannot_play_there_says_why(teacher: str, scenario: str, why: str) -
         Cage2Guest().teaching(teacher, Cage2(RED, STEPS, "compiled", scenario=scenario))
 
 
-@pytest.mark.parametrize("actions", ["possible", "useful", "by-host"])
-def test_what_the_policy_cannot_choose_is_to_sleep(actions: str) -> None:
-    lesson = taught("react-restore", actions=actions)
-    choices = make_action_set(actions)
+@pytest.mark.parametrize("observation", ["table", "history"])
+def test_what_the_policy_cannot_choose_is_to_sleep(observation: str) -> None:
+    view = {"observation": observation, "actions": "by-host"}
+    lesson = taught("react-restore", **view)
+    choices = make_action_set("by-host", known=Cage2(**view).known)
     names = {ACTION_NAMES[choices.actions[action]] for action in lesson.action.tolist()}
     assert "Sleep" in names
     assert "Monitor" not in names

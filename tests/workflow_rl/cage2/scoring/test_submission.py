@@ -32,7 +32,7 @@ OPENING = ("DecoyFemitter User2", "DecoyTomcat User2")
 VIEWS = {
     "table": Cage2("B_lineAgent"),
     "belief": Cage2("attackers", 100, "compiled", "belief", "by-host", OPENING),
-    "useful": Cage2("attackers", 100, "compiled", "belief", "useful"),
+    "all": Cage2("attackers", 100, "compiled", "belief"),
     "timed": Cage2("attackers", 100, "compiled", "evidence", "by-host-timed"),
 }
 ORDER = "users,op_hosts,op_server,enterprise"

@@ -255,6 +255,11 @@ class Scenario:
 
     def require_simulator(self, name: str) -> None:
         """Raise ScenarioError if a simulator plays by other rules."""
+        if not self.is_cage1 and name == "cyborg-upstream":
+            raise ScenarioError(
+                f"simulator: {name} is the CybORG of CAGE Challenge 1, and {self} has the rules of "
+                "CAGE Challenge 2: choose cyborg or compiled"
+            )
         if self.is_cage1 and name in ("cyborg", "cyborg-stock"):
             raise ScenarioError(
                 f"simulator: {name} plays by the rules of CAGE Challenge 2, and {self} has those "

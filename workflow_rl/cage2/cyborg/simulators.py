@@ -14,10 +14,10 @@ from workflow_rl.cage.attackers import Attacker, AttackerError
 from workflow_rl.cage2 import own_reds
 from workflow_rl.cage2.cyborg.stock import (
     CAGE1_COMMIT,
-    UPSTREAM_COMMIT,
+    CAGE2_COMMIT,
     ChallengeSimulator,
+    cage1_simulator,
     stock_simulator,
-    upstream_simulator,
 )
 from workflow_rl.cage2.interface import SIMULATORS, Simulator
 from workflow_rl.cage2.scenario import Scenario
@@ -57,7 +57,7 @@ def make_simulator(
 
 
 def _published(name: str, scenario: Scenario) -> ChallengeSimulator:
-    make = upstream_simulator if name == "cyborg-upstream" else stock_simulator
+    make = cage1_simulator if name == "cyborg-upstream" else stock_simulator
     return make(scenario)
 
 
@@ -111,7 +111,7 @@ def simulator_version(simulator: str, is_cage1: bool = False) -> SimulatorVersio
     if is_cage1 and simulator == "compiled":
         return SimulatorVersion(COMPILED_CAGE1, "1.2", CAGE1_COMMIT)
     if simulator != "cyborg-upstream":
-        return SimulatorVersion("csle-cyborg", package_version("csle-cyborg"), UPSTREAM_COMMIT)
+        return SimulatorVersion("csle-cyborg", package_version("csle-cyborg"), CAGE2_COMMIT)
     spec = importlib.util.find_spec("CybORG")
     commit = "unknown"
     if spec is not None and spec.origin is not None:

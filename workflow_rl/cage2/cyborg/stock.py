@@ -20,8 +20,7 @@ from workflow_rl.cage2.interface import Facts
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_ACTIONS, RED_AGENTS, SUCCESSES
 
-UPSTREAM_COMMIT = "26ce1c1"
-CAGE1_COMMIT = "6d5d9fd"
+CAGE1_COMMIT, CAGE2_COMMIT = "6d5d9fd", "26ce1c1"
 _RED_ACTION_INDEX = {name: index for index, name in enumerate(RED_ACTIONS)}
 
 
@@ -73,8 +72,8 @@ class ChallengeSimulator:
         names = tuple(map(str, self._wrapper.get_attr("possible_actions")))
         if names != scenario.action_names:
             raise RuntimeError(
-                f"the simulator offers Blue {len(names)} actions instead of CAGE-2's "
-                f"{len(scenario.action_names)}: install the challenge's commit {UPSTREAM_COMMIT}"
+                f"another version of CybORG is installed: it offers Blue {len(names)} actions "
+                f"instead of the {len(scenario.action_names)} of {scenario}"
             )
         self._controller = cyborg.environment_controller
         self._red_agents = {name: getattr(agents, name)() for name in RED_AGENTS}
@@ -101,7 +100,7 @@ class ChallengeSimulator:
         with self._random_state:
             random.seed(seed)
             result = self._wrapper.reset()
-        # Gymnasium's (obs, info) in csle-cyborg, Gym's obs upstream.
+        # Gymnasium's (obs, info) in csle-cyborg, Gym's obs in CAGE-1's CybORG.
         return result[0] if isinstance(result, tuple) else result
 
     def step(self, action: int) -> tuple[NDArray[Any], float]:
@@ -189,9 +188,13 @@ def stock_simulator(scenario: Scenario) -> ChallengeSimulator:
     return ChallengeSimulator(main.Main, scenario, described, agents, wrapper.ChallengeWrapper)
 
 
-def upstream_simulator(scenario: Scenario) -> ChallengeSimulator:
-    number, commit = (1, CAGE1_COMMIT) if scenario.is_cage1 else (2, UPSTREAM_COMMIT)
-    repository = f"github.com/cage-challenge/cage-challenge-{number} at {commit}"
+def cage1_simulator(scenario: Scenario) -> ChallengeSimulator:
+    """Return CAGE Challenge 1's own CybORG. scenario: one with the rules of that challenge.
+
+    Raises ModuleNotFoundError if that CybORG is not installed, and RuntimeError if the package
+    CybORG is another challenge's.
+    """
+    repository = f"github.com/cage-challenge/cage-challenge-1 at {CAGE1_COMMIT}"
     try:
         with no_stable_baselines3():
             package = importlib.import_module("CybORG")
@@ -201,21 +204,19 @@ def upstream_simulator(scenario: Scenario) -> ChallengeSimulator:
         if not (error.name or "").startswith("CybORG"):
             raise
         raise ModuleNotFoundError(
-            f"simulator='cyborg-upstream' needs CAGE-{number}'s package CybORG, which is not "
-            f"installed: clone {repository} and `pip install -e` its CybORG folder, or use "
-            f"simulator='{'compiled' if scenario.is_cage1 else 'cyborg'}'",
+            "simulator='cyborg-upstream' needs CAGE-1's package CybORG, which is not installed: "
+            f"clone {repository} and `pip install -e` its CybORG folder, or use "
+            "simulator='compiled'",
             name="CybORG",
         ) from error
     assert package.__file__ is not None
-    path = Path(package.__file__).parent / "Shared" / "Scenarios" / "Scenario2.yaml"
-    if path.exists() == scenario.is_cage1:
+    scenarios = Path(package.__file__).parent / "Shared" / "Scenarios"
+    if (scenarios / "Scenario2.yaml").exists():
         raise RuntimeError(
             f"the CybORG that is installed is another challenge's: {scenario} needs {repository}"
         )
-    file = str(path)
-    if scenario.is_scenario2:
-        return ChallengeSimulator(package.CybORG, scenario, file, agents, wrapper.ChallengeWrapper)
-    # It reads images from its own folder alone.
+    # That CybORG reads a file by its path, and images from its own folder alone.
+    file = str(scenarios / "Scenario1b.yaml")
     controller = importlib.import_module("CybORG.Simulator.SimulationController")
     parsed = mock.patch.object(
         controller.SimulationController, "_parse_scenario", return_value=scenario.description()

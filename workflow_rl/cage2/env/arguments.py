@@ -45,9 +45,9 @@ class Cage2Arguments(Settings):
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
         Cage2.simulator,
         description="cyborg is the csle-cyborg package, sped up without changing a bit; "
-        "cyborg-stock is csle-cyborg without the speed-ups; cyborg-upstream is the official CybORG "
-        "package, if it is installed; compiled is this package's own simulator, which plays the "
-        "same episodes.",
+        "cyborg-stock is csle-cyborg without the speed-ups; cyborg-upstream is the CybORG of CAGE "
+        "Challenge 1, if it is installed, and plays scenario1b; compiled is this package's own "
+        "simulator, which plays the same episodes.",
     )
     observation: Annotated[str, OneOf(OBSERVATIONS)] = Field(
         Cage2.observation,
@@ -94,6 +94,11 @@ class Cage2Arguments(Settings):
 
     def _fit_the_scenario(self) -> None:
         scenario = played_of(self.scenario)
+        if isinstance(scenario, Scenario):
+            try:
+                scenario.require_simulator(self.simulator)
+            except ScenarioError as error:
+                raise ConfigError("simulator", str(error).partition(": ")[2]) from None
         if self.scenario == Cage2.scenario:
             if self.observation == "history" and self.actions not in IN_ANY_SCENARIO["actions"]:
                 raise ConfigError(
@@ -107,11 +112,6 @@ class Cage2Arguments(Settings):
                 "simulator",
                 f"{self.simulator} plays one scenario: for the family {scenario}, choose compiled",
             )
-        if isinstance(scenario, Scenario):
-            try:
-                scenario.require_simulator(self.simulator)
-            except ScenarioError as error:
-                raise ConfigError("simulator", str(error).partition(": ")[2]) from None
         has_belief = scenario == Scenario.scenario1b()
         for name, general in IN_ANY_SCENARIO.items():
             general = (*general, *["belief"] * (name == "observation" and has_belief))

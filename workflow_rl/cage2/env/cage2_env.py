@@ -81,9 +81,9 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             `reset(options={"red_agent": ...})` chooses another red agent for one episode.
         max_steps: length of an episode in steps, 100 unless given.
         simulator: "cyborg" is csle-cyborg sped up without changing one bit of a trace;
-            "cyborg-stock" is csle-cyborg as published; "cyborg-upstream" is the challenge's own
-            `CybORG` package, which has to be installed separately; "compiled" is this package's
-            own, which plays the same episodes without CybORG.
+            "cyborg-stock" is csle-cyborg as published; "cyborg-upstream" is the package `CybORG` of
+            CAGE Challenge 1, which has to be installed separately and plays scenario1b; "compiled"
+            is this package's own, which plays the same episodes without CybORG.
         obs_dtype: "float32", or "uint8" for a quarter of the memory.
         render_mode: None: there are no pictures.
         scenario: "scenario2", the path of a scenario file, or a `Scenario`.

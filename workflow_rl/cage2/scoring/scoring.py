@@ -67,8 +67,8 @@ class ProtocolSettings(ResultSettings):
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
         default="cyborg",
         description="cyborg is the csle-cyborg package, sped up without changing a bit, or in "
-        "scenario1b the compiled simulator; cyborg-upstream is the official CybORG package of the "
-        "challenge, if it is installed.",
+        "scenario1b the compiled simulator; cyborg-upstream is the CybORG of CAGE Challenge 1, if "
+        "it is installed, and plays scenario1b.",
     )
 
     @model_validator(mode="after")

@@ -5,7 +5,6 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from workflow_rl.cage2.scenario2 import (
     RED_AGENTS,
     RED_TARGETS,
     SUCCESSES,
-    scenario2,
 )
 
 ROOT = Path(__file__).parents[4]
@@ -288,79 +286,36 @@ assert blue_load_agent.PPO == "the real one"
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
 
 
-@pytest.mark.skipif("CybORG" in sys.modules, reason="the upstream package is loaded")
-def test_without_the_upstream_package_the_error_says_how_to_get_it(
+@pytest.mark.skipif("CybORG" in sys.modules, reason="CAGE-1's package is loaded")
+def test_without_cage1s_package_the_error_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "CybORG", None)
-    with pytest.raises(ModuleNotFoundError, match=r"github\.com/cage-challenge/cage-challenge-2"):
-        Cage2Env(simulator="cyborg-upstream")
+    with pytest.raises(ModuleNotFoundError, match=r"github\.com/cage-challenge/cage-challenge-1"):
+        Cage2Env(simulator="cyborg-upstream", scenario="scenario1b")
 
 
-# The layout of the challenge's own package, over csle-cyborg.
-UPSTREAM = {
-    "__init__.py": """
-import yaml
-from csle_cyborg.main import Main
-
-class CybORG(Main):
-    def __init__(self, scenario_file, environment="sim", env_config=None, agents=None):
-        with open(scenario_file) as file:
-            super().__init__(yaml.safe_load(file), environment, env_config, agents)
-""",
-    "Agents/__init__.py": """
-from csle_cyborg.agents import B_lineAgent, RedMeanderAgent, SleepAgent
-""",
-    "Agents/Wrappers/__init__.py": "",
-    "Agents/Wrappers/ChallengeWrapper.py": """
-from csle_cyborg.agents.wrappers import challenge_wrapper
-
-class ChallengeWrapper(challenge_wrapper.ChallengeWrapper):
-    def reset(self):
-        return super().reset()[0]
-
-    def step(self, action=None):
-        return super().step(action)[:4]
-""",
-}
-
-
-@pytest.fixture
-def upstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Make a package `CybORG` importable; gives the path of its scenario."""
+def test_another_challenges_package_is_not_taken_for_cage1s(
+    tmp_path: Path,
+) -> None:
     package = tmp_path / "CybORG"
-    scenario = package / "Shared" / "Scenarios" / "Scenario2.yaml"
-    for name, text in UPSTREAM.items():
+    for name in ("__init__.py", "Agents/__init__.py", "Agents/Wrappers/ChallengeWrapper.py"):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
-        (package / name).write_text(text)
-    scenario.parent.mkdir(parents=True)
-    scenario.write_text(json.dumps(scenario2()))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield scenario
-    for name in [name for name in sys.modules if name.partition(".")[0] == "CybORG"]:
-        del sys.modules[name]
+        (package / name).touch()
+    (package / "Shared" / "Scenarios").mkdir(parents=True)
+    (package / "Shared" / "Scenarios" / "Scenario2.yaml").touch()
+    program = """
+import pytest
+from workflow_rl.cage2.env.cage2_env import Cage2Env
+with pytest.raises(RuntimeError, match=r"another challenge's: scenario1b .*cage-challenge-1"):
+    Cage2Env(simulator="cyborg-upstream", scenario="scenario1b")
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
 
 
-def test_another_challenges_package_is_not_taken_for_cage2s(upstream: Path) -> None:
-    (upstream.parents[2] / "Agents" / "Wrappers" / "ChallengeWrapper.py").unlink()
-    with pytest.raises(ModuleNotFoundError, match=r"github\.com/cage-challenge/cage-challenge-2"):
-        Cage2Env(simulator="cyborg-upstream")
-
-
-@pytest.mark.usefixtures("upstream")
-def test_the_upstream_package_plays_through_the_same_adapter() -> None:
-    ours, upstream = Cage2Env(), Cage2Env(simulator="cyborg-upstream")
-    assert "CybORG" in sys.modules
-    for seed, red_agent in enumerate(RED_AGENTS):
-        actions = random_actions(seed)
-        assert play(upstream, seed, actions, red_agent) == play(ours, seed, actions, red_agent)
-
-
-def test_an_upstream_package_with_other_actions_is_refused(upstream: Path) -> None:
-    changed = scenario2()
-    changed["Agents"]["Blue"]["actions"].remove("DecoyTomcat")
-    upstream.write_text(json.dumps(changed))
-    with pytest.raises(RuntimeError, match=r"132 actions instead of CAGE-2's 145"):
+def test_cage1s_package_does_not_play_scenario2() -> None:
+    with pytest.raises(ValueError, match=r"scenario2 .* choose cyborg or compiled"):
         Cage2Env(simulator="cyborg-upstream")
 
 

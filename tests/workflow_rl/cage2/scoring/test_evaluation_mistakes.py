@@ -75,8 +75,10 @@ def test_outputs_that_cannot_be_written_are_found_before_the_episodes(tmp_path):
 
 
 @pytest.mark.usefixtures("must_not_play")
-def test_the_upstream_simulator_must_be_installed():
+def test_cage1s_simulator_must_be_installed_and_plays_nothing_else():
+    arguments = ("--agent", "sleep", "--simulator", "cyborg-upstream")
+    assert "choose cyborg or compiled" in error_line(run(*arguments))
     if simulator_version("cyborg-upstream").version != "unknown":
         pytest.skip("CybORG is installed")
-    line = error_line(run("--agent", "sleep", "--simulator", "cyborg-upstream"))
+    line = error_line(run(*arguments, "--scenario", "scenario1b"))
     assert "CybORG" in line

@@ -9,16 +9,15 @@ import time
 import torch
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.evaluation import evaluate_policy
+from sb3_vec_env import BatchedVecEnv
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor
-
-from workflow_rl.cage2.env.stable_baselines3_env import CompiledVecEnv
 
 STEPS = int(os.environ.get("STEPS", 300_000))
 SEED = int(os.environ.get("SEED", 0))
 
 
 def make_envs(seed: int) -> VecEnv:
-    envs = VecMonitor(CompiledVecEnv(100, red_agent="B_lineAgent"))
+    envs = VecMonitor(BatchedVecEnv(100, red_agent="B_lineAgent"))
     envs.seed(seed)
     return envs
 

@@ -99,13 +99,11 @@ def test_stable_baselines3_evaluates_agents(undisturbed: Any) -> None:
 
 def test_a_run_on_cage2_is_evaluated_by_stable_baselines3_too() -> None:
     """The champion remembers each of four envs' episodes."""
-    from stable_baselines3.common.vec_env import VecMonitor
-
-    from workflow_rl.cage2.env.stable_baselines3_env import CompiledVecEnv
+    from stable_baselines3.common.env_util import make_vec_env
 
     def played(agent: Any) -> list[float]:
-        env = VecMonitor(CompiledVecEnv(4, "B_lineAgent", 30))
-        env.seed(0)
+        arguments = {"simulator": "compiled", "max_steps": 30}
+        env = make_vec_env("workflow_rl:workflow_rl/CAGE2-v0", 4, 0, env_kwargs=arguments)
         returns, _ = evaluation.evaluate_policy(agent, env, 8, return_episode_rewards=True)
         return sorted(np.round(returns, 4).tolist())
 

@@ -1,7 +1,8 @@
-"""Stable-Baselines3 on the registered environment, and on the compiled envs as one batch."""
+"""Stable-Baselines3 on single envs, and on the batch of `examples/sb3_vec_env.py`."""
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -17,10 +18,10 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnv, VecMonitor
 
-from workflow_rl.cage2.env.stable_baselines3_env import CompiledVecEnv
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
 REPOSITORY = Path(__file__).parents[4]
+BatchedVecEnv = runpy.run_path(str(REPOSITORY / "examples" / "sb3_vec_env.py"))["BatchedVecEnv"]
 ENV_ID = "workflow_rl:workflow_rl/CAGE2-v0"
 # SB3 asks for pictures first, and makes the env without when it refuses.
 pytestmark = pytest.mark.filterwarnings("ignore:.*render_mode='rgb_array'")
@@ -44,7 +45,7 @@ def single_envs(n_envs: int, simulator: str = "compiled", **arguments: Any) -> V
 
 
 def batched_envs(n_envs: int, **arguments: Any) -> VecEnv:
-    envs = VecMonitor(CompiledVecEnv(n_envs, **arguments))
+    envs = VecMonitor(BatchedVecEnv(n_envs, **arguments))
     envs.seed(0)
     return envs
 
@@ -106,46 +107,12 @@ def test_the_batch_is_n_single_envs() -> None:
         batched.seed(5)
 
 
-def test_what_the_batch_cannot_do_is_said() -> None:
-    envs = CompiledVecEnv(2)
+def test_the_batch_says_that_no_attribute_can_be_set() -> None:
+    envs = BatchedVecEnv(2)
     assert envs.get_attr("max_steps", [1]) == [100]
-    assert envs.get_attr("action_space") == [envs.action_space] * 2
-    assert envs.get_attr("observation_space") == [envs.observation_space] * 2
     assert envs.get_attr("simulator") == ["compiled"] * 2
-    with pytest.raises(NotImplementedError, match="render_mode"):
-        envs.set_attr("render_mode", "human")
-    with pytest.raises(NotImplementedError, match="render"):
-        envs.env_method("render")
-    envs.set_options({"red_agnet": "SleepAgent"})
-    with pytest.raises(ValueError, match=r"red_agnet.*reset knows red_agent"):
-        envs.reset()
-
-
-def test_red_agents_are_set_as_in_single_envs() -> None:
-    """By options for one episode, and by the attribute for all that follow."""
-    single: Any = single_envs(2, max_steps=3)
-    batched = batched_envs(2, max_steps=3)
-
-    def both_play() -> None:
-        assert np.array_equal(single.reset(), batched.reset())
-        for action in range(7):
-            (_, of_single, *_), (_, of_batched, *_) = (
-                envs.step(np.array([132 + action] * 2)) for envs in (single, batched)
-            )
-            assert np.array_equal(of_single, of_batched)
-
-    for envs in (single, batched):
-        envs.set_options([{"red_agent": "RedMeanderAgent"}, {}])
-    both_play()
-    batched.set_attr("red_agent", "SleepAgent", [1])
-    # SB3 sets the attribute of the wrapper.
-    single.envs[1].unwrapped.red_agent = "SleepAgent"
-    for envs in (single, batched):
-        assert envs.get_attr("red_agent") == ["B_lineAgent", "SleepAgent"]
-        envs.seed(7)
-    both_play()
-    with pytest.raises(ValueError, match="red_agent: 'Red'"):
-        batched.set_attr("red_agent", "Red")
+    with pytest.raises(NotImplementedError, match="red_agent"):
+        envs.set_attr("red_agent", "SleepAgent")
 
 
 def test_action_masks_are_found_as_sb3_contrib_looks_for_them() -> None:
@@ -162,7 +129,6 @@ def test_action_masks_are_found_as_sb3_contrib_looks_for_them() -> None:
     assert np.array_equal(of_single, of_batched)
     assert of_batched[:, decoy].tolist() == [False, True]
     assert np.array_equal(batched.env_method("action_masks", indices=1)[0], of_batched[1])
-    assert np.array_equal(batched.get_attr("action_masks")[0](), of_batched[0])
 
 
 @pytest.mark.parametrize("simulator", ["cyborg", "compiled"])

@@ -20,6 +20,7 @@ from workflow_rl.cage2 import scenario1b, scenario2
 from workflow_rl.errors import UserError
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from workflow_rl.cage2.compiled.tables import Tables
@@ -198,11 +199,22 @@ class Scenario:
         """The number of zeros and ones that `Cage2RedEnv` shows Red."""
         return len(self.subnets) + len(scenario2.FACTS_OF_A_HOST) * len(self.hosts) + 2
 
-    def seen(self, obs: NDArray[Any]) -> dict[str, tuple[str, str]]:
-        """Return the activity and the compromise that an observation `[4 H]` shows of each host, in
-        words: see `scenario2.bits_in_words`."""
-        rows = obs.reshape(-1, 4).astype(int).tolist()
-        return dict(zip(self.hosts, map(scenario2.bits_in_words, rows), strict=True))
+    def seen_of_step(
+        self, blue_action: int, blue_success: int, caught: NDArray[np.bool_], obs: NDArray[Any]
+    ) -> dict[str, Any]:
+        """Return in words what Blue sees of a step: see `Cage2Env.describe`.
+
+        caught: mask of the hosts `[H]` on which a process was caught. obs: `[4 H]`.
+        """
+        bits = obs.reshape(-1, 4).astype(int).tolist()
+        return {
+            "blue_action": self.action_names[blue_action],
+            "blue_success": scenario2.SUCCESSES[blue_success],
+            "suspicious_hosts": tuple(
+                name for name, is_caught in zip(self.hosts, caught, strict=True) if is_caught
+            ),
+            "hosts": dict(zip(self.hosts, map(scenario2.bits_in_words, bits), strict=True)),
+        }
 
     @property
     def is_cage1(self) -> bool:

@@ -149,13 +149,9 @@ class BatchedSimulator(NetworkBatch):
         return self._words, self.rewards, self.facts
 
     def load_repeated(self, snapshot: Snapshot, seeds: NDArray[np.int64]) -> None:
-        """Load each env of a smaller snapshot several times in a row.
-
-        seeds: `[N]`, for the draws from now on.
-        """
+        """Load the snapshot of one env into all envs. seeds: `[N]`, for the draws from now on."""
         for array, saved in zip(self._kept, snapshot, strict=True):
-            copies = array.reshape(len(saved), len(array) // len(saved), *array.shape[1:])
-            copies[:] = saved[:, None]
+            array[:] = saved
         reseed_envs(self.states, self._checked("seeds", seeds, SEED_LIMIT))
 
     def reset(

@@ -95,13 +95,6 @@ class RedSimulator(BatchedSimulator):
         # The attackers draw from these networks from now on.
         self._attackers = copy.deepcopy(attackers, {id(states): self.states})
 
-    def load_repeated(self, snapshot: Any, seeds: NDArray[np.int64]) -> None:
-        """See `BatchedSimulator`. Raises ValueError if an attacker plays: it has a state, too."""
-        arrays, states, *_ = snapshot
-        if (states["red_agent"] >= OUTSIDE).any():
-            raise ValueError("episodes of a red agent of your own cannot be forked")
-        super().load_repeated(arrays, seeds)
-
     def reset(
         self,
         seeds: ArrayLike,

@@ -225,12 +225,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         if self._last_action == NOTHING:
             raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
         blue_success, _, _, red_success, caught = self._simulator.facts
-        seen = {
-            "blue_action": self.scenario.action_names[self._last_action],
-            "blue_success": SUCCESSES[blue_success],
-            "suspicious_hosts": tuple(self.scenario.hosts[i] for i in np.flatnonzero(caught)),
-            "hosts": self.scenario.seen(self._bits),
-        }
+        seen = self.scenario.seen_of_step(self._last_action, blue_success, caught, self._bits)
         if not truth:
             return seen
         return seen | {
@@ -330,8 +325,12 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             )
         if self._steps_left == 0:
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
-        from workflow_rl.cage2.env.vector_env import CompiledVectorEnv, VectorSnapshot
-
+        n = checks.checked_count("n", n)
+        if seed is None:
+            first = int(np.random.SeedSequence().generate_state(1)[0])
+        else:
+            first = checks.checked_seed(seed)
+            checks.checked_seed(first + n - 1)
         if self._red is not None:
             raise ValueError(
                 f"red_agent: {self._red}: episodes of a red agent of your own cannot be forked; "
@@ -340,23 +339,22 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         red_agent = self.red_agent
         if REDS.checked(red_agent).foreign:  # Their simulators are others.
             red_agent = RED_AGENTS[self._episode_red_agent]
-        here = CompiledVectorEnv(
-            1, red_agent, self.max_steps, obs_dtype=str(self._dtype), scenario=self.scenario
+        from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
+
+        envs = CompiledVectorEnv(
+            n,
+            red_agent,
+            self.max_steps,
+            autoreset_mode,
+            obs_dtype=str(self._dtype),
+            scenario=self.scenario,
         )
-        here.load_state(
-            VectorSnapshot(
-                self.scenario.digest,
-                self.max_steps,
-                self._simulator.save(),
-                (
-                    np.array([self._episode_red_agent]),
-                    np.array([self._steps_left]),
-                    np.array([True]),
-                    self._decoys_now(),
-                    np.array([self._last_action]),
-                ),
-                (None,),
-                (None,),
-            )
+        envs.go_on_from(
+            self._simulator.save(),
+            first + np.arange(n),
+            self._episode_red_agent,
+            self._steps_left,
+            self._last_action,
+            self._decoys_now(),
         )
-        return here.fork(n, seed, autoreset_mode)
+        return envs

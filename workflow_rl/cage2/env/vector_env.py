@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -13,9 +13,9 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from workflow_rl.cage.attackers import AttackerError
+from workflow_rl.cage.network_batch import Snapshot
 from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
 from workflow_rl.cage2.compiled.batched_simulator import FACTS
-from workflow_rl.cage2.compiled.simulator import Snapshot as Networks
 from workflow_rl.cage2.compiled.simulator import batch_with, masks_of_hosts, red_action_of
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.own_reds import batches_of
@@ -23,17 +23,6 @@ from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario import SCENARIO2, scenario_of
 from workflow_rl.cage2.scenario2 import RED_AGENTS, SUCCESSES
 from workflow_rl.environments.gymnasium_versions import AutoresetMode
-
-
-class VectorSnapshot(NamedTuple):
-    """What `CompiledVectorEnv.save_state` returns, for `load_state` alone."""
-
-    scenario: str
-    max_steps: int
-    networks: Networks
-    episodes: tuple[NDArray[Any], ...]
-    seeds: tuple[int | None, ...]
-    generators: tuple[Mapping[str, Any] | None, ...]
 
 
 class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
@@ -160,7 +149,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         if "red_agent" in options:
             red_agents = _one_for_each(options["red_agent"], self.num_envs)
         for red_agent in red_agents:
-            self.check_red_agent(red_agent)
+            self._check_red_agent(red_agent)
         self._start_episodes(chosen, self._checked_seeds(seed), red_agents)
         infos = self._describe(chosen) if self.describe_steps else {}
         return self._observed(), infos
@@ -220,20 +209,16 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         """
         if self._blue_actions[env] < 0:
             raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
-        facts = dict(zip(FACTS, self._simulator.facts[env].tolist(), strict=True))
-        caught = facts["caught_host"]
-        seen = {
-            "blue_action": self.scenario.action_names[self._blue_actions[env]],
-            "blue_success": SUCCESSES[facts["blue_success"]],
-            "suspicious_hosts": () if caught < 0 else (self.scenario.hosts[caught],),
-            "hosts": self.scenario.seen(self._simulator.obs[env]),
-        }
+        blue_success, _, _, red_success, caught = self._simulator.facts[env].tolist()
+        seen = self.scenario.seen_of_step(
+            self._blue_actions[env], blue_success, self._caught[caught], self._simulator.obs[env]
+        )
         if not truth:
             return seen
         return seen | {
             "red_agent": self._simulator.red_agents[self._episode_red_agents[env]],
             "red_action": red_action_of(self._simulator.states[env], self.scenario.tables()),
-            "red_success": SUCCESSES[facts["red_success"]],
+            "red_success": SUCCESSES[red_success],
         }
 
     def action_masks(self) -> NDArray[np.bool_]:
@@ -242,100 +227,28 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
             return np.ones((self.num_envs, self._n_actions), np.bool_)
         return masks_of(self._decoys)
 
-    def save_state(self) -> VectorSnapshot:
-        """Return everything that determines the rest of the episodes, and the later seeds."""
-        return VectorSnapshot(
-            self.scenario.digest,
-            self.max_steps,
-            self._simulator.save(),
-            tuple(array.copy() for array in self._episodes),
-            tuple(self._generator_seeds),
-            tuple(
-                None if generator is None else generator.bit_generator.state
-                for generator in self._generators
-            ),
-        )
-
-    def load_state(self, snapshot: VectorSnapshot) -> None:
-        """Go on from where envs like these were.
-
-        Raises:
-            ValueError: they were not as many, had episodes of another length, or played another
-                scenario; nothing changes.
-            TypeError: it is no snapshot of such envs.
-        """
-        if not isinstance(snapshot, VectorSnapshot):
-            raise TypeError("a snapshot made by CompiledVectorEnv.save_state is needed")
-        if snapshot.max_steps != self.max_steps:
-            raise ValueError(
-                f"the snapshot is of max_steps={snapshot.max_steps}, not of {self.max_steps}"
-            )
-        if snapshot.scenario != self.scenario.digest:
-            raise ValueError(f"the snapshot is of another scenario than {self.scenario}")
-        self._simulator.load(snapshot.networks)
-        for array, saved in zip(self._episodes, snapshot.episodes, strict=True):
-            array[:] = saved
-        self._generator_seeds = list(snapshot.seeds)
-        for i, state in enumerate(snapshot.generators):
-            generator = None
-            if state is not None:
-                generator = self._generators[i] or seeding.np_random(0)[0]
-                generator.bit_generator.state = state
-            self._generators[i] = generator
-
-    def fork(
+    def go_on_from(
         self,
-        n: int,
-        seed: int | None = None,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.DISABLED,
-    ) -> CompiledVectorEnv:
-        """Return N * n envs that go on from here, each with other random events: n for each env.
+        network: Snapshot,
+        seeds: NDArray[np.int64],
+        red_agent: int,
+        steps_left: int,
+        blue_action: int,
+        decoys: NDArray[np.int64],
+    ) -> None:
+        """Go on in all envs from the middle of an episode of another env.
 
-        Do not reset them first. Env i draws its events with the seed + i. Without a seed, another
-        one is drawn every time. These N envs stay as they are.
-
-        Raises:
-            ValueError: an argument is out of range.
-            gymnasium.error.ResetNeeded: an env has no episode in progress.
+        network: what the simulator of that env saved. seeds: `[N]`, of the draws from now on. All
+        others are of that episode: the number of the red agent, the steps that are left, Blue's
+        last action (-1: none), and the masks of decoys `[H]`.
         """
-        n = checks.checked_count("n", n)
-        if not self._steps_left.all():
-            raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
-        n_envs = checks.checked_count("n times num_envs", self.num_envs * n)
-        if seed is None:
-            first = int(np.random.SeedSequence().generate_state(1)[0])
-        else:
-            first = checks.checked_seed(seed)
-            checks.checked_seed(first + n_envs - 1)
-        red_agents = [name for name in self.red_agents for _ in range(n)]
-        envs = CompiledVectorEnv(
-            n_envs,
-            red_agents,
-            self.max_steps,
-            autoreset_mode,
-            self.describe_steps,
-            obs_dtype=str(self._dtype),
-            scenario=self.scenario,
-        )
-        seeds = first + np.arange(n_envs)
-        envs._simulator.load_repeated(self._simulator.save(), seeds)
-        for array, other in zip(envs._episodes, self._episodes, strict=True):
-            array[:] = np.repeat(other, n, axis=0)
-        envs._generator_seeds[:] = seeds.tolist()
-        return envs
+        self._simulator.load_repeated(network, seeds)
+        self._episode_red_agents[:], self._steps_left[:] = red_agent, steps_left
+        self._blue_actions[:], self._decoys[:] = blue_action, decoys
+        self._started[:] = True
+        self._generator_seeds = seeds.tolist()
 
-    @property
-    def _episodes(self) -> tuple[NDArray[Any], ...]:
-        return (
-            self._episode_red_agents,
-            self._steps_left,
-            self._started,
-            self._decoys,
-            self._blue_actions,
-        )
-
-    def check_red_agent(self, red_agent: Any) -> None:
-        """Raise ValueError for what names no red agents that these envs play."""
+    def _check_red_agent(self, red_agent: Any) -> None:
         for attacker in REDS.checked(red_agent).foreign:
             if attacker.name not in self._simulator.red_agents:
                 raise ValueError(

@@ -20,7 +20,7 @@ lint: setup
 	.venv/bin/python scripts/count_house.py
 
 bench: setup
-	.venv/bin/python scripts/benchmark_simulator.py
+	.venv/bin/python -m workflow_rl benchmark --modes steps --n-envs 1 --n-envs 1000
 	.venv/bin/python -m workflow_rl benchmark
 
 parity:

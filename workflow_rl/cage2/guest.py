@@ -51,6 +51,7 @@ class Cage2Guest(Guest):
     measured: ClassVar = {
         "stock": {"simulator": "cyborg-stock"},
         "cyborg": {"simulator": "cyborg"},
+        "compiled": {"simulator": "compiled"},
     }
     fastest: ClassVar = {"simulator": "compiled"}
     target_return = -60.0

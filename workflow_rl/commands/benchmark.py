@@ -33,8 +33,9 @@ _OPTIONS: list[click.Parameter] = [
     click.Option(["--modes", "names"], type=click.Choice(VARIANTS), multiple=True,
                  default=("sync", "sync-packed", "async", "async-training"),
                  help="sync has one env a worker, sync-packed one worker a core; -training are "
-                      "whole training runs. May be given again.  [default: all but "
-                      "sync-training]"),
+                      "whole training runs; steps is the speed of the environments alone, in one "
+                      "process a core. May be given again.  [default: all but sync-training and "
+                      "steps]"),
     click.Option(["--rounds"], type=EPISODES, default=3, show_default=True,
                  metavar="N", help="Turns of every variant; medians are reported."),
     click.Option(["--seconds"], type=FiniteRange(0, 30, min_open=True), default=3.0,

@@ -3,6 +3,9 @@
 The ceiling is measured, not assumed: one free-running process a core, each playing episodes with
 the same policy and sending nothing. Every variant's turn follows a turn of the ceiling and is
 compared with the ceiling of the same round.
+
+The variant STEPS plays as the ceiling does, but only the calls of the environments count: this is
+the speed of a simulator, resets included.
 """
 
 from __future__ import annotations
@@ -30,13 +33,15 @@ from workflow_rl.runs.machine import environment
 from workflow_rl.runs.spec import EPISODES_PER_UPDATE
 
 if TYPE_CHECKING:
+    from workflow_rl.agents.policies.distributions import Actions
     from workflow_rl.agents.policies.numpy_policy import Actor
     from workflow_rl.collection.pool import AnyPool
     from workflow_rl.collection.rollout import Collector
-    from workflow_rl.environments.env_batch import EnvBatch
+    from workflow_rl.environments.env_batch import EnvBatch, Obs, StepAnswers
     from workflow_rl.environments.facts import Tell
 
-VARIANTS = ("sync", "sync-packed", "async", "sync-training", "async-training")
+STEPS = "steps"
+VARIANTS = ("sync", "sync-packed", "async", "sync-training", "async-training", STEPS)
 CEILING = "ceiling"
 
 
@@ -113,6 +118,10 @@ def make_variants(
         variants.append(_ceiling(simulator, episodes[simulator], max(n_envs), **of_env))
         for number in dict.fromkeys(n_envs):
             for name in dict.fromkeys(names):
+                if name == STEPS:
+                    config = _ceiling(simulator, episodes[simulator], number, **of_env).config
+                    variants.append(Variant(name, simulator, config))
+                    continue
                 packed = math.ceil(number / usable_cores()) if name == "sync-packed" else None
                 config = TrainConfig(
                     "async" if name.startswith("async") else "sync",
@@ -123,7 +132,8 @@ def make_variants(
                     **of_env,
                 )
                 variants.append(Variant(name, simulator, config))
-    return variants
+    # With one env a process, STEPS is the same for all numbers of envs.
+    return list({str(variant): variant for variant in variants}.values())
 
 
 def _rollout_size(n_envs: int) -> int:
@@ -211,8 +221,10 @@ def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn
     pool = stack.enter_context(make_pool(config))
     collector = make_collector(pool, config)
     collector.collect(policy, _specs(config, 0)[: config.n_envs])
-    if variant.name == CEILING:
-        return functools.partial(_run_freely, config, pool, policy, ceiling_seconds)
+    if variant.name in (CEILING, STEPS):
+        seconds = ceiling_seconds if variant.name == CEILING else 2 * ceiling_seconds
+        is_alone = variant.name == STEPS
+        return functools.partial(_run_freely, config, pool, policy, seconds, is_alone)
     return functools.partial(_collect, config, collector, policy)
 
 
@@ -226,11 +238,14 @@ def _specs(config: TrainConfig, number: int) -> list[EpisodeSpec]:
 
 
 def _run_freely(
-    config: TrainConfig, pool: AnyPool, policy: Actor, seconds: float, number: int
+    config: TrainConfig, pool: AnyPool, policy: Actor, seconds: float, is_alone: bool, number: int
 ) -> Rate:
-    """Return what all workers together can play in that time, sending nothing: the ceiling."""
+    """Return what all workers together can play in that time, sending nothing: the ceiling.
+
+    is_alone: see `_play_freely`.
+    """
     play = cloudpickle.dumps(
-        functools.partial(_play_freely, policy, _specs(config, number), seconds)
+        functools.partial(_play_freely, policy, _specs(config, number), seconds, is_alone)
     )
     for worker in range(pool.n_workers):
         pool.send(worker, Command.ASK, play)
@@ -244,18 +259,64 @@ def _run_freely(
     )
 
 
+def steps_per_second(config: TrainConfig, seconds: float) -> float:
+    """Return the speed of a config's envs alone, all in this process: see STEPS.
+
+    seconds: length of the measurement.
+    """
+    from workflow_rl.runs.learner import make_agent
+
+    policy, rates = make_agent(config).policy_parameters().actor(), list[float]()
+    envs, specs = config.environment.make_envs(config.n_envs), _specs(config, 0)
+
+    def note(_: int, env_steps: int, taken: float) -> None:
+        rates.append(env_steps / taken)
+
+    for length in (0.0, seconds):  # The first episodes load compiled code.
+        _play_freely(policy, specs, length, True, envs, note)
+    return rates[-1]
+
+
 def _play_freely(
-    policy: Actor, specs: Sequence[EpisodeSpec], seconds: float, envs: EnvBatch, tell: Tell
+    policy: Actor,
+    specs: Sequence[EpisodeSpec],
+    seconds: float,
+    is_alone: bool,
+    envs: EnvBatch,
+    tell: Tell,
 ) -> None:
-    """Play episodes in turn for that time. Tell their number, their steps and the seconds."""
-    start = time.perf_counter()
+    """Play episodes in turn for that time. Tell their number, their steps and the seconds.
+
+    is_alone: whether to tell the seconds of the envs alone, in which nobody acts.
+    """
+    start, timed = time.perf_counter(), _TimedEnvs(envs)
     episodes = env_steps = 0
-    for finished in play_episodes(envs, policy, itertools.cycle(specs)):
+    for finished in play_episodes(timed, policy, itertools.cycle(specs)):
         episodes += len(finished)
         env_steps += sum(trajectory.length for trajectory in finished)
         if (taken := time.perf_counter() - start) >= seconds:
-            tell(episodes, env_steps, taken)
+            tell(episodes, env_steps, timed.seconds if is_alone else taken)
             return
+
+
+class _TimedEnvs:
+    """Envs that count the seconds of their calls. An EnvBatch."""
+
+    def __init__(self, envs: EnvBatch) -> None:
+        self.n_envs, self.close, self._envs = envs.n_envs, envs.close, envs
+        self.seconds = 0.0
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
+        start = time.perf_counter()
+        obs = self._envs.reset(envs, specs)
+        self.seconds += time.perf_counter() - start
+        return obs
+
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
+        start = time.perf_counter()
+        answers = self._envs.step(envs, actions)
+        self.seconds += time.perf_counter() - start
+        return answers
 
 
 def _collect(config: TrainConfig, collector: Collector, policy: Actor, number: int) -> Rate:

@@ -18,6 +18,7 @@ COLOURS = {
     "async": "C0",
     "sync-training": "C8",
     "async-training": "C9",
+    "steps": "C2",
 }
 
 LABEL_HEIGHT = 0.14

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,9 @@ from workflow_rl.commands import benchmark as command_module
 from workflow_rl.commands.benchmark import benchmark
 from workflow_rl.measuring import benchmark as benchmark_module
 from workflow_rl.measuring.benchmark import Rate, make_rows, make_variants
+from workflow_rl.runs.config import TrainConfig
 
+SIMULATORS = ("stock", "cyborg", "compiled")
 FIELDS = {
     "mode",
     "simulator",
@@ -39,7 +43,7 @@ def run(*arguments: str | Path) -> Result:
 def rows(tmp_path_factory) -> list[dict]:
     """A benchmark of the default variants, small in every respect."""
     folder = tmp_path_factory.mktemp("benchmark")
-    modes = ("sync", "sync-packed", "async", "async-training")
+    modes = ("sync", "sync-packed", "async", "async-training", "steps")
     result = run(
         *(argument for mode in modes for argument in ("--modes", mode)),
         *("--n-envs", 2, "--episodes", 3, "--max-steps", 5, "--rounds", 2, "--seconds", 0.2),
@@ -54,9 +58,9 @@ def rows(tmp_path_factory) -> list[dict]:
 
 
 def test_every_variant_of_every_simulator_has_a_row(rows):
-    variants = ["ceiling", "sync", "sync-packed", "async", "async-training"]
+    variants = ["ceiling", "sync", "sync-packed", "async", "async-training", "steps"]
     assert [(row["simulator"], row["variant"]) for row in rows] == [
-        (simulator, variant) for simulator in ("stock", "cyborg") for variant in variants
+        (simulator, variant) for simulator in SIMULATORS for variant in variants
     ]
     assert {row["mode"] for row in rows} == set(variants) - {"sync-packed"}
     assert all(row.keys() >= FIELDS for row in rows)
@@ -78,7 +82,7 @@ def test_rows_are_plausible(rows):
 
 
 def test_ratios_are_medians_within_the_rounds_of_a_simulator(rows):
-    for simulator in ("stock", "cyborg"):
+    for simulator in SIMULATORS:
         measured = {
             row["variant"]: row["episodes_per_second_by_round"]
             for row in rows
@@ -158,6 +162,30 @@ def test_the_ceiling_has_all_envs_where_one_call_steps_several(monkeypatch):
     assert (unequal.config.n_workers, unequal.config.envs_per_worker) == (4, 1)
     rows = make_rows([ceiling, sync], [[Rate(9.0, 45.0, 1.0)], [Rate(3.0, 15.0, 0.3)]])
     assert [row["speedup_over_sync"] for row in rows] == [None, 1.0]
+
+
+def test_steps_are_played_as_the_ceiling_is_with_each_number_of_envs(monkeypatch):
+    monkeypatch.setattr("workflow_rl.runs.machine.usable_cores", lambda: 2)
+    monkeypatch.setattr(benchmark_module, "usable_cores", lambda: 2)
+    ways = {"cyborg": {"simulator": "cyborg"}, "compiled": {"simulator": "compiled"}}
+    variants = make_variants(ways, [10, 100], ["steps"], {"cyborg": 10, "compiled": 100})
+    assert [(v.name, v.simulator, v.config.n_envs, v.config.n_workers) for v in variants] == [
+        ("ceiling", "cyborg", 2, 2),
+        ("steps", "cyborg", 2, 2),
+        ("ceiling", "compiled", 100, 2),
+        ("steps", "compiled", 10, 2),
+        ("steps", "compiled", 100, 2),
+    ]
+
+
+def test_the_speed_of_steps_counts_the_calls_of_envs_alone(monkeypatch):
+    env_args = {"simulator": "compiled", "max_steps": 5}
+    config = TrainConfig(
+        "async", 10, env="workflow_rl/CAGE2-v0", env_args=env_args, total_episodes=10
+    )
+    # Whatever reads the clock finds it a second later: a call of an env takes a second.
+    monkeypatch.setattr(time, "perf_counter", itertools.count().__next__)
+    assert benchmark_module.steps_per_second(config, 0.1) == 10 * 5 / (1 + 5)
 
 
 def test_a_turn_is_as_long_as_asked_for(monkeypatch):

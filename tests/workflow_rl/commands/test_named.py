@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,6 +122,38 @@ def test_a_guest_that_is_none_harms_itself_alone(
     refused(invoke("train-async", *CART_POLE, "--hiden-sizes", "3"), "--hidden-sizes")
     assert "train-async" in CliRunner().invoke(main, ["--help"]).output
     assert invoke("export", "--help").exit_code == 0
+
+
+GROUPS = ("guests", "default_env", "presets", "released", "commands", "algorithms")
+
+
+@pytest.mark.parametrize("group", [*GROUPS, "gymnasium", "gymnasium_vector"])
+def test_every_entry_point_of_this_package_exists(group: str) -> None:
+    points = [p for p in plug_ins.plug_ins(group).values() if p.package == plug_ins.PACKAGE]
+    assert points
+    for one in points:
+        assert callable(one.load()), one
+
+
+@pytest.mark.parametrize("group", ["presets", "released"])
+def test_entry_points_name_what_guests_bring_and_nothing_else(group: str) -> None:
+    points = plug_ins.plug_ins(group)
+    for name, one in points.items():
+        assert name in getattr(one.load(), group), one
+    assert set(points) == {name for guest in guests.values() for name in getattr(guest, group)}
+
+
+def test_every_released_agent_is_there() -> None:
+    for guest in guests.values():
+        for name, path in guest.released.items():
+            assert path.exists(), (guest.env_id, name)
+
+
+def test_every_command_that_help_lists_can_be_called() -> None:
+    names = re.findall(r"^  (\w\S*)  ", invoke("--help").output.partition("Commands:")[2], re.M)
+    assert {"train-async", "describe-scenario"} <= set(names)
+    for name in names:
+        assert invoke(name, "--help").exit_code == 0, name
 
 
 def test_entry_points_are_those_that_python_knows() -> None:

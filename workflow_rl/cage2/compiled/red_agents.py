@@ -1,7 +1,8 @@
 """The red agents: how each chooses its next action, and what it notes.
 
 `begin_red` and the programs without their draws serve Blue's hypotheses too, which follow every
-draw that fits. They take any record with the fields `state.RED`, `error` and `n_events`.
+draw that fits. They take any record with the fields `error`, `n_events` and those of
+`state.red_fields`.
 """
 
 from __future__ import annotations

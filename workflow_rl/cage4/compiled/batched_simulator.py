@@ -102,7 +102,7 @@ class BatchedSimulator(NetworkBatch):
         rewards: int64 `[N, 2]`, of the last step: `BlueRewardMachine`'s part, and the action cost.
         dones: bool `[N]`: the episode is over. The end is a truncation.
         masks: bool `[N, 570]`, of agents 0 to 4 one after the other: see `masks_of`.
-        raw: `raw_arrays.RAW` `[N]`, what the last step showed of hosts; `[0]` without shows_raw.
+        raw: `raw_record.RAW` `[N]`, what the last step showed of hosts; `[0]` without shows_raw.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up .venv and trains asynchronously. Options go on to the trainer. Without options, one agent
-# is trained against all red agents, and scored on CybORG by the official protocol.
+# is trained against all red agents, and scored by the official protocol.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 source scripts/setup.sh

@@ -2,9 +2,9 @@
 epochs and environment.
 
 Every library trains in a process tree of its own, alone on the machine, in turns with the others,
-on csle-cyborg as published (cyborg-stock) and on this package's faster CybORG (cyborg); this
-package on its compiled simulator as well. The environment itself notes when episodes end and with
-what return. A run lasts so many seconds from its launch:
+on this package's faster CybORG (cyborg) and on its compiled simulator (compiled); the others on
+csle-cyborg as published, too. The environment itself notes when episodes end and with what return.
+A run lasts so many seconds from its launch:
 
 - start: until the first episode ends; of this package, which is asked for its metrics and not its
   environment, until the first update of 24 episodes is learned;
@@ -70,12 +70,12 @@ IN_PROCESS = [f"{peer}-{task.IN_PROCESS}" for peer in ("cleanrl", "sb3", "tiansh
 OURS = {"sync": (), "async": (), "async-rl": ("--async-rl",)}
 """This package's trainers, and their further options."""
 ENTRIES = {
-    "cyborg-stock": ["ceiling", *PACKAGES, "async"],
+    "published": ["ceiling", *PACKAGES],
     "cyborg": ["ceiling", *PACKAGES, *IN_PROCESS, *OURS],
-    "compiled": ["ceiling", *OURS],
+    "compiled": ["ceiling", *PACKAGES, *IN_PROCESS, *OURS],
 }
 """By simulator, who trains on it."""
-SECONDS = {"cyborg-stock": 60.0, "cyborg": 60.0, "compiled": 20.0}
+SECONDS = {"published": 60.0, "cyborg": 60.0, "compiled": 20.0}
 """Of a run, unless told; of one without a learner CEILING_SECONDS."""
 CEILING_SECONDS = 15.0
 TARGETS = (-60.0, -30.0)
@@ -92,8 +92,8 @@ ROWS = ROOT / "docs" / "figures" / "peers.json"
 
 
 def own_command(trainer: str, simulator: str, folder: Path) -> list[str]:
-    stock = ["--stock-simulator"] if simulator == "cyborg-stock" else ["--simulator", simulator]
     settings = {
+        "simulator": simulator,
         "red-agent": task.RED_AGENT,
         "n-envs": task.N_ENVS,
         "n-workers": task.N_CORES,
@@ -117,7 +117,7 @@ def own_command(trainer: str, simulator: str, folder: Path) -> list[str]:
     options = [f"--{name}={value}" for name, value in settings.items()]
     script = "parallel_train" if trainer == "sync" else "async_train"
     program = str(ROOT / "workflow_rl" / f"{script}_workflow_rl.py")
-    return [sys.executable, program, *options, *stock, *OURS[trainer], "--quiet"]
+    return [sys.executable, program, *options, *OURS[trainer], "--quiet"]
 
 
 def processes_of(folder: Path) -> Iterator[psutil.Process]:

@@ -30,7 +30,7 @@ NAMES = {
 }
 OURS = ("sync", "async", "async-rl")
 TITLES = {
-    "cyborg-stock": "csle-cyborg as published",
+    "published": "csle-cyborg as published",
     "cyborg": "the same, sped up by this package",
     "compiled": "this package's compiled simulator",
 }
@@ -103,7 +103,7 @@ def page_tables(told: Mapping[str, Any]) -> str:
         f"Python {about['python']}; interleaved rounds: medians, and from the least to the most.",
         f"Versions: {'; '.join(versions)}.",
     ]
-    if found := gains(rows, "async", "cyborg", "cyborg-stock"):
+    if found := gains(rows, "async", "cyborg", "published"):
         lines.append(
             "This package, asynchronous on CybORG as it speeds it up, trains "
             f"{spread(found)} times as many episodes a second as the best of the "

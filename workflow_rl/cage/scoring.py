@@ -6,12 +6,15 @@ import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from workflow_rl.agents.settings import Settings
 from workflow_rl.runs.intervals import mean_of
+
+MOST_CHECKED = 10_000
+"""The most episodes that CybORG plays again."""
 
 
 def as_tuple(value: Any) -> Any:
@@ -24,19 +27,12 @@ class ResultSettings(Settings):
     the challenge's format."""
 
     simulator: str
-    stock_simulator: bool = Field(
-        default=False, description="Play on CybORG as published, without the speed-ups."
-    )
+    check: Annotated[int, Field(ge=0, le=MOST_CHECKED)]
     output_dir: Path | None = Field(
         default=None, description="Folder in which to write result files in the challenge's format."
     )
     author: str = Field(default="anonymous", description="Author named in these files.")
     team: str = Field(default="none", description="Team named in these files.")
-
-    @property
-    def played_on(self) -> str:
-        """One of the guest's `interface.SIMULATORS`."""
-        return "cyborg-stock" if self.stock_simulator else self.simulator
 
 
 class ReturnStatistics:

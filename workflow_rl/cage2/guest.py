@@ -38,7 +38,6 @@ class Cage2Guest(Guest):
     title = "CAGE-2"
     most_used = ("red_agent", "simulator")
     shown = ("observation", "actions", "opening")
-    flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
     presets: ClassVar = {
         "cage1-quick": CAGE1,
         "cage2-quick": QUICK,
@@ -49,11 +48,9 @@ class Cage2Guest(Guest):
     # The table of 52 bits shows neither Blue's decoys nor what Red has found out.
     off_policy: ClassVar = {"observation": "belief", "actions": "by-host"}
     measured: ClassVar = {
-        "stock": {"simulator": "cyborg-stock"},
-        "cyborg": {"simulator": "cyborg"},
         "compiled": {"simulator": "compiled"},
+        "cyborg": {"simulator": "cyborg"},
     }
-    fastest: ClassVar = {"simulator": "compiled"}
     target_return = -60.0
     champion: ClassVar[ChampionBudget | None] = ChampionBudget(80_000, 8000, 300)
     released: ClassVar = {

@@ -13,8 +13,8 @@ REFERENCE = Path(__file__).parent / "agent" / "released" / "reference_run.json"
 --n-envs 24 --red-agent mixed --total-episodes 72. Both simulators play its episodes."""
 SECONDS = 0.3
 """Length of the measurement of each simulator."""
-LEAST_SPEEDUPS = {"cyborg": 3.0, "compiled": 50.0}
-"""Measured were 28 and 3,800. Near 1, the fast path is not taken."""
+LEAST_SPEEDUP = 15.0
+"""Of 100 envs in compiled code over one of CybORG. Measured was 130."""
 
 
 def simulators() -> Iterator[Finding]:
@@ -24,24 +24,22 @@ def simulators() -> Iterator[Finding]:
     from workflow_rl.runs.config import TrainConfig
 
     rates = {}
-    for simulator, n_envs in (("cyborg-stock", 1), ("cyborg", 1), ("compiled", 100)):
+    for simulator, n_envs in (("cyborg", 1), ("compiled", 100)):
         env_args = {"simulator": simulator}
         config = TrainConfig(
             "async", n_envs, env=Cage2.env_id, env_args=env_args, total_episodes=n_envs
         )
         rates[simulator] = steps_per_second(config, SECONDS)
-    fixes = {
-        "cyborg": "pip install csle-cyborg==0.0.3 anew",
-        "compiled": "end other programs, and check again",
-    }
-    for simulator, fix in fixes.items():
-        yield speed_finding(simulator, rates[simulator], rates["cyborg-stock"], fix)
+    yield Finding("cyborg", f"{rates['cyborg']:,.0f} steps/s on one core", "")
+    yield speed_finding(rates["compiled"], rates["cyborg"])
 
 
-def speed_finding(simulator: str, rate: float, stock: float, fix: str) -> Finding:
-    """Compare steps a second with those of CybORG as published."""
-    text = f"{rate:,.0f} steps/s on one core, {rate / stock:,.0f} times CybORG as published"
-    return Finding(simulator, text, fix if rate / stock < LEAST_SPEEDUPS[simulator] else "")
+def speed_finding(compiled: float, cyborg: float) -> Finding:
+    """Compare steps a second in compiled code with those of CybORG."""
+    ratio = compiled / cyborg
+    text = f"{compiled:,.0f} steps/s on one core, {ratio:,.0f} times cyborg"
+    fix = "end other programs, and check again" if ratio < LEAST_SPEEDUP else ""
+    return Finding("compiled", text, fix)
 
 
 def weights() -> Iterator[Finding]:

@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SIMULATORS = ("cyborg", "cyborg-stock", "cyborg-upstream", "compiled")
+SIMULATORS = ("compiled", "cyborg")
+PUBLISHED = "published"
+"""CybORG without the speed-ups of `cyborg`, which only comparisons of simulators play."""
 OWN_RED = "own"
 """What a simulator calls a red agent whose actions come from outside."""
 SEED_LIMIT = 2**63

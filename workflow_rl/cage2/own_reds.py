@@ -57,9 +57,11 @@ def acts_in_cyborg(red: Any) -> bool:
     return hasattr(red, "get_action")
 
 
-def in_cyborg(attackers: Attackers, scenario: Scenario) -> list[Attacker]:
-    """Return those that only CybORG plays in a scenario. Raises AttackerError."""
-    return [attacker for attacker in attackers.foreign if acts_in_cyborg(found(attacker, scenario))]
+def in_cyborg(attackers: Attackers, scenario: Scenario) -> list[str]:
+    """Return the names of those that only CybORG plays in a scenario. Raises AttackerError."""
+    return [
+        attacker.name for attacker in attackers.foreign if acts_in_cyborg(found(attacker, scenario))
+    ]
 
 
 def batch_of(red: Any) -> AttackerBatch:

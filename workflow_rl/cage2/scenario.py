@@ -265,20 +265,6 @@ class Scenario:
                 f"red_agent: {name} cannot play in {self}: {reason}; choose {' or '.join(able)}"
             )
 
-    def require_simulator(self, name: str) -> None:
-        """Raise ScenarioError if a simulator plays by other rules."""
-        if not self.is_cage1 and name == "cyborg-upstream":
-            raise ScenarioError(
-                f"simulator: {name} is the CybORG of CAGE Challenge 1, and {self} has the rules of "
-                "CAGE Challenge 2: choose cyborg or compiled"
-            )
-        if self.is_cage1 and name in ("cyborg", "cyborg-stock"):
-            raise ScenarioError(
-                f"simulator: {name} plays by the rules of CAGE Challenge 2, and {self} has those "
-                "of CAGE Challenge 1: choose compiled, or cyborg-upstream with that challenge's "
-                "CybORG"
-            )
-
     # --- Others like it ---------------------------------------------------------------------------
 
     def renamed(self, name: str) -> Scenario:

@@ -39,10 +39,8 @@ class Cage4Guest(Guest):
     is_team = True
     single = "workflow_rl.cage4:parallel_env"
     places: ClassVar = {"cyborg4": (VARIABLE, "A checkout of the official CybORG 4.")}
-    flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
     presets: ClassVar = {"cage4-quick": QUICK, "cage4-champion": CHAMPION, "cage4-robust": ROBUST}
     measured: ClassVar = {"compiled": {"simulator": "compiled"}}
-    fastest: ClassVar = {"simulator": "compiled"}
     champion: ClassVar = ChampionBudget(CHAMPION["total_episodes"], selection=1000, score=100)
     released: ClassVar = RELEASED
     has_verdicts: ClassVar = False  # A training episode has a reward more than the scores count.

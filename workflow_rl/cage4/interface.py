@@ -16,7 +16,9 @@ from workflow_rl.cage.checks import checked_least, checked_whole
 from workflow_rl.cage4.red_side import FIRST_KNOWN, N_RED_CHOICES
 from workflow_rl.cage4.scenario4 import AGENTS, MESSAGE_BITS, N_ACTIONS
 
-SIMULATORS = ("compiled", "cyborg", "cyborg-stock")
+SIMULATORS = ("compiled", "cyborg")
+PUBLISHED = "published"
+"""CybORG without the speed-ups of `cyborg`, which only comparisons of simulators play."""
 
 
 class SimulationError(RuntimeError):

@@ -56,10 +56,8 @@ def _ways(env_id: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _varied(env_id: str) -> set[str]:
-    """Return the arguments in which the ways differ, and the flags that stand for them."""
-    names = {name for args in _ways(env_id).values() for name in args}
-    flags = guests[env_id].flags if env_id in guests else {}
-    return names | {flag for flag, meant in flags.items() if names & meant.keys()}
+    """Return the arguments in which the ways differ."""
+    return {name for args in _ways(env_id).values() for name in args}
 
 
 def _named(look: Look) -> Named:

@@ -54,20 +54,9 @@ from workflow_rl.runs.machine import environment
 
 
 def _named(look: Look) -> Named:
-    """Return the environment's options. By default, the simulator is the fastest."""
+    """Return the environment's options."""
     env_id = named_env(look)
-    fastest = guests[env_id].fastest if env_id in guests else {}
-    options = guest_options(guests[env_id]) if env_id in guests else []
-    for option in options:
-        if option.name in fastest:
-            option.show_default = str(fastest[option.name])
-    return Named(env_id, options)
-
-
-def _chosen_env(options: dict[str, Any]) -> dict[str, Any]:
-    chosen = chosen_env(options)
-    fastest = guests[chosen["env"]].fastest if chosen["env"] in guests else {}
-    return {**chosen, "env_args": {**fastest, **chosen["env_args"]}}
+    return Named(env_id, guest_options(guests[env_id]) if env_id in guests else [])
 
 
 _OPTIONS: list[click.Parameter] = [
@@ -118,7 +107,7 @@ def compare_modes(**options: Any) -> None:
     sizes = {field: options[field] for field in ("n_envs", "n_workers", "episodes_per_update")}
     with errors_in_one_line(_spelled), contextlib.ExitStack() as stack:
         budget = {field: options[field] for field in ("total_episodes", "total_steps")}
-        shared = {**_chosen_env(options), **budget}
+        shared = {**chosen_env(options), **budget}
         configs = {name: mode_config(name, **shared, **sizes) for name in names}
         for k in ks:
             configs |= alf_configs(k, options["n_workers"] or usable_cores(), **shared)

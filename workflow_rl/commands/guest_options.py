@@ -31,11 +31,7 @@ if TYPE_CHECKING:
 
 def guest_options(guest: Guest) -> list[click.Option]:
     """Return the options that stand for arguments of a guest."""
-    flags = [
-        plain_option(spelling(flag), is_flag=True, help=f"Same as {_as_options(meant)}.")
-        for flag, meant in guest.flags.items()
-    ]
-    options = [*setting_options(guest.arguments(), plain_option), *flags, *place_options(guest)]
+    options = [*setting_options(guest.arguments(), plain_option), *place_options(guest)]
     for option in options:
         under("Most used" if option.name in guest.most_used else name_of(guest), option)
     return options
@@ -103,10 +99,6 @@ def given_settings(
         return settings(**{name: options[name] for name in names})
 
 
-def _as_options(values: Mapping[str, Any]) -> str:
-    return " ".join(f"{spelling(name)} {value}" for name, value in values.items())
-
-
 def chosen_env(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields env and env_args that the command line asks for.
 
@@ -122,15 +114,6 @@ def chosen_env(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def guest_args(guest: Guest, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a guest that the command line asks for. Raises click.UsageError."""
+    """Return the arguments of a guest that the command line asks for."""
     fields, given = guest.arguments().model_fields, given_options()
-    args = {name: options[name] for name in fields if name in options and name in given}
-    for flag in filter(options.get, guest.flags):
-        for name, value in guest.flags[flag].items():
-            if args.get(name, value) not in (fields[name].default, value):
-                raise click.UsageError(
-                    f"{spelling(flag)} stands for {spelling(name)} {value}, and {spelling(name)} "
-                    f"{args[name]} is given too"
-                )
-            args[name] = value
-    return args
+    return {name: options[name] for name in fields if name in options and name in given}

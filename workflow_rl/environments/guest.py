@@ -218,9 +218,6 @@ class Guest:
     single: ClassVar[str] = ""
     """What `check-env` makes instead of the id: another id of Gymnasium's, or module:name."""
 
-    flags: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
-    """Options without a value, each with the arguments that it stands for."""
-
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
     """Defaults of whole runs on this environment, as fields of a config, by the preset's name."""
 
@@ -233,9 +230,6 @@ class Guest:
 
     measured: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
     """The arguments that `benchmark` measures, by the name of each variant."""
-
-    fastest: ClassVar[Mapping[str, Any]] = NOTHING
-    """The arguments that comparisons of many runs use unless told otherwise."""
 
     target_return: ClassVar[float | None] = None
     """The mean return that runs in such comparisons should reach."""

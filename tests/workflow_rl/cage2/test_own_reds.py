@@ -136,7 +136,7 @@ def test_a_mapping_of_red_agents_is_read_once(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("red_agent", "simulator", "message"),
     [
-        (COMPILED, "cyborg-stock", "tests.own_reds:Restless does not act as csle-cyborg's agents"),
+        (COMPILED, "published", "tests.own_reds:Restless does not act as csle-cyborg's agents"),
         ("tests.own_reds:Restles", "cyborg", "Did you mean tests.own_reds:Restless"),
         ("tests.own_reds:Any", "compiled", "Any is no red agent: it needs the methods begin and"),
         ("runs/none", "compiled", "runs/none: there is no such folder or policy file of a tr"),

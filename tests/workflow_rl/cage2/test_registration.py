@@ -65,7 +65,7 @@ class Telling:
 
 played = [
     ("CartPole-v1", {{}}), ("examples.own_simulator:Corridors", {{}}),
-    ({ENV_ID!r}, {{"max_steps": 3}}),
+    ({ENV_ID!r}, {{"max_steps": 3, "simulator": "cyborg"}}),
 ]
 for number, (env_id, args) in enumerate(played):
     environment = make_environment(env_id, args)
@@ -106,7 +106,7 @@ def test_registering_twice_changes_nothing() -> None:
     assert (spec.namespace, spec.name, spec.version) == ("workflow_rl", "CAGE2", 0)
 
 
-@pytest.mark.parametrize("simulator", ["cyborg", "cyborg-stock", "compiled"])
+@pytest.mark.parametrize("simulator", ["cyborg", "published", "compiled"])
 def test_make_passes_the_arguments_on_and_gymnasium_finds_no_fault(simulator: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

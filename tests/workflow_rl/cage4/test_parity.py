@@ -11,7 +11,7 @@ from workflow_rl.cage4.parity import Pair, compare_episode, comparisons, differe
 from workflow_rl.cage4.scenario4 import Scenario
 
 PAIR = Pair("random", "SleepAgent", 3, 25)
-NAMES = ("cyborg-stock", "compiled")
+NAMES = ("published", "compiled")
 
 
 def test_equal_simulators_have_no_difference() -> None:

@@ -87,7 +87,7 @@ SETTINGS = [
     ("--env tests.any_envs:TargetEnvv", r"mean (\S+)\?", "--env {}"),
     ("--red-agent B_line", r"mean (\S+)\?", "--red-agent {}"),
     ("--red-agent nobody", r"choose ([\w]+)", "--red-agent {}"),
-    ("--simulator cyborg --scenario scenario1b", r"choose (\w+),", "--simulator {}"),
+    ("--simulator cyborg --scenario scenario1b", r"or use simulator='(\w+)'", "--simulator {}"),
     (
         f"{CAGE4} --actions repair --own-rewards --simulator cyborg",
         r"simulator (\w+),",
@@ -212,6 +212,7 @@ def test_every_name_that_is_offered_is_taken(option: str, names: list[str]) -> N
 
 MASKED, PICTURES = "tests.any_envs:MaskedPuzzleEnv", "tests.any_envs:PictureEnv"
 CART = {"env": "CartPole-v1"}
+ON_CYBORG = {"total_episodes": 9000, "env_args": {"simulator": "cyborg"}}
 FOUR_AN_UPDATE = {"total_episodes": 24, "episodes_per_update": 24}
 
 
@@ -222,7 +223,7 @@ FOUR_AN_UPDATE = {"total_episodes": 24, "episodes_per_update": 24}
         (FOUR_AN_UPDATE, "smaller --episodes-per-update", {"episodes_per_update": 4}),
         ({"n_envs": 99}, "--episodes-per-update 99 lets", {"episodes_per_update": 99}),
         ({**CART, "mode": "sync", "n_envs": 640}, r"--n-workers (\d+) gives", {"n_workers": 1}),
-        ({"total_episodes": 9000}, "--simulator compiled", {"env_args": {"simulator": "compiled"}}),
+        (ON_CYBORG, "--simulator compiled", {"env_args": {"simulator": "compiled"}}),
         (
             {**CART, "steps_per_update": 10, "eval_every": 1},
             "a larger --eval-every takes less",

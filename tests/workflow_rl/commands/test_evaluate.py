@@ -60,17 +60,9 @@ def test_a_run_against_all_ends_with_three_lines() -> None:
     assert "-540.00" in against_all.lines("it")[0]
 
 
-def test_the_settings_of_a_run_are_those_of_its_simulator() -> None:
-    scoring = Cage2Scoring()
-    for simulator, played_on in (
-        ("compiled", "cyborg"),
-        ("cyborg-stock", "cyborg-stock"),
-        ("cyborg-upstream", "cyborg-upstream"),
-    ):
-        args = {"simulator": simulator, "observation": "table"}
-        assert scoring.settings_for(args).played_on == played_on
+def test_an_agent_that_sees_the_true_state_is_not_scored() -> None:
     with pytest.raises(InvalidEnvironmentError, match="true-state"):
-        scoring.settings_for({"simulator": "compiled", "observation": "true-state"})
+        Cage2Scoring().settings_for({"simulator": "compiled", "observation": "true-state"})
 
 
 def test_only_all_cells_are_the_agents_own_scores() -> None:

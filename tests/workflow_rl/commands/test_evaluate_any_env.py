@@ -125,7 +125,7 @@ def test_a_run_whose_environment_is_not_here(
 
 def test_mistakes_in_an_evaluation(cart_pole_run: Path, tmp_path: Path) -> None:
     refused(invoke("evaluate", str(cart_pole_run / "best.pt"), "--which", "best"), "--which best")
-    refused(invoke("evaluate", str(cart_pole_run), "--stock-simulator"), "--stock-simulator")
+    refused(invoke("evaluate", str(cart_pole_run), "--simulator", "cyborg"), "--simulator")
     other = ["--env", "workflow_rl/CAGE4-v0"]
     refused(invoke("evaluate", str(cart_pole_run), *other), "--env", "CartPole-v1: leave it out")
     (tmp_path / "file").touch()

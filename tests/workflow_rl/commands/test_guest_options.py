@@ -46,7 +46,7 @@ def test_a_preset_names_its_environment() -> None:
             [*CAGE4, "--red-agent", "B_lineAgent"],
             "'B_lineAgent' is no red agent: choose Finite",
         ),
-        ([*CAGE4, "--stock-simulator"], "Invalid value for --simulator: CybORG 4 is needed"),
+        ([*CAGE4, "--simulator", "cyborg"], "Invalid value for --simulator: CybORG 4 is needed"),
         (["--red-agent", "DiscoveryFSRed"], "'DiscoveryFSRed' is no red agent: choose B_lineAgent"),
         (
             [*CAGE4, "--opening", "Sleep"],

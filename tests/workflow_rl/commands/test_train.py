@@ -147,12 +147,7 @@ assert "torch" not in sys.modules
         (["--seed", "99999999999999999999"], ["--seed", "99999999999999999999"]),
         (["--hidden-sizes", "64,x"], ["--hidden-sizes", "64,x", "64,64"]),
         (["--resume"], ["--resume FOLDER"]),
-        (["--stock-simulator", "--simulator", "cyborg-upstream"], ["--stock-simulator"]),
-        (["--simulator", "cyborg-upstream"], ["cyborg-upstream", "choose cyborg or compiled"]),
-        (
-            ["--simulator", "cyborg-upstream", "--scenario", "scenario1b"],
-            ["cyborg-upstream", "not installed"],
-        ),
+        (["--simulator", "cyborg-stock"], ["cyborg-stock", "compiled"]),
     ],
 )
 def test_mistakes_in_the_options(arguments, parts, tmp_path, monkeypatch):

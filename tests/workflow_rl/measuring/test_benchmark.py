@@ -17,7 +17,7 @@ from workflow_rl.measuring import benchmark as benchmark_module
 from workflow_rl.measuring.benchmark import Rate, make_rows, make_variants
 from workflow_rl.runs.config import TrainConfig
 
-SIMULATORS = ("stock", "cyborg", "compiled")
+SIMULATORS = ("compiled", "cyborg")
 FIELDS = {
     "mode",
     "simulator",
@@ -60,7 +60,7 @@ def rows(tmp_path_factory) -> list[dict]:
 def test_every_variant_of_every_simulator_has_a_row(rows):
     variants = ["ceiling", "sync", "sync-packed", "async", "async-training", "steps"]
     assert [(row["simulator"], row["variant"]) for row in rows] == [
-        (simulator, variant) for simulator in SIMULATORS for variant in variants
+        (simulator, variant) for simulator in ("compiled", "cyborg") for variant in variants
     ]
     assert {row["mode"] for row in rows} == set(variants) - {"sync-packed"}
     assert all(row.keys() >= FIELDS for row in rows)
@@ -82,7 +82,7 @@ def test_rows_are_plausible(rows):
 
 
 def test_ratios_are_medians_within_the_rounds_of_a_simulator(rows):
-    for simulator in SIMULATORS:
+    for simulator in ("compiled", "cyborg"):
         measured = {
             row["variant"]: row["episodes_per_second_by_round"]
             for row in rows
@@ -133,7 +133,7 @@ def test_variants_have_whole_waves_of_episodes_and_their_own_layouts(monkeypatch
     monkeypatch.setattr("workflow_rl.runs.machine.usable_cores", lambda: 4)
     names = ["sync", "sync-packed", "async", "async-training"]
     variants = make_variants(
-        {"stock": {"simulator": "cyborg-stock"}}, [8], names, {"stock": 20}, seed=3
+        {"cyborg": {"simulator": "cyborg"}}, [8], names, {"cyborg": 20}, seed=3
     )
     layouts = {
         variant.name: (variant.config.n_workers, variant.config.envs_per_worker)
@@ -147,7 +147,7 @@ def test_variants_have_whole_waves_of_episodes_and_their_own_layouts(monkeypatch
         "async-training": (4, 2),
     }
     assert all(variant.config.total_episodes == 24 for variant in variants[1:])
-    assert all(variant.config.env_args["simulator"] == "cyborg-stock" for variant in variants)
+    assert all(variant.config.env_args["simulator"] == "cyborg" for variant in variants)
     assert all(variant.config.seed == 3 for variant in variants)
 
 

@@ -13,7 +13,7 @@ from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2 import parity as cage2
 from workflow_rl.cage2.agent.scripted import ScriptedAgent
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.interface import MOST
+from workflow_rl.cage2.interface import MOST, PUBLISHED
 from workflow_rl.cage2.red_parity import DRAWN_REDS
 from workflow_rl.cage2.scenario import (
     SCENARIO2,
@@ -48,7 +48,7 @@ _OPTIONS = [
                       "what Red knows, and the random numbers drawn. This is ten times as slow."),
     plain_option("--scenario", type=Content(scenario_text), default=SCENARIO2,
                  help="The network: scenario2, or a scenario file."),
-    plain_option("--stock-simulator", is_flag=True,
+    plain_option("--stock", is_flag=True,
                  help="Compare with csle-cyborg without the speed-ups, which is slower."),
 ]  # fmt: skip
 
@@ -76,11 +76,10 @@ def parity(**options: Any) -> None:
     n_networks = min(options["network_episodes"], n_episodes)
     seeds = range(options["seed"], options["seed"] + n_episodes)
     shares = list(cage2.shares_of(red_agents, agents, seeds, n_networks))
-    simulator = "cyborg-stock" if options["stock_simulator"] else "cyborg"
+    simulator = PUBLISHED if options["stock"] else "cyborg"
     if scenario.is_cage1:
-        if options["stock_simulator"]:
-            raise click.UsageError(f"--stock-simulator: csle-cyborg does not play {scenario}")
-        simulator = "cyborg-upstream"
+        if options["stock"]:
+            raise click.UsageError(f"--stock: csle-cyborg does not play {scenario}")
         try:
             Cage2(simulator=simulator, scenario=scenario.text).check()
         except InvalidEnvironmentError as error:

@@ -1,7 +1,7 @@
 """The module that the workers' fork server imports if they play CybORG.
 
-Making an env of each simulator imports CybORG, and fills the caches that outlive an env, once, in
-memory that all workers share.
+Making an env imports CybORG, and fills the caches that outlive an env, once, in memory that all
+workers share.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import gc
 import workflow_rl.collection.worker  # noqa: F401
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 
-for _simulator in ("cyborg", "cyborg-stock"):
-    Cage2Env(simulator=_simulator).reset(seed=0)
+Cage2Env(simulator="cyborg").reset(seed=0)
 
 gc.collect()

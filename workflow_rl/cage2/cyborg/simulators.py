@@ -19,7 +19,7 @@ from workflow_rl.cage2.cyborg.stock import (
     cage1_simulator,
     stock_simulator,
 )
-from workflow_rl.cage2.interface import SIMULATORS, Simulator
+from workflow_rl.cage2.interface import PUBLISHED, SIMULATORS, Simulator
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.runs.machine import package_version
 
@@ -30,62 +30,57 @@ def make_simulator(
     attacker: Attacker | None = None,
     scenario: Scenario | None = None,
 ) -> Simulator:
-    """Return one of SIMULATORS, for episodes of at most max_steps steps.
+    """Return one of SIMULATORS, or PUBLISHED, for episodes of at most max_steps steps.
 
-    scenario: what it plays; None: Scenario 2.
+    scenario: what it plays; None: Scenario 2. With the rules of CAGE Challenge 1, "cyborg" is that
+    challenge's own package.
 
     attacker: the red agent, if it is not one of RED_AGENTS. It is then the only one. One that
     `name` does not play is played by "cyborg" or "compiled", of which either goes for the other.
     Raises ValueError, ScenarioError for a scenario with other rules, or AttackerError for an
     attacker that cannot play.
     """
-    if name not in SIMULATORS:
+    if name not in (*SIMULATORS, PUBLISHED):
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
     scenario = scenario or Scenario.scenario2()
-    scenario.require_simulator(name)
     if attacker is not None:
         return _simulator_against(attacker, name, max_steps, scenario)
     if name == "compiled":
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
         return CompiledSimulator(max_steps, tables=scenario.tables())
-    if name == "cyborg":
+    if name == "cyborg" and not scenario.is_cage1:
         from workflow_rl.cage2.cyborg.speedups import SpedUpSimulator
 
         return SpedUpSimulator(scenario)
-    return _published(name, scenario)
+    return _published(scenario)
 
 
-def _published(name: str, scenario: Scenario) -> ChallengeSimulator:
-    make = cage1_simulator if name == "cyborg-upstream" else stock_simulator
-    return make(scenario)
+def _published(scenario: Scenario) -> ChallengeSimulator:
+    return cage1_simulator(scenario) if scenario.is_cage1 else stock_simulator(scenario)
 
 
 def _simulator_against(
     attacker: Attacker, name: str, max_steps: int, scenario: Scenario
 ) -> Simulator:
-    red, is_either = own_reds.found(attacker, scenario), name in ("cyborg", "compiled")
+    red, is_either = own_reds.found(attacker, scenario), name in SIMULATORS
     if not own_reds.acts_in_cyborg(red):
         if not is_either:
             raise AttackerError(
                 f"{attacker.name} does not act as csle-cyborg's agents do: choose the simulator "
-                f"cyborg or compiled, not {name}"
+                f"{' or '.join(SIMULATORS)}, not {name}"
             )
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
         batches = {attacker.name: own_reds.batch_of(red)}
         return CompiledSimulator(max_steps, batches, scenario.tables())
-    if is_either:
+    if is_either and not scenario.is_cage1:
         from workflow_rl.cage2.cyborg.own_red import OwnRedSimulator
 
-        scenario.require_simulator("cyborg")
         return OwnRedSimulator(attacker.name, red, scenario)
-    simulator = _published(name, scenario)
+    simulator = _published(scenario)
     simulator.play_against(attacker.name, red)
     return simulator
-
-
-COMPILED_CAGE1 = "the compiled simulator, which plays as CAGE-1's CybORG"
 
 
 class SimulatorVersion(NamedTuple):
@@ -104,13 +99,16 @@ class SimulatorVersion(NamedTuple):
 
 
 def simulator_version(simulator: str, is_cage1: bool = False) -> SimulatorVersion:
-    """Return the package behind one of `SIMULATORS`; "unknown" for what is unknown.
+    """Return the package that one of `SIMULATORS` is or plays as; "unknown" for what is unknown.
 
     is_cage1: whether what is played has the rules of CAGE Challenge 1.
     """
-    if is_cage1 and simulator == "compiled":
-        return SimulatorVersion(COMPILED_CAGE1, "1.2", CAGE1_COMMIT)
-    if simulator != "cyborg-upstream":
+    if simulator == "compiled":
+        published = SimulatorVersion("CAGE-1's CybORG", "1.2", CAGE1_COMMIT)
+        if not is_cage1:
+            published = simulator_version("cyborg")
+        return published._replace(name=f"compiled code, which plays as {published.name}")
+    if not is_cage1:
         return SimulatorVersion("csle-cyborg", package_version("csle-cyborg"), CAGE2_COMMIT)
     spec = importlib.util.find_spec("CybORG")
     commit = "unknown"

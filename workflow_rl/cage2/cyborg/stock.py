@@ -69,12 +69,6 @@ class ChallengeSimulator:
         with self._random_state:
             cyborg = cyborg_class(given, "sim", agents={"Red": agents.SleepAgent})
             self._wrapper = challenge_wrapper(env=cyborg, agent_name="Blue")
-        names = tuple(map(str, self._wrapper.get_attr("possible_actions")))
-        if names != scenario.action_names:
-            raise RuntimeError(
-                f"another version of CybORG is installed: it offers Blue {len(names)} actions "
-                f"instead of the {len(scenario.action_names)} of {scenario}"
-            )
         self._controller = cyborg.environment_controller
         self._red_agents = {name: getattr(agents, name)() for name in RED_AGENTS}
         self._blue_table = self._wrapper.env.env.env
@@ -189,11 +183,8 @@ def stock_simulator(scenario: Scenario) -> ChallengeSimulator:
 
 
 def cage1_simulator(scenario: Scenario) -> ChallengeSimulator:
-    """Return CAGE Challenge 1's own CybORG. scenario: one with the rules of that challenge.
-
-    Raises ModuleNotFoundError if that CybORG is not installed, and RuntimeError if the package
-    CybORG is another challenge's.
-    """
+    """Return CAGE Challenge 1's own package. Raises ModuleNotFoundError, and RuntimeError if the
+    package that is installed is another challenge's."""
     repository = f"github.com/cage-challenge/cage-challenge-1 at {CAGE1_COMMIT}"
     try:
         with no_stable_baselines3():
@@ -204,22 +195,22 @@ def cage1_simulator(scenario: Scenario) -> ChallengeSimulator:
         if not (error.name or "").startswith("CybORG"):
             raise
         raise ModuleNotFoundError(
-            "simulator='cyborg-upstream' needs CAGE-1's package CybORG, which is not installed: "
-            f"clone {repository} and `pip install -e` its CybORG folder, or use "
-            "simulator='compiled'",
+            "simulator='cyborg' needs CAGE-1's package CybORG, which is not installed: clone "
+            f"{repository} and `pip install -e` its CybORG folder, or use simulator='compiled'",
             name="CybORG",
         ) from error
     assert package.__file__ is not None
-    scenarios = Path(package.__file__).parent / "Shared" / "Scenarios"
-    if (scenarios / "Scenario2.yaml").exists():
+    path = Path(package.__file__).parent / "Shared" / "Scenarios" / "Scenario2.yaml"
+    if path.exists():
         raise RuntimeError(
             f"the CybORG that is installed is another challenge's: {scenario} needs {repository}"
         )
-    # That CybORG reads a file by its path, and images from its own folder alone.
-    file = str(scenarios / "Scenario1b.yaml")
+    # It reads images from its own folder alone.
     controller = importlib.import_module("CybORG.Simulator.SimulationController")
     parsed = mock.patch.object(
         controller.SimulationController, "_parse_scenario", return_value=scenario.description()
     )
     with parsed:
-        return ChallengeSimulator(package.CybORG, scenario, file, agents, wrapper.ChallengeWrapper)
+        return ChallengeSimulator(
+            package.CybORG, scenario, str(path), agents, wrapper.ChallengeWrapper
+        )

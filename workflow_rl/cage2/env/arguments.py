@@ -44,10 +44,10 @@ class Cage2Arguments(Settings):
     )
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
         Cage2.simulator,
-        description="cyborg is the csle-cyborg package, sped up without changing a bit; "
-        "cyborg-stock is csle-cyborg without the speed-ups; cyborg-upstream is the CybORG of CAGE "
-        "Challenge 1, if it is installed, and plays scenario1b; compiled is this package's own "
-        "simulator, which plays the same episodes.",
+        description="compiled is this package's own simulator, which plays the same episodes as "
+        "CybORG; cyborg is CybORG itself, which also plays its own classes as red agents: "
+        "csle-cyborg, sped up without changing a bit, and in scenario1b CAGE-1's own package, if "
+        "it is installed.",
     )
     observation: Annotated[str, OneOf(OBSERVATIONS)] = Field(
         Cage2.observation,

@@ -80,10 +80,10 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             and plays in CybORG's simulators; its `train` is never called.
             `reset(options={"red_agent": ...})` chooses another red agent for one episode.
         max_steps: length of an episode in steps, 100 unless given.
-        simulator: "cyborg" is csle-cyborg sped up without changing one bit of a trace;
-            "cyborg-stock" is csle-cyborg as published; "cyborg-upstream" is the package `CybORG` of
-            CAGE Challenge 1, which has to be installed separately and plays scenario1b; "compiled"
-            is this package's own, which plays the same episodes without CybORG.
+        simulator: "compiled" is this package's own, which plays the same episodes as CybORG;
+            "cyborg" is csle-cyborg, sped up without changing one bit of a trace, or in scenario1b
+            CAGE-1's own package, which has to be installed. A red agent of a class of CybORG's
+            always plays in "cyborg".
         obs_dtype: "float32", or "uint8" for a quarter of the memory.
         render_mode: None: there are no pictures.
         scenario: "scenario2", the path of a scenario file, or a `Scenario`.
@@ -101,7 +101,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self,
         red_agent: Any = "B_lineAgent",
         max_steps: int | None = None,
-        simulator: str = "cyborg",
+        simulator: str = "compiled",
         obs_dtype: str = "float32",
         render_mode: str | None = None,
         scenario: Any = SCENARIO2,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+import random
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.attackers import Attackers
-from workflow_rl.cage2.cyborg.simulators import simulator_version
+from workflow_rl.cage.check import Played, checked
+from workflow_rl.cage2.cyborg.simulators import SimulatorVersion, simulator_version
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MOST
 from workflow_rl.cage2.own_reds import with_policies
@@ -33,7 +37,7 @@ def evaluate_actor(
     actor: Actor | str,
     episodes: int = 100,
     seed: int = 0,
-    simulator: str = "cyborg",
+    simulator: str = "compiled",
     n_workers: int | None = None,
     horizons: Sequence[int] = HORIZONS,
     red_agents: Sequence[str] = RED_AGENTS,
@@ -42,16 +46,18 @@ def evaluate_actor(
     worker_timeout: float = 60.0,
     scenario: Scenario | ScenarioFamily | None = None,
     envs_of: Callable[[int], EnvBatchFactory] | None = None,
+    check: int = 0,
 ) -> ProtocolScores:
     """Play `episodes` episodes in each cell, spread over `n_workers` (None: one a core).
 
     actor: a policy on the bits, or the name of a scripted agent. red_agents: of the cells, each
     what `reds.REDS` reads. worker_timeout: seconds for which a worker may be silent: see
     `Pool`. scenario: what is played; None: Scenario 2. envs_of: makes other envs, of episodes of a
-    length, for an actor that plays on what they show.
+    length, for an actor that plays on what they show. check: how many episodes, drawn from all
+    cells, are played again on CybORG.
 
     An episode depends on the seed, its cell and its number in the cell alone. Raises
-    TooManyFailuresError, also if any episode cannot be played.
+    TooManyFailuresError, also if any episode cannot be played, or if CybORG gives another total.
     """
     n_workers = n_workers or usable_cores()
     network = scenario if isinstance(scenario, Scenario) else None
@@ -65,43 +71,86 @@ def evaluate_actor(
     red_agents = [red_agent for red_agent in RED_AGENTS if red_agent in red_agents]
     red_agents += dict.fromkeys(others)
     members = dict.fromkeys(member for name in red_agents for member in REDS.read(name).members)
-    played = with_policies(Attackers(tuple(members), RED_AGENTS), network or Scenario.scenario2())
+    reds = with_policies(Attackers(tuple(members), RED_AGENTS), network or Scenario.scenario2())
+    play = functools.partial(
+        _play, blue, reds=reds, network=network, n_workers=n_workers, worker_timeout=worker_timeout
+    )
     cells = []
     start = time.perf_counter()
     n_episodes = len(horizons) * len(red_agents) * episodes
-    with Progress(quiet, n_episodes, "ep") as progress_bar:
+    with Progress(quiet, n_episodes + check, "ep") as progress_bar:
         for max_steps in horizons:
             specs = [
                 cell_spec(seed, max_steps, red_agent, number)
                 for red_agent in red_agents
                 for number in range(episodes)
             ]
-            make_env = functools.partial(EvaluationEnv, max_steps, simulator, played, network)
-            make_envs: EnvBatchFactory = functools.partial(
-                SerialEnvs, make_env, variant_option="red_agent"
-            )
-            if envs_of is not None:
-                make_envs = envs_of(max_steps)
-            n_used, preload = min(n_workers, len(specs)), Cage2(simulator=simulator).preload
-            name_of = functools.partial(_name_of, max_steps)
-            with LocalPool(make_envs, n_used, 1, worker_timeout, preload=preload) as pool:
-                trajectories = play_with_progress(pool, blue, specs, progress_bar, name_of)
+            trajectories = play(specs, max_steps, simulator, progress_bar, envs_of)
             cells += [
                 CellScore(max_steps, red_agent, trajectories[i * episodes : (i + 1) * episodes])
                 for i, red_agent in enumerate(red_agents)
             ]
-    rules = scenario.start if isinstance(scenario, ScenarioFamily) else scenario
-    version = simulator_version(simulator, rules is not None and rules.is_cage1)
-    if envs_of is not None:
-        version = version._replace(name=f"the compiled simulator, which plays as {version.name}")
+        seconds = time.perf_counter() - start
+        rules = scenario.start if isinstance(scenario, ScenarioFamily) else scenario
+        cyborg = simulator_version("cyborg", network is not None and network.is_cage1)
+        line = _checked(cells, seed, check, play, progress_bar, cyborg) if check else None
     return ProtocolScores(
         name or (actor if isinstance(actor, str) else type(actor).__name__),
-        version,
+        simulator_version(simulator, rules is not None and rules.is_cage1),
         seed,
-        time.perf_counter() - start,
+        seconds,
         cells,
         scenario,
+        line,
     )
+
+
+def _play(
+    blue: Actor,
+    specs: Sequence[EpisodeSpec],
+    max_steps: int,
+    simulator: str,
+    progress_bar: Any,
+    envs_of: Callable[[int], EnvBatchFactory] | None = None,
+    *,
+    reds: Attackers,
+    network: Scenario | None,
+    n_workers: int,
+    worker_timeout: float,
+) -> list[Trajectory]:
+    """Play episodes of one length, and return them in their order."""
+    make_env = functools.partial(EvaluationEnv, max_steps, simulator, reds, network)
+    make_envs: EnvBatchFactory = functools.partial(SerialEnvs, make_env, variant_option="red_agent")
+    if envs_of is not None:
+        make_envs = envs_of(max_steps)
+    n_used, preload = min(n_workers, len(specs)), Cage2(simulator=simulator).preload
+    name_of = functools.partial(_name_of, max_steps)
+    with LocalPool(make_envs, n_used, 1, worker_timeout, preload=preload) as pool:
+        return list(play_with_progress(pool, blue, specs, progress_bar, name_of))
+
+
+def _checked(
+    cells: Sequence[CellScore],
+    seed: int,
+    n_episodes: int,
+    play: Callable[..., list[Trajectory]],
+    progress_bar: Any,
+    version: SimulatorVersion,
+) -> str:
+    """Play drawn episodes again on CybORG. Return a line that says how many totals are equal."""
+    everything = [(cell, number) for cell in cells for number in range(len(cell.trajectories))]
+    indices = random.Random(seed).sample(range(len(everything)), min(n_episodes, len(everything)))
+    drawn = [everything[index] for index in sorted(indices)]
+    played = []
+    for max_steps in sorted({cell.max_steps for cell, _ in drawn}):
+        chosen = [(cell, number) for cell, number in drawn if cell.max_steps == max_steps]
+        specs = [cell_spec(seed, max_steps, cell.red_agent, number) for cell, number in chosen]
+        again = play(specs, max_steps, "cyborg", progress_bar)
+        played += [
+            Played(_name_of(max_steps, spec), cell.returns[number], trajectory.episode_return)
+            for (cell, number), spec, trajectory in zip(chosen, specs, again, strict=True)
+        ]
+    return checked(played, f"{version.name} {version.version}")
 
 
 def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> EpisodeSpec:

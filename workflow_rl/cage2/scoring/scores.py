@@ -36,7 +36,8 @@ class CellScore(ReturnStatistics):
 
 class ProtocolScores(NamedTuple):
     """The cells of an evaluation in the official order. seconds: wall time that playing took.
-    scenario: where they were played; None: Scenario 2."""
+    scenario: where they were played; None: Scenario 2. checked: a line that says which episodes
+    CybORG played again; None: none were."""
 
     agent: str
     simulator: SimulatorVersion
@@ -44,6 +45,12 @@ class ProtocolScores(NamedTuple):
     seconds: float
     cells: Sequence[CellScore]
     scenario: Scenario | ScenarioFamily | None = None
+    checked: str | None = None
+
+    @property
+    def check_lines(self) -> list[str]:
+        """The line that says which episodes CybORG played again, if there is one."""
+        return [] if self.checked is None else [self.checked]
 
     @property
     def is_of_challenge(self) -> bool:
@@ -140,6 +147,7 @@ def to_dict(scores: ProtocolScores) -> dict[str, Any]:
         "official_protocol": scores.is_official,
         "total": scores.total,
         "total_interval_95": scores.total_mean.plain()["interval_95"],
+        "checked": scores.checked,
         "cells": [
             {
                 "max_steps": cell.max_steps,

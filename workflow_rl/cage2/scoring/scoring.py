@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
-from workflow_rl.agents.settings import ConfigError, ContentOf, OneOf, Settings
-from workflow_rl.cage.scoring import ResultSettings, as_tuple
+from workflow_rl.agents.settings import ContentOf, OneOf, Settings
+from workflow_rl.cage.scoring import MOST_CHECKED, ResultSettings, as_tuple
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.interface import MOST
+from workflow_rl.cage2.interface import MOST, SIMULATORS
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario import NAMED, SCENARIO2, Scenario, scenario_text
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
@@ -37,7 +37,6 @@ from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.output_files import write_text
 
-SIMULATORS = ("cyborg", "cyborg-upstream")
 UNSEEN = 100
 """The number of a family's networks that score an agent."""
 Steps = Annotated[int, Field(ge=1, le=MOST)]
@@ -65,21 +64,15 @@ class ProtocolSettings(ResultSettings):
         "which unseen networks are played. By default that of the training.",
     )
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
-        default="cyborg",
-        description="cyborg is the csle-cyborg package, sped up without changing a bit, or in "
-        "scenario1b the compiled simulator; cyborg-upstream is the CybORG of CAGE Challenge 1, if "
-        "it is installed, and plays scenario1b.",
+        default="compiled",
+        description="compiled plays all episodes in this package's own simulator; cyborg plays "
+        "them on csle-cyborg, or in scenario1b on CAGE-1's own package, if it is installed.",
     )
-
-    @model_validator(mode="after")
-    def _go_together(self) -> Self:
-        if self.stock_simulator and self.simulator != "cyborg":
-            raise ConfigError(
-                "stock_simulator",
-                f"it goes with --simulator cyborg, not {self.simulator}: only csle-cyborg is sped "
-                "up",
-            )
-        return self
+    check: Annotated[int, Field(ge=0, le=MOST_CHECKED)] = Field(
+        default=45,
+        description="How many drawn episodes CybORG plays again, to see that their totals are "
+        "equal; 0 for none. A family of networks is played in compiled code alone.",
+    )
 
 
 class Cage2Scores(NamedTuple):
@@ -97,6 +90,7 @@ class Cage2Scores(NamedTuple):
             str(score_table(cells)),
             f"{agent} on {cells.simulator}{where}: {cells.episodes} episodes a cell, seed "
             f"{cells.seed}, {cells.seconds:.1f} s.",
+            *cells.check_lines,
             *([note] if cells.published else []),
         ]
 
@@ -116,6 +110,7 @@ class Cage2Scores(NamedTuple):
             f"Each mean is of {cells.episodes} episodes on {cells.simulator.name} "
             f"{cells.simulator.version}. A return is at best 0. The champion is this package's "
             "strongest agent.",
+            *cells.check_lines,
             "The command evaluate shows the scores against all three red agents; --red-agent mixed "
             "trains against all of them.",
         ]
@@ -131,6 +126,7 @@ class Cage2Scores(NamedTuple):
             f"of this package scores {champion_score().total:.1f}.",
             f"Each of the nine means is of {cells.episodes} episodes on {cells.simulator.name} "
             f"{cells.simulator.version}, which the agent was not chosen on.",
+            *cells.check_lines,
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -145,7 +141,7 @@ class Cage2Scoring:
     settings = ProtocolSettings
 
     def settings_for(self, args: Mapping[str, Any]) -> ProtocolSettings:
-        """Return the settings that score an agent on the CybORG that it was trained on.
+        """Return the settings that score an agent by the challenge's protocol.
 
         Raises InvalidEnvironmentError for an agent that sees the true state.
         """
@@ -154,8 +150,7 @@ class Cage2Scoring:
                 "observation",
                 "true-state is not for agents that are scored: no evaluation shows it",
             )
-        asked = {"simulator": args["simulator"]} if args["simulator"] in SIMULATORS[1:] else {}
-        return ProtocolSettings(**asked, stock_simulator=args["simulator"] == "cyborg-stock")
+        return ProtocolSettings()
 
     def is_whole(self, settings: Settings) -> bool:
         """Return whether all nine cells are scored."""
@@ -194,13 +189,18 @@ class Cage2Scoring:
         red_agents = settings.red_agent
         if red_agents == RED_AGENTS:
             red_agents = tuple(n for n in RED_AGENTS if network.red_agents[n] is None)
-        text, simulator = SCENARIO2, settings.played_on
+        text, simulator = SCENARIO2, settings.simulator
         if isinstance(network, Scenario):
             text = network.text
-            if network.is_cage1 and simulator == "cyborg":
-                simulator = "compiled"
-        for red_agent in {RED_AGENTS[2], *red_agents} - {*RED_AGENTS[:2]}:
-            Cage2(red_agent, simulator=simulator, scenario=text).check()
+        elif simulator != "compiled":
+            raise InvalidEnvironmentError(
+                "simulator", f"{simulator} plays one scenario: for {network}, leave it out"
+            )
+        for red_agent in sorted({RED_AGENTS[2], *red_agents} - {*RED_AGENTS[:2]}):
+            against = Cage2(red_agent, simulator=simulator, scenario=text)
+            against.check()
+            if not against.steps_together:
+                simulator = "cyborg"
         blue: Actor | str
         envs_of = None
         if environment is None:
@@ -211,13 +211,11 @@ class Cage2Scoring:
             require_fitting(policy, environment, name)
             technique = "PPOAgent"
             blue, envs_of = _player(policy, environment, network, settings, name)
-        is_compiled = envs_of is not None or simulator == "compiled"
-        if is_compiled and "simulator" in settings.model_fields_set:
-            raise InvalidEnvironmentError(
-                "simulator",
-                f"{settings.simulator} does not play {network}: leave it out, for compiled code "
-                "that plays as CybORG does",
-            )
+        check, why_none = settings.check, None
+        if simulator == "cyborg" or envs_of is not None:
+            check = 0
+        elif check and text != SCENARIO2:
+            check, why_none = _checkable(text, check)
         cells = evaluate_actor(
             blue,
             simulator=simulator,
@@ -226,8 +224,11 @@ class Cage2Scoring:
             scenario=network,
             envs_of=envs_of,
             name=name,
+            check=check,
             **played,
         )
+        if why_none is not None:
+            cells = cells._replace(checked=why_none)
         if settings.output_dir is not None:
             path = settings.output_dir / f"{datetime.now():%Y%m%d_%H%M%S}_{technique}.txt"
             write_text(path, official_text(cells, settings.author, settings.team, technique))
@@ -250,6 +251,16 @@ def _played(
                     "red_agent", f"{member.name} cannot play in {played}: {reason}"
                 )
     return played
+
+
+def _checkable(scenario: str, check: int) -> tuple[int, str | None]:
+    """Return how many episodes CybORG can play again in a scenario: all that are asked for, or
+    none, with the reason."""
+    try:
+        Cage2(simulator="cyborg", scenario=scenario).check()
+    except InvalidEnvironmentError as error:
+        return 0, f"No episode was played again on CybORG: {error}."
+    return check, None
 
 
 def _player(

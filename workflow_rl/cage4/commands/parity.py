@@ -16,6 +16,7 @@ from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.agent.trained_reds import load_reds
 from workflow_rl.cage4.cyborg.checkout import CheckoutError, checkout
 from workflow_rl.cage4.env.arguments import ScenarioSettings
+from workflow_rl.cage4.interface import PUBLISHED
 from workflow_rl.cage4.scenario4 import (
     LEAST_STEPS,
     MAX_STEPS,
@@ -39,7 +40,7 @@ _OPTIONS = [
                  help="Number of steps between comparisons of the whole simulated networks."),
     plain_option("--record", type=PATH, metavar="FILE", default=Path("cage4-parity.jsonl"),
                  help="File of results. A command that was stopped continues from it."),
-    plain_option("--stock-simulator", is_flag=True,
+    plain_option("--stock", is_flag=True,
                  help="Compare CybORG as published with the sped-up one."),
     *setting_options(ScenarioSettings, plain_option),
 ]  # fmt: skip
@@ -58,7 +59,7 @@ def parity(**options: Any) -> None:
         raise click.UsageError(str(error)) from None
     max_steps = options["max_steps"]
     require_writable(options["record"], "--record")
-    names = ("cyborg-stock", "cyborg") if options["stock_simulator"] else ("cyborg", "compiled")
+    names = (PUBLISHED, "cyborg") if options["stock"] else ("cyborg", "compiled")
     blues = options["blues"] or tuple(TEAMS)
     reds = options["red_agents"]
     if (trained := options["red_checkpoint"]) is not None:

@@ -8,7 +8,7 @@ from typing import cast
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage.checks import checked_least
 from workflow_rl.cage4.agent.trained_reds import WithReds
-from workflow_rl.cage4.interface import SIMULATORS, RedSideSimulator, Simulator
+from workflow_rl.cage4.interface import PUBLISHED, SIMULATORS, RedSideSimulator, Simulator
 from workflow_rl.cage4.scenario4 import (
     CHALLENGE,
     FROM_OUTSIDE,
@@ -22,12 +22,12 @@ from workflow_rl.cage4.scenario4 import (
 _CLASSES = {
     "compiled": ("workflow_rl.cage4.compiled.simulator", "CompiledSimulator"),
     "cyborg": ("workflow_rl.cage4.cyborg.sped_up", "SpedUpNetwork"),
-    "cyborg-stock": ("workflow_rl.cage4.cyborg.stock", "StockSimulator"),
+    PUBLISHED: ("workflow_rl.cage4.cyborg.stock", "StockSimulator"),
 }
 _RED_SIDES = {
     "compiled": ("workflow_rl.cage4.compiled.red_simulator", "CompiledRedSide"),
     "cyborg": ("workflow_rl.cage4.cyborg.red_side", "SpedUpRedSide"),
-    "cyborg-stock": ("workflow_rl.cage4.cyborg.red_side", "StockRedSide"),
+    PUBLISHED: ("workflow_rl.cage4.cyborg.red_side", "StockRedSide"),
 }
 
 
@@ -37,12 +37,12 @@ def make_simulator(
     max_steps: int = MAX_STEPS,
     scenario: Scenario = CHALLENGE,
 ) -> Simulator:
-    """Return one of SIMULATORS.
+    """Return one of SIMULATORS, or PUBLISHED.
 
     Args:
         name: "compiled" is this package's own; "cyborg" is the official CybORG 4, sped up without
-            changing a bit; "cyborg-stock" is the official one as published. The latter two need
-            the user's checkout, see `checkout`.
+            changing a bit; PUBLISHED is the official one without the speed-ups. The latter two
+            need the user's checkout, see `checkout`.
         red_agent: one of RED_CLASSES, or a trained red team.
         max_steps: length of an episode in steps.
         scenario: what differs from the challenge.
@@ -51,7 +51,7 @@ def make_simulator(
         ValueError: an argument is out of range.
         CheckoutError: CybORG 4 is not there, or is another commit.
     """
-    if name not in SIMULATORS:
+    if name not in _CLASSES:
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
     if not isinstance(red_agent, str):
         return cast(Simulator, WithReds(make_red_side(name, max_steps, scenario), red_agent))

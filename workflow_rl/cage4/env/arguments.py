@@ -78,8 +78,7 @@ class EpisodeSettings(ScenarioSettings):
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
         Cage4.simulator,
         description="compiled is this package's own simulator; cyborg is the official CybORG 4 of "
-        "--cyborg4, sped up without changing a bit; cyborg-stock is CybORG 4 as published. All "
-        "play the same episodes.",
+        "--cyborg4, sped up without changing a bit. Both play the same episodes.",
     )
     scenarios: Annotated[
         tuple[Annotated[str, OneOf(SCENARIOS)], ...], Field(strict=False), Later()

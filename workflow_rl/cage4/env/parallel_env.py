@@ -55,8 +55,8 @@ class Cage4ParallelEnv(PlainParallelEnv):
 
     Args:
         simulator: "compiled" is this package's own; "cyborg" is the official CybORG 4, sped up
-            without changing a bit; "cyborg-stock" is the official one as published. The latter two
-            need the user's checkout, see `cyborg.checkout`. All play the same episodes.
+            without changing a bit, and needs the user's checkout, see `cyborg.checkout`. Both play
+            the same episodes.
         max_steps: length of an episode.
         red_agent: one of `scenario4.RED_AGENTS`, the folder or policy file of a trained red team,
             or several with weights, such as "FiniteStateRedAgent=3,runs/red=1": the seed of an

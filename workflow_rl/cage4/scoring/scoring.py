@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,9 +13,11 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.settings import ConfigError, OneOf, Settings
-from workflow_rl.cage.scoring import ResultSettings, as_tuple
+from workflow_rl.cage.check import Played, checked
+from workflow_rl.cage.scoring import MOST_CHECKED, ResultSettings, as_tuple
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.agent.trained_team import policy_team
+from workflow_rl.cage4.cyborg.checkout import COMMIT, VARIABLE
 from workflow_rl.cage4.env.arguments import MOST_STEPS, EpisodeSettings, OneRed
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.reds import REDS
@@ -44,6 +47,12 @@ class ProtocolSettings(EpisodeSettings, ResultSettings):
         default=(MAX_STEPS,), description="Length of the episodes; by default the challenge's, 500."
     )
 
+    check: Annotated[int, Field(ge=0, le=MOST_CHECKED)] = Field(
+        default=3,
+        description="How many of the episodes, from the first one on, CybORG 4 plays again, to see "
+        "that their totals are equal, if its checkout is there; 0 for none.",
+    )
+
     @model_validator(mode="after")
     def _go_together(self) -> Self:
         for name, values in (("red_agent", self.red_agent), ("max_steps", self.max_steps)):
@@ -56,12 +65,14 @@ class Cage4Scores(NamedTuple):
     """What a team scored, with as many episodes in each scenario.
 
     team: what tables call it. by_scenario: the scores by the scenario's name, which is "" for one
-    that is chosen by its values. learned: the scenarios that the team learned in, by name.
+    that is chosen by its values. learned: the scenarios that the team learned in, by name. checked:
+    a line that says which episodes CybORG 4 played again; None: none were.
     """
 
     team: str
     by_scenario: Mapping[str, TeamScores]
     learned: Mapping[str, Scenario] | None = None
+    checked: str | None = None
 
     @property
     def _is_official(self) -> bool:
@@ -106,7 +117,8 @@ class Cage4Scores(NamedTuple):
     def _changes(self) -> list[str]:
         (name, scores), *_ = self.by_scenario.items()
         changes = "" if name else scores.scenario.changes
-        lines = [f"Changed from the challenge: {changes}."] if changes else []
+        lines = [] if self.checked is None else [self.checked]
+        lines += [f"Changed from the challenge: {changes}."] if changes else []
         played = [scores.scenario for scores in self.by_scenario.values()]
         return [*lines, *learned_elsewhere(self.learned, played)]
 
@@ -117,7 +129,8 @@ class Cage4Scores(NamedTuple):
             name: {**asdict(scores), "returns": scores.returns, **scores.statistics()}
             for name, scores in self.by_scenario.items()
         }
-        told: dict[str, Any] = {"agent": self.team, **next(iter(parts.values()))}
+        told: dict[str, Any] = {"agent": self.team, "checked": self.checked}
+        told |= next(iter(parts.values()))
         if len(parts) > 1:
             samples = [scores.totals for scores in self.by_scenario.values()]
             totals = [total for sample in samples for total in sample]
@@ -148,10 +161,9 @@ class Cage4Scoring:
     settings = ProtocolSettings
 
     def settings_for(self, args: Mapping[str, Any]) -> ProtocolSettings:
-        """Return the settings that score a team on the simulator that it was trained on."""
+        """Return the settings that score a team against the red agent of its training."""
         single = REDS.single(args["red_agent"])
         return ProtocolSettings(
-            simulator=args["simulator"],
             # A stream of episodes is played against one class. What a file names is not read.
             red_agent=(single if single in RED_AGENTS else RED_AGENTS[0],),
             max_steps=(args["max_steps"],),
@@ -190,7 +202,7 @@ class Cage4Scoring:
         """
         assert isinstance(settings, ProtocolSettings)
         (red_agent,), (steps,) = settings.red_agent, settings.max_steps
-        played = Cage4(simulator=settings.played_on, red_agent=red_agent, max_steps=steps)
+        played = Cage4(simulator=settings.simulator, red_agent=red_agent, max_steps=steps)
         played.check()
         if environment is None:
             assert settings.agent is not None
@@ -200,9 +212,22 @@ class Cage4Scoring:
         author = Author(settings.author, settings.team, name if environment is None else "PPO")
         scores, settled = {}, (red_agent, steps, quiet)
         reds = played.red_teams.get(red_agent)
+        twice = []
+        n_twice = min(settings.check, episodes)
+        if settings.simulator != "compiled" or VARIABLE not in os.environ:
+            n_twice = 0
         for key, scenario in scenarios_of(dict(settings)).items():
             folder = settings.output_dir and settings.output_dir / key
-            given = team, author, settings.played_on, episodes, seed, folder
+            given = team, author, settings.simulator, episodes, seed, folder
             scores[key] = play_protocol(*given, *settled, scenario, reds)
+            if n_twice:
+                on_cyborg = team, author, "cyborg", n_twice, seed, None
+                again = play_protocol(*on_cyborg, *settled, scenario, reds).totals
+                twice += [
+                    Played(f"{number} {key}".strip(), scores[key].totals[number], total)
+                    for number, total in enumerate(again)
+                ]
+        line = checked(twice, f"CybORG 4 (commit {COMMIT[:7]})") if twice else None
         learned = None if environment is None else scenarios_of(environment.args)
-        return Cage4Scores(settings.agent or Path(name).parent.name or name, scores, learned)
+        team_name = settings.agent or Path(name).parent.name or name
+        return Cage4Scores(team_name, scores, learned, line)

@@ -46,7 +46,7 @@ def test_episodes_and_networks_are_identical(lock_step: LockStep, seed: int, blu
 
 
 def test_episodes_of_cyborg_as_published_are_identical() -> None:
-    lock_step = LockStep("cyborg-stock", networks=True)
+    lock_step = LockStep("published", networks=True)
     for seed, red_agent in enumerate(RED_AGENTS):
         difference = lock_step.play(make_blue_agent("all-kinds"), red_agent, seed, "all-kinds")
         assert difference is None, str(difference)
@@ -55,7 +55,7 @@ def test_episodes_of_cyborg_as_published_are_identical() -> None:
 @pytest.mark.parametrize("red_agent", RED_AGENTS)
 def test_sessions_are_those_of_cyborgs_true_state(red_agent: str) -> None:
     """By host, PID and privilege, at every step, of an episode in which Red takes hosts."""
-    env = Cage2Env(red_agent, simulator="cyborg-stock")
+    env = Cage2Env(red_agent, simulator="published")
     controller = env._simulator._controller
     agent = make_blue_agent("decoys")
     agent.reset(0)

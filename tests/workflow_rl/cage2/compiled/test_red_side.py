@@ -29,7 +29,7 @@ def test_what_both_sides_see_is_cyborgs(seed: int, red: str) -> None:
 
 
 def test_cyborg_as_published_shows_the_same() -> None:
-    lock_step = LockStep("cyborg-stock", max_steps=50)
+    lock_step = LockStep("published", max_steps=50)
     red = DRAWN_REDS["impossible-action"]
     difference = lock_step.play(make_blue_agent("all-kinds"), "any", 3, red=red)
     assert difference is None, str(difference)

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.cage2.cyborg.simulators import make_simulator
-from workflow_rl.cage2.env.arguments import Cage2Arguments
-from workflow_rl.cage2.scenario import Scenario, ScenarioError, played_of
+from workflow_rl.cage2.scenario import Scenario, played_of
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scenario_file import read
 
@@ -20,7 +18,7 @@ SCENARIO = Scenario.scenario1b()
 OFFICIAL = Path(__file__).parents[5] / "shared" / "cage2" / "scenarios" / "Scenario1b.yaml"
 ACTION = {name: index for index, name in enumerate(SCENARIO.action_names)}
 OF_CYBORG = "4185c443f28a08845598666ab9dbe8487a143b9cd06011c567e57db0f218ade5"
-"""What `traces` returns for `cyborg-upstream` with CAGE-1's CybORG at 6d5d9fd."""
+"""What `traces` returns for `cyborg` with CAGE-1's CybORG at 6d5d9fd."""
 
 
 def traces(simulator: Any) -> str:
@@ -48,7 +46,7 @@ def test_that_cyborg_plays_so() -> None:
         pytest.skip("CAGE-1's CybORG is not installed")
     if (Path(found.origin).parent / "Shared/Scenarios/Scenario2.yaml").exists():
         pytest.skip("the CybORG that is installed is CAGE-2's")
-    assert traces(make_simulator("cyborg-upstream", 100, scenario=SCENARIO)) == OF_CYBORG
+    assert traces(make_simulator("cyborg", 100, scenario=SCENARIO)) == OF_CYBORG
 
 
 def test_is_the_network_of_the_official_file() -> None:
@@ -127,12 +125,3 @@ def test_decoys_let_red_in_but_not_up() -> None:
             break
     assert entered > 0
     assert escalated > 0
-
-
-def test_csle_cyborg_has_other_rules() -> None:
-    for name in ("cyborg", "cyborg-stock"):
-        with pytest.raises(ConfigError, match="choose compiled") as raised:
-            Cage2Arguments(scenario="scenario1b", simulator=name)
-        assert raised.value.field_name == "simulator"
-        with pytest.raises(ScenarioError, match="choose compiled"):
-            make_simulator(name, 30, scenario=SCENARIO)

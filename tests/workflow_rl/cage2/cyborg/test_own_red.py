@@ -101,7 +101,7 @@ def trace(env: Cage2Env, seed: int, steps: int) -> list[Any]:
 
 @pytest.mark.parametrize("red_agent", [WildRed, EnumRed])
 def test_an_own_red_agent_plays_as_with_csle_cyborg_as_published(red_agent: type) -> None:
-    ours, stock = (Cage2Env(red_agent, simulator=name) for name in ("cyborg", "cyborg-stock"))
+    ours, stock = (Cage2Env(red_agent, simulator=name) for name in ("cyborg", "published"))
     before = random.getstate()
     for seed in range(6):
         assert trace(ours, seed, 60) == trace(stock, seed, 60)
@@ -156,14 +156,14 @@ class NoRedAgent:
 
 
 def test_what_is_no_red_agent_of_this_cyborg_is_refused() -> None:
-    for simulator in ("cyborg", "cyborg-stock"):
+    for simulator in ("cyborg", "published"):
         with pytest.raises(ValueError, match="NoRedAgent does not derive from BaseAgent of csle_c"):
             Cage2Env(NoRedAgent, simulator=simulator)
     with pytest.raises(ValueError, match=r"red_agent: tests.*:trace is no red agent: it needs"):
         Cage2Env(f"{__name__}:trace")
 
 
-@pytest.mark.parametrize("simulator", ["cyborg", "cyborg-stock"])
+@pytest.mark.parametrize("simulator", ["cyborg", "published"])
 def test_a_name_a_class_and_an_object_play_alike(simulator: str) -> None:
     given = (f"{__name__}:WildRed", WildRed, WildRed())
     by_name, by_class, by_object = (trace(Cage2Env(red, 30, simulator), 3, 30) for red in given)

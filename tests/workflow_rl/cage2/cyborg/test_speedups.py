@@ -25,7 +25,7 @@ BOUND_ADDRESS = ipaddress.IPv4Address("10.0.11.88")
 
 @pytest.fixture(scope="module")
 def stock() -> Cage2Env:
-    return Cage2Env(simulator="cyborg-stock")
+    return Cage2Env(simulator="published")
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +169,7 @@ def test_a_sped_up_env_keeps_nothing_of_earlier_episodes(sped_up: Cage2Env) -> N
 
 
 def test_the_published_package_is_untouched() -> None:
-    Cage2Env(simulator="cyborg-stock")
+    Cage2Env(simulator="published")
     from csle_cyborg.shared import enums
     from csle_cyborg.shared.actions.abstract_actions import misinform
     from csle_cyborg.simulator import host, state

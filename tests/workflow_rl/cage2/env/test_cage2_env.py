@@ -45,7 +45,7 @@ def random_actions(seed: int, n: int = 40) -> list[int]:
 
 
 @pytest.mark.filterwarnings("ignore:.*render modes.*")
-@pytest.mark.parametrize("simulator", ["cyborg", "cyborg-stock"])
+@pytest.mark.parametrize("simulator", ["cyborg", "published"])
 def test_the_env_keeps_gymnasiums_contract(simulator: str) -> None:
     check_env(Cage2Env("RedMeanderAgent", max_steps=30, simulator=simulator))
 
@@ -79,7 +79,7 @@ def test_an_action_out_of_range_is_an_error(action: int) -> None:
     [
         ({"red_agent": "BLine"}, "red_agent: 'BLine' is no red agent: choose B_line"),
         ({"max_steps": 0}, "max_steps=0"),
-        ({"simulator": "cybrog"}, r"simulator='cybrog': choose one of cyborg, cyborg-stock"),
+        ({"simulator": "cybrog"}, r"simulator='cybrog': choose one of compiled, cyborg"),
     ],
 )
 def test_a_wrong_argument_is_named(wrong: dict[str, Any], message: str) -> None:
@@ -92,7 +92,7 @@ def test_a_wrong_red_agent_in_the_options_is_named() -> None:
         Cage2Env().reset(options={"red_agent": "Nobody"})
 
 
-@pytest.mark.parametrize("simulator", ["cyborg", "cyborg-stock"])
+@pytest.mark.parametrize("simulator", ["cyborg", "published"])
 @pytest.mark.parametrize("red_agent", ["B_lineAgent", "RedMeanderAgent"])
 def test_the_seed_determines_the_episode(simulator: str, red_agent: str) -> None:
     actions = random_actions(0)
@@ -121,7 +121,7 @@ def test_resets_without_a_seed_go_on_from_the_last_one_given() -> None:
 
 @pytest.mark.parametrize(
     "simulators",
-    [("cyborg", "cyborg"), ("cyborg-stock", "cyborg-stock"), ("cyborg", "cyborg-stock")],
+    [("cyborg", "cyborg"), ("published", "published"), ("cyborg", "published")],
 )
 def test_interleaved_envs_equal_separate_ones(simulators: tuple[str, str]) -> None:
     envs = [Cage2Env("RedMeanderAgent", simulator=simulator) for simulator in simulators]
@@ -136,7 +136,7 @@ def test_interleaved_envs_equal_separate_ones(simulators: tuple[str, str]) -> No
     assert interleaved == separate
 
 
-@pytest.mark.parametrize("simulator", ["cyborg", "cyborg-stock"])
+@pytest.mark.parametrize("simulator", ["cyborg", "published"])
 def test_pythons_global_random_is_neither_changed_nor_read(simulator: str) -> None:
     random.seed(1)
     before = random.getstate()
@@ -151,7 +151,7 @@ def test_pythons_global_random_is_neither_changed_nor_read(simulator: str) -> No
     assert disturbed == trace
 
 
-@pytest.mark.parametrize("simulator", ["cyborg", "cyborg-stock"])
+@pytest.mark.parametrize("simulator", ["cyborg", "published"])
 def test_one_env_plays_every_red_agent_like_an_env_of_its_own(simulator: str) -> None:
     actions = random_actions(2)
     env = Cage2Env("SleepAgent", simulator=simulator)
@@ -163,7 +163,7 @@ def test_one_env_plays_every_red_agent_like_an_env_of_its_own(simulator: str) ->
     assert RED_AGENTS[play(env, 0, actions)[0][1]["red_agent"]] == "SleepAgent"
 
 
-@pytest.mark.parametrize("simulator", ["cyborg", "cyborg-stock", "compiled"])
+@pytest.mark.parametrize("simulator", ["cyborg", "published", "compiled"])
 def test_what_both_sides_did_is_told(simulator: str) -> None:
     env = Cage2Env("B_lineAgent", simulator=simulator)
     with pytest.raises(gymnasium.error.ResetNeeded):
@@ -260,7 +260,7 @@ import workflow_rl.cage2
 import csle_cyborg.agents  # As a user's red agent does.
 assert not {"torch", "stable_baselines3"} & set(sys.modules), "csle-cyborg loaded too much"
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-for simulator in ("cyborg", "cyborg-stock"):
+for simulator in ("cyborg", "published"):
     env = Cage2Env(simulator=simulator)
     env.reset(seed=0)
     env.step(0)
@@ -277,46 +277,13 @@ def test_a_stable_baselines3_imported_before_stays(tmp_path: Path) -> None:
     program = """
 import sys, stable_baselines3
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-Cage2Env(simulator="cyborg-stock")
+Cage2Env(simulator="published")
 assert sys.modules["stable_baselines3"] is stable_baselines3
 import csle_cyborg.agents.simple_agents.blue_load_agent as blue_load_agent
 assert blue_load_agent.PPO == "the real one"
 """
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
-
-
-@pytest.mark.skipif("CybORG" in sys.modules, reason="CAGE-1's package is loaded")
-def test_without_cage1s_package_the_error_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "CybORG", None)
-    with pytest.raises(ModuleNotFoundError, match=r"github\.com/cage-challenge/cage-challenge-1"):
-        Cage2Env(simulator="cyborg-upstream", scenario="scenario1b")
-
-
-def test_another_challenges_package_is_not_taken_for_cage1s(
-    tmp_path: Path,
-) -> None:
-    package = tmp_path / "CybORG"
-    for name in ("__init__.py", "Agents/__init__.py", "Agents/Wrappers/ChallengeWrapper.py"):
-        (package / name).parent.mkdir(parents=True, exist_ok=True)
-        (package / name).touch()
-    (package / "Shared" / "Scenarios").mkdir(parents=True)
-    (package / "Shared" / "Scenarios" / "Scenario2.yaml").touch()
-    program = """
-import pytest
-from workflow_rl.cage2.env.cage2_env import Cage2Env
-with pytest.raises(RuntimeError, match=r"another challenge's: scenario1b .*cage-challenge-1"):
-    Cage2Env(simulator="cyborg-upstream", scenario="scenario1b")
-"""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
-
-
-def test_cage1s_package_does_not_play_scenario2() -> None:
-    with pytest.raises(ValueError, match=r"scenario2 .* choose cyborg or compiled"):
-        Cage2Env(simulator="cyborg-upstream")
 
 
 def test_it_says_that_it_has_no_pictures_and_what_there_is_instead() -> None:

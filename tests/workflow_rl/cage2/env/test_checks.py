@@ -19,7 +19,7 @@ from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 
 ENV_ID = "workflow_rl/CAGE2-v0"
-SIMULATORS = ("compiled", "cyborg", "cyborg-stock")
+SIMULATORS = ("compiled", "cyborg", "published")
 
 
 def single(simulator: str) -> Cage2Env:

@@ -89,11 +89,7 @@ def envs_of(simulator: str) -> Any:
     return Cage2Env("mixed", MAX_STEPS, simulator)
 
 
-KINDS = ("compiled", "vector", "cyborg", "cyborg-stock")
-# A vector env makes no snapshots.
-KINDS_AND_WAYS = [
-    (kind, way) for kind in KINDS for way in WAYS if (kind, way) != ("vector", "save_state")
-]
+KINDS = ("compiled", "vector", "cyborg", "published")
 
 
 @pytest.mark.parametrize(("kind", "way"), KINDS_AND_WAYS)

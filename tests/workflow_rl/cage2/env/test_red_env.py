@@ -77,7 +77,7 @@ def test_actions_by_index_do_what_they_do_in_csle_cyborg_as_published(seed: int)
     reciting = Reciting(blue)
     env = Cage2RedEnv(reciting, max_steps=40)
     made, rewards, _ = attack(env, seed, 40)
-    stock = Cage2Env(Told, max_steps=40, simulator="cyborg-stock")
+    stock = Cage2Env(Told, max_steps=40, simulator="published")
     obs, _ = stock.reset(seed=seed)
     Told.actions = [published(stock, RED_ACTION_NAMES[index]) for index in made]
     for action, reward, seen in zip(blue, rewards, reciting.seen, strict=True):

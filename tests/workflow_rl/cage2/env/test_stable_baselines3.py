@@ -157,7 +157,7 @@ def play(simulator):
     env.reset(seed=0)
     return [(*map(repr, env.step(i)), env.describe()) for i in range(100)]
 state = random.getstate()
-played = [play(simulator) for simulator in ("cyborg", "cyborg-stock", "compiled")]
+played = [play(simulator) for simulator in ("cyborg", "published", "compiled")]
 assert played[0] == played[1] == played[2]
 assert random.getstate() == state
 """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.workflow_rl.cage2.scoring.evaluations import error_line, run, save_agent
-from workflow_rl.cage2.cyborg.simulators import simulator_version
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
 
 
@@ -17,8 +16,7 @@ def test_exactly_one_agent_must_be_named(tmp_path):
 def test_options_that_do_not_go_together_are_refused(tmp_path):
     assert "--stochastic" in error_line(run("--agent", "sleep", "--stochastic"))
     assert "--which best" in error_line(run("--agent", "sleep", "--which", "best"))
-    upstream = ("--simulator", "cyborg-upstream", "--stock-simulator")
-    assert "--stock-simulator" in error_line(run("--agent", "sleep", *upstream))
+    assert "'--check': -1" in error_line(run("--agent", "sleep", "--check", "-1"))
 
 
 def test_a_missing_checkpoint_is_named(tmp_path):
@@ -72,13 +70,3 @@ def test_outputs_that_cannot_be_written_are_found_before_the_episodes(tmp_path):
         assert option in line
         assert str(path) in line
     assert [path.name for path in tmp_path.iterdir()] == ["a file"]
-
-
-@pytest.mark.usefixtures("must_not_play")
-def test_cage1s_simulator_must_be_installed_and_plays_nothing_else():
-    arguments = ("--agent", "sleep", "--simulator", "cyborg-upstream")
-    assert "choose cyborg or compiled" in error_line(run(*arguments))
-    if simulator_version("cyborg-upstream").version != "unknown":
-        pytest.skip("CybORG is installed")
-    line = error_line(run(*arguments, "--scenario", "scenario1b"))
-    assert "CybORG" in line

@@ -103,7 +103,7 @@ def test_a_page_takes_not_much_longer_than_the_episode_in_cyborg(tmp_path: Path)
         one = record_episode(blue, "B_lineAgent")
         replay_page([one], [ReplayCheck(True, "")])
         middle = time.perf_counter()
-        env = Cage2Env("B_lineAgent", simulator="cyborg-stock")
+        env = Cage2Env("B_lineAgent", simulator="published")
         env.reset(seed=0)
         for step in one.steps:
             env.step(ACTION_NAMES.index(step.blue_action))

@@ -60,7 +60,10 @@ def test_the_result_file_has_the_official_format(tmp_path):
     (path,) = (tmp_path / "results").iterdir()
     assert re.fullmatch(r"\d{8}_\d{6}_ReactRestoreAgent\.txt", path.name)
     lines = path.read_text().splitlines()
-    assert lines[0] == "CybORG csle-cyborg 0.0.3, Scenario2, Commit Hash: 26ce1c1"
+    assert (
+        lines[0]
+        == "CybORG compiled code, which plays as csle-cyborg 0.0.3, Scenario2, Commit Hash: 26ce1c1"
+    )
     assert lines[1] == "author: Ada, team: none, technique: ReactRestoreAgent"
     assert lines[2].startswith("wrappers: ")
 
@@ -102,7 +105,9 @@ def test_a_run_folders_scores_are_kept_in_it(tmp_path):
     greedy = NumpyPolicy(agent.policy_parameters(), 7, greedy=True)
     expected = evaluate_actor(greedy, 1, 3)
     scores = json.loads((tmp_path / "evaluation.json").read_text())
-    assert scores["simulator"] == {"name": "csle-cyborg", "version": "0.0.3", "commit": "26ce1c1"}
+    name = "compiled code, which plays as csle-cyborg"
+    assert scores["simulator"] == {"name": name, "version": "0.0.3", "commit": "26ce1c1"}
+    assert scores["checked"].endswith("episodes have the same total on csle-cyborg 0.0.3.")
     assert (scores["actions"], scores["seed"]) == ("greedy", 3)
     assert scores["agent"] == str(tmp_path / "checkpoint.pt")
     assert scores["official_protocol"] is True

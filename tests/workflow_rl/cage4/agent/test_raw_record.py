@@ -104,7 +104,7 @@ def test_all_that_a_record_can_tell_occurs() -> None:
     assert not missing
 
 
-@pytest.mark.parametrize(("name", "steps"), [("cyborg", 60), ("cyborg-stock", 16)])
+@pytest.mark.parametrize(("name", "steps"), [("cyborg", 60), ("published", 16)])
 @pytest.mark.parametrize("red_agent", RED_AGENTS[:2])
 def test_cyborgs_records_are_the_compiled_ones(
     checkout: Path, name: str, steps: int, red_agent: str
@@ -124,7 +124,7 @@ def test_cyborgs_records_are_the_compiled_ones(
 
 def test_the_record_of_a_reset_tells_nothing_of_hosts(checkout: Path) -> None:
     """An agent's own sessions, which the dictionaries of a reset list, are no shells."""
-    for name in ("compiled", "cyborg", "cyborg-stock"):
+    for name in ("compiled", "cyborg", "published"):
         simulator = make_simulator(name, RED_AGENTS[0], 20)
         simulator.start_stream(3)
         simulator.reset()

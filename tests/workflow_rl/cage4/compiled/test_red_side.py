@@ -22,7 +22,7 @@ CONTRACTOR = "contractor_network_subnet"
 
 
 @pytest.mark.parametrize(("red", "seed"), zip(RED_TEAMS, (3, 4, 5), strict=True))
-@pytest.mark.parametrize("simulator", ["cyborg", "cyborg-stock"])
+@pytest.mark.parametrize("simulator", ["cyborg", "published"])
 def test_red_agents_see_and_do_what_they_do_in_cyborg(
     checkout: Path, simulator: str, red: str, seed: int
 ) -> None:

@@ -60,7 +60,7 @@ def test_an_import_leaves_nothing_behind(checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("cyborg-4",), "simulator='cyborg-4': choose one of compiled, cyborg, cyborg-stock"),
+        (("cyborg-4",), "simulator='cyborg-4': choose one of compiled, cyborg"),
         (("cyborg", "B_lineAgent"), "red_agent='B_lineAgent': choose one of FiniteState"),
         (("cyborg", "SleepAgent", 2), "max_steps=2: choose 3 or more"),
     ],

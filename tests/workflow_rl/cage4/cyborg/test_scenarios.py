@@ -28,7 +28,7 @@ pytestmark = pytest.mark.system
 
 ALL_CHANGED = Scenario(0.5, 0.25, 0.375, 0.125, 2, 4, 5)
 SCENARIOS = {**VARIANTS, "all-changed": ALL_CHANGED}
-PUBLISHED, SPED_UP = ("cyborg-stock", "compiled"), ("cyborg", "compiled")
+PUBLISHED, SPED_UP = ("published", "compiled"), ("cyborg", "compiled")
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))

@@ -94,11 +94,6 @@ class Cage2Arguments(Settings):
 
     def _fit_the_scenario(self) -> None:
         scenario = played_of(self.scenario)
-        if isinstance(scenario, Scenario):
-            try:
-                scenario.require_simulator(self.simulator)
-            except ScenarioError as error:
-                raise ConfigError("simulator", str(error).partition(": ")[2]) from None
         if self.scenario == Cage2.scenario:
             if self.observation == "history" and self.actions not in IN_ANY_SCENARIO["actions"]:
                 raise ConfigError(

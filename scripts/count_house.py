@@ -45,6 +45,8 @@ CONFIG = (
 AFTERWARDS = (f"{COMMANDS}errors.py", f"{COMMANDS}train_report.py")
 """Config and command line are CONFIG, and what a training imports of COMMANDS, but for these: they
 speak when `execute` has ended."""
+CAGE2 = "workflow_rl/cage2/"
+ACTS = {"act", "decide"}
 ONCE = {
     "configs made for a run": "workflow_rl/runs/config.py TrainConfig.__init__",
     "environments resolved for a run": "workflow_rl/runs/spec.py environment_of",
@@ -154,6 +156,56 @@ def are_twins(files: Iterable[str]) -> bool:
     return len(set(map(place_in_guest, files))) == 1
 
 
+def simulators(trees: dict[str, ast.Module]) -> int:
+    """Return the most names of simulators that a guest's `interface.SIMULATORS` has."""
+    return max(
+        len(ast.literal_eval(node.value))
+        for guest in (CAGE2, "workflow_rl/cage4/")
+        for node in trees[f"{guest}interface.py"].body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SIMULATORS"
+    )
+
+
+def env_classes(trees: dict[str, ast.Module]) -> list[str]:
+    """Return the public classes of CAGE-2 that are called an Env or Envs."""
+    return [
+        name
+        for file, tree in trees.items()
+        if file.startswith(CAGE2)
+        for name in public_definitions(tree)
+        if name.endswith(("Env", "Envs"))
+    ]
+
+
+def ways_of_acting(trees: dict[str, ast.Module]) -> list[str]:
+    """Return the classes of CAGE-2 that choose Blue's actions.
+
+    They define `act` or `decide`, and not `begin`, which red agents have. A subclass of one of them
+    is another agent, and no other way of acting.
+    """
+    found: dict[str, ast.ClassDef] = {}
+    for file, tree in trees.items():
+        if not file.startswith(CAGE2) or COPIED_OUT in file or "red" in Path(file).stem:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                methods = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+                if methods & ACTS and "begin" not in methods:
+                    found[node.name] = node
+    bases = {name: set(map(ast.unparse, node.bases)) for name, node in found.items()}
+    return sorted(name for name in found if not bases[name] & found.keys())
+
+
+def of_guests(lines: dict[str, int], trees: dict[str, ast.Module]) -> Iterator[tuple[str, int]]:
+    """Yield the figures of the CAGE rooms. lines, trees: of each file of the package."""
+    yield "lines of guests", sum(lines[name] for name in lines if name.startswith(GUESTS))
+    tests = lines_of(*(f"tests/{guest}*.py" for guest in GUESTS))
+    yield "lines of the guests' tests", sum(tests.values())
+    yield "names of simulators", simulators(trees)
+    yield "env classes of CAGE-2", len(env_classes(trees))
+    yield "ways of acting as Blue of CAGE-2", len(ways_of_acting(trees))
+
+
 def circles() -> int:
     """Return how many groups of files import each other in a circle."""
     graph = grimp.build_graph("workflow_rl", cache_dir=None, exclude_type_checking_imports=True)
@@ -180,6 +232,7 @@ def of_sources(lines: dict[str, int]) -> Iterator[tuple[str, int]]:
     vague = sum(name in VAGUE for name in bound)
     yield "vague bindings of 10,000", round(10_000 * vague / len(bound))
     yield "circles of files", circles()
+    yield from of_guests(lines, trees)
 
 
 def figures() -> dict[str, int]:

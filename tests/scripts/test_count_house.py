@@ -14,10 +14,12 @@ from scripts.count_house import (
     ROOT,
     are_twins,
     bindings,
+    env_classes,
     homes,
     limits,
     lines_of,
     public_definitions,
+    ways_of_acting,
 )
 
 SOURCE = """
@@ -54,6 +56,26 @@ def test_guests_that_have_the_same_are_twins() -> None:
     assert are_twins(guests)
     assert not are_twins([*guests, "workflow_rl/runs/shown.py"])
     assert not are_twins(["workflow_rl/cage2/shown.py", guests[1]])
+
+
+def test_env_classes_and_ways_of_acting_are_those_of_cage2() -> None:
+    players = ast.parse("""
+class Player:
+    def decide(self): ...
+
+class Careful(Player):
+    def decide(self): ...
+
+class Attacker:
+    def begin(self): ...
+    def act(self): ...
+
+class ShownEnvs: ...
+class _HiddenEnv: ...
+""")
+    trees = {"workflow_rl/cage2/env/players.py": players, "workflow_rl/cage4/players.py": players}
+    assert ways_of_acting(trees) == ["Player"]
+    assert env_classes(trees) == ["ShownEnvs"]
 
 
 def test_what_is_over_its_limit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

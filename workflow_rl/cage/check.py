@@ -8,7 +8,7 @@ from typing import NamedTuple
 from workflow_rl.collection.failures import TooManyFailuresError
 
 
-class Played(NamedTuple):
+class PlayedTwice(NamedTuple):
     """An episode that was played twice. name: what an error calls the episode."""
 
     name: str
@@ -20,7 +20,7 @@ class SimulatorsDifferError(TooManyFailuresError):
     """An episode has another total on CybORG than in compiled code."""
 
 
-def checked(episodes: Sequence[Played], simulator: str) -> str:
+def checked(episodes: Sequence[PlayedTwice], simulator: str) -> str:
     """Return a line that says how many totals are equal: all of them.
 
     simulator: name and version of CybORG. Raises SimulatorsDifferError for the first total that is

@@ -12,7 +12,7 @@ from typing import Any
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.attackers import Attackers
-from workflow_rl.cage.check import Played, checked
+from workflow_rl.cage.check import PlayedTwice, checked
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion, simulator_version
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MOST
@@ -147,7 +147,7 @@ def _checked(
         specs = [cell_spec(seed, max_steps, cell.red_agent, number) for cell, number in chosen]
         again = play(specs, max_steps, "cyborg", progress_bar)
         played += [
-            Played(_name_of(max_steps, spec), cell.returns[number], trajectory.episode_return)
+            PlayedTwice(_name_of(max_steps, spec), cell.returns[number], trajectory.episode_return)
             for (cell, number), spec, trajectory in zip(chosen, specs, again, strict=True)
         ]
     return checked(played, f"{version.name} {version.version}")

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.settings import ConfigError, OneOf, Settings
-from workflow_rl.cage.check import Played, checked
+from workflow_rl.cage.check import PlayedTwice, checked
 from workflow_rl.cage.scoring import MOST_CHECKED, ResultSettings, as_tuple
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.agent.trained_team import policy_team
@@ -224,7 +224,7 @@ class Cage4Scoring:
                 on_cyborg = team, author, "cyborg", n_twice, seed, None
                 again = play_protocol(*on_cyborg, *settled, scenario, reds).totals
                 twice += [
-                    Played(f"{number} {key}".strip(), scores[key].totals[number], total)
+                    PlayedTwice(f"{number} {key}".strip(), scores[key].totals[number], total)
                     for number, total in enumerate(again)
                 ]
         line = checked(twice, f"CybORG 4 (commit {COMMIT[:7]})") if twice else None

@@ -198,7 +198,7 @@ def cage1_simulator(scenario: Scenario) -> ChallengeSimulator:
             "simulator='cyborg' needs CAGE-1's package CybORG, which is not installed: clone "
             f"{repository} and `pip install -e` its CybORG folder, or use simulator='compiled'",
             name="CybORG",
-        ) from error
+        ) from None
     assert package.__file__ is not None
     path = Path(package.__file__).parent / "Shared" / "Scenarios" / "Scenario2.yaml"
     if path.exists():

@@ -151,7 +151,7 @@ def test_a_run_with_a_view_is_evaluated_and_loaded(tmp_path: Path) -> None:
 
 def test_the_true_state_is_for_the_compiled_simulator_alone() -> None:
     with pytest.raises(InvalidEnvironmentError, match="compiled"):
-        make_environment(ENV_ID, {"observation": "true-state"})
+        make_environment(ENV_ID, {"observation": "true-state", "simulator": "cyborg"})
     environment = Cage2("attackers", 20, "compiled", "true-state", "by-host")
     specs = [episode_spec(3, number, BELIEF.variants) for number in range(6)]
     episodes = play_episodes(environment.make_envs(6), policy_for(environment), specs)

@@ -59,7 +59,7 @@ def test_a_family_is_described_and_its_networks(tmp_path: Path):
     assert "--draw" in refused("describe-scenario", path, "--json", tmp_path / "x.json")
     assert "goes with a family" in refused("describe-scenario", "scenario2", "--draw", 1)
     words = ("train-sync", "--scenario", path, "--run-dir", tmp_path / "run")
-    assert "choose compiled" in refused(*words)
+    assert "choose compiled" in refused(*words, "--simulator", "cyborg")
     assert not (tmp_path / "run").exists()
 
 

@@ -22,7 +22,7 @@ def test_a_red_agent_of_csle_cyborgs_kind_does_not_play_by_other_rules():
     red = "csle_cyborg.agents.simple_agents.b_line:B_lineAgent"
     result = CliRunner().invoke(evaluate, [*arguments, "--red-agent", red])
     assert result.exit_code == 2
-    assert "plays by the rules of CAGE Challenge 2" in result.output
+    assert "needs CAGE-1's package CybORG" in result.output
 
 
 def test_an_agent_is_scored_by_the_rules_of_challenge_1():

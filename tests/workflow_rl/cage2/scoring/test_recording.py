@@ -72,7 +72,7 @@ def assert_as_in_cyborg(one: Recording, scenario: Scenario | None = None) -> Non
     """Everything that is shown of every step, read from CybORG."""
     scenario = scenario or Scenario.scenario2()
     n_hosts, n_subnets = len(scenario.hosts), len(scenario.subnets)
-    env = Cage2Env(one.drawn, one.max_steps, obs_dtype="uint8", scenario=scenario)
+    env = Cage2Env(one.drawn, one.max_steps, "cyborg", "uint8", scenario=scenario)
     spec = cell_spec(one.seed, one.max_steps, one.red_agent, one.episode)
     obs, _ = env.reset(seed=spec.env_seed)
     total, shown, of_red = 0.0, ShownRed(env), {}

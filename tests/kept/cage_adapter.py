@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.workflow_rl.cage2.random_networks import random_scenario
+from workflow_rl.cage2 import interface
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
 from workflow_rl.cage2.compiled.network import compiled_network
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
@@ -101,7 +102,8 @@ def is_here(simulator: str, scenario: Scenario) -> bool:
 
 
 def _name_of(simulator: str, scenario: Scenario) -> str:
-    published = "cyborg-upstream" if scenario.is_cage1 else "cyborg-stock"
+    # CAGE-1's own package plays as it was published.
+    published = "cyborg" if scenario.is_cage1 else interface.PUBLISHED
     return {PUBLISHED: published, SPED_UP: "cyborg", COMPILED: "compiled"}[simulator]
 
 

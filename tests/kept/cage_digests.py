@@ -153,8 +153,6 @@ GAMES = (
     "CAGE-1 champion1b on the bits",
     "CAGE-1 any-network on the bits",
     "chance in CAGE2-v0, actions=all",
-    "chance in CAGE2-v0, actions=possible",
-    "chance in CAGE2-v0, actions=useful",
     "chance in CAGE2-v0, observation=belief, actions=by-host-timed",
     "chance in CAGE2-v0, observation=evidence, actions=by-host",
     "chance in CAGE2-v0, observation=history, actions=by-host",

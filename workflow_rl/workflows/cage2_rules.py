@@ -5,6 +5,7 @@ This module needs NumPy and `agents` alone, because submissions contain a copy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,19 +48,26 @@ class HostRules:
         self.n_own = N_SHOWN
         first = N_SHOWN - len(THRESHOLDS) * N_PROBABILITIES
         # The first of a host's four probabilities is that of a session.
-        bits = [first + len(THRESHOLDS) * 4 * i + SURE for i in range(len(CONTESTED))]
-        self._bit_of = {HOSTS[host]: bit for host, bit in zip(CONTESTED, bits, strict=True)}
-        self._bits = [[self._bit_of[host] for host in hosts] for hosts in self.workflow.members]
-        chosen = make_action_set(actions)
-        chosen.begin([0])
-        made = chosen.chosen([0] * chosen.n, np.arange(chosen.n))
-        self._names = [ACTION_NAMES[action] for action in made]
-        self._fixes = np.array([self._fixed_by(name) for name in self._names])
+        self._bit_of_host = {
+            HOSTS[host]: first + len(THRESHOLDS) * 4 * place + SURE
+            for place, host in enumerate(CONTESTED)
+        }
+        self._bits = [self._bits_of(hosts) for hosts in self.workflow.members]
+        action_set = make_action_set(actions)
+        action_set.begin([0])
+        chosen = action_set.chosen([0] * action_set.n, np.arange(action_set.n))
+        self._fixes = np.array([self._fixed_by(ACTION_NAMES[action]) for action in chosen])
+
+    def _bits_of(self, hosts: Sequence[str]) -> list[int]:
+        return [self._bit_of_host[host] for host in hosts]
 
     def _fixed_by(self, action: str) -> int:
-        kind, _, host = action.partition(" ")
-        groups = [g for g, hosts in enumerate(self.workflow.members) if host in hosts]
-        return groups[0] if kind in FIXES and groups else NOBODY
+        kind, _, target = action.partition(" ")
+        if kind in FIXES:
+            for group, hosts in enumerate(self.workflow.members):
+                if target in hosts:
+                    return group
+        return NOBODY
 
     def needs(self, obs: NDArray[Any]) -> Bools:
         """Return which groups need fixing, bool [M, G], for beliefs [M, N_SHOWN]."""
@@ -68,14 +76,3 @@ class HostRules:
     def fixes(self, obs: NDArray[Any]) -> Numbers:
         """Return the group that each action fixes, int64 [M, A]: the same in every state."""
         return np.broadcast_to(self._fixes, (len(obs), len(self._fixes)))
-
-    def name_of(self, action: int) -> str:
-        """Return what an action is called, where no clock and no decoys change it."""
-        return self._names[action]
-
-    def reasons(self, obs: NDArray[Any]) -> list[str]:
-        """Return for each group the hosts that Blue believes to be Red's."""
-        return [
-            " ".join(host for host in hosts if obs[self._bit_of[host]])
-            for hosts in self.workflow.members
-        ]

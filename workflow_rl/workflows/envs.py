@@ -55,14 +55,6 @@ class Milestones:
         """Return the milestone that each action would reach now, int64 [M, A], or NOBODY."""
         return np.array([self._fixes(row) for row in obs], np.int64)
 
-    def name_of(self, action: int) -> str:
-        """Return what an action is called."""
-        return f"action {action}"
-
-    def reasons(self, obs: NDArray[Any]) -> list[str]:
-        """Return for each milestone whether it is still to be reached."""
-        return ["to be reached" if need else "" for need in self.needs(obs[None])[0]]
-
 
 def _workflow_of(names: tuple[str, ...]) -> Workflow:
     """Return milestones as groups. Raises ValueError for names that no order could tell."""

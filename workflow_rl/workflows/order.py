@@ -188,14 +188,3 @@ def allowed(fixes: Numbers, due_groups: Numbers) -> Bools:
     wanted = due_groups[:, None]
     keeps: Bools = (fixes == NOBODY) | (wanted == NOBODY) | (fixes == wanted)
     return keeps
-
-
-def classes(orders: Sequence[Order], met: Collection[tuple[bool, ...]]) -> list[list[Order]]:
-    """Return the orders in classes: those of a class call for the same group in every state of
-    need that was met. met: for each state, which groups need fixing."""
-    states = np.array(sorted(met), np.bool_)
-    found: dict[bytes, list[Order]] = {}
-    for order in orders:
-        ranks = np.repeat(ranks_of([order]), len(states), axis=0)
-        found.setdefault(due(states, ranks).tobytes(), []).append(order)
-    return list(found.values())

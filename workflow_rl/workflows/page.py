@@ -1,31 +1,23 @@
-"""The page about orders: the ladder, the price of obedience, and what was due at each fix."""
+"""The page about orders: the ladder, and the price of obedience."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workflow_rl.reporting.pages import escaped, folded, number, table
+from workflow_rl.reporting.pages import escaped, number, table
 from workflow_rl.reporting.report import Section, page
 from workflow_rl.reporting.report_charts import chart, means_figure
 from workflow_rl.runs.intervals import Mean
 from workflow_rl.workflows.ladder import Ladder
 from workflow_rl.workflows.order import Order, Workflow
-from workflow_rl.workflows.scoring import Fix
 
 WITHOUT = "no order"
 LEAST_EPISODES = 6
 """Every second of them judges: the chance of fewer than three episodes cannot be told."""
-Games = Sequence[tuple[str, float, Sequence[Fix]]]
 
 
-def workflow_page(
-    name: str, ladder: Ladder, merged: Sequence[str], games: Games, first: Order
-) -> str:
-    """Return the page as HTML.
-
-    name: of what was scored. merged: sentences about orders that nothing tells apart. games: of an
-    episode in the order `first`.
-    """
+def workflow_page(name: str, ladder: Ladder) -> str:
+    """Return the page as HTML. name: of what was scored."""
     about = (
         f"{len(ladder.orders)} orders, {ladder.totals.shape[2]} episodes of each, "
         f"agents: {len(ladder.totals)}. Intervals are of 95%."
@@ -33,8 +25,6 @@ def workflow_page(
     sections = [
         Section("Orders from best to worst", _ladder(ladder)),
         Section("The price of obedience", _price(ladder)),
-        Section("Orders that nothing tells apart", _merged(ladder.workflow, merged)),
-        Section("What was due at each fix", _fixes(ladder.workflow, games, first)),
     ]
     return page(name, about, sections)
 
@@ -99,32 +89,6 @@ def spelled_out(ladder: Ladder, places: Sequence[int]) -> str:
     if len(places) > 2:
         return f"the mean of {len(places)}"
     return " and ".join(_spelled(ladder.workflow, ladder.orders[place]) for place in places)
-
-
-def _merged(workflow: Workflow, merged: Sequence[str]) -> str:
-    idle = [group for group, members in zip(workflow.groups, workflow.members, strict=True)
-            if not members]  # fmt: skip
-    said = [f"{name} never needs fixing: its place makes no difference." for name in idle]
-    return "".join(f"<p>{escaped(sentence)}</p>" for sentence in [*said, *merged]) or "<p>None.</p>"
-
-
-def _fixes(workflow: Workflow, games: Games, order: Order) -> str:
-    body = f"<p>Order: {escaped(_spelled(workflow, order))}.</p>"
-    for variant, total, fixes in games:
-        rows = [
-            [
-                str(fix.step),
-                escaped(fix.action),
-                escaped(fix.fixed),
-                escaped(fix.due or "none"),
-                "; ".join(f"{escaped(group)}: {escaped(why)}" for group, why in fix.reasons),
-            ]
-            for fix in fixes
-        ]
-        heading = ["Step", "Action", "Fixed", "Due", "What needed fixing, first in the order first"]
-        title = f"{variant or 'The episode'}: total {number(total, 1)}, fixes: {len(fixes)}"
-        body += folded(title, table(heading, rows, title))
-    return body
 
 
 def _told(total: Mean | None) -> str:

@@ -51,12 +51,6 @@ class WorkflowRules(Protocol):
     def fixes(self, obs: NDArray[Any]) -> Numbers:
         """Return which group each action would fix now, int64 [M, A], or NOBODY."""
 
-    def name_of(self, action: int) -> str:
-        """Return what an action is called."""
-
-    def reasons(self, obs: NDArray[Any]) -> list[str]:
-        """Return why each group needs fixing, as one observation [D] tells; "" if it does not."""
-
 
 class Fixes(NamedTuple):
     """Of M actions: whether each fixed a group, whether a group was due then, whether it was the

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.distributions import Choice
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.env.environment import Cage2
@@ -28,7 +27,7 @@ from workflow_rl.environments.making import required_env
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.envs import OrderedEnv
 from workflow_rl.workflows.ladder import FixCounts
-from workflow_rl.workflows.order import NOBODY, Order, due
+from workflow_rl.workflows.order import Order
 from workflow_rl.workflows.rules import MASK, WorkflowRules, fixes_made
 
 MOST_TOGETHER = 500
@@ -154,47 +153,6 @@ def _games(
             envs.close()
 
 
-class Fix(NamedTuple):
-    """A fix in an episode. reasons: why each group needed fixing, by group, first due first."""
-
-    step: int
-    action: str
-    fixed: str
-    due: str
-    reasons: tuple[tuple[str, str], ...]
-
-
-def played_again(
-    actor: Actor,
-    environment: Environment,
-    rules: WorkflowRules,
-    order: Order,
-    number: int,
-    seed: int = 0,
-) -> list[tuple[str, float, list[Fix]]]:
-    """Return the games of an episode: the variant, what it adds to the total, and the fixes."""
-    environment = told(environment, rules.workflow.name_of(order))
-    groups, games = rules.workflow.groups, []
-    n_before = len(environment.opening) if isinstance(environment, Cage2) else 0
-    for game in _games(actor, environment, range(number, number + 1), seed):
-        obs, ranks = _parts(game.obs, rules)
-        wanted, fixes = due(rules.needs(obs), ranks), list[Fix]()
-        for step in np.flatnonzero(fixes_made(rules, obs, ranks, game.action).made):
-            fixed = rules.fixes(obs[step : step + 1])[0, game.action[step]]
-            reasons = rules.reasons(obs[step])
-            fixes.append(
-                Fix(
-                    int(step) + 1 + n_before,
-                    rules.name_of(int(game.action[step])),
-                    groups[fixed],
-                    "" if wanted[step] == NOBODY else groups[wanted[step]],
-                    tuple((groups[g], reasons[g]) for g in order if reasons[g]),
-                )
-            )
-        games.append((game.variant, _total(game, environment), fixes))
-    return games
-
-
 def _variants(environment: Environment) -> Sequence[str]:
     return RED_AGENTS if _has_cells(environment) else environment.variants or ("",)
 
@@ -221,42 +179,3 @@ def _parts(obs: NDArray[Any], rules: WorkflowRules) -> tuple[NDArray[Any], NDArr
     bits = obs[0, n_own : n_own + rules.workflow.n_pairs] > 0
     ranks = np.bincount(np.where(bits, second, first), minlength=n_groups)
     return obs[:, :n_own], np.broadcast_to(ranks, (len(obs), n_groups))
-
-
-class RandomActor:
-    """Takes actions of which all that are possible are equally likely."""
-
-    policy_version = 0
-
-    def __init__(self, environment: Environment) -> None:
-        spaces = environment.spaces()
-        self._n = spaces.distribution.n_outputs
-        self._masked = spaces.masked
-        self._randoms: dict[int, np.random.Generator] = {}
-
-    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        """Begin an episode: see Actor."""
-        self._randoms[env] = np.random.default_rng(seed)
-
-    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
-        """Return actions: see Actor."""
-        possible = obs[:, -self._n :] > 0 if self._masked else np.ones((len(obs), self._n), bool)
-        draws = np.array([self._randoms[env].random(self._n) for env in envs])
-        actions = np.where(possible, draws, -1.0).argmax(axis=1)
-        return actions, np.zeros(len(obs), np.float32)
-
-
-def states_met(
-    environment: Environment, rules: WorkflowRules, variant: str, episodes: int, seed: int = 0
-) -> set[tuple[bool, ...]]:
-    """Return the states of need that a random player meets in episodes of a variant: for each,
-    which groups need fixing."""
-    environment = told(environment, "")
-    specs = [episode_spec(seed, n, (variant,), SeedStream.WORKFLOWS) for n in range(episodes)]
-    envs, met = environment.make_envs(min(MOST_TOGETHER, episodes)), set[tuple[bool, ...]]()
-    for ended in play_episodes(envs, RandomActor(environment), specs):
-        for game in ended:
-            needs = rules.needs(_parts(game.obs, rules)[0])
-            met.update(map(tuple, np.unique(needs, axis=0).tolist()))
-    envs.close()
-    return met

@@ -16,19 +16,11 @@ from workflow_rl.environments.environment import ENV, Environment, InvalidEnviro
 from workflow_rl.runs.saved_agent import load_player
 from workflow_rl.runs.trust import require_trusted
 from workflow_rl.workflows.ladder import FixCounts, Ladder
-from workflow_rl.workflows.order import Order, Workflow, classes
+from workflow_rl.workflows.order import Order, Workflow
 from workflow_rl.workflows.rules import WorkflowRules
-from workflow_rl.workflows.scoring import (
-    Fix,
-    must_obey,
-    play_orders,
-    played_again,
-    rules_of,
-    states_met,
-)
+from workflow_rl.workflows.scoring import must_obey, play_orders, rules_of
 from workflow_rl.workflows.search import Pull
 
-EPISODES_OF_CLASSES = 500
 BESIDE = "beside"
 OF_THE_ORDER = ("workflow", "order", "obedience", "penalty")
 """Arguments that do not change the task. Workflows are compared as they are read."""
@@ -144,26 +136,6 @@ class Trained:
                 for actor in self.actors
             ]
         )
-
-    def replay(self, order: Order, seed: int = 0) -> list[tuple[str, float, list[Fix]]]:
-        """Return the fixes of the first agent in the first episode."""
-        return played_again(self.actors[0], self.environment, self._rules, order, 0, seed)
-
-    def merged(self, seed: int = 0) -> list[str]:
-        """Return a sentence for each variant, about the orders that a random player could not tell
-        apart there."""
-        said = []
-        orders = self.workflow.orders()
-        variants = dict.fromkeys(self.environment.variants or ("",))
-        for variant in [name for name in variants if name != "SleepAgent" or len(variants) == 1]:
-            met = states_met(self.environment, self._rules, variant, EPISODES_OF_CLASSES, seed)
-            n_classes = len(classes(orders, met))
-            against = f" against {variant}" if variant else ""
-            said.append(
-                f"{len(orders)} orders are {n_classes}{against}: a random player met {len(met)} "
-                f"states of need in {EPISODES_OF_CLASSES} episodes."
-            )
-        return said
 
 
 def _require_same_task(

@@ -16,7 +16,6 @@ from workflow_rl.workflows.order import (
     NOBODY,
     Workflow,
     allowed,
-    classes,
     due,
     parsed,
     precedence,
@@ -99,12 +98,6 @@ def test_who_is_due_is_the_first_in_need_and_nothing_else_may_be_fixed() -> None
         [True, True, True, True],
         [True, False, True, False],
     ]
-
-
-def test_orders_are_one_if_no_state_tells_them_apart() -> None:
-    assert len(classes(ABC.orders(), {(True, True, True)})) == 3
-    assert len(classes(ABC.orders(), {(True, False, False), (True, True, False)})) == 2
-    assert len(classes(ABC.orders(), {(True, False, False)})) == 1
 
 
 def test_fixes_are_counted_where_the_order_decides() -> None:

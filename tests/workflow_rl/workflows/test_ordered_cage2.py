@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.random_actor import RandomActor
 from workflow_rl import load_agent
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.policy_file import save_policy
@@ -19,15 +20,7 @@ from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.workflows.environment import OrderedCage2
-from workflow_rl.workflows.order import classes
-from workflow_rl.workflows.scoring import (
-    RandomActor,
-    play_orders,
-    played_again,
-    rules_of,
-    states_met,
-    told,
-)
+from workflow_rl.workflows.scoring import play_orders, rules_of, told
 
 ENV = OrderedCage2("attackers", 40, "compiled")
 FREE = dataclasses.replace(ENV, obedience="penalty")
@@ -113,28 +106,6 @@ def test_an_agent_against_one_red_agent_is_scored_by_its_return() -> None:
     }
     totals = play_orders(actor, one, one.rules, ORDER, range(2)).totals
     assert totals.tolist() == [returns[0], returns[1]]
-
-
-def test_a_replay_says_who_was_due_and_why() -> None:
-    games = played_again(RandomActor(ENV), ENV, ENV.rules, ORDER, 0)
-    fixes = [fix for _, _, its in games for fix in its]
-    assert [variant for variant, _, _ in games][:2] == ["B_lineAgent", "RedMeanderAgent"]
-    for fix in fixes:
-        if fix.due:
-            assert fix.due == fix.fixed == fix.reasons[0][0]
-        assert fix.action.split()[0] in ("Remove", "Restore")
-    assert any(len(fix.reasons) > 1 for fix in fixes)
-
-
-def test_a_red_agent_that_takes_one_way_meets_few_states_of_need() -> None:
-    met = states_met(ENV, ENV.rules, "B_lineAgent", 40)
-    groups = ENV.rules.workflow.groups
-    assert {name for state in met for name, need in zip(groups, state, strict=True) if need} == {
-        "enterprise",
-        "op_server",
-        "users",
-    }
-    assert len(classes(ENV.rules.workflow.orders(), met)) == 6
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from tests.random_actor import RandomActor
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.errors import ObservationError
 from workflow_rl.workflows.envs import OrderedEnv
-from workflow_rl.workflows.scoring import RandomActor, play_orders, rules_of
+from workflow_rl.workflows.scoring import play_orders, rules_of
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 from ordered_visits import SITES, Visits, best_return, fixes, make, needs

@@ -152,7 +152,7 @@ def test_too_few_episodes_to_choose_in_some_and_judge_in_others_tell_nothing(
     said = order_verdict(ladder)
     assert "do not tell whether the order matters" in said
     assert "did not choose" not in said
-    page = workflow_page("runs", ladder, [], [], ladder.orders[0])
+    page = workflow_page("runs", ladder)
     assert said in page
     assert ("the others are scored" in page) == (n_episodes > 1)
 

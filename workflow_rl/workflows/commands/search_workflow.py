@@ -110,8 +110,7 @@ def _score_all(
 
     episodes, seed = options["episodes"], options["seed"]
     ladder = trained.ladder(episodes, seed, free, options["quiet"])
-    best, merged = ladder.orders[ladder.ranked[0]], trained.merged(seed)
-    page = workflow_page(", ".join(trained.names), ladder, merged, trained.replay(best, seed), best)
+    page = workflow_page(", ".join(trained.names), ladder)
     output.mkdir(parents=True, exist_ok=True)
     names = np.array([ladder.workflow.name_of(order) for order in ladder.orders])
     with replacing(output / "totals.npz", "wb") as file:
@@ -120,7 +119,7 @@ def _score_all(
     scores = _write(output, ladder.to_dict(), options)
     _show(ladder)
     page_line = f"page:  {output / 'workflow.html'}"
-    click.echo("\n".join([order_verdict(ladder), *merged, scores, page_line]))
+    click.echo("\n".join([order_verdict(ladder), scores, page_line]))
 
 
 def _show(ladder: Ladder) -> None:

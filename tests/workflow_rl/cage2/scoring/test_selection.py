@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.random_actor import RandomActor
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring import selection
@@ -16,7 +17,6 @@ from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.selection import ATTACKERS, score, scores_of_episodes
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.episode import SeedStream, episode_spec
-from workflow_rl.workflows.scoring import RandomActor
 
 N = 4
 

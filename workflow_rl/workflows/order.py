@@ -21,7 +21,7 @@ Numbers: TypeAlias = NDArray[np.int64]
 
 MOST_GROUPS = 32
 MOST_LISTED_ORDERS = 5040
-"""The orders of seven groups. More are searched, not listed."""
+"""The orders of seven groups. Of more, some are drawn."""
 NOBODY = -1
 """In the place of a group's number: no group."""
 
@@ -112,6 +112,15 @@ class Workflow:
         while free := self._next_groups(order):
             order.append(free[int(random.integers(len(free)))])
         return self._whole(order)
+
+    def some_orders(self, n_orders: int, random: np.random.Generator) -> list[Order]:
+        """Return up to `n_orders` different orders, drawn at random."""
+        try:
+            listed = self.orders()
+        except ValueError:  # There are so many that two draws are hardly ever equal.
+            drawn = [self.drawn(random) for _ in range(n_orders)]
+            return list(dict.fromkeys(drawn))
+        return [listed[place] for place in random.permutation(len(listed))[:n_orders]]
 
 
 def parsed(text: str, targets: Collection[str], fixable: Collection[str]) -> Workflow:

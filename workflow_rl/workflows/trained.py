@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from workflow_rl.agents.policies.numpy_policy import Actor
@@ -19,7 +18,6 @@ from workflow_rl.workflows.ladder import FixCounts, Ladder
 from workflow_rl.workflows.order import Order, Workflow
 from workflow_rl.workflows.rules import WorkflowRules
 from workflow_rl.workflows.scoring import must_obey, play_orders, rules_of
-from workflow_rl.workflows.search import Pull
 
 BESIDE = "beside"
 OF_THE_ORDER = ("workflow", "order", "obedience", "penalty")
@@ -92,10 +90,14 @@ class Trained:
         return rules_of(self.environment) if self.rules is None else self.rules
 
     def ladder(
-        self, episodes: int, seed: int = 0, free: Trained | None = None, quiet: bool = True
+        self,
+        orders: list[Order],
+        episodes: int,
+        seed: int = 0,
+        free: Trained | None = None,
+        quiet: bool = True,
     ) -> Ladder:
-        """Play all orders. free: agents without an order, to stand beside."""
-        orders = self.workflow.orders()
+        """Play orders. free: agents without an order, to stand beside."""
         rules, numbers = self._rules, range(episodes)
         told = [(actor, order) for actor in self.actors for order in orders]
         played = [
@@ -118,24 +120,6 @@ class Trained:
                     *np.transpose([episodes_of.fixes.over(0) for episodes_of in played_free])
                 )
         return Ladder(self.workflow, orders, totals, fixes, without, free_fixes)
-
-    def puller(self, seed: int = 0) -> Pull:
-        """Return what a search plays: the mean of the agents' totals."""
-
-        def pull(order: Order, numbers: range) -> NDArray[np.float64]:
-            mean: NDArray[np.float64] = self.totals(order, numbers, seed).mean(axis=0)
-            return mean
-
-        return pull
-
-    def totals(self, order: Order, numbers: range, seed: int = 0) -> NDArray[np.float64]:
-        """Return each agent's total in each of the episodes of these numbers, [A, E]."""
-        return np.stack(
-            [
-                play_orders(actor, self.environment, self._rules, order, numbers, seed).totals
-                for actor in self.actors
-            ]
-        )
 
 
 def _require_same_task(

@@ -83,6 +83,16 @@ def test_more_orders_than_can_be_listed_are_refused() -> None:
         Workflow(names, tuple((name,) for name in names)).orders()
 
 
+def test_some_orders_are_different_ones_that_keep_the_constraints() -> None:
+    names = tuple("abcdefghijk")
+    many = Workflow(names, tuple((name,) for name in names), ((3, 0),))
+    orders = many.some_orders(500, np.random.default_rng(0))
+    assert len(set(orders)) == 500
+    assert all(order.index(3) < order.index(0) for order in orders)
+    assert len(set(ABC.some_orders(5, np.random.default_rng(0)))) == 5
+    assert set(ABC.some_orders(7, np.random.default_rng(0))) == set(ABC.orders())
+
+
 def test_bits_of_precedence_differ_by_kendalls_distance() -> None:
     bits = precedence(ranks_of([(0, 1, 2), (1, 0, 2), (2, 1, 0)]))
     assert bits.tolist() == [[1, 1, 1], [0, 1, 1], [0, 0, 0]]

@@ -1,4 +1,4 @@
-"""Searches find the best of orders whose totals are known, with few episodes."""
+"""Orders from best to worst, and whether the order matters."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from workflow_rl.workflows.ladder import FixCounts, Ladder
 from workflow_rl.workflows.order import Order, Workflow, precedence, ranks_of
 from workflow_rl.workflows.page import LEAST_EPISODES, order_verdict, workflow_page
-from workflow_rl.workflows.search import METHODS, OrderModel, Pull, candidates, swapped
 
 NAMES = tuple("abcde")
 FIVE = Workflow(NAMES, tuple((name,) for name in NAMES))
@@ -21,69 +19,6 @@ WEIGHTS = np.array([8.0, -1, 2, 0, 1, -3, 0, 2, 1, -2])
 def worth(order: Order) -> float:
     """A sum over pairs of groups."""
     return float(precedence(ranks_of([order]))[0] @ WEIGHTS)
-
-
-def pull(played: list[int]) -> Pull:
-    def totals(order: Order, numbers: range) -> NDArray[np.float64]:
-        played.append(len(numbers))
-        noise = [np.random.default_rng([n, *order]).normal(0, 5) for n in numbers]
-        return worth(order) + np.array(noise)
-
-    return totals
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_search_keeps_to_its_budget_and_finds_a_good_order(method: str) -> None:
-    if method == "gaussian-process":
-        pytest.importorskip("sklearn")
-    played: list[int] = []
-    found = METHODS[method](FIVE, pull(played), 1200, 0)
-    assert sum(played) == found.episodes <= 1200
-    ranked = sorted(map(worth, FIVE.orders()), reverse=True)
-    assert worth(found.order) >= ranked[12 if method != "random" else 60]
-    assert found == METHODS[method](FIVE, pull([]), 1200, 0)
-
-
-def test_the_covariance_of_orders_counts_pairs_and_neighbours() -> None:
-    pytest.importorskip("sklearn")
-    orders = [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (1, 0, 2, 3, 4)]
-    model = OrderModel(FIVE, {order: pull([])(order, range(9)) for order in FIVE.orders()})
-    features = model._features(orders)
-    # Kendall's correlations with the first are 1, -1 and 0.8. Of its five neighbours, the start
-    # among them, the second has none, and the third the last two.
-    assert (features @ features[0]).tolist() == pytest.approx([1, -1 / 2, (0.8 + 2 / 5) / 2])
-    best, mean = model.best(FIVE.orders())
-    assert mean == pytest.approx(worth(best), abs=2)
-    assert worth(best) >= max(map(worth, FIVE.orders())) - 1
-
-
-def test_the_process_learns_which_group_had_better_follow_which() -> None:
-    """A way through five places: only neighbours decide. Random orders do not find it."""
-    pytest.importorskip("sklearn")
-    places = np.random.default_rng(1).uniform(size=(5, 2))
-
-    def minus_length(order: Order, numbers: range) -> NDArray[np.float64]:
-        steps = np.diff(places[list(order)], axis=0)
-        return np.full(len(numbers), -np.linalg.norm(steps, axis=1).sum())
-
-    found = {
-        method: np.mean(
-            [
-                minus_length(METHODS[method](FIVE, minus_length, 20, n).order, range(1))
-                for n in range(8)
-            ]
-        )
-        for method in ("random", "gaussian-process")
-    }
-    assert found["gaussian-process"] > found["random"]
-
-
-def test_of_too_many_orders_some_are_considered_and_the_constraints_hold() -> None:
-    names = tuple("abcdefghijk")
-    many = Workflow(names, tuple((name,) for name in names), ((3, 0),))
-    orders = candidates(many, np.random.default_rng(0))
-    assert len(set(orders)) == 500
-    assert all(order.index(3) < order.index(0) for order in orders)
 
 
 def ladder_of(effect: float) -> Ladder:
@@ -155,9 +90,3 @@ def test_too_few_episodes_to_choose_in_some_and_judge_in_others_tell_nothing(
     page = workflow_page("runs", ladder)
     assert said in page
     assert ("the others are scored" in page) == (n_episodes > 1)
-
-
-def test_a_constraint_of_a_group_that_never_needs_fixing_leaves_orders_to_swap() -> None:
-    workflow = Workflow(("idle", "a", "b", "c"), ((), ("a",), ("b",), ("c",)), ((0, 1), (1, 2)))
-    order = workflow.order_named("a,b,c")
-    assert swapped(workflow, order) == [workflow.order_named("a,c,b")]

@@ -2,15 +2,17 @@
 
 cd examples
 workflow-rl train-async --env ordered_visits:make --total-steps 400000 --run-dir ../runs/visits
-workflow-rl search-workflow ../runs/visits --episodes 1 --output ../runs/visits-orders
-python ordered_visits.py ../runs/visits-orders/totals.npz  # How many orders were played at best?
+workflow-rl search-workflow ../runs/visits --episodes 2 --output ../runs/visits-orders
+python ordered_visits.py ../runs/visits-orders/workflow.json  # How many orders were played at best?
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import deque
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -94,10 +96,9 @@ def best_return(order: Sequence[str]) -> float:
 
 
 if __name__ == "__main__":
-    with np.load(sys.argv[1], allow_pickle=False) as saved:
-        returns, best = (
-            saved["totals"][0, :, 0],
-            [best_return(o.split(",")) for o in saved["orders"]],
-        )
-    print(f"{(returns == best).sum()} of {len(best)} orders were played at best, ", end="")
-    print(f"{(returns > 0).sum()} to the end; the best order yields {max(best):.0f}")
+    orders = json.loads(Path(sys.argv[1]).read_text())["orders"]
+    best = [best_return(row["order"].split(",")) for row in orders]
+    n_at_best = sum(row["mean"] == most for row, most in zip(orders, best, strict=True))
+    n_ended = sum(row["mean"] > 0 for row in orders)
+    print(f"{n_at_best} of {len(best)} orders were played at best, ", end="")
+    print(f"{n_ended} to the end; the best order yields {max(best):.0f}")

@@ -98,7 +98,7 @@ def options_of(kind: str, command: str) -> list[list[str]]:
         "tune": [["--cluster", "none"], ["--n-workers", "1"], env],
         "train-champion": [env, ["--env", "workflow_rl/CAGE4-v0"], ["--seed", "1"]],
         "train-workflow": [["--workflow", "run/config.json"], ["--order", "users"]],
-        "search-workflow": [["--output", "run/out"], ["--beside", "run"], ["--orders", "2"]],
+        "search-workflow": [["--output", "run/out"], ["--orders", "2"]],
         "compare": [["--output", "run/table.csv"], ["--baseline", "run"]],
         "describe-scenario": [
             ["--picture", "run/network.svg"],

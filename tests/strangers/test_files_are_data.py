@@ -193,7 +193,7 @@ def assert_data(data: st.DataObject, made: Path, folder: Path, trains: bool) -> 
 
 PLACES = [
     *(f"{folder}/{name}" for folder in ("run", "population") for name in [*WRITTEN, *FILLED]),
-    *("workflow", "workflow/totals.npz", "tuned/study.db", "tuned/trial-0", "tuned/tune.json"),
+    *("workflow", "workflow/workflow.json", "tuned/study.db", "tuned/trial-0", "tuned/tune.json"),
     *("report.html", "report_files", "plot.png", "replay.html", "out.npz", "out"),
 ]
 

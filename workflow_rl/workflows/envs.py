@@ -112,7 +112,7 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         self._read_mask = mask_reader(env.action_space)
         flat = flat_space(seen)
         self.rules = Milestones(workflow, flat.low.size, needs, fixes)
-        self.tell(order)
+        self.set_order(order)
         n_bits = n_order_bits(workflow, obedience)
         low, high = np.zeros(n_bits), np.ones(n_bits)
         self.observation_space = spaces.Box(
@@ -121,7 +121,7 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
             dtype=flat.dtype.type,
         )
 
-    def tell(self, order: str) -> None:
+    def set_order(self, order: str) -> None:
         """Set the order of the coming episodes, as in the constructor. Raises ValueError."""
         self._order = self.rules.workflow.order_named(order) if order else None
 
@@ -140,7 +140,7 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         number = np.array([action - self.env.action_space.start])  # type: ignore[attr-defined]
         fixes = fixes_made(self.rules, self._obs, self._ranks, number)
         obs, reward, terminated, truncated, info = self.env.step(action)
-        cost = self.penalty if fixes.ruled[0] and not fixes.kept[0] else 0.0
+        cost = self.penalty if fixes.broken[0] else 0.0
         row, info = self._shown(obs, info, terminated or truncated)
         return row, float(reward) - cost, terminated, truncated, info
 

@@ -51,8 +51,8 @@ class OrderedEnvs:
         transitions = self._envs.step(envs, actions)
         if self._penalty:
             fixes = fixes_made(self._rules, self._obs[envs], self._ranks[envs], actions)
-            broken = fixes.ruled & ~fixes.kept
-            transitions = transitions._replace(reward=transitions.reward - self._penalty * broken)
+            cost = self._penalty * fixes.broken
+            transitions = transitions._replace(reward=transitions.reward - cost)
         return transitions._replace(obs=self._shown(envs, transitions.obs))
 
     def _shown(self, envs: Sequence[int], obs: Obs) -> Obs:

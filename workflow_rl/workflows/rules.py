@@ -53,26 +53,29 @@ class WorkflowRules(Protocol):
 
 
 class Fixes(NamedTuple):
-    """Of M actions: whether each fixed a group, whether a group was due then, whether it was the
-    one that was fixed, and whether other groups needed fixing too, so that the order decided; bool
-    [M]."""
+    """What M actions fixed, bool [M].
 
-    made: Bools
-    ruled: Bools
-    kept: Bools
+    broken: whether the action fixed another group than the one that was due. decided: whether it
+    fixed a group while several groups needed fixing, so that the order decided which.
+    """
+
+    broken: Bools
     decided: Bools
 
 
 def fixes_made(
     rules: WorkflowRules, obs: NDArray[Any], ranks: Numbers, actions: Actions | Numbers
 ) -> Fixes:
-    """Return what actions [M] after observations [M, D] did under orders, as ranks [M, G]."""
+    """Return what actions [M] after observations [M, D] fixed. ranks: of the orders, [M, G]; [1, G]
+    if all have the same order."""
     fixed = rules.fixes(obs)[np.arange(len(obs)), actions]
     needs = rules.needs(obs)
-    wanted = due(needs, ranks)
-    made = fixed != NOBODY
-    ruled = made & (wanted != NOBODY)
-    return Fixes(made, ruled, ruled & (fixed == wanted), made & (needs.sum(axis=1) > 1))
+    due_groups = due(needs, ranks)
+    is_fix = fixed != NOBODY
+    return Fixes(
+        broken=is_fix & (due_groups != NOBODY) & (fixed != due_groups),
+        decided=is_fix & (needs.sum(axis=1) > 1),
+    )
 
 
 def shown(rules: WorkflowRules, obs: NDArray[Any], ranks: Numbers, obedience: str) -> NDArray[Any]:

@@ -12,34 +12,33 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import Env
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.making import required_env
+from workflow_rl.runs.intervals import FloatArray
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.envs import OrderedEnv
-from workflow_rl.workflows.ladder import FixCounts
-from workflow_rl.workflows.order import Order
-from workflow_rl.workflows.rules import MASK, WorkflowRules, fixes_made
+from workflow_rl.workflows.order import Order, ranks_of
+from workflow_rl.workflows.rules import WorkflowRules, fixes_made
 
 MOST_TOGETHER = 500
 MOST_EPISODES = 1_000_000
-FloatArray = NDArray[np.float64]
 
 
 class OrderEpisodes(NamedTuple):
-    """Of E episodes of an order: their totals, float64 [E], and their fixes."""
+    """Of E episodes of an order: their totals, float64 [E]; the fixes that were made while several
+    groups needed fixing, so that the order decided; and those of them that kept to the order."""
 
     totals: FloatArray
-    fixes: FixCounts
+    n_decided: int
+    n_kept: int
 
 
 def rules_of(environment: Environment) -> WorkflowRules:
@@ -47,23 +46,13 @@ def rules_of(environment: Environment) -> WorkflowRules:
     if isinstance(environment, OrderedCage2):
         return environment.rules
     if isinstance(environment, GymnasiumEnvironment):
-        env = _ordered(required_env(environment))
-        if env is not None:
-            return env.rules
-    raise InvalidEnvironmentError("env", f"{environment.env_id} takes no order")
+        ordered = _ordered_env(required_env(environment))
+        if ordered is not None:
+            return ordered.rules
+    raise InvalidEnvironmentError(ENV, f"{environment.env_id} takes no order")
 
 
-def must_obey(environment: Environment) -> bool:
-    """Return whether agents cannot break an order in an environment, or pay for breaking one."""
-    rules: OrderedCage2 | OrderedEnv | None = None
-    if isinstance(environment, OrderedCage2):
-        rules = environment
-    elif isinstance(environment, GymnasiumEnvironment):
-        rules = _ordered(required_env(environment))
-    return rules is not None and (rules.obedience == MASK or rules.penalty > 0)
-
-
-def _ordered(env: Env) -> OrderedEnv | None:
+def _ordered_env(env: Env) -> OrderedEnv | None:
     """Return the OrderedEnv among an environment and those that it wraps."""
     while not isinstance(env, OrderedEnv) and env is not env.unwrapped:
         env = env.env  # type: ignore[attr-defined]
@@ -71,81 +60,77 @@ def _ordered(env: Env) -> OrderedEnv | None:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Told(GymnasiumEnvironment):
-    """An environment that is told an order, and where no fix costs anything.
+class WithOrder(GymnasiumEnvironment):
+    """An environment that keeps to an order, and where no fix costs anything.
 
-    Its factory may know neither orders nor costs. order: "" draws one for each episode.
+    The order is set in each env, since the factory may know neither orders nor costs.
     """
 
     order: str = ""
 
     def make_env(self, **options: Any) -> Env:
-        made = super().make_env(**options)
-        env = _ordered(made)
-        if env is not None:
-            env.tell(self.order)
-            env.penalty = 0.0
-        return made
+        env = super().make_env(**options)
+        ordered = _ordered_env(env)
+        assert ordered is not None
+        ordered.set_order(self.order)
+        ordered.penalty = 0.0
+        return env
 
 
-def told(environment: Environment, order: str) -> Environment:
+def _with_order(environment: Environment, order: str) -> Environment:
     """Return the environment with an order, where no fix costs anything: scores are true rewards.
 
-    order: "" draws one for each episode. Raises InvalidEnvironmentError for an environment that is
-    scored in another way, such as a team's.
+    environment: one that has `rules_of`.
     """
     if isinstance(environment, OrderedCage2):
         return dataclasses.replace(environment.scored(), order=order)
-    if isinstance(environment, Cage2):
-        return environment.scored()
-    if isinstance(environment, GymnasiumEnvironment):
-        fields = [field.name for field in dataclasses.fields(environment)]
-        return _Told(**{name: getattr(environment, name) for name in fields} | {"order": order})
-    raise InvalidEnvironmentError("env", f"{environment.env_id} cannot be scored here")
+    fields = dataclasses.fields(GymnasiumEnvironment)
+    arguments = {field.name: getattr(environment, field.name) for field in fields}
+    return WithOrder(**arguments, order=order)
 
 
-def play_orders(
+def play_order(
     actor: Actor,
     environment: Environment,
-    rules: WorkflowRules | None,
-    order: Order | None,
-    numbers: range,
+    rules: WorkflowRules,
+    order: Order,
+    episodes: int,
     seed: int = 0,
 ) -> OrderEpisodes:
-    """Play the episodes of these numbers in an order, and return what they came to.
+    """Play episodes in an order, and return what they came to.
 
     Args:
         actor: acts in the environment.
         environment: what the actor was trained on.
-        rules: of the environment; None if it takes no order. Then no fixes are counted.
-        order: None: each episode draws one, and fixes are counted by this order.
-        numbers: of the episodes, each below a million.
-        seed: the same seed and number give the same chances, whatever the order.
+        rules: of the environment.
+        order: what the actor is told.
+        episodes: how many, a million at most.
+        seed: the same seed gives the same chances, whatever the order.
     """
-    assert numbers.stop <= MOST_EPISODES
-    name = "" if rules is None or order is None else rules.workflow.name_of(order)
-    environment = told(environment, name)
-    totals = np.zeros(len(numbers))
-    counts = np.zeros((4, len(numbers)), np.int64)
-    for game in _games(actor, environment, numbers, seed):
-        place = game.episode % MOST_EPISODES - numbers.start
-        totals[place] += _total(game, environment)
-        if rules is not None:
-            obs, ranks = _parts(game.obs, rules)
-            _, ruled, kept, decided = fixes_made(rules, obs, ranks, game.action)
-            counts[:, place] += [game.sum() for game in (ruled, kept, decided, decided & kept)]
-    return OrderEpisodes(totals, FixCounts(np.ones(len(numbers), np.int64), *counts))
+    assert episodes <= MOST_EPISODES
+    environment = _with_order(environment, rules.workflow.name_of(order))
+    ranks = ranks_of([order])
+    totals = np.zeros(episodes)
+    n_decided = n_kept = 0
+    for game in _games(actor, environment, episodes, seed):
+        totals[game.episode % MOST_EPISODES] += _total(game, environment)
+        fixes = fixes_made(rules, game.obs[:, : rules.n_own], ranks, game.action)
+        n_decided += int(fixes.decided.sum())
+        n_kept += int((fixes.decided & ~fixes.broken).sum())
+    return OrderEpisodes(totals, n_decided, n_kept)
 
 
 def _games(
-    actor: Actor, environment: Environment, numbers: range, seed: int
+    actor: Actor, environment: Environment, episodes: int, seed: int
 ) -> Iterator[Trajectory]:
+    """Yield the games of all episodes: an episode has a game against each variant."""
     for place, variant in enumerate(_variants(environment)):
+        first = place * MOST_EPISODES
         specs = [
-            episode_spec(seed, place * MOST_EPISODES + n, (variant,), SeedStream.WORKFLOWS)
-            for n in numbers
+            episode_spec(seed, number, (variant,), SeedStream.WORKFLOWS)
+            for number in range(first, first + episodes)
         ]
-        envs = environment.make_envs(min(MOST_TOGETHER, len(specs)))
+        envs = environment.make_envs(min(MOST_TOGETHER, episodes))
         try:
             for ended in play_episodes(envs, actor, specs):
                 yield from ended
@@ -154,28 +139,20 @@ def _games(
 
 
 def _variants(environment: Environment) -> Sequence[str]:
-    return RED_AGENTS if _has_cells(environment) else environment.variants or ("",)
+    return RED_AGENTS if _is_scored_in_cells(environment) else environment.variants or ("",)
 
 
-def _has_cells(environment: Environment) -> TypeGuard[Cage2]:
+def _is_scored_in_cells(environment: Environment) -> TypeGuard[OrderedCage2]:
     """Return whether agents of an environment are for all red agents of CAGE-2."""
-    return isinstance(environment, Cage2) and len(environment.variants) > 1
+    return isinstance(environment, OrderedCage2) and len(environment.variants) > 1
 
 
-def _total(played: Trajectory, environment: Environment) -> float:
-    if not _has_cells(environment) or environment.max_steps != max(HORIZONS):
-        return played.episode_return
-    if len(environment.opening) >= min(HORIZONS):
-        return played.episode_return
-    ends = [n - len(environment.opening) for n in HORIZONS]
-    return float(sum(played.reward[:end].sum() for end in ends))
-
-
-def _parts(obs: NDArray[Any], rules: WorkflowRules) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return what the environment itself showed in an episode, and the episode's order as ranks
-    [T, G]."""
-    n_groups, n_own = len(rules.workflow.groups), rules.n_own
-    first, second = np.triu_indices(n_groups, 1)
-    bits = obs[0, n_own : n_own + rules.workflow.n_pairs] > 0
-    ranks = np.bincount(np.where(bits, second, first), minlength=n_groups)
-    return obs[:, :n_own], np.broadcast_to(ranks, (len(obs), n_groups))
+def _total(game: Trajectory, environment: Environment) -> float:
+    """Return what a game adds to its episode's total."""
+    if not _is_scored_in_cells(environment) or environment.max_steps != max(HORIZONS):
+        return game.episode_return
+    n_opening = len(environment.opening)  # Steps of a game that are over when the actor begins.
+    if n_opening >= min(HORIZONS):
+        return game.episode_return
+    returns = [game.reward[: horizon - n_opening].sum() for horizon in HORIZONS]
+    return float(sum(returns))

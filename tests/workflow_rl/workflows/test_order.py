@@ -11,7 +11,6 @@ import pytest
 from workflow_rl.cage2.scenario2 import HOSTS
 from workflow_rl.workflows.cage2_rules import FIXABLE, UNIT_TYPES
 from workflow_rl.workflows.envs import Milestones
-from workflow_rl.workflows.ladder import FixCounts
 from workflow_rl.workflows.order import (
     NOBODY,
     Workflow,
@@ -110,14 +109,12 @@ def test_who_is_due_is_the_first_in_need_and_nothing_else_may_be_fixed() -> None
     ]
 
 
-def test_fixes_are_counted_where_the_order_decides() -> None:
+def test_fixes_break_the_order_or_keep_to_it_where_it_decides() -> None:
     rules = Milestones(ABC, 3, lambda needs: needs, lambda _: [NOBODY, 0, 1, 2])
-    needs = np.array([[1, 0, 1], [1, 0, 1], [0, 0, 1], [0, 0, 0], [1, 1, 1]])
-    fixes = fixes_made(rules, needs, ranks_of([(0, 1, 2)] * 5), np.array([1, 3, 3, 1, 0]))
-    assert fixes.made.tolist() == [True, True, True, True, False]
-    assert fixes.ruled.tolist() == [True, True, True, False, False]
-    assert fixes.kept.tolist() == [True, False, True, False, False]
-    assert fixes.decided.tolist() == [True, True, False, False, False]
+    needs = np.array([[1, 0, 1], [1, 0, 1], [0, 0, 1], [0, 0, 1], [0, 0, 0], [1, 1, 1]])
+    fixes = fixes_made(rules, needs, ranks_of([(0, 1, 2)]), np.array([1, 3, 3, 1, 1, 0]))
+    assert fixes.broken.tolist() == [False, True, False, True, False, False]
+    assert fixes.decided.tolist() == [True, True, False, False, False, False]
 
 
 def test_an_agent_is_shown_the_order() -> None:
@@ -126,16 +123,11 @@ def test_an_agent_is_shown_the_order() -> None:
     ranks = ranks_of([(2, 0, 1), (0, 1, 2)])
     order = [[1, 0, 1, 1, 0, 0], [0, 0, 0, 1, 1, 1]]
     due = [[0, 0, 1], [0, 0, 0]]
-    told = [one + which for one, which in zip(order, due, strict=True)]
-    assert shown(rules, needs, ranks, "penalty").tolist() == told
+    assert shown(rules, needs, ranks, "penalty").tolist() == [
+        [*order[0], *due[0]],
+        [*order[1], *due[1]],
+    ]
     assert shown(rules, needs, ranks, "mask").tolist() == [
         [*order[0], 1, 0, 0, 1],
         [*order[1], 1, 1, 1, 1],
     ]
-
-
-def test_no_fixes_have_no_adherence() -> None:
-    counts = FixCounts(*np.array([[2, 2], [3, 0], [2, 0], [2, 0], [1, 0]]))
-    assert counts.adherence.tolist() == pytest.approx([2 / 3, np.nan], nan_ok=True)
-    assert counts.adherence_decided.tolist() == pytest.approx([1 / 2, np.nan], nan_ok=True)
-    assert counts.an_episode.tolist() == [1.5, 0]

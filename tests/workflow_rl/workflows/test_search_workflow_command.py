@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -15,7 +14,6 @@ from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.workflows import ENV_ID
 from workflow_rl.workflows.commands.search_workflow import search_workflow
-from workflow_rl.workflows.trained import Trained
 
 HOSTS = ("User1", "User2", "User3", "User4", "Op_Host0", "Op_Host1", "Op_Host2", "Op_Server0")
 EIGHT = "; ".join(f"g{n}: {host}" for n, host in enumerate(HOSTS))
@@ -71,68 +69,25 @@ def test_runs_of_different_tasks_are_not_compared(
     assert problem in refused(*runs, output=tmp_path / "found")
 
 
-@pytest.mark.parametrize(
-    ("args", "problem"),
-    [
-        ({"red_agent": "SleepAgent"}, "--beside: b.npz has red_agent SleepAgent"),
-        ({"env_id": "workflow_rl/CAGE2-v0"}, "--beside: b.npz has observation table"),
-        ({"env_id": "CartPole-v1"}, "--beside: b.npz is a run of CartPole-v1"),
-    ],
-)
-def test_what_stands_beside_plays_the_task(
-    args: dict[str, Any], problem: str, tmp_path: Path
-) -> None:
-    run, free = agent(tmp_path / "a.npz"), agent(tmp_path / "b.npz", **args)
-    assert problem in refused(run, "--beside", free, output=tmp_path / "found")
+def test_an_agent_that_takes_no_order_is_refused(tmp_path: Path) -> None:
+    run = agent(tmp_path / "a.npz", "workflow_rl/CAGE2-v0", **CAGE2)
+    assert "CAGE2-v0 takes no order" in refused(run, output=tmp_path / "found")
 
 
-def test_fixes_that_were_not_counted_are_not_0(tmp_path: Path) -> None:
-    run = agent(tmp_path / "a.npz", workflow="a: User1; b: User2")
-    free = agent(tmp_path / "b.npz", "workflow_rl/CAGE2-v0", **CAGE2)
-    beside = Trained.load([Path(free)])
-    trained = Trained.load([Path(run)])
-    trained.require_beside(beside)
-    ladder = trained.ladder(trained.workflow.orders(), 1, free=beside)
-    assert ladder.free is not None
-    assert ladder.free_fixes is None
-
-
-def test_all_orders_are_scored_beside_agents_without_an_order(tmp_path: Path) -> None:
+def test_all_orders_are_ranked(tmp_path: Path) -> None:
     groups = {"workflow": "a: User1; b: Enterprise1", "red_agent": "B_lineAgent"}
-    run = agent(tmp_path / "a.npz", **groups)
-    free = agent(tmp_path / "b.npz", obedience="penalty", **groups)
-    output = tmp_path / "found"
-    arguments = [run, "--beside", free, "--episodes", "4", "--quiet", "--output", str(output)]
+    run, output = agent(tmp_path / "a.npz", obedience="penalty", **groups), tmp_path / "found"
+    arguments = [run, "--episodes", "4", "--quiet", "--output", str(output)]
     result = CliRunner().invoke(search_workflow, arguments)
     assert result.exit_code == 0, result.output
     scores = json.loads((output / "workflow.json").read_text())
     assert {row["order"] for row in scores["orders"]} == {"a,b", "b,a"}
-    rows, obeyed = scores["rows"], scores["unconstrained_obeyed"]
-    assert obeyed["adherence"]["interval_95"] is None
-    told = f"{rows['median']['total']['mean']:.2f}"
-    assert told in result.output
-    assert told.replace("-", "−") in (output / "workflow.html").read_text()  # noqa: RUF001
-    with np.load(output / "totals.npz") as saved:
-        assert saved["totals"].shape == (1, 2, 4)
-        paired = rows["median"]["total"]["mean"] + rows["median"]["price"]["mean"]
-        assert rows["all"]["total"]["mean"] == pytest.approx(saved["totals"][:, :, 1::2].mean())
-    assert paired == pytest.approx(rows["all"]["total"]["mean"] + rows["all"]["price"]["mean"])
-
-
-def test_each_run_stands_beside_one_without_an_order(tmp_path: Path) -> None:
-    runs = [agent(tmp_path / "a.npz"), agent(tmp_path / "b.npz")]
-    free = agent(tmp_path / "free.npz", obedience="penalty")
-    said = refused(*runs, "--beside", free, output=tmp_path / "found")
-    assert "1 runs stand beside 2: give equally many" in said
-    obedient = [({}, "other spaces"), ({"obedience": "penalty", "penalty": 2.0}, "obeys an order")]
-    for number, (args, second) in enumerate(obedient):
-        obeying = agent(tmp_path / f"obeying-{number}.npz", **args)
-        said = refused(runs[0], "--beside", obeying, output=tmp_path / "found")
-        assert f"obeying-{number}.npz obeys an order" in said
-        beside = ["--beside", free, "--beside", obeying]
-        said = refused(*runs, *beside, output=tmp_path / "found")
-        assert f"obeying-{number}.npz" in said
-        assert second in said
+    page = (output / "workflow.html").read_text()
+    for row in scores["orders"]:
+        mean = f"{row['mean']:.2f}"
+        assert mean in result.output
+        assert mean.replace("-", "−") in page  # noqa: RUF001
+    assert f"best order: {scores['best']['order']}" in result.output
 
 
 def test_a_run_that_is_given_twice_is_refused(tmp_path: Path) -> None:
@@ -140,18 +95,18 @@ def test_a_run_that_is_given_twice_is_refused(tmp_path: Path) -> None:
     assert "given twice" in refused(run, run, output=tmp_path / "found")
 
 
-def test_totals_are_not_written_through_a_link(tmp_path: Path) -> None:
+def test_scores_are_not_written_through_a_link(tmp_path: Path) -> None:
     run = agent(tmp_path / "a.npz", workflow="a: User1; b: Enterprise1", red_agent="B_lineAgent")
     precious, output = tmp_path / "precious.txt", tmp_path / "found"
     precious.write_text("the user's")
     output.mkdir()
-    (output / "totals.npz").symlink_to(precious)
+    (output / "workflow.json").symlink_to(precious)
     arguments = [run, "--episodes", "2", "--quiet", "--output", str(output)]
     result = CliRunner().invoke(search_workflow, arguments)
     assert result.exit_code == 2
-    assert "totals.npz is a link" in result.output
+    assert "workflow.json is a link" in result.output
     assert precious.read_text() == "the user's"
-    assert (output / "totals.npz").is_symlink()
+    assert (output / "workflow.json").is_symlink()
 
 
 def test_some_orders_are_scored_as_among_all(tmp_path: Path) -> None:

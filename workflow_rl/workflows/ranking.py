@@ -1,0 +1,126 @@
+"""Orders from best to worst: what each comes to, and whether the order matters."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.runs.intervals import FloatArray, Mean, over_agents
+from workflow_rl.workflows.order import Order, Workflow
+
+LEAST_EPISODES = 6
+"""Every second of them judges: the chance of fewer than three episodes cannot be told."""
+
+
+class Ranking(NamedTuple):
+    """What A agents came to in E episodes of each of O orders.
+
+    totals: float64 [A, O, E]. n_decided: int64 [A, O], the fixes that were made while several
+    groups needed fixing, so that the order decided. n_kept: int64 [A, O], those of them that fixed
+    the group that was due.
+    """
+
+    workflow: Workflow
+    orders: list[Order]
+    totals: FloatArray
+    n_decided: NDArray[np.int64]
+    n_kept: NDArray[np.int64]
+
+    @property
+    def ranked(self) -> list[int]:
+        """The places of the orders in `orders`, best first."""
+        return _ranked(self.totals)
+
+    def name_of(self, place: int) -> str:
+        """Return an order as text."""
+        return self.workflow.name_of(self.orders[place])
+
+    def total_of(self, place: int) -> Mean:
+        """Return the total of an order."""
+        return over_agents(self.totals[:, place])
+
+    def kept_of(self, place: int) -> Mean:
+        """Return the share of the fixes that kept to an order, where the order decided."""
+        return _share(self.n_kept[:, place], self.n_decided[:, place])
+
+    @property
+    def total_of_all(self) -> Mean:
+        """The mean total of all orders."""
+        return over_agents(self.totals.mean(axis=1))
+
+    @property
+    def kept_of_all(self) -> Mean:
+        """The share of the fixes that kept to the order, of all orders together."""
+        return _share(self.n_kept.sum(axis=1), self.n_decided.sum(axis=1))
+
+    @property
+    def best(self) -> int:
+        """The place of the best order in every second episode: the other episodes score it.
+
+        In the episodes that choose it, the best of many orders is partly lucky.
+        """
+        return _ranked(self.totals[:, :, ::2])[0]
+
+    @property
+    def worst(self) -> int:
+        """The place of the worst order in the episodes that choose the best."""
+        return _ranked(self.totals[:, :, ::2])[-1]
+
+    @property
+    def total_of_best(self) -> Mean:
+        """The total of the best order, in the episodes that did not choose it."""
+        return over_agents(self.totals[:, self.best, 1::2])
+
+    @property
+    def lead(self) -> Mean:
+        """The lead of the best order over the worst, in the episodes that did not choose them."""
+        scored = self.totals[:, :, 1::2]
+        return over_agents(scored[:, self.best] - scored[:, self.worst])
+
+    @property
+    def verdict(self) -> str:
+        """Whether the order matters, in two sentences. Where it does not, the first of them says
+        that it does in at most 5% of all cases."""
+        if self.totals.shape[2] < LEAST_EPISODES:
+            return f"So few episodes do not tell whether the order matters: give {LEAST_EPISODES}."
+        said = "These episodes do not show that the order matters."
+        if self.lead.mean > self.lead.interval_95:
+            said = "The order matters."
+        return (
+            f"{said} In the episodes that did not choose them, the best order leads the worst by "
+            f"{self.lead}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, best order first."""
+        orders = [
+            {
+                "order": self.name_of(place),
+                **self.total_of(place).plain(),
+                "kept": self.kept_of(place).plain(),
+            }
+            for place in self.ranked
+        ]
+        return {
+            "groups": dict(zip(self.workflow.groups, self.workflow.members, strict=True)),
+            "agents": len(self.totals),
+            "episodes": self.totals.shape[2],
+            "orders": orders,
+            "all": {**self.total_of_all.plain(), "kept": self.kept_of_all.plain()},
+            "best": {"order": self.name_of(self.best), **self.total_of_best.plain()},
+            "worst": {"order": self.name_of(self.worst)},
+            "lead": self.lead.plain(),
+        }
+
+
+def _ranked(totals: FloatArray) -> list[int]:
+    """Return the places of orders, best first. totals: [A, O, E]."""
+    return np.argsort(-totals.mean(axis=(0, 2)), kind="stable").tolist()
+
+
+def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> Mean:
+    """Return the mean of the agents' shares; NaN if an agent has none. part, whole: [A]."""
+    shares = np.where(whole > 0, part / np.maximum(whole, 1), np.nan)
+    return over_agents(shares[:, None])

@@ -1,0 +1,119 @@
+"""Trained agents that take an order, and the search for the order in which they do best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.runs.saved_agent import load_player
+from workflow_rl.runs.trust import require_trusted
+from workflow_rl.workflows.environment import OrderedCage2
+from workflow_rl.workflows.order import Order, Workflow
+from workflow_rl.workflows.ranking import Ranking
+from workflow_rl.workflows.rules import WorkflowRules
+from workflow_rl.workflows.scoring import play_order, rules_of
+
+ORDERS = "orders"
+OF_THE_ORDER = frozenset({"workflow", "order", "obedience", "penalty"})
+"""Arguments that do not change the task. Workflows are compared as they are read."""
+
+
+@dataclass(frozen=True)
+class OrderedAgents:
+    """Agents of one task and workflow. environment: of the first of them."""
+
+    names: list[str]
+    actors: list[Actor]
+    environment: Environment
+    rules: WorkflowRules
+
+    @classmethod
+    def load(cls, runs: Sequence[Path], trust: bool = False) -> OrderedAgents:
+        """Load agents of run folders, checkpoints or policy files.
+
+        Raises CheckpointError, and InvalidEnvironmentError if their environments differ or take no
+        order, or if a run is given twice.
+        """
+        if len({run.resolve() for run in runs}) < len(runs):
+            raise InvalidEnvironmentError(ENV, "one of the runs is given twice")
+        players = [load_player(run, trust=trust) for run in runs]
+        for player in players:
+            require_trusted(player.environment)
+        environment = players[0].environment
+        rules = rules_of(environment)
+        for run, player in zip(runs[1:], players[1:], strict=True):
+            _require_same_task(player.environment, environment, str(run))
+            if rules_of(player.environment).workflow != rules.workflow:
+                raise InvalidEnvironmentError(
+                    ENV, f"{run} has another workflow than the first of RUNS"
+                )
+            if player.environment.spaces() != environment.spaces():
+                raise InvalidEnvironmentError(ENV, f"{run} has other spaces than {runs[0]}")
+        names = [run.resolve().name for run in runs]
+        return cls(names, [player.policy for player in players], environment, rules)
+
+    def orders(self, n_orders: int | None, seed: int) -> list[Order]:
+        """Return all orders, or up to `n_orders` random ones.
+
+        Raises InvalidEnvironmentError if there is one order only, or if there are too many to score
+        them all.
+        """
+        workflow: Workflow = self.rules.workflow
+        if n_orders is not None:
+            orders = workflow.some_orders(n_orders, np.random.default_rng(seed))
+        else:
+            try:
+                orders = workflow.orders()
+            except ValueError as error:
+                raise InvalidEnvironmentError(
+                    ORDERS, f"{error}, too many to score them all: say how many, such as 30"
+                ) from None
+        if len(orders) == 1:
+            name = workflow.name_of(orders[0])
+            raise InvalidEnvironmentError(
+                ENV, f"the constraints leave one order, {name}: there is nothing to search"
+            )
+        return orders
+
+    def ranking(
+        self, orders: list[Order], episodes: int, seed: int = 0, quiet: bool = True
+    ) -> Ranking:
+        """Play orders, each in the same episodes."""
+        shape = len(self.actors), len(orders)
+        totals = np.zeros((*shape, episodes))
+        n_decided, n_kept = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        for agent, place in tqdm(list(np.ndindex(shape)), unit="order", disable=quiet or None):
+            played = play_order(
+                self.actors[agent], self.environment, self.rules, orders[place], episodes, seed
+            )
+            totals[agent, place] = played.totals
+            n_decided[agent, place] = played.n_decided
+            n_kept[agent, place] = played.n_kept
+        return Ranking(self.rules.workflow, orders, totals, n_decided, n_kept)
+
+
+def _require_same_task(environment: Environment, first: Environment, name: str) -> None:
+    """Raise InvalidEnvironmentError if two environments differ in more than how an order is told.
+
+    name: of the run whose environment is `environment`. first: the environment of the first run.
+    """
+    if environment.env_id != first.env_id:
+        raise InvalidEnvironmentError(
+            ENV, f"{name} is a run of {environment.env_id}, the first of RUNS of {first.env_id}"
+        )
+    skipped = OF_THE_ORDER
+    if isinstance(environment, OrderedCage2):
+        skipped |= {"simulator"}  # Scores are of one simulator, whichever a run was trained on.
+    for argument in {**first.args, **environment.args}:
+        found = environment.args.get(argument, "the default")
+        wanted = first.args.get(argument, "the default")
+        if argument not in skipped and found != wanted:
+            raise InvalidEnvironmentError(
+                ENV, f"{name} has {argument} {found}, the first of RUNS has {wanted}"
+            )

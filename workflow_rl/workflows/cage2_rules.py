@@ -46,10 +46,12 @@ class HostRules:
 
         self.workflow = parsed(workflow, HOSTS, FIXABLE)
         self.n_own = N_SHOWN
-        first = N_SHOWN - len(THRESHOLDS) * N_PROBABILITIES
-        # The first of a host's four probabilities is that of a session.
-        self._bit_of_host = {
-            HOSTS[host]: first + len(THRESHOLDS) * 4 * place + SURE
+        # A belief ends with the probabilities. Each has a bit for each threshold.
+        first_bit = N_SHOWN - len(THRESHOLDS) * N_PROBABILITIES
+        # A host has four probabilities. The first is that of a session.
+        n_bits_of_host = 4 * len(THRESHOLDS)
+        self._session_bits = {
+            HOSTS[host]: first_bit + place * n_bits_of_host + SURE
             for place, host in enumerate(CONTESTED)
         }
         self._bits = [self._bits_of(hosts) for hosts in self.workflow.members]
@@ -59,7 +61,7 @@ class HostRules:
         self._fixes = np.array([self._fixed_by(ACTION_NAMES[action]) for action in chosen])
 
     def _bits_of(self, hosts: Sequence[str]) -> list[int]:
-        return [self._bit_of_host[host] for host in hosts]
+        return [self._session_bits[host] for host in hosts]
 
     def _fixed_by(self, action: str) -> int:
         kind, _, target = action.partition(" ")

@@ -1,4 +1,4 @@
-"""CAGE-2 whose agent is told an order, as the Environment of a run."""
+"""CAGE-2 whose agent keeps to an order, as the Environment of a run."""
 
 from __future__ import annotations
 

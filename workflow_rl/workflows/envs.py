@@ -1,4 +1,4 @@
-"""Gymnasium environments whose agent is told an order."""
+"""Gymnasium environments whose agent keeps to an order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from workflow_rl.workflows.rules import (
     fixes_made,
     n_order_bits,
     order_of_episode,
-    shown,
+    ordered_obs,
 )
 
 
@@ -67,7 +67,7 @@ def _workflow_of(names: tuple[str, ...]) -> Workflow:
 
 
 class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
-    """An environment whose agent reaches milestones in the order that it is told.
+    """An environment whose agent reaches milestones in the order that it is given.
 
     An observation is flat, and ends with the order's bits. With obedience "penalty", a bit for each
     milestone follows, which is set for the next one. With obedience "mask", `info["action_mask"]`
@@ -148,19 +148,20 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         self, obs: Any, info: dict[str, Any], ended: bool
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         self._obs = self._flatten(obs)[None]
-        row = shown(self.rules, self._obs, self._ranks, self.obedience)[0]
+        row = ordered_obs(self.rules, self._obs, self._ranks, self.obedience)[0]
         size = self.observation_space.shape[0]  # type: ignore[index]
         if self.obedience == MASK:
-            kept, mask = row[size:] > 0, mask_in(obs, info)
+            possible = row[size:] > 0
+            mask = mask_in(obs, info)
             # Nobody acts after the end: then the environment's mask may forbid every action.
             if mask is not None and not ended:
-                kept &= self._read_mask(mask)
-                if not kept.any():
+                possible &= self._read_mask(mask)
+                if not possible.any():
                     raise ObservationError(
                         "the environment's action mask leaves only actions that break the order: "
                         f"allow another one, or choose obedience {PENALTY}"
                     )
-            info = {**info, ACTION_MASK: kept.astype(np.int8)}
+            info = {**info, ACTION_MASK: possible.astype(np.int8)}
         elif (mask := mask_in(obs, info)) is not None:
             info = {**info, ACTION_MASK: mask}
         return row[:size], info

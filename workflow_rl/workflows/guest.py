@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class OrderedCage2Guest(Cage2Guest):
-    """CAGE Challenge 2 with an agent that is told in which order to fix groups of hosts."""
+    """CAGE Challenge 2 with an agent that is given the order in which to fix groups of hosts."""
 
     env_id = ENV_ID
     title = "CAGE-2 workflows"

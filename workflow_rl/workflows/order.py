@@ -78,6 +78,7 @@ class Workflow:
     def implied(self) -> frozenset[tuple[int, int]]:
         """The pairs of `before`, and all pairs that follow from them."""
         pairs = set(self.before)
+        # With `middle` in the outermost loop, one pass finds all pairs (Warshall, 1962).
         for middle, first, second in itertools.product(range(len(self.groups)), repeat=3):
             if (first, middle) in pairs and (middle, second) in pairs:
                 pairs.add((first, second))
@@ -85,23 +86,26 @@ class Workflow:
 
     def _whole(self, contested: Sequence[int]) -> Order:
         """Return the order with all other groups at its end, so that equal orders are equal."""
-        return (*contested, *(g for g in range(len(self.groups)) if not self.members[g]))
+        others = [group for group, members in enumerate(self.members) if not members]
+        return (*contested, *others)
 
     def orders(self) -> list[Order]:
         """Return all orders of the groups that may need fixing. Raises ValueError for too many."""
-        found = list(itertools.islice(self._extensions([]), MOST_LISTED_ORDERS + 1))
-        if len(found) > MOST_LISTED_ORDERS:
+        listed = list(itertools.islice(self._extensions([]), MOST_LISTED_ORDERS + 1))
+        if len(listed) > MOST_LISTED_ORDERS:
             raise ValueError(f"there are more than {MOST_LISTED_ORDERS:,} orders")
-        return [self._whole(order) for order in found]
+        return [self._whole(contested) for contested in listed]
 
     def _extensions(self, begun: list[int]) -> Iterator[list[int]]:
-        free = self._next_groups(begun)
-        if not free:
+        """Yield all orders of the contested groups that begin with the groups of `begun`."""
+        next_groups = self._next_groups(begun)
+        if not next_groups:
             yield begun
-        for group in free:
+        for group in next_groups:
             yield from self._extensions([*begun, group])
 
     def _next_groups(self, begun: Collection[int]) -> list[int]:
+        """Return the contested groups that may follow the groups of `begun`."""
         waiting = [group for group in self.contested if group not in begun]
         held_up = {second for first, second in self.implied if first in waiting}
         return [group for group in waiting if group not in held_up]
@@ -109,8 +113,8 @@ class Workflow:
     def drawn(self, random: np.random.Generator) -> Order:
         """Return a random order. Without constraints, all orders are equally likely."""
         order = list[int]()
-        while free := self._next_groups(order):
-            order.append(free[int(random.integers(len(free)))])
+        while next_groups := self._next_groups(order):
+            order.append(next_groups[int(random.integers(len(next_groups)))])
         return self._whole(order)
 
     def some_orders(self, n_orders: int, random: np.random.Generator) -> list[Order]:
@@ -130,14 +134,36 @@ def parsed(text: str, targets: Collection[str], fixable: Collection[str]) -> Wor
     break or a semicolon; what follows # is a comment. targets: all names. fixable: the targets
     that can be fixed; the others are left out.
     """
-    groups, constraints = dict[str, tuple[str, ...]](), list[list[str]]()
-    for line in text.replace(";", "\n").splitlines():
-        line = line.partition("#")[0].strip()
-        name, colon, members = line.partition(":")
-        if colon and name.strip().replace("_", "").replace("-", "").isalnum():
-            if name.strip() in groups:
-                raise ValueError(f"the group {name.strip()} is there twice")
-            groups[name.strip()] = tuple(members.split())
+    targets_of_groups, constraints = _groups_and_constraints(text)
+    groups = tuple(targets_of_groups)
+    members = list[tuple[str, ...]]()
+    for group_targets in targets_of_groups.values():
+        members.append(tuple(target for target in group_targets if target in fixable))
+    _require_targets(list(itertools.chain(*targets_of_groups.values())), targets)
+    workflow = Workflow(groups, tuple(members))
+    if not 2 <= len(groups) <= MOST_GROUPS or len(workflow.contested) < 2:
+        raise ValueError(f"2 to {MOST_GROUPS} groups are needed, two of which can be fixed")
+    pairs = list[tuple[int, int]]()
+    for names in constraints:
+        pairs += itertools.pairwise(workflow._number(name) for name in names)
+    workflow = Workflow(groups, tuple(members), tuple(pairs))
+    if any(first == second for first, second in workflow.implied):
+        raise ValueError("the constraints go round in a circle")
+    return workflow
+
+
+def _groups_and_constraints(text: str) -> tuple[dict[str, tuple[str, ...]], list[list[str]]]:
+    """Return the targets of each group, and the names of groups in each constraint."""
+    targets_of_groups = dict[str, tuple[str, ...]]()
+    constraints = list[list[str]]()
+    for whole_line in text.replace(";", "\n").splitlines():
+        line = whole_line.partition("#")[0].strip()
+        before_colon, colon, after_colon = line.partition(":")
+        name = before_colon.strip()
+        if colon and name.replace("_", "").replace("-", "").isalnum():
+            if name in targets_of_groups:
+                raise ValueError(f"the group {name} is there twice")
+            targets_of_groups[name] = tuple(after_colon.split())
         elif "<" in line and not colon:
             constraints.append([part.strip() for part in line.split("<")])
         elif line:
@@ -145,24 +171,16 @@ def parsed(text: str, targets: Collection[str], fixable: Collection[str]) -> Wor
                 f"{line!r} is neither a group, such as 'users: User1 User2', nor a constraint, "
                 "such as 'servers < users'"
             )
-    every = [target for members in groups.values() for target in members]
-    for target in every:
+    return targets_of_groups, constraints
+
+
+def _require_targets(named: Sequence[str], targets: Collection[str]) -> None:
+    """Raise ValueError unless the named targets are different ones of `targets`."""
+    for target in named:
         if target not in targets:
             raise ValueError(f"{target!r} is none of {', '.join(targets)}")
-        if every.count(target) > 1:
+        if named.count(target) > 1:
             raise ValueError(f"{target} is in two groups, or in one twice")
-    contested = tuple(
-        tuple(target for target in group if target in fixable) for group in groups.values()
-    )
-    workflow = Workflow(tuple(groups), contested)
-    if not 2 <= len(groups) <= MOST_GROUPS or len(workflow.contested) < 2:
-        raise ValueError(f"2 to {MOST_GROUPS} groups are needed, two of which can be fixed")
-    numbers = [[workflow._number(name) for name in chain] for chain in constraints]
-    pairs = tuple(pair for chain in numbers for pair in itertools.pairwise(chain))
-    workflow = Workflow(workflow.groups, contested, pairs)
-    if any(first == second for first, second in workflow.implied):
-        raise ValueError("the constraints go round in a circle")
-    return workflow
 
 
 def ranks_of(orders: Sequence[Order]) -> Numbers:
@@ -194,6 +212,6 @@ def allowed(fixes: Numbers, due_groups: Numbers) -> Bools:
     fixes: the group that each action fixes, int64 [M, A], or NOBODY. An action that fixes nothing
     keeps to every order. While no group needs fixing, no action breaks the order.
     """
-    wanted = due_groups[:, None]
-    keeps: Bools = (fixes == NOBODY) | (wanted == NOBODY) | (fixes == wanted)
+    due_column = due_groups[:, None]
+    keeps: Bools = (fixes == NOBODY) | (due_column == NOBODY) | (fixes == due_column)
     return keeps

@@ -1,4 +1,4 @@
-"""Many environments at once whose agent is told an order."""
+"""Many environments at once whose agent keeps to an order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.environments.env_batch import EnvBatch, Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.workflows.order import Order, ranks_of
-from workflow_rl.workflows.rules import WorkflowRules, fixes_made, order_of_episode, shown
+from workflow_rl.workflows.rules import WorkflowRules, fixes_made, order_of_episode, ordered_obs
 
 
 class OrderedEnvs:
@@ -56,8 +56,8 @@ class OrderedEnvs:
         return transitions._replace(obs=self._shown(envs, transitions.obs))
 
     def _shown(self, envs: Sequence[int], obs: Obs) -> Obs:
-        if self._penalty:
+        if self._penalty:  # The next step compares its fixes with what these observations need.
             if not self._obs.size:
                 self._obs = np.zeros((self.n_envs, obs.shape[1]), obs.dtype)
             self._obs[envs] = obs
-        return shown(self._rules, obs, self._ranks[envs], self._obedience)
+        return ordered_obs(self._rules, obs, self._ranks[envs], self._obedience)

@@ -25,7 +25,7 @@ def _ranked_orders(ranking: Ranking) -> str:
     totals = [ranking.total_of(place) for place in ranking.ranked]
     shares = [ranking.kept_of(place).told(1, 100, "%") for place in ranking.ranked]
     rows = [
-        [escaped(name), _told(total), share]
+        [escaped(name), _total_text(total), share]
         for name, total, share in zip(names, totals, shares, strict=True)
     ]
     means = [total.mean for total in totals]
@@ -38,5 +38,5 @@ def _ranked_orders(ranking: Ranking) -> str:
     )
 
 
-def _told(total: Mean) -> str:
+def _total_text(total: Mean) -> str:
     return f"{number(total.mean, 2)} ± {number(total.interval_95, 2)}"

@@ -1,4 +1,4 @@
-"""What an agent is shown of its order, and an actor that is told one.
+"""What an agent sees of its order, and an actor that keeps to an order.
 
 An ordered observation begins with the environment's own D numbers and the order's P bits of
 precedence. Where a mask keeps the order, the mask of the A actions follows, and otherwise a bit for
@@ -78,7 +78,9 @@ def fixes_made(
     )
 
 
-def shown(rules: WorkflowRules, obs: NDArray[Any], ranks: Numbers, obedience: str) -> NDArray[Any]:
+def ordered_obs(
+    rules: WorkflowRules, obs: NDArray[Any], ranks: Numbers, obedience: str
+) -> NDArray[Any]:
     """Return ordered observations for observations [M, D] and orders, as ranks [M, G]."""
     parts = [obs, order_bits(rules, obs, ranks, obedience)]
     if obedience == MASK:
@@ -87,8 +89,10 @@ def shown(rules: WorkflowRules, obs: NDArray[Any], ranks: Numbers, obedience: st
 
 
 def order_bits(rules: WorkflowRules, obs: NDArray[Any], ranks: Numbers, obedience: str) -> Bools:
-    """Return what the policy is told of orders, bool [M, B]: the bits of precedence, and, where no
-    mask keeps the order, which group is due."""
+    """Return what the policy sees of orders, bool [M, B].
+
+    These are the bits of precedence, and, where no mask keeps the order, which group is due.
+    """
     bits = precedence(ranks) > 0
     if obedience == MASK:
         return bits
@@ -144,7 +148,7 @@ class OrderedActor:
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Return actions for observations [M, D], and log-probabilities: see Actor."""
         ranks = np.stack([self._ranks.setdefault(env, self._drawn(0)) for env in envs])
-        return self.actor.act(shown(self._rules, obs, ranks, self._obedience), envs)
+        return self.actor.act(ordered_obs(self._rules, obs, ranks, self._obedience), envs)
 
 
 def check_obedience(obedience: str, penalty: float) -> None:

@@ -103,7 +103,7 @@ def play_order(
         actor: acts in the environment.
         environment: what the actor was trained on.
         rules: of the environment.
-        order: what the actor is told.
+        order: of all episodes.
         episodes: how many, a million at most.
         seed: the same seed gives the same chances, whatever the order.
     """

@@ -99,7 +99,7 @@ class OrderedAgents:
 
 
 def _require_same_task(environment: Environment, first: Environment, name: str) -> None:
-    """Raise InvalidEnvironmentError if two environments differ in more than how an order is told.
+    """Raise InvalidEnvironmentError if two environments differ in more than in their orders.
 
     name: of the run whose environment is `environment`. first: the environment of the first run.
     """

@@ -20,7 +20,7 @@ from workflow_rl.workflows.order import (
     precedence,
     ranks_of,
 )
-from workflow_rl.workflows.rules import fixes_made, shown
+from workflow_rl.workflows.rules import fixes_made, ordered_obs
 
 ABC = Workflow(("a", "b", "c"), (("x",), ("y",), ("z",)))
 UNITS = parsed(UNIT_TYPES, HOSTS, FIXABLE)
@@ -123,11 +123,11 @@ def test_an_agent_is_shown_the_order() -> None:
     ranks = ranks_of([(2, 0, 1), (0, 1, 2)])
     order = [[1, 0, 1, 1, 0, 0], [0, 0, 0, 1, 1, 1]]
     due = [[0, 0, 1], [0, 0, 0]]
-    assert shown(rules, needs, ranks, "penalty").tolist() == [
+    assert ordered_obs(rules, needs, ranks, "penalty").tolist() == [
         [*order[0], *due[0]],
         [*order[1], *due[1]],
     ]
-    assert shown(rules, needs, ranks, "mask").tolist() == [
+    assert ordered_obs(rules, needs, ranks, "mask").tolist() == [
         [*order[0], 1, 0, 0, 1],
         [*order[1], 1, 1, 1, 1],
     ]

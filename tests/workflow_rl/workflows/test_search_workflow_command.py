@@ -123,6 +123,23 @@ def test_some_orders_are_scored_as_among_all(tmp_path: Path) -> None:
     assert means[1].items() <= means[0].items()
 
 
+def test_two_agents_with_the_same_weights_say_as_much_as_one_of_them(tmp_path: Path) -> None:
+    groups = {"workflow": "a: User1; b: Enterprise1", "red_agent": "B_lineAgent"}
+    runs = [agent(tmp_path / f"{name}.npz", **groups) for name in "ab"]
+    rankings = []
+    for given in (runs, runs[:1]):
+        arguments = ["--episodes", "4", "--quiet", "--output", str(tmp_path / "found")]
+        result = CliRunner().invoke(search_workflow, [*given, *arguments])
+        assert result.exit_code == 0, result.output
+        rankings.append(json.loads((tmp_path / "found" / "workflow.json").read_text()))
+    assert [ranking["agents"] for ranking in rankings] == [2, 1]
+    for both, alone in zip(rankings[0]["orders"], rankings[1]["orders"], strict=True):
+        assert both["order"] == alone["order"]
+        assert both["mean"] == alone["mean"]
+        assert both["interval_95"] == pytest.approx(alone["interval_95"])
+        assert alone["interval_95"] > 1
+
+
 def test_what_cannot_be_written_is_told_before_an_episode_is_played(tmp_path: Path) -> None:
     run, output = agent(tmp_path / "a.npz"), tmp_path / "found"
     (output / "workflow.json").mkdir(parents=True)

@@ -56,7 +56,7 @@ RELEASED = {
 }
 SCENARIO_OF = {"CAGE-1": "scenario1b", "CAGE-2": "scenario2"}
 DRAWN_BLUES = {
-    "mixed-decoys": MIXTURES["decoys"],
+    "mixed-decoys": MIXTURES["mixed-decoys"],
     "all-kinds": MIXTURES["all-kinds"],
     "every-kind": {"Analyse": 0.2, "Remove": 0.2, "D": 0.2, "Misinform": 0.25, "Restore": 0.15},
     "busy-host": {"DecoyVsftpd Enterprise0": 1.0},

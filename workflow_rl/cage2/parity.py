@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
 MIXTURES = {
-    "decoys": {"Decoy": 0.8, "Monitor": 0.1, "Restore": 0.1},
+    "mixed-decoys": {"Decoy": 0.8, "Monitor": 0.1, "Restore": 0.1},
     "all-kinds": {
         "Sleep": 0.2,
         "Monitor": 0.2,

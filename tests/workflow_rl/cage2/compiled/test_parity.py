@@ -57,7 +57,7 @@ def test_sessions_are_those_of_cyborgs_true_state(red_agent: str) -> None:
     """By host, PID and privilege, at every step, of an episode in which Red takes hosts."""
     env = Cage2Env(red_agent, simulator="published")
     controller = env._simulator._controller
-    agent = make_blue_agent("decoys")
+    agent = make_blue_agent("mixed-decoys")
     agent.reset(0)
     obs, info = env.reset(seed=4)
     n_red_sessions = set()

@@ -16,7 +16,7 @@ from workflow_rl.cage2.parity import BLUE_AGENTS, LockStep, MixedAgent, make_blu
 from workflow_rl.cage2.red_parity import DRAWN_REDS, DrawnRed, possible_action
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_ACTION_NAMES, RED_OBS_SIZE
 
-BLUES = ("sleep", "decoys", "all-kinds")
+BLUES = ("sleep", "mixed-decoys", "all-kinds")
 
 
 @pytest.mark.parametrize(("seed", "red"), list(enumerate(DRAWN_REDS)))

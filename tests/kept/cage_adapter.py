@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tests.workflow_rl.cage2.random_networks import random_scenario
 from workflow_rl.cage2 import interface
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
+from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.network import compiled_network
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.cyborg.network import cyborg_network
@@ -26,9 +27,11 @@ from workflow_rl.cage2.interface import OWN_RED
 from workflow_rl.cage2.parity import HOARDERS, MIXTURES, MixedAgent
 from workflow_rl.cage2.presets import ANY_NETWORK
 from workflow_rl.cage2.red_parity import DRAWS, DrawnRed
+from workflow_rl.cage2.red_plans import refusals
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import Scenario, played_of, scenario_text
+from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.cage2.scenario_loading import played_of, scenario_text
 from workflow_rl.cage2.scoring.players import on_bits_of
 from workflow_rl.cage4.agent.blue_batches import BlueSees, in_batches
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
@@ -89,7 +92,7 @@ def scenario_named(name: str) -> Scenario:
 
 def reds_in(scenario: Scenario) -> tuple[str, ...]:
     """Return all red agents that can play."""
-    return *(red for red in RED_AGENTS if scenario.red_agents[red] is None), *DRAWN_REDS
+    return *(red for red in RED_AGENTS if refusals(scenario)[red] is None), *DRAWN_REDS
 
 
 def is_here(simulator: str, scenario: Scenario) -> bool:
@@ -128,7 +131,7 @@ class Network:
         self._simulator: Any
         if simulator == COMPILED:
             attackers: Any = {OWN_RED: self} if self._drawn else {}
-            self._simulator = CompiledSimulator(steps, attackers, scenario.tables())
+            self._simulator = CompiledSimulator(steps, attackers, tables_of(scenario))
             self._red = OWN_RED if self._drawn else red
             return
         name = _name_of(simulator, scenario)
@@ -179,7 +182,7 @@ class Network:
     def hidden(self) -> Mapping[str, Any]:
         """Return all that later steps follow from, in plain values."""
         if self._env is None:
-            return compiled_network(self._simulator.state, self._scenario.tables())
+            return compiled_network(self._simulator.state, tables_of(self._scenario))
         return cyborg_network(self._env)
 
 

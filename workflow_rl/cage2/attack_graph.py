@@ -38,7 +38,7 @@ class Reach(NamedTuple):
 def attack_graph(scenario: Scenario) -> Mapping[str, Reach]:
     """Return by host how Red reaches it, if Blue does nothing."""
     description, exploits = scenario.description(), _exploits(scenario)
-    subnet_of = {host: name for name, hosts in scenario.subnets.items() for host in hosts}
+    subnet_of = scenario.subnet_of
     home = subnet_of[scenario.red_host]
     found: dict[str, str | None] = {scenario.red_host: None}
     held, subnets = [scenario.red_host], [home]
@@ -83,9 +83,10 @@ def attack_graph(scenario: Scenario) -> Mapping[str, Reach]:
 
 def _exploits(scenario: Scenario) -> dict[str, tuple[str, ...]]:
     """Return by host the exploits that give Red a session, wherever it begins."""
+    from workflow_rl.cage2.compiled.description import tables_of
     from workflow_rl.cage2.compiled.tables import SSH_PORT, VULNERABLE, VULNERABLE_AS_ROOT
 
-    tables = scenario.tables().of
+    tables = tables_of(scenario).of
     works = np.isin(tables["vulnerability"], (VULNERABLE, VULNERABLE_AS_ROOT))
     # A password has to be guessed, too.
     works[:, SSH_PORT] &= tables["bruteforceable"] > 0

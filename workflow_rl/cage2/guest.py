@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.cage2.presets import ANY_NETWORK, CAGE1, QUICK, ROBUST
-from workflow_rl.cage2.scenario import SCENARIO2, Scenario, played_of
-from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
+from workflow_rl.cage2.red_plans import refusals
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID, SCENARIO2
 from workflow_rl.cage2.scenario_family import ScenarioFamily
+from workflow_rl.cage2.scenario_loading import played_of
 from workflow_rl.environments.guest import (
     ChampionBudget,
     ChampionRecipe,
@@ -81,7 +83,7 @@ class Cage2Guest(Guest):
         brought = ("simulator", "observation", "actions", "opening")
         defenders = ("champion",) if network.is_like(Scenario.scenario2()) else ()
         attackers = [
-            name for name in ("B_lineAgent", "RedMeanderAgent") if network.red_agents[name] is None
+            name for name in ("B_lineAgent", "RedMeanderAgent") if refusals(network)[name] is None
         ]
         return {
             "Blue": Side(ENV_ID, blue, "red_agent", defenders, greedy=True, brought=brought),

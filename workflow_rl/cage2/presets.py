@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.cage2.scenario import SCENARIO1B
+from workflow_rl.cage2.scenario2 import SCENARIO1B
 
 # The champion's recipe, see `agent.champion`, with a smaller network and a fifth of its
 # episodes.

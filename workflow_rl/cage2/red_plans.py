@@ -2,61 +2,43 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
+from workflow_rl.cage2.b_line_plan import GOAL, missing_for_b_line
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
-GOAL = "Op_Server0"
-"""The host that both agents want to stop."""
+if TYPE_CHECKING:
+    from workflow_rl.cage2.scenario_family import ScenarioFamily
 
 
-def refusals(scenario: Scenario) -> Mapping[str, str | None]:
-    """Return the challenge's red agents, each with what keeps it from playing, if anything."""
-    if scenario.is_scenario2:
+@functools.lru_cache(2048)
+def refusals(played: Scenario | ScenarioFamily) -> Mapping[str, str | None]:
+    """Return the challenge's red agents, each with what keeps it from playing, if anything.
+
+    Those that play in the start of a family play in every network of it.
+    """
+    if not isinstance(played, Scenario):
+        start = played.start
+        moved = [host for host in played.ranges["entry"] if host != start.red_host]
+        places = [refusals(place) for place in (start, *map(start.enter_at, moved))]
+        found = {name: [reasons[name] for reasons in places] for name in RED_AGENTS}
+        return {name: next(filter(None, reasons), None) for name, reasons in found.items()}
+    if played.is_scenario2:
         return dict.fromkeys(RED_AGENTS)
-    problems = (missing_for_b_line(scenario.description()), _of_meander(scenario), None)
+    problems = (missing_for_b_line(played), _of_meander(played), None)
     return dict(zip(RED_AGENTS, problems, strict=True))
 
 
-def missing_for_b_line(description: Mapping[str, Any]) -> str | None:
-    """Return why B_lineAgent cannot play, if it cannot.
-
-    It begins on User0, takes any other host of its subnet, from there a host that is
-    called Enterprise, then the third host of that one's subnet, and from there GOAL."""
-    hosts, subnets = description["Hosts"], description["Subnets"]
-    entry = description["Agents"]["Red"]["starting_sessions"][0]["hostname"]
-    if entry != "User0":
-        return f"its plan begins on User0, and Red begins on {entry}"
-    home, first = _subnet_of(entry, subnets)
-    if len(first) == 1:
-        return "its plan needs a second host in the subnet of User0"
-    for host in first:
-        if host == entry:
-            continue
-        # An observation names the explored host first.
-        found = [name for name in (host, *hosts) if name in hosts[host].get("info", {})]
-        target = next((name for name in (host, *found) if "Enterprise" in name), host)
-        if target == host or "Interfaces" not in hosts[host]["info"][target]:
-            return f"its plan needs a host that is called Enterprise in what {host} leads to"
-        if hosts[target].get("info", {}).get(target, {}).get("Interfaces") != "All":
-            return f"its plan needs the interfaces of {target} in what {target} leads to"
-        subnet, second = _subnet_of(target, subnets)
-        if len(second) < 3 or "Interfaces" not in hosts[second[2]].get("info", {}).get(GOAL, {}):
-            return f"its plan needs a third host, which leads to {GOAL}, in the subnet of {target}"
-        # It takes the first port that a scan shows, and raises an error if it shows none.
-        access = subnets[subnet]["NACLs"]
-        if access.get(home, access.get("all", {"in": "None"}))["in"] == "None":
-            return f"its plan needs the subnet {subnet}, which is closed to {home}"
-        for scanned in (target, second[2]):
-            if not any(process.get("Connections") for process in hosts[scanned]["Processes"]):
-                return f"its plan needs an open port on {scanned}"
-    return None
-
-
-def _subnet_of(host: str, subnets: Mapping[str, Any]) -> tuple[str, list[str]]:
-    return next((name, row["Hosts"]) for name, row in subnets.items() if host in row["Hosts"])
+def problem_of_red(played: Scenario | ScenarioFamily, name: str) -> str | None:
+    """Return what keeps a red agent from playing, and which ones play. None if nothing does."""
+    reasons = refusals(played)
+    if (reason := reasons.get(name)) is None:
+        return None
+    able = [agent for agent, problem in reasons.items() if problem is None]
+    return f"{name} cannot play in {played}: {reason}; choose {' or '.join(able)}"
 
 
 def _of_meander(scenario: Scenario) -> str | None:

@@ -1,7 +1,10 @@
 """A scenario of CAGE-2's kind: a network, its agents, and what follows from them.
 
-A scenario is data: `from_file` and `from_text` check all that they read (see `scenario_checks`).
-Workers get scenarios that were checked, and import neither YAML nor pydantic.
+A scenario is data. `from_text`, `from_description` and all methods that change a scenario check
+what they return: see `scenario_checks`. Workers get scenarios that were checked, and import neither
+YAML nor pydantic. What is made of a scenario is elsewhere: `scenario_file` reads and writes files,
+`compiled.description` makes the compiled tables, and `red_plans` tells which of the challenge's red
+agents can play.
 """
 
 from __future__ import annotations
@@ -9,36 +12,19 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import math
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workflow_rl.cage2 import scenario1b, scenario2
-from workflow_rl.errors import UserError
+from workflow_rl.cage2.scenario2 import SCENARIO1B, SCENARIO2, WITHOUT_HOST, ScenarioError, capacity
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from workflow_rl.cage2.compiled.tables import Tables
-    from workflow_rl.cage2.scenario_family import ScenarioFamily
-
-SCENARIO2 = "scenario2"
-"""The name of CAGE Challenge 2's own scenario."""
-SCENARIO1B = "scenario1b"
-"""The name of CAGE Challenge 1's own scenario."""
-FAMILY = '{"Family":'
-"""How the content of a family begins."""
 OF_IMAGE = ("Processes", "System info", "Services", "User Info")
 _ON_A_HOST = ("DiscoverNetworkServices", "ExploitRemoteService", "PrivilegeEscalate")
-WITHOUT_HOST = ("Sleep", "Monitor")
-
-
-class ScenarioError(UserError):
-    """A scenario is wrong or contradicts itself. The message says where, and what is right."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +50,6 @@ class Scenario:
     def scenario1b(cls) -> Scenario:
         """Return CAGE Challenge 1's own scenario, as its own repository has it."""
         return cls(SCENARIO1B, one_text(scenario1b.scenario1b(json.loads(cls.scenario2().content))))
-
-    @classmethod
-    def from_file(cls, path: str | os.PathLike[str]) -> Scenario:
-        """Read a scenario file of CybORG's, with its images in the folder `images` beside it.
-
-        Raises ScenarioError.
-        """
-        return scenario_of(Path(path))
 
     @classmethod
     def from_description(cls, description: Mapping[str, Any], name: str = "scenario") -> Scenario:
@@ -151,6 +129,11 @@ class Scenario:
     def subnets(self) -> Mapping[str, tuple[str, ...]]:
         """The hosts of each subnet."""
         return {name: tuple(subnet["Hosts"]) for name, subnet in self._data["Subnets"].items()}
+
+    @functools.cached_property
+    def subnet_of(self) -> Mapping[str, str]:
+        """The subnet of each host."""
+        return {host: name for name, hosts in self.subnets.items() for host in hosts}
 
     @functools.cached_property
     def leads_to(self) -> Mapping[str, tuple[str, ...]]:
@@ -240,30 +223,9 @@ class Scenario:
         """What runs on hosts, by the name of the image."""
         return dict(self._data["Images"])
 
-    @functools.cached_property
-    def red_agents(self) -> Mapping[str, str | None]:
-        """The challenge's red agents, each with what keeps it from playing here, if anything."""
-        from workflow_rl.cage2.red_plans import refusals
-
-        return refusals(self)
-
     def is_like(self, other: Scenario) -> bool:
         """Whether both have the same hosts and actions of Blue's, so that one policy fits both."""
         return (self.hosts, self.action_names) == (other.hosts, other.action_names)
-
-    def tables(self) -> Tables:
-        """Return what the compiled simulator plays. Raises ValueError for what it does not play."""
-        from workflow_rl.cage2.compiled.description import tables_of
-
-        return tables_of(self)
-
-    def require_red_agent(self, name: str) -> None:
-        """Raise ScenarioError if one of the challenge's red agents cannot play here."""
-        if (reason := self.red_agents[name]) is not None:
-            able = [agent for agent, problem in self.red_agents.items() if problem is None]
-            raise ScenarioError(
-                f"red_agent: {name} cannot play in {self}: {reason}; choose {' or '.join(able)}"
-            )
 
     # --- Others like it ---------------------------------------------------------------------------
 
@@ -296,9 +258,7 @@ class Scenario:
         data = json.loads(self.content)
         if name in data["Hosts"]:
             raise ScenarioError(f"there is a host {name} already")
-        data["Images"].setdefault(image, scenario2.IMAGES.get(image))
-        if data["Images"][image] is None:
-            raise ScenarioError(f"there is no image {image}: choose one of {_images(data)}")
+        _take_image(data, image)
         host: dict[str, Any] = {"AWS_Info": [], "image": image}
         data["Hosts"][name] = host
         host["info"] = _explored(data, name, leads_to)
@@ -351,9 +311,7 @@ class Scenario:
         host |= _values(confidentiality, availability)
         links = set(host.get("info", {})) - {name} if leads_to is None else set(leads_to)
         if image is not None:
-            data["Images"].setdefault(image, scenario2.IMAGES.get(image))
-            if data["Images"][image] is None:
-                raise ScenarioError(f"there is no image {image}: choose one of {_images(data)}")
+            _take_image(data, image)
             host["image"] = image
         if image is not None or leads_to is not None:
             host["info"] = _explored(data, name, links)
@@ -408,16 +366,6 @@ class Scenario:
         check_scenario(data)
         return type(self)(self.name, one_text(data))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the scenario as a file of CybORG's, and images that are not Scenario 2's into the
-        folder `images` beside it.
-
-        Raises OSError, and ScenarioError if another image of such a name is there.
-        """
-        from workflow_rl.cage2.scenario_file import write_scenario
-
-        write_scenario(json.loads(self.content), Path(path))
-
 
 NAMED = {SCENARIO2: Scenario.scenario2, SCENARIO1B: Scenario.scenario1b}
 """The challenges' own scenarios."""
@@ -427,56 +375,6 @@ def name_in(heading: str) -> str:
     from workflow_rl.cage.attackers import label_of
 
     return label_of(heading.rpartition(" ")[0]) or "scenario"
-
-
-def played_of(value: Any) -> Scenario | ScenarioFamily:
-    """Return what an argument `scenario` names: a Scenario or a family, one of NAMED, the path of a
-    file, or a text of one. Raises ScenarioError."""
-    from workflow_rl.cage2.scenario_family import ScenarioFamily
-
-    if isinstance(value, Scenario | ScenarioFamily):
-        return value
-    if isinstance(value, str) and ("\n" in value or value in NAMED):
-        return played_in(value)
-    if isinstance(value, str | os.PathLike):
-        from workflow_rl.cage2.scenario_file import read
-
-        return read(Path(value))
-    raise ScenarioError(
-        f"{value!r:.100} is no scenario: give {' or '.join(NAMED)}, a file or a Scenario"
-    )
-
-
-def played_in(text: str) -> Scenario | ScenarioFamily:
-    """Return the scenario or the family of a text, which is never a path. Raises ScenarioError."""
-    from workflow_rl.cage2.scenario_family import ScenarioFamily
-
-    is_family = text.partition("\n")[2].startswith(FAMILY)
-    return (ScenarioFamily if is_family else Scenario).from_text(text)
-
-
-def scenario_of(value: Any) -> Scenario:
-    """Return what `value` names, which must not be a family: see `played_of`. Raises
-    ScenarioError."""
-    played = played_of(value)
-    if not isinstance(played, Scenario):
-        raise ScenarioError(f"{played} is a family of scenarios: one env plays one of them")
-    return played
-
-
-def scenario_text(value: Any) -> str:
-    """Return the text of what an argument `scenario` names, as configs keep it."""
-    return played_of(value).text
-
-
-def capacity(size: int) -> int:
-    """Return the number of hosts that CybORG has addresses for in a subnet of this Size."""
-    return int(2 ** prefix_bits(size)) - 2
-
-
-def prefix_bits(size: int) -> int:
-    """Return the number of bits that a subnet of this Size leaves its hosts' addresses."""
-    return max(int(math.log2(size + 5)), 4)
 
 
 def _fit(subnet: dict[str, Any]) -> None:
@@ -498,9 +396,12 @@ def _values(confidentiality: str | None, availability: str | None) -> dict[str, 
     return {kind: value for kind, value in worth.items() if value is not None}
 
 
-def _images(data: Mapping[str, Any]) -> str:
-    names = {**data["Images"], **scenario2.IMAGES}
-    return ", ".join(name for name in names if data["Images"].get(name, name) is not None)
+def _take_image(data: Mapping[str, Any], name: str) -> None:
+    """Put an image into a scenario's data, if it is not there yet."""
+    known = {**scenario2.IMAGES, **data["Images"]}
+    if name not in known:
+        raise ScenarioError(f"there is no image {name}: choose one of {', '.join(known)}")
+    data["Images"][name] = known[name]
 
 
 def _require(entries: Mapping[str, Any], name: str, what: str) -> Any:

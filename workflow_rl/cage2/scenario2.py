@@ -3,17 +3,26 @@
 `scenario2()` composes the description that CybORG reads. The facts are those of the official
 `Scenario2.yaml` and its host images (copyright DST Group, MIT licence). The order of agents,
 subnets, hosts, processes and sessions is part of the scenario: CybORG draws its random numbers in
-that order.
+that order. What all files about scenarios share is here, too.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
+from workflow_rl.errors import UserError
+
 ENV_ID = "workflow_rl/CAGE2-v0"
 RED_ENV_ID = "workflow_rl/CAGE2-red-v0"
+SCENARIO2 = "scenario2"
+"""The name of CAGE Challenge 2's own scenario."""
+SCENARIO1B = "scenario1b"
+"""The name of CAGE Challenge 1's own scenario."""
+WITHOUT_HOST = ("Sleep", "Monitor")
+"""The kinds of Blue's actions that are made on no host."""
 RED_AGENTS = ("B_lineAgent", "RedMeanderAgent", "SleepAgent")
 HORIZONS = (30, 50, 100)
 RED_ACTIONS = (
@@ -53,6 +62,20 @@ OBS_SIZE = 4 * len(HOSTS)
 
 _ACTIVITIES = {(0, 0): "nothing", (1, 0): "scan", (1, 1): "exploit"}
 _BELIEFS = {(0, 0): "clean", (1, 0): "unknown", (0, 1): "user", (1, 1): "privileged"}
+
+
+class ScenarioError(UserError):
+    """A scenario is wrong or contradicts itself. The message says where, and what is right."""
+
+
+def capacity(size: int) -> int:
+    """Return the number of hosts that CybORG has addresses for in a subnet of this Size."""
+    return int(2 ** prefix_bits(size)) - 2
+
+
+def prefix_bits(size: int) -> int:
+    """Return the number of bits that a subnet of this Size leaves its hosts' addresses."""
+    return max(int(math.log2(size + 5)), 4)
 
 
 def bits_in_words(bits: Sequence[int]) -> tuple[str, str]:

@@ -9,21 +9,18 @@ import ipaddress
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from workflow_rl.agents.settings import MOST_LISTED, config_error
 from workflow_rl.cage2 import scenario2 as challenge
-from workflow_rl.cage2.scenario import WITHOUT_HOST, Scenario, ScenarioError, capacity
-from workflow_rl.cage2.scenario_family import kept_hosts
+from workflow_rl.cage2.b_line_plan import kept_hosts
+from workflow_rl.cage2.scenario2 import WITHOUT_HOST, ScenarioError, capacity
 from workflow_rl.suggestions import question, word_meant
+
+if TYPE_CHECKING:
+    from workflow_rl.cage2.scenario import Scenario
 
 MOST_HOSTS, MOST_SUBNETS = 64, 8
 MOST_PROCESSES = 64
@@ -35,6 +32,7 @@ Place: TypeAlias = tuple[str | int, ...]
 Problems: TypeAlias = Iterator[tuple[Place, str]]
 Locate: TypeAlias = Callable[[Place], str]
 """Returns what messages call a place."""
+Model = TypeVar("Model", bound=BaseModel)
 
 
 def _name(name: str) -> str:
@@ -227,12 +225,7 @@ def check_family(
     data: Mapping[str, Any], start: Scenario, locate: Locate = _keys
 ) -> dict[str, Any]:
     """Return the ranges of a family, with defaults. Raises ScenarioError."""
-    try:
-        family = FamilyFile.model_validate(data)
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        place = tuple(part for part in problem["loc"] if part != "[key]")
-        raise ScenarioError(f"{locate(place)}: {_shape(error, FamilyFile)}") from None
+    family = _parsed(FamilyFile, data, locate)
     for place, message in _family_problems(family, start):
         raise ScenarioError(f"{locate(place)}: {message}")
     return family.model_dump(exclude={"start"})
@@ -287,14 +280,19 @@ def check_scenario(data: Mapping[str, Any], locate: Locate = _keys) -> None:
 
     data: with Agents, Hosts, Subnets, and Images by name. locate: what messages call a place.
     """
+    _parsed(_Scenario, data, locate)
+    for place, message in _contradictions(data):
+        raise ScenarioError(f"{locate(place)}: {message}")
+
+
+def _parsed(model: type[Model], data: Mapping[str, Any], locate: Locate) -> Model:
+    """Return data as a model. Raises ScenarioError for the first thing whose shape is wrong."""
     try:
-        _Scenario.model_validate(data)
+        return model.model_validate(data)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         place = tuple(part for part in problem["loc"] if part != "[key]")
-        raise ScenarioError(f"{locate(place)}: {_shape(error, _Scenario)}") from None
-    for place, message in _contradictions(data):
-        raise ScenarioError(f"{locate(place)}: {message}")
+        raise ScenarioError(f"{locate(place)}: {_shape(error, model)}") from None
 
 
 def _shape(error: ValidationError, model: type[BaseModel]) -> str:

@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workflow_rl.cage2.red_plans import GOAL
+from workflow_rl.cage2.b_line_plan import GOAL, kept_hosts, server_host
+from workflow_rl.cage2.red_plans import refusals
 from workflow_rl.cage2.scenario import Scenario, ScenarioError, name_in
-from workflow_rl.cage2.scenario2 import RED_AGENTS
 
+FAMILY = '{"Family":'
+"""How the content of a family begins."""
 MOST_ATTEMPTS = 30
 
 
@@ -85,20 +87,6 @@ class ScenarioFamily:
         """The number of networks that a training plays."""
         return int(self.ranges["networks"])
 
-    @functools.cached_property
-    def red_agents(self) -> Mapping[str, str | None]:
-        """The challenge's red agents, each with what keeps it from playing, if anything: those that
-        play in the start play in every network."""
-        moved = [host for host in self.ranges["entry"] if host != self.start.red_host]
-        places = [self.start, *(self.start.enter_at(host) for host in moved)]
-        found = {name: [place.red_agents[name] for place in places] for name in RED_AGENTS}
-        return {name: next(filter(None, reasons), None) for name, reasons in found.items()}
-
-    def require_red_agent(self, name: str) -> None:
-        """See `Scenario.require_red_agent`."""
-        if (reason := self.red_agents[name]) is not None:
-            raise ScenarioError(f"red_agent: {name} cannot play in {self}: {reason}")
-
     def draw(self, number: int) -> Scenario:
         """Return network number `number`, from 0 up. Raises ScenarioError if the ranges leave
         hardly any network in which the red agents can play."""
@@ -109,27 +97,9 @@ class ScenarioFamily:
         return tuple(map(self.draw, numbers))
 
 
-def kept_hosts(start: Scenario, entry: Sequence[str]) -> set[str]:
-    """Return the hosts that every network of a family has. entry: those where Red may begin."""
-    data = json.loads(start.content)
-    kept = {start.red_host, _server(data["Agents"]), GOAL, *entry}
-    for hosts in start.subnets.values():
-        # B_lineAgent counts the hosts up to one that leads to its goal.
-        leading = [
-            n for n, host in enumerate(hosts, 1) if GOAL in data["Hosts"][host].get("info", {})
-        ]
-        kept |= {*hosts[: max(leading, default=0)]}
-    return kept
-
-
-def _server(agents: Mapping[str, Any]) -> str:
-    sessions = agents["Blue"]["starting_sessions"]
-    return next(str(s["hostname"]) for s in sessions if s.get("parent") is None)
-
-
 @functools.lru_cache(2048)
 def _drawn(family: ScenarioFamily, number: int) -> Scenario:
-    able = [name for name, reason in family.red_agents.items() if reason is None]
+    able = [name for name, reason in refusals(family).items() if reason is None]
     problem: Any = None
     for attempt in range(MOST_ATTEMPTS):
         generator = random.Random(f"{family.digest} {number} {attempt}")
@@ -138,7 +108,8 @@ def _drawn(family: ScenarioFamily, number: int) -> Scenario:
         except ScenarioError as error:
             problem = error
             continue
-        problem = next((r for name in able if (r := network.red_agents[name]) is not None), None)
+        reasons = refusals(network)
+        problem = next((reasons[name] for name in able if reasons[name] is not None), None)
         if problem is None:
             return network.renamed(f"{family.name}-{number}")
     raise ScenarioError(f"{family}: {MOST_ATTEMPTS} draws gave no network to play in: {problem}")
@@ -152,7 +123,7 @@ class _Drawing:
         data = json.loads(self._start.content)
         self._rows: dict[str, Any] = data["Hosts"]
         self._kept = kept_hosts(self._start, self._ranges["entry"])
-        unlike_others = (_server(data["Agents"]), GOAL, self._start.red_host)
+        unlike_others = (server_host(data["Agents"]), GOAL, self._start.red_host)
         self._models = {  # Of each subnet, the hosts that further ones are like.
             name: [host for host in hosts if host not in unlike_others] or list(hosts)
             for name, hosts in self._start.subnets.items()
@@ -195,14 +166,14 @@ class _Drawing:
         return network
 
     def _changed(self, network: Scenario, host: str) -> Scenario:
-        subnet = next(name for name, hosts in network.subnets.items() if host in hosts)
+        subnet = network.subnet_of[host]
         row, drawn = self._rows[self._model[host]], {}
         for kind, named in (("images", "image"), ("values", "confidentiality")):
             if subnet in self._ranges[kind] and host not in (GOAL, self._start.red_host):
                 drawn[named] = self._random.choice(self._ranges[kind][subnet])
         links = [other for other in row.get("info", {}) if other != self._model[host]]
         kept = [other for other in links if other == GOAL]
-        for target in dict.fromkeys(self._subnet_in_start(other) for other in links):
+        for target in dict.fromkeys(self._start.subnet_of[other] for other in links):
             among = [h for h in network.subnets[target] if h in self._model_names(target)]
             if not among or GOAL in kept:
                 continue
@@ -211,9 +182,6 @@ class _Drawing:
         if not drawn and not links:
             return network
         return network.change_host(host, leads_to=kept, **drawn)
-
-    def _subnet_in_start(self, host: str) -> str:
-        return next(name for name, hosts in self._start.subnets.items() if host in hosts)
 
     def _model_names(self, subnet: str) -> set[str]:
         return {host for host, model in self._model.items() if model in self._models[subnet]}

@@ -7,6 +7,8 @@ called, and no file outside of the scenario's folder is opened.
 from __future__ import annotations
 
 import functools
+import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ import yaml
 
 from workflow_rl.cage.attackers import label_of
 from workflow_rl.cage2 import scenario2 as challenge
-from workflow_rl.cage2.scenario import NAMED, SCENARIO2, Scenario, ScenarioError, one_text
+from workflow_rl.cage2.scenario import NAMED, Scenario, one_text
+from workflow_rl.cage2.scenario2 import SCENARIO2, ScenarioError
 from workflow_rl.cage2.scenario_checks import MOST_HOSTS, Place, check_family, check_scenario
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.output_files import make_folder, write_text
@@ -106,8 +109,8 @@ class PlacedFile:
 
 
 def read(path: Path) -> Scenario | ScenarioFamily:
-    """Read the file of a scenario, see `Scenario.from_file`, or of a family. Raises
-    ScenarioError."""
+    """Read a file of a family, or a scenario file of CybORG's, with its images in the folder
+    `images` beside it. Raises ScenarioError."""
     file = PlacedFile(path)
     return _family(path, file) if _is_family(file) else _scenario(path, file)
 
@@ -141,14 +144,11 @@ def _family(path: Path, file: PlacedFile) -> ScenarioFamily:
 def _scenario(path: Path, file: PlacedFile) -> Scenario:
     images: dict[str, PlacedFile] = {}
     data = file.data
-    hosts = data.get("Hosts")
     if "Images" in data:
         raise ScenarioError(f"{file.located(('Images',))}: images are in the folder images")
-    named = (
-        [host.get("image") for host in hosts.values() if isinstance(host, dict)]
-        if (isinstance(hosts, dict))
-        else []
-    )
+    hosts = data.get("Hosts")
+    rows = hosts.values() if isinstance(hosts, dict) else ()
+    named = [row.get("image") for row in rows if isinstance(row, dict)]
     data["Images"] = {}
     index, files = _index_of(path), functools.cache(PlacedFile)
     for name in dict.fromkeys(name for name in named[:MOST_HOSTS] if isinstance(name, str)):
@@ -215,8 +215,13 @@ def _what_is_wrong(path: Path, error: yaml.YAMLError) -> str:
     return printable(f"{path}{line}: it is no YAML: {' '.join(problem.split()):.200}")
 
 
-def write_scenario(data: Mapping[str, Any], path: Path) -> None:
-    """Write the data of a scenario, see `Scenario.save`."""
+def write_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
+    """Write a file of CybORG's, and images that are not Scenario 2's into the folder `images`
+    beside it.
+
+    Raises OSError, and ScenarioError if another image of such a name is there.
+    """
+    data, path = json.loads(scenario.content), Path(path)
     own = {
         name: image for name, image in data["Images"].items() if image != challenge.IMAGES.get(name)
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from prettytable import PrettyTable
 
 from workflow_rl.cage2.attack_graph import EXPLOITS, Reach, attack_graph
+from workflow_rl.cage2.red_plans import refusals
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.table_styles import SINGLE_BORDER
@@ -24,7 +25,6 @@ WIDTH, HEIGHT = 0.8, 0.62
 def scenario_facts(scenario: Scenario) -> dict[str, Any]:
     """Return the scenario, and what Red can reach, as plain values."""
     described, graph = scenario.description(), attack_graph(scenario)
-    subnet_of = {host: name for name, hosts in scenario.subnets.items() for host in hosts}
     return {
         "scenario": str(scenario),
         "digest": scenario.digest,
@@ -41,7 +41,7 @@ def scenario_facts(scenario: Scenario) -> dict[str, Any]:
         },
         "hosts": {
             name: {
-                "subnet": subnet_of[name],
+                "subnet": scenario.subnet_of[name],
                 "confidentiality": facts.get("ConfidentialityValue", "Low"),
                 "availability": facts.get("AvailabilityValue", "Low"),
                 "has_ot_service": name in scenario.ot_hosts,
@@ -54,7 +54,7 @@ def scenario_facts(scenario: Scenario) -> dict[str, Any]:
         "blue_actions": list(scenario.action_names),
         "observation_bits": scenario.obs_size,
         "red_begins_on": scenario.red_host,
-        "red_agents": dict(scenario.red_agents),
+        "red_agents": dict(refusals(scenario)),
     }
 
 
@@ -83,7 +83,7 @@ def lines(scenario: Scenario) -> list[str]:
         if subnet["closed_to"]
     ]
     sees = f"Blue sees {scenario.obs_size} bits and has {len(scenario.action_names)} actions."
-    return [heading, str(table), *closed, sees, *_red_agents(scenario.red_agents)]
+    return [heading, str(table), *closed, sees, *_red_agents(refusals(scenario))]
 
 
 def lines_of_family(family: ScenarioFamily) -> list[str]:
@@ -100,7 +100,7 @@ def lines_of_family(family: ScenarioFamily) -> list[str]:
         f"{family}: {len(networks)} networks like {family.start.name}, {n_different} of them "
         f"different, of {sizes[0]} to {sizes[-1]} hosts",
         *subnets,
-        *_red_agents(family.red_agents),
+        *_red_agents(refusals(family)),
     ]
 
 

@@ -6,8 +6,8 @@ import copy
 import random
 from typing import Any
 
-from workflow_rl.cage2.scenario import Scenario, capacity
-from workflow_rl.cage2.scenario2 import IMAGES, scenario2
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import IMAGES, capacity, scenario2
 
 SUBNETS = ("User", "Enterprise", "Operational", "Lab", "Office", "Plant", "Guest", "Annex")
 KNOWN = dict.fromkeys(("Interfaces", "System info", "User info"), "All")

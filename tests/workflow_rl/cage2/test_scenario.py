@@ -16,8 +16,11 @@ from hypothesis import strategies as st
 
 from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.attack_graph import attack_graph
-from workflow_rl.cage2.scenario import Scenario, ScenarioError, capacity, scenario_of
-from workflow_rl.cage2.scenario_file import MOST_BYTES
+from workflow_rl.cage2.red_plans import problem_of_red, refusals
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import ScenarioError, capacity
+from workflow_rl.cage2.scenario_file import MOST_BYTES, write_scenario
+from workflow_rl.cage2.scenario_loading import scenario_of
 
 ROOT = Path(__file__).parents[3]
 CHALLENGE = Scenario.scenario2()
@@ -31,7 +34,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     description["Hosts"]["User1"]["Processes"].append(
         {"PID": 7, "PPID": 1, "Process Name": "cups", "Username": "root"}
     )
-    Scenario.from_description(description).save(path)
+    write_scenario(Scenario.from_description(description), path)
     return path
 
 
@@ -45,31 +48,31 @@ def test_scenario2_is_the_challenges_to_the_bit():
 
 
 def test_a_file_holds_the_whole_scenario(file: Path):
-    read = Scenario.from_file(file)
+    read = scenario_of(file)
     assert read.name == "office"
     assert not read.is_scenario2
     *_, last = read.description()["Hosts"]["User1"]["Processes"]
     assert last["Process Name"] == "cups"
     assert Scenario.from_text(read.text) == Scenario.from_checked(read.text) == read
     file.with_name("same.yaml").write_text(file.read_text())
-    assert Scenario.from_file(file.with_name("same.yaml")).digest == read.digest
+    assert scenario_of(file.with_name("same.yaml")).digest == read.digest
 
 
 def test_another_image_of_the_same_name_is_not_overwritten(file: Path, tmp_path: Path):
-    office = Scenario.from_file(file)
-    office.save(tmp_path / "office.yaml")
-    office.enter_at("User2").save(tmp_path / "same-images.yaml")
+    office = scenario_of(file)
+    write_scenario(office, tmp_path / "office.yaml")
+    write_scenario(office.enter_at("User2"), tmp_path / "same-images.yaml")
     other = office.description()
     other["Hosts"]["User1"]["Processes"].pop()
     other["Hosts"]["User1"]["Processes"].pop()
     with pytest.raises(ScenarioError, match="another image User1 is there"):
-        Scenario.from_description(other).save(tmp_path / "other.yaml")
+        write_scenario(Scenario.from_description(other), tmp_path / "other.yaml")
     assert not (tmp_path / "other.yaml").exists()
-    assert Scenario.from_file(tmp_path / "office.yaml") == office
+    assert scenario_of(tmp_path / "office.yaml") == office
 
 
 def test_challenges_scenario_written_and_read_is_known(tmp_path: Path):
-    CHALLENGE.save(tmp_path / "mine.yaml")
+    write_scenario(CHALLENGE, tmp_path / "mine.yaml")
     assert not (tmp_path / "images").exists()
     assert scenario_of(tmp_path / "mine.yaml").text == "scenario2"
 
@@ -101,29 +104,29 @@ def test_hosts_values_links_and_subnets_change():
 
 
 def test_red_agents_play_where_their_plans_exist():
-    assert set(CHALLENGE.red_agents.values()) == {None}
-    moved = CHALLENGE.enter_at("User1").red_agents
+    assert set(refusals(CHALLENGE).values()) == {None}
+    moved = refusals(CHALLENGE.enter_at("User1"))
     assert "begins on User0" in str(moved["B_lineAgent"])
     assert moved["RedMeanderAgent"] is None
-    lost = CHALLENGE.remove_host("Op_Server0").red_agents
+    lost = refusals(CHALLENGE.remove_host("Op_Server0"))
     assert "third host" in str(lost["B_lineAgent"])
-    with pytest.raises(ScenarioError, match="choose RedMeanderAgent or SleepAgent"):
-        CHALLENGE.enter_at("User1").require_red_agent("B_lineAgent")
+    problem = problem_of_red(CHALLENGE.enter_at("User1"), "B_lineAgent")
+    assert str(problem).endswith("; choose RedMeanderAgent or SleepAgent")
 
 
 def test_b_line_does_not_play_where_what_it_scans_shows_nothing():
     description = CHALLENGE.description()
     closed = {"User": {"in": "None", "out": "all"}, "all": {"in": "all", "out": "all"}}
     description["Subnets"]["Enterprise"]["NACLs"] = closed
-    reasons = Scenario.from_description(description).red_agents
+    reasons = refusals(Scenario.from_description(description))
     assert "Enterprise, which is closed to User" in str(reasons["B_lineAgent"])
     assert reasons["RedMeanderAgent"] is None
     description["Subnets"]["Enterprise"]["NACLs"] = {}
-    assert Scenario.from_description(description).red_agents["B_lineAgent"] is not None
+    assert refusals(Scenario.from_description(description))["B_lineAgent"] is not None
     description = CHALLENGE.description()
     for process in description["Hosts"]["Enterprise2"]["Processes"]:
         process.pop("Connections", None)
-    reasons = Scenario.from_description(description).red_agents
+    reasons = refusals(Scenario.from_description(description))
     assert "an open port on Enterprise2" in str(reasons["B_lineAgent"])
 
 
@@ -355,7 +358,7 @@ def test_a_damaged_file_is_one_line_with_the_place(damage: str, file: Path):
     path = file.with_name("damaged.yaml")
     path.write_text(change(file.read_text()))
     with pytest.raises(ScenarioError) as error:
-        Scenario.from_file(path)
+        scenario_of(path)
     told = str(error.value)
     assert message in told
     assert re.fullmatch(r"[^\n]*/damaged\.yaml(:\d+)?: [^\n]+", told)
@@ -368,7 +371,7 @@ def test_the_line_is_the_one_in_the_file(file: Path):
     path = file.with_name("damaged.yaml")
     path.write_text(text.replace("image: OP_Server", "image: Server"))
     with pytest.raises(ScenarioError, match=rf"damaged\.yaml:{number}: Hosts\.Op_Server0\.image: "):
-        Scenario.from_file(path)
+        scenario_of(path)
 
 
 @pytest.mark.parametrize(
@@ -379,7 +382,7 @@ def test_the_line_is_the_one_in_the_file(file: Path):
 def test_junk_is_one_line(content: bytes, message: str, tmp_path: Path):
     (tmp_path / "junk.yaml").write_bytes(content)
     with pytest.raises(ScenarioError, match=message):
-        Scenario.from_file(tmp_path / "junk.yaml")
+        scenario_of(tmp_path / "junk.yaml")
 
 
 LONG = f"&long {'x' * 100_000}"
@@ -399,14 +402,15 @@ HOSTILE = {
 """Values of a scenario that are short in a file, and long or slow once read."""
 READ = """
 import resource, sys
-from workflow_rl.cage2 import scenario_file, scenario_checks
-from workflow_rl.cage2.scenario import Scenario, ScenarioError
+from workflow_rl.cage2 import scenario_file
+from workflow_rl.cage2.scenario_loading import scenario_of
+from workflow_rl.cage2.scenario2 import ScenarioError
 most = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() + 2**28
 resource.setrlimit(resource.RLIMIT_AS, (most, most))
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 for path in sys.argv[1:]:
     try:
-        print("read", len(Scenario.from_file(path).content))
+        print("read", len(scenario_of(path).content))
     except ScenarioError as error:
         print(error)
 """
@@ -446,7 +450,7 @@ def test_a_small_file_takes_little_memory_and_time(file: Path, tmp_path: Path):
 @pytest.mark.parametrize("path", [".", "missing.yaml", "x" * 5000])
 def test_no_file_is_one_line(path: str):
     with pytest.raises(ScenarioError, match=r"no file|no such file|too long"):
-        Scenario.from_file(path)
+        scenario_of(path)
 
 
 @pytest.mark.parametrize(
@@ -477,7 +481,7 @@ def test_a_damaged_image_is_one_line(
     del own["Test_Host"]["User Info"]
     (folder / "own.yaml").write_text(image or yaml.safe_dump(own))
     with pytest.raises(ScenarioError, match=message) as error:
-        Scenario.from_file(tmp_path / "office.yaml")
+        scenario_of(tmp_path / "office.yaml")
     assert "secret\n" not in str(error.value)
     assert "\n" not in str(error.value)
 

@@ -14,8 +14,12 @@ from workflow_rl.cage2.agent.known_networks import (
     layout_of_hosts,
 )
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario import Scenario, ScenarioError, played_of, scenario_of
+from workflow_rl.cage2.red_plans import refusals
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import ScenarioError
 from workflow_rl.cage2.scenario_family import ScenarioFamily
+from workflow_rl.cage2.scenario_file import write_scenario
+from workflow_rl.cage2.scenario_loading import played_of, scenario_of
 from workflow_rl.environments.episode import EpisodeSpec
 
 RANGES = {
@@ -43,14 +47,14 @@ def test_networks_stay_within_the_ranges_and_red_agents_play_in_all():
             assert low <= len(network.subnets[subnet]) <= high
         hosts = network.description()["Hosts"]
         assert {hosts[h]["ConfidentialityValue"] for h in network.subnets["Enterprise"]} == {"High"}
-        assert set(network.red_agents.values()) == {None}
+        assert set(refusals(network).values()) == {None}
 
 
 def test_a_large_network_is_drawn_in_which_b_line_plays():
     family = ScenarioFamily.from_ranges({"hosts": {"User": [40, 40]}, "networks": 1})
     (network,) = family.drawn([0])
     assert len(network.hosts) == 48
-    assert network.red_agents["B_lineAgent"] is None
+    assert refusals(network)["B_lineAgent"] is None
 
 
 def test_networks_do_not_depend_on_the_names_of_files_or_on_the_order_of_keys():
@@ -73,8 +77,8 @@ def test_ranges_that_came_later_leave_the_networks_of_older_files():
 def test_where_red_enters_is_drawn_and_b_line_then_cannot_play():
     family = ScenarioFamily.from_ranges({"entry": ["User0", "User1"], "networks": 2})
     assert {network.red_host for network in family.drawn(range(12))} == {"User0", "User1"}
-    assert "begins on User0" in str(family.red_agents["B_lineAgent"])
-    assert family.red_agents["RedMeanderAgent"] is None
+    assert "begins on User0" in str(refusals(family)["B_lineAgent"])
+    assert refusals(family)["RedMeanderAgent"] is None
 
 
 @pytest.mark.parametrize(
@@ -106,7 +110,7 @@ def test_a_damaged_file_is_one_line_with_the_place(text: str, message: str, tmp_
 
 def test_the_start_is_a_file_of_the_same_folder(tmp_path: Path):
     start = Scenario.scenario2().add_host("Web0", "Gateway", "Enterprise")
-    start.save(tmp_path / "office.yaml")
+    write_scenario(start, tmp_path / "office.yaml")
     (tmp_path / "family.yaml").write_text("start: office.yaml\nhosts: {User: [4, 5]}\n")
     family = played_of(tmp_path / "family.yaml")
     assert isinstance(family, ScenarioFamily)

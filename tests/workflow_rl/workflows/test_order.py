@@ -11,15 +11,7 @@ import pytest
 from workflow_rl.cage2.scenario2 import HOSTS
 from workflow_rl.workflows.cage2_rules import FIXABLE, UNIT_TYPES
 from workflow_rl.workflows.envs import Milestones
-from workflow_rl.workflows.order import (
-    NOBODY,
-    Workflow,
-    allowed,
-    due,
-    parsed,
-    precedence,
-    ranks_of,
-)
+from workflow_rl.workflows.order import NOBODY, Workflow, allowed, due, parsed, precedence, ranks_of
 from workflow_rl.workflows.rules import fixes_made, ordered_obs
 
 ABC = Workflow(("a", "b", "c"), (("x",), ("y",), ("z",)))

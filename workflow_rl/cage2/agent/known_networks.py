@@ -35,9 +35,11 @@ from workflow_rl.cage2.agent.evidence import (
 )
 from workflow_rl.cage2.agent.views import Bits, View
 from workflow_rl.cage2.attack_graph import EXPLOITS, Reach, attack_graph
+from workflow_rl.cage2.b_line_plan import GOAL
 from workflow_rl.cage2.compiled import tables
-from workflow_rl.cage2.red_plans import GOAL
-from workflow_rl.cage2.scenario import WITHOUT_HOST, Scenario
+from workflow_rl.cage2.compiled.description import tables_of
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import WITHOUT_HOST
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
@@ -88,7 +90,7 @@ class KnownNetworks:
         )
         self.can = np.array([[k in s.kinds_of_action for k in tables.KINDS] for s in scenarios])
         largest = max(self.scenarios, key=lambda scenario: len(scenario.hosts))
-        of, self.named, self.host_names = largest.tables().of, largest.action_names, largest.hosts
+        of, self.named, self.host_names = tables_of(largest).of, largest.action_names, largest.hosts
         self.kinds, self.hosts = of["action_kind"], of["action_host"]
         self.n_hosts = n = len(largest.hosts)
         self.is_misinforming = not any(map(self.has, tables.DECOYS)) and self.has("Misinform")
@@ -122,7 +124,7 @@ class KnownNetworks:
         return self.facts[:, :, 0] > 0
 
     def _decoys_that_fit(self, scenario: Scenario) -> Indices:
-        of = scenario.tables()
+        of = tables_of(scenario)
         if not self.is_misinforming:
             can = of.decoy_fits & [kind in scenario.kinds_of_action for kind in tables.DECOYS]
             return can @ (1 << np.arange(tables.N_DECOYS))
@@ -162,9 +164,9 @@ def facts_of(scenario: Scenario, graph: Mapping[str, Reach]) -> NDArray[np.uint8
     exploit, and whether it is Red's own, beside it, behind a closed door, leads to the goal, and
     can be taken; and how far it is from Red. graph: of the scenario."""
     described = scenario.description()
-    of = scenario.tables().of
-    home = next(name for name, hosts in scenario.subnets.items() if scenario.red_host in hosts)
-    subnet_of = {host: name for name, hosts in scenario.subnets.items() for host in hosts}
+    of = tables_of(scenario).of
+    subnet_of = scenario.subnet_of
+    home = subnet_of[scenario.red_host]
     depths = _depths(scenario, graph)
     rows = []
     for number, (host, facts) in enumerate(described["Hosts"].items()):
@@ -195,9 +197,8 @@ def _depths(scenario: Scenario, graph: Mapping[str, Reach]) -> dict[str, int]:
 
     Red finds a host on another one, or by a scan of its subnet, which takes a host that led there.
     """
-    home = next(name for name, hosts in scenario.subnets.items() if scenario.red_host in hosts)
     # Those of hosts, and of subnets: the fewest hosts that Red takes to find another one there.
-    depths, opened = {scenario.red_host: 0}, {home: 0}
+    depths, opened = {scenario.red_host: 0}, {scenario.subnet_of[scenario.red_host]: 0}
     for depth in range(1, len(graph) + 1):
         at_once = {
             host

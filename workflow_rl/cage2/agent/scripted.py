@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.tables import DECOYS, WORTH_IN_TENTHS
 from workflow_rl.cage2.scenario import Scenario
 
@@ -129,7 +130,7 @@ class DecoyAgent:
             if f"{kind} {scenario.hosts[0]}" not in self._actions:
                 raise ValueError(f"Blue cannot {kind} in {scenario}")
         self._scenario = scenario
-        tables, names = scenario.tables(), scenario.hosts
+        tables, names = tables_of(scenario), scenario.hosts
         worth = tables.of["worth_of_host"] + 10 * np.isin(names, scenario.ot_hosts)
         # Red's first host stays Red's, and no attacker of the challenge goes to Blue's server.
         is_treated = (tables.of["n_blue_sessions"] == 1) & (np.array(names) != scenario.red_host)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Choice
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.agent.action_sets import Indices, make_action_set, with_rows
+from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class BeliefView(View):
         from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS
 
         belief = _blue_belief()
-        of = belief.SCENARIO2 if scenario is None else scenario.tables()
+        of = belief.SCENARIO2 if scenario is None else tables_of(scenario)
         self._scenario = of.record, belief.decoys_of_use(of)
         self.beliefs = np.zeros(0, belief.BELIEF)
         self.hypotheses = np.zeros((0, belief.N_HYPOTHESES), HYPOTHESIS)

@@ -45,8 +45,10 @@ def describe_scenario(
       describe-scenario office.yaml --picture office.svg
       describe-scenario offices.yaml --draw 3
     """
-    from workflow_rl.cage2.scenario import ScenarioError, played_of
+    from workflow_rl.cage2.scenario2 import ScenarioError
     from workflow_rl.cage2.scenario_family import ScenarioFamily
+    from workflow_rl.cage2.scenario_file import write_scenario
+    from workflow_rl.cage2.scenario_loading import played_of
     from workflow_rl.cage2.scenario_report import (
         lines,
         lines_of_family,
@@ -82,7 +84,7 @@ def describe_scenario(
         click.echo(f"picture: {picture}")
     if write is not None:
         try:
-            found.save(write)
+            write_scenario(found, write)
         except ScenarioError as error:
             raise click.BadParameter(str(error), param_hint="--write") from None
         click.echo(f"scenario file: {write}")

@@ -15,14 +15,10 @@ from workflow_rl.cage2.agent.scripted import ScriptedAgent
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MOST, PUBLISHED
 from workflow_rl.cage2.red_parity import DRAWN_REDS
-from workflow_rl.cage2.scenario import (
-    SCENARIO2,
-    Scenario,
-    ScenarioError,
-    scenario_of,
-    scenario_text,
-)
-from workflow_rl.cage2.scenario2 import RED_AGENTS, RED_ENV_ID
+from workflow_rl.cage2.red_plans import refusals
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import RED_AGENTS, RED_ENV_ID, SCENARIO2, ScenarioError
+from workflow_rl.cage2.scenario_loading import scenario_of, scenario_text
 from workflow_rl.commands.options import PATH, TRUST, Content, plain_option
 from workflow_rl.commands.parity import shared_options
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -62,13 +58,13 @@ def parity(**options: Any) -> None:
     """
     blues = _names(options["blues"], cage2.BLUE_AGENTS, options, "--blue", "checkpoint")
     scenario = _one_scenario(options["scenario"])
-    able = tuple(name for name in RED_AGENTS if scenario.red_agents[name] is None)
+    able = tuple(name for name in RED_AGENTS if refusals(scenario)[name] is None)
     # The others name actions of Scenario 2.
     able = (*RED_AGENTS, *DRAWN_REDS) if scenario.is_scenario2 else able
     reds = _names(options["red_agents"], able, options, "--red-agent", "red_checkpoint")
     for red in reds:
         if not scenario.is_scenario2 and red not in able:
-            reason = scenario.red_agents.get(red, "it is made for scenario2")
+            reason = refusals(scenario).get(red, "it is made for scenario2")
             raise click.UsageError(f"--red-agent {red} cannot play in {scenario}: {reason}")
     agents = {blue: _chosen_agent(blue, options["checkpoint"], scenario) for blue in blues}
     red_agents = {red: _chosen_red(red, options["red_checkpoint"], scenario) for red in reds}

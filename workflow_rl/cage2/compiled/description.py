@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage2.b_line_plan import missing_for_b_line
 from workflow_rl.cage2.compiled.tables import (
     CAPACITIES,
     DECOYS,
@@ -51,9 +52,14 @@ from workflow_rl.cage2.compiled.tables import (
     Tables,
     tables_dtype,
 )
-from workflow_rl.cage2.red_plans import missing_for_b_line
-from workflow_rl.cage2.scenario import WITHOUT_HOST, Scenario, ScenarioError, prefix_bits
-from workflow_rl.cage2.scenario2 import FACTS_OF_A_HOST, RED_ACTIONS
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import (
+    FACTS_OF_A_HOST,
+    RED_ACTIONS,
+    WITHOUT_HOST,
+    ScenarioError,
+    prefix_bits,
+)
 
 Row = Mapping[str, Any]
 
@@ -117,7 +123,7 @@ def tables_of(
         table = np.asarray(of[name])
         within: Any = (0, *map(slice, table.shape))
         record[name][within] = table
-    no_b_line = missing_for_b_line(description)
+    no_b_line = missing_for_b_line(scenario)
     return Tables(scenario, description, starting, ot_hosts, no_b_line, capacity, of, record)
 
 
@@ -433,7 +439,7 @@ def _named(hosts: Iterable[str], part_of_name: str) -> int:
 
 
 def _b_line(rows: Row, of: Row) -> dict[str, Any]:
-    """Return the targets of B_line's plan, which names hosts: see `red_plans`.
+    """Return the targets of B_line's plan, which names hosts: see `b_line_plan`.
 
     They follow from the host that it attacks first. Before, the only one is the subnet of User0.
     """

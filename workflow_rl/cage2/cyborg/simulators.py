@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from workflow_rl.cage.attackers import Attacker, AttackerError
 from workflow_rl.cage2 import own_reds
+from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.cyborg.stock import (
     CAGE1_COMMIT,
     CAGE2_COMMIT,
@@ -48,7 +49,7 @@ def make_simulator(
     if name == "compiled":
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
-        return CompiledSimulator(max_steps, tables=scenario.tables())
+        return CompiledSimulator(max_steps, tables=tables_of(scenario))
     if name == "cyborg" and not scenario.is_cage1:
         from workflow_rl.cage2.cyborg.speedups import SpedUpSimulator
 
@@ -73,7 +74,7 @@ def _simulator_against(
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
         batches = {attacker.name: own_reds.batch_of(red)}
-        return CompiledSimulator(max_steps, batches, scenario.tables())
+        return CompiledSimulator(max_steps, batches, tables_of(scenario))
     if is_either and not scenario.is_cage1:
         from workflow_rl.cage2.cyborg.own_red import OwnRedSimulator
 

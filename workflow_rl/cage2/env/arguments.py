@@ -10,10 +10,12 @@ from workflow_rl.agents.settings import ConfigError, ContentOf, Later, OneOf, Se
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.interface import MOST, SIMULATORS
+from workflow_rl.cage2.red_plans import problem_of_red
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import NAMED, Scenario, ScenarioError, played_of, scenario_text
+from workflow_rl.cage2.scenario import NAMED, Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scenario_family import ScenarioFamily
+from workflow_rl.cage2.scenario_loading import played_of, scenario_text
 
 OBSERVATIONS = ("table", "belief", "evidence", "history", "true-state")
 ACTION_SETS = ("all", "by-host", "by-host-timed")
@@ -121,12 +123,9 @@ class Cage2Arguments(Settings):
                     ),
                 )
         for red_agent in REDS.read(self.red_agent).members:
-            if red_agent.name in RED_AGENTS:
-                try:
-                    scenario.require_red_agent(red_agent.name)
-                except ScenarioError as error:
-                    raise ConfigError("red_agent", str(error).partition(": ")[2]) from None
-            elif isinstance(scenario, ScenarioFamily):
+            if (problem := problem_of_red(scenario, red_agent.name)) is not None:
+                raise ConfigError("red_agent", problem)
+            if red_agent.name not in RED_AGENTS and isinstance(scenario, ScenarioFamily):
                 raise ConfigError(
                     "red_agent",
                     f"{red_agent.name} is of your own: families have {', '.join(RED_AGENTS)}",

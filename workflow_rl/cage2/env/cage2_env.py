@@ -15,9 +15,10 @@ from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
 from workflow_rl.cage2.cyborg.simulators import make_simulator
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.interface import Facts, Simulator
+from workflow_rl.cage2.red_plans import problem_of_red
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import SCENARIO2, scenario_of
-from workflow_rl.cage2.scenario2 import RED_AGENTS, SUCCESSES
+from workflow_rl.cage2.scenario2 import RED_AGENTS, SCENARIO2, SUCCESSES, ScenarioError
+from workflow_rl.cage2.scenario_loading import scenario_of
 from workflow_rl.environments.gymnasium_versions import AutoresetMode
 
 if TYPE_CHECKING:
@@ -161,8 +162,8 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         Raises ValueError.
         """
         is_known = attacker.name in RED_AGENTS
-        if is_known:
-            self.scenario.require_red_agent(attacker.name)
+        if (problem := problem_of_red(self.scenario, attacker.name)) is not None:
+            raise ScenarioError(f"red_agent: {problem}")
         red = None if is_known else attacker.name
         if red not in self._simulators:
             foreign = None if is_known else attacker

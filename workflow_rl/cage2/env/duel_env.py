@@ -10,10 +10,12 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import seeding
 
 from workflow_rl.cage.parallel_env import PlainParallelEnv
+from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.env import checks
-from workflow_rl.cage2.scenario import SCENARIO2, scenario_of
+from workflow_rl.cage2.scenario2 import SCENARIO2
+from workflow_rl.cage2.scenario_loading import scenario_of
 
 BLUE, RED = AGENTS = ("Blue", "Red")
 SLEEP = 0
@@ -60,7 +62,7 @@ class Cage2DuelEnv(PlainParallelEnv):
             agent: Box(0, 1, (size,), np.float32) for agent, size in zip(AGENTS, sizes, strict=True)
         }
         self.action_spaces = {agent: Discrete(n) for agent, n in zip(AGENTS, actions, strict=True)}
-        self._simulator = RedSimulator(1, self.max_steps, tables=network.tables())
+        self._simulator = RedSimulator(1, self.max_steps, tables=tables_of(network))
         self._chosen = np.ones(1, np.bool_)
         self._generator: np.random.Generator | None = None
         self._steps_left = 0

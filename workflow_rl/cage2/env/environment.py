@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from workflow_rl.cage.attackers import AttackerError, Attackers, label_of
+from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import FAMILY, SCENARIO2, Scenario
-from workflow_rl.cage2.scenario2 import ENV_ID
-from workflow_rl.cage2.scenario_family import ScenarioFamily
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import ENV_ID, SCENARIO2
+from workflow_rl.cage2.scenario_family import FAMILY, ScenarioFamily
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ class Cage2:
         if self.observation == "belief":
             from workflow_rl.cage2.compiled.blue_belief import decoys_of_use, n_shown
 
-            size = n_shown(len(decoys_of_use(self.network.tables())))
+            size = n_shown(len(decoys_of_use(tables_of(self.network))))
             chosen = known.action_set(self.actions)
             return Spaces(size, Categorical(chosen.n), bits=True, masked=chosen.has_masks)
         layout = layout_of_hosts(known, self.observation, self.actions)
@@ -366,7 +367,7 @@ class Cage2:
         if self.steps_together:
             from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 
-            tables = self.network.tables()
+            tables = tables_of(self.network)
             envs = CompiledEnvs(self.max_steps, n_envs, self.batches(), tables)
         else:
             from workflow_rl.cage2.env.cage2_env import Cage2Env

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage.checks import checked_whole
+from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.network import red_action_of
 from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.env import checks
-from workflow_rl.cage2.scenario import SCENARIO2, scenario_of
-from workflow_rl.cage2.scenario2 import SUCCESSES
+from workflow_rl.cage2.scenario2 import SCENARIO2, SUCCESSES
+from workflow_rl.cage2.scenario_loading import scenario_of
 
 SLEEP = 0
 
@@ -76,7 +77,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         self.observation_space = gymnasium.spaces.Box(0, 1, (self._n_seen,), np.float32)
         self.action_space = gymnasium.spaces.Discrete(self._n_actions)
         self._simulator = RedSimulator(
-            1, self.max_steps, remembers=True, tables=self.scenario.tables()
+            1, self.max_steps, remembers=True, tables=tables_of(self.scenario)
         )
         self._blue, self._red = np.zeros((2, 1), np.int64)
         self._chosen = np.ones(1, np.bool_)

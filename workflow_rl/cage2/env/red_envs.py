@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Actions, Choice
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage.network_batch import mask_of
+from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.compiled.simulator import masks_of_hosts
@@ -32,7 +33,7 @@ class RedEnvs:
     def __init__(self, max_steps: int, n_envs: int, blue: Actor | None, scenario: Scenario) -> None:
         self.n_envs = n_envs
         self._max_steps = max_steps
-        self._simulator = RedSimulator(n_envs, max_steps, tables=scenario.tables())
+        self._simulator = RedSimulator(n_envs, max_steps, tables=tables_of(scenario))
         self._record_type = record_of(scenario)
         self._caught = masks_of_hosts(len(scenario.hosts))
         self._blue = blue
@@ -78,7 +79,7 @@ class BareRed:
 
     def __init__(self, actor: Actor, scenario: Scenario) -> None:
         self.actor, self._size = actor, scenario.red_obs_size
-        self._facts = scenario.tables().of["fact_needed"][1:]
+        self._facts = tables_of(scenario).of["fact_needed"][1:]
         self.policy_version = actor.policy_version
         self.reset = actor.reset
 

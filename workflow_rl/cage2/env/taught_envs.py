@@ -11,6 +11,7 @@ from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.agent.action_sets import Indices
 from workflow_rl.cage2.agent.views import Bits
+from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.viewed_envs import ViewedEnvs
@@ -31,7 +32,7 @@ class AskingEnvs(CompiledEnvs):
 
     def __init__(self, environment: Cage2, n_envs: int, teacher: Actor) -> None:
         network = environment.network
-        super().__init__(environment.max_steps, n_envs, environment.batches(), network.tables())
+        super().__init__(environment.max_steps, n_envs, environment.batches(), tables_of(network))
         self._record_type = record_of(network)
         self._teacher = teacher
         self.advice = np.zeros(n_envs, np.int64)

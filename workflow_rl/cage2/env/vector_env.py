@@ -16,12 +16,14 @@ from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage.network_batch import Snapshot
 from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
 from workflow_rl.cage2.compiled.batched_simulator import FACTS
+from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.simulator import batch_with, masks_of_hosts, red_action_of
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.own_reds import batches_of
+from workflow_rl.cage2.red_plans import problem_of_red
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import SCENARIO2, scenario_of
-from workflow_rl.cage2.scenario2 import RED_AGENTS, SUCCESSES
+from workflow_rl.cage2.scenario2 import RED_AGENTS, SCENARIO2, SUCCESSES, ScenarioError
+from workflow_rl.cage2.scenario_loading import scenario_of
 from workflow_rl.environments.gymnasium_versions import AutoresetMode
 
 
@@ -103,14 +105,14 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         reds = [REDS.checked(red_agent) for red_agent in self.red_agents]
         foreign = dict.fromkeys(attacker for red in reds for attacker in red.foreign)
         for name in {attacker.name for red in reds for attacker in red.members}:
-            if name in RED_AGENTS:
-                self.scenario.require_red_agent(name)
+            if (problem := problem_of_red(self.scenario, name)) is not None:
+                raise ScenarioError(f"red_agent: {problem}")
         self._dtype = self.single_observation_space.dtype
         try:
             batches = batches_of(foreign, self.scenario)
         except AttackerError as error:
             raise ValueError(f"red_agent: {error}") from error
-        self._simulator = batch_with(num_envs, self.max_steps, batches, self.scenario.tables())
+        self._simulator = batch_with(num_envs, self.max_steps, batches, tables_of(self.scenario))
         self._caught = masks_of_hosts(n_hosts)
         self._envs = np.arange(num_envs)
         self._episode_red_agents = np.zeros(num_envs, np.int64)
@@ -217,7 +219,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
             return seen
         return seen | {
             "red_agent": self._simulator.red_agents[self._episode_red_agents[env]],
-            "red_action": red_action_of(self._simulator.states[env], self.scenario.tables()),
+            "red_action": red_action_of(self._simulator.states[env], tables_of(self.scenario)),
             "red_success": SUCCESSES[red_success],
         }
 

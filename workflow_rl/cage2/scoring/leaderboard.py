@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from workflow_rl.cage2.agent.card import read_card
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import SCENARIO1B, SCENARIO2
-from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
+from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO1B, SCENARIO2
 
 LEADERBOARD_NOTE = (
     "champion and winner were scored on this simulator: champion comes with the package; winner is "

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage.replay_frame import Moment, moments_of
 from workflow_rl.cage2 import scenario2
+from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scoring.decisions import Decision
@@ -214,7 +215,7 @@ _Told: TypeAlias = tuple[list[_HostFacts], tuple[str, ...], tuple[str, ...], boo
 def _compiled_network(red: Any, scenario: Scenario) -> _Told:
     from workflow_rl.cage2.compiled.network import decoys_on, known_ports, red_sessions
 
-    state, tables = red.simulator.state, scenario.tables()
+    state, tables = red.simulator.state, tables_of(scenario)
     files, addresses = int(state["has_malware"]), int(state["known_addresses"])
     scanned, processes = int(state["scanned_by_session"]), state["first_process"].tolist()
     hosts = []
@@ -238,7 +239,7 @@ def _compiled_network(red: Any, scenario: Scenario) -> _Told:
 def _cyborg_network(red: Any, scenario: Scenario) -> _Told:
     from workflow_rl.cage2.cyborg.network import cyborg_network
 
-    told, tables = cyborg_network(red.env), scenario.tables()
+    told, tables = cyborg_network(red.env), tables_of(scenario)
     hosts = [
         _HostFacts(
             [is_privileged for _, is_privileged in told[f"{name}: red sessions"]],
@@ -287,7 +288,7 @@ def _costs(scenario: Scenario, after: NetworkState, blue_action: str) -> dict[st
     costs: dict[str, float] = {}
     if blue_action.startswith("Restore"):
         costs[blue_action] = RESTORE_COST / 10
-    worth = scenario.tables().of
+    worth = tables_of(scenario).of
     for name, host, tenths in zip(scenario.hosts, after.hosts, worth["worth_of_host"], strict=True):
         if host.red == "privileged" and tenths:
             costs[f"{name} held by Red"] = int(tenths) / 10

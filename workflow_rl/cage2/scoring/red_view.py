@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.policies.watched_policy import WatchedPolicy, probabilities
 from workflow_rl.cage2.attackers import RESTATED, PolicyAttacker, SeenBatch
+from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.interface import OWN_RED, Facts
 from workflow_rl.cage2.own_reds import acts_in_cyborg, batch_of, found
 from workflow_rl.cage2.red_knowledge import RedKnowledge
@@ -74,7 +75,7 @@ class CompiledRed:
             self._policy = WatchedPolicy(red.actor)
             self._attacker = PolicyAttacker(self._policy)
         self._names = scenario.red_action_names
-        self.simulator = CompiledSimulator(max_steps, {OWN_RED: self}, scenario.tables())
+        self.simulator = CompiledSimulator(max_steps, {OWN_RED: self}, tables_of(scenario))
         batch = self.simulator._simulator
         assert isinstance(batch, RedSimulator)
         self._batch = batch
@@ -119,7 +120,7 @@ class OwnRed:
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
         self.name, self._scenario = name, scenario
-        self.simulator = CompiledSimulator(max_steps, tables=scenario.tables())
+        self.simulator = CompiledSimulator(max_steps, tables=tables_of(scenario))
         self._knowledge = RedKnowledge(scenario)
 
     def shown(self, action: str = "") -> ShownToRed:

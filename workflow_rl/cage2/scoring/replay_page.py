@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workflow_rl.cage.replay_frame import framed
+from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.protocol import cell_spec
@@ -116,7 +117,7 @@ def replay_page(
 
 
 def _network_of(scenario: Scenario) -> dict[str, Any]:
-    tables = scenario.tables()
+    tables = tables_of(scenario)
     of, hosts = tables.of, scenario.hosts
     leads = [
         (host, other)

@@ -11,10 +11,12 @@ from pydantic import BeforeValidator, Field
 from workflow_rl.agents.modules import in_one_line
 from workflow_rl.agents.settings import ContentOf, Settings
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.red_plans import problem_of_red, refusals
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import Scenario, played_of, scenario_text
+from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scenario_family import ScenarioFamily
+from workflow_rl.cage2.scenario_loading import played_of, scenario_text
 from workflow_rl.cage2.scoring.players import BluePlayer, ScriptedPlayer, load_blue
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
@@ -59,7 +61,7 @@ class Cage2Replays:
         assert isinstance(settings, ReplaySettings)
         network, max_steps = _network_of(agents, settings), settings.max_steps
         red_agent = settings.red_agent or next(
-            name for name in RED_AGENTS if network.red_agents[name] is None
+            name for name in RED_AGENTS if refusals(network)[name] is None
         )
         environment = Cage2(red_agent, simulator="compiled", scenario=network.text)
         environment.check()
@@ -100,8 +102,6 @@ def _network_of(agents: Sequence[BluePlayer], settings: ReplaySettings) -> Scena
             "scenario", f"{network} is a family: a page shows one network, so give a scenario"
         )
     for member in REDS.read(settings.red_agent).members if settings.red_agent else ():
-        if (reason := network.red_agents.get(member.name)) is not None:
-            raise InvalidEnvironmentError(
-                "red_agent", f"{member.name} cannot play in {network}: {reason}"
-            )
+        if (problem := problem_of_red(network, member.name)) is not None:
+            raise InvalidEnvironmentError("red_agent", problem)
     return network

@@ -19,9 +19,11 @@ from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage.when_and_where import Act, when_and_where
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.own_reds import in_cyborg
+from workflow_rl.cage2.red_plans import refusals
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import SCENARIO2, Scenario, played_in
-from workflow_rl.cage2.scenario2 import ENV_ID, HORIZONS, RED_AGENTS
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import ENV_ID, HORIZONS, RED_AGENTS, SCENARIO2
+from workflow_rl.cage2.scenario_loading import played_in
 from workflow_rl.cage2.scenario_report import lines, lines_of_family, scenario_figure
 from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, compared_scores
 from workflow_rl.cage2.scoring.players import TrainedPlayer, load_blue
@@ -218,7 +220,7 @@ def _play_checkpoint(path: Path, reds: Sequence[str], is_best: bool) -> Played:
         blue = load_blue(path)
         assert isinstance(blue, TrainedPlayer)
         network = blue.network
-        able = [red for red in reds if network.red_agents.get(red) is None]
+        able = [red for red in reds if refusals(network).get(red) is None]
         n = EPISODES if is_best else EPISODES_ON_THE_WAY
         return Played(label, path, network, _episodes(blue.actor, n, able, network))
     except (RuntimeError, InvalidEnvironmentError) as error:  # As where CybORG itself would fail.

@@ -15,10 +15,12 @@ from workflow_rl.cage.scoring import MOST_CHECKED, ResultSettings, as_tuple
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MOST, SIMULATORS
+from workflow_rl.cage2.red_plans import problem_of_red, refusals
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import NAMED, SCENARIO2, Scenario, scenario_text
-from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
+from workflow_rl.cage2.scenario import NAMED, Scenario
+from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
 from workflow_rl.cage2.scenario_family import ScenarioFamily
+from workflow_rl.cage2.scenario_loading import scenario_text
 from workflow_rl.cage2.scoring.leaderboard import (
     LEADERBOARD_NOTE,
     LEADERBOARD_NOTE_1B,
@@ -27,12 +29,7 @@ from workflow_rl.cage2.scoring.leaderboard import (
 )
 from workflow_rl.cage2.scoring.players import network_for, on_the_bits, require_fitting
 from workflow_rl.cage2.scoring.protocol import evaluate_actor
-from workflow_rl.cage2.scoring.scores import (
-    ProtocolScores,
-    official_text,
-    score_table,
-    to_dict,
-)
+from workflow_rl.cage2.scoring.scores import ProtocolScores, official_text, score_table, to_dict
 from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.output_files import write_text
@@ -188,7 +185,7 @@ class Cage2Scoring:
         network = _played(settings, environment, policy, name)
         red_agents = settings.red_agent
         if red_agents == RED_AGENTS:
-            red_agents = tuple(n for n in RED_AGENTS if network.red_agents[n] is None)
+            red_agents = tuple(n for n in RED_AGENTS if refusals(network)[n] is None)
         text, simulator = SCENARIO2, settings.simulator
         if isinstance(network, Scenario):
             text = network.text
@@ -246,10 +243,8 @@ def _played(
     played = network_for(settings.scenario, environment, policy, name)
     for red_agent in settings.red_agent if settings.red_agent != RED_AGENTS else ():
         for member in REDS.read(red_agent).members:
-            if (reason := played.red_agents.get(member.name)) is not None:
-                raise InvalidEnvironmentError(
-                    "red_agent", f"{member.name} cannot play in {played}: {reason}"
-                )
+            if (problem := problem_of_red(played, member.name)) is not None:
+                raise InvalidEnvironmentError("red_agent", problem)
     return played
 
 

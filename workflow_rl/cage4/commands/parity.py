@@ -17,13 +17,7 @@ from workflow_rl.cage4.agent.trained_reds import load_reds
 from workflow_rl.cage4.cyborg.checkout import CheckoutError, checkout
 from workflow_rl.cage4.env.arguments import ScenarioSettings
 from workflow_rl.cage4.interface import PUBLISHED
-from workflow_rl.cage4.scenario4 import (
-    LEAST_STEPS,
-    MAX_STEPS,
-    RED_AGENTS,
-    RED_ENV_ID,
-    Scenario,
-)
+from workflow_rl.cage4.scenario4 import LEAST_STEPS, MAX_STEPS, RED_AGENTS, RED_ENV_ID, Scenario
 from workflow_rl.commands.options import PATH, plain_option, setting_options
 from workflow_rl.commands.parity import shared_options
 from workflow_rl.output_files import require_writable

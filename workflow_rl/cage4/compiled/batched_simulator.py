@@ -19,11 +19,7 @@ from workflow_rl.cage4.compiled.network import N_BLUE
 from workflow_rl.cage4.compiled.observe import observe, write_masks
 from workflow_rl.cage4.compiled.raw_arrays import write_raw
 from workflow_rl.cage4.compiled.state import NO_ERROR, error_of, room_for, state_for
-from workflow_rl.cage4.interface import (
-    SimulationError,
-    checked_bits,
-    seed_or_none,
-)
+from workflow_rl.cage4.interface import SimulationError, checked_bits, seed_or_none
 from workflow_rl.cage4.scenario4 import CHALLENGE, Scenario
 
 

@@ -18,6 +18,7 @@ from workflow_rl.cage2.agent import champion
 from workflow_rl.cage2.agent.card import read_card
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario_file import write_scenario
 from workflow_rl.cage2.scoring import selection
 from workflow_rl.cage2.scoring.selection import Candidate, rank_candidates, score
 from workflow_rl.commands.evaluate import evaluate
@@ -219,7 +220,7 @@ def test_any_network_is_the_one_of_its_card_and_plays_what_it_never_saw(tmp_path
     assert environment.family is not None
     assert environment.scenario == card["config"]["scenario"]
     office = tmp_path / "office.yaml"
-    Scenario.scenario2().add_host("Web0", "OP_Server", "Enterprise").save(office)
+    write_scenario(Scenario.scenario2().add_host("Web0", "OP_Server", "Enterprise"), office)
     arguments = ["any-network", "--scenario", str(office), "--episodes", "4", "--quiet"]
     result = CliRunner().invoke(
         evaluate, [*arguments, "--max-steps", "100", "--red-agent", "RedMeanderAgent"]

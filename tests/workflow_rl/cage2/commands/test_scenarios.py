@@ -10,6 +10,8 @@ from click.testing import CliRunner, Result
 
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario_family import ScenarioFamily
+from workflow_rl.cage2.scenario_file import write_scenario
+from workflow_rl.cage2.scenario_loading import scenario_of
 from workflow_rl.cage2.scoring import report
 from workflow_rl.cage2.scoring.report import sections
 from workflow_rl.commands.main import main
@@ -20,7 +22,7 @@ FAMILY = "networks: 3\nhosts: {User: [3, 6]}\n"
 @pytest.fixture
 def office(tmp_path: Path) -> Path:
     path = tmp_path / "office.yaml"
-    Scenario.scenario2().add_host("Web0", "OP_Server", "Enterprise").save(path)
+    write_scenario(Scenario.scenario2().add_host("Web0", "OP_Server", "Enterprise"), path)
     return path
 
 
@@ -48,7 +50,7 @@ def test_a_scenario_is_described_drawn_and_written(tmp_path: Path):
         "found_from": ["Enterprise"], "exploits": [], "is_held": False
     }  # fmt: skip
     assert outputs["svg"].read_text().lstrip().startswith("<?xml")
-    assert Scenario.from_file(outputs["yaml"]).is_scenario2
+    assert scenario_of(outputs["yaml"]).is_scenario2
 
 
 def test_a_family_is_described_and_its_networks(tmp_path: Path):
@@ -79,8 +81,8 @@ def test_what_is_made_for_scenario2_says_so(office: Path, tmp_path: Path):
     train = ("train-sync", "--scenario", office, "--run-dir", tmp_path / "run")
     assert "choose table" in refused(*train, "--observation", "belief")
     assert "choose all" in refused(*train, "--actions", "by-host-timed")
-    moved = Scenario.from_file(office).enter_at("User2")
-    moved.save(office)
+    moved = scenario_of(office).enter_at("User2")
+    write_scenario(moved, office)
     assert "RedMeanderAgent or SleepAgent" in refused(*train)
 
 
@@ -112,14 +114,16 @@ def test_the_weakest_point_of_any_network_in_an_office(office: Path, tmp_path: P
     result = invoke("exploit", red, *words, "--run-dir", tmp_path / "blue")
     assert result.exit_code == 0, result.output
     assert "minus Red" not in result.output  # The champion plays Scenario 2's hosts alone.
-    Scenario.from_file(office).change_host("Web0", confidentiality="High").save(office)
+    write_scenario(scenario_of(office).change_host("Web0", confidentiality="High"), office)
     again = refused("exploit", "any-network", "--scenario", office, *EXPLOIT, "--run-dir", red)
     assert "holds other attackers, which differ in scenario" in again
 
 
 def test_the_weakest_point_of_the_champion_among_other_links(tmp_path: Path):
     """It sees its belief of Scenario 2, which envs of other scenarios do not show."""
-    Scenario.scenario2().change_host("User1", leads_to=["Enterprise0"]).save(tmp_path / "of.yaml")
+    write_scenario(
+        Scenario.scenario2().change_host("User1", leads_to=["Enterprise0"]), tmp_path / "of.yaml"
+    )
     words = ("--scenario", tmp_path / "of.yaml", *EXPLOIT, "--run-dir", tmp_path / "run")
     result = invoke("exploit", "champion", *words)
     assert result.exit_code == 0, result.output
@@ -150,8 +154,8 @@ def test_a_run_keeps_its_scenario(office: Path, tmp_path: Path, monkeypatch: pyt
     options = ("--total-episodes", 4, "--episodes-per-update", 4, *small)
     assert invoke("train-sync", "--scenario", office, "--run-dir", run, *options).exit_code == 0
     kept = json.loads((run / "config.json").read_text())["scenario"]
-    assert kept == Scenario.from_file(office).text
-    Scenario.from_file(office).change_host("Web0", confidentiality="High").save(office)
+    assert kept == scenario_of(office).text
+    write_scenario(scenario_of(office).change_host("Web0", confidentiality="High"), office)
     again = ("train-sync", "--resume", run, "--total-episodes", 8, "--quiet")
     assert "the run to resume has office " in refused(*again, "--scenario", office)
     office.unlink()
@@ -174,7 +178,7 @@ def test_a_run_keeps_its_scenario(office: Path, tmp_path: Path, monkeypatch: pyt
 
 def test_a_report_shows_scenarios_and_families(office: Path, tmp_path: Path):
     family = ScenarioFamily.from_ranges({"networks": 2, "hosts": {"User": [3, 5]}})
-    texts = [Scenario.from_file(office).text, family.text]
+    texts = [scenario_of(office).text, family.text]
     runs: list[Any] = [
         SimpleNamespace(
             name=f"run{number}",

@@ -26,7 +26,7 @@ from workflow_rl.cage2.compiled.blue_belief import (
     decoys_of_use,
     n_shown,
 )
-from workflow_rl.cage2.compiled.description import SCENARIO2, Tables
+from workflow_rl.cage2.compiled.description import SCENARIO2, Tables, tables_of
 from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS, reds_options
 from workflow_rl.cage2.compiled.simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS
@@ -153,7 +153,7 @@ def test_probabilities_are_frequencies(red_agent: int, field: str) -> None:
 @pytest.mark.parametrize("field", ["sessions", "is_owned", "has_malware"])
 def test_so_they_are_by_the_rules_of_cage_1(red_agent: int, field: str) -> None:
     """There, decoys are of kinds that Blue does not know, and let Red into a sandbox."""
-    envs = Believing(500, red_agent, 1000, Scenario.scenario1b().tables())
+    envs = Believing(500, red_agent, 1000, tables_of(Scenario.scenario1b()))
     names = Scenario.scenario1b().action_names
     restores = np.array([names.index(f"Restore {host}") for host in HOSTS])
     others = np.array([n for n, name in enumerate(names) if not name.startswith("Restore")])

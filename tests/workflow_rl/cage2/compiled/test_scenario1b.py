@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from workflow_rl.cage2.cyborg.simulators import make_simulator
-from workflow_rl.cage2.scenario import Scenario, played_of
+from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scenario_file import read
+from workflow_rl.cage2.scenario_file import read, write_scenario
+from workflow_rl.cage2.scenario_loading import played_of, scenario_of
 
 SCENARIO = Scenario.scenario1b()
 OFFICIAL = Path(__file__).parents[5] / "shared" / "cage2" / "scenarios" / "Scenario1b.yaml"
@@ -53,13 +54,13 @@ def test_is_the_network_of_the_official_file() -> None:
     if not OFFICIAL.exists():
         pytest.skip(f"{OFFICIAL} is missing")
     # CAGE-2's repository has the same file with its own images.
-    ours, official = SCENARIO.description(), Scenario.from_file(OFFICIAL).description()
+    ours, official = SCENARIO.description(), scenario_of(OFFICIAL).description()
     assert ours.pop("Rules") == "CAGE-1"
     changed = {"Enterprise1", "Enterprise2", "User0", "User1", "User2", "User3", "User4"}
     for host in changed:
         assert ours["Hosts"][host].pop("Processes") != official["Hosts"][host].pop("Processes")
     assert ours == official
-    assert SCENARIO.action_names == Scenario.from_file(OFFICIAL).action_names
+    assert SCENARIO.action_names == scenario_of(OFFICIAL).action_names
 
 
 def test_user_hosts_have_the_ports_of_challenge_1() -> None:
@@ -75,7 +76,7 @@ def test_user_hosts_have_the_ports_of_challenge_1() -> None:
 def test_is_named_and_written_as_a_file(tmp_path: Path) -> None:
     assert played_of("scenario1b") is SCENARIO
     assert SCENARIO.text == "scenario1b"
-    SCENARIO.save(tmp_path / "changed.yaml")
+    write_scenario(SCENARIO, tmp_path / "changed.yaml")
     assert read(tmp_path / "changed.yaml").text == "scenario1b"
 
 

@@ -15,8 +15,9 @@ from workflow_rl.cage2.compiled.description import SCENARIO2, family_of, tables_
 from workflow_rl.cage2.compiled.tables import CAPACITIES
 from workflow_rl.cage2.parity import LockStep, MixedAgent
 from workflow_rl.cage2.red_parity import DRAWS, DrawnRed
-from workflow_rl.cage2.scenario import Scenario, ScenarioError
-from workflow_rl.cage2.scenario2 import RED_AGENTS, scenario2
+from workflow_rl.cage2.red_plans import refusals
+from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario2 import RED_AGENTS, ScenarioError, scenario2
 
 MIXTURES = (
     {"Sleep": 0.2, "Analyse": 0.2, "Remove": 0.2, "D": 0.1, "Misinform": 0.15, "Restore": 0.15},
@@ -31,7 +32,7 @@ def compare(
     lock_step = LockStep(max_steps=max_steps, networks=True, scenario=scenario)
     names = scenario.action_names
     blue = MixedAgent(_possible(MIXTURES[seed % 2], names), names)
-    able = [red for red in reds if scenario.red_agents.get(red) is None]
+    able = [red for red in reds if refusals(scenario).get(red) is None]
     for red in able:
         drawn = None
         if red in DRAWS:

@@ -38,12 +38,7 @@ from workflow_rl.cage2.scoring.recording import Recording, record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.runs.checkpoint import (
-    Checkpoint,
-    CheckpointError,
-    TrainingState,
-    save_checkpoint,
-)
+from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.export import write_policy
 from workflow_rl.runs.make_agent import make_agent

@@ -23,7 +23,7 @@ ACTING = (
     "workflow_rl.cage2.scenario1b",
     "workflow_rl.cage2.scenario2",
     "workflow_rl.cage2.scenario",
-    "workflow_rl.cage2.red_plans",
+    "workflow_rl.cage2.b_line_plan",
     "workflow_rl.errors",
     "workflow_rl.cage2.agent.views",
     "workflow_rl.cage2.agent.evidence",

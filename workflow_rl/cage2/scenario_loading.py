@@ -1,0 +1,48 @@
+"""The scenario or the family of scenarios that a user names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from workflow_rl.cage2.scenario import NAMED, Scenario
+from workflow_rl.cage2.scenario2 import ScenarioError
+from workflow_rl.cage2.scenario_family import FAMILY, ScenarioFamily
+
+
+def played_of(value: Any) -> Scenario | ScenarioFamily:
+    """Return what an argument `scenario` names: a Scenario or a family, one of NAMED, the path of a
+    file, or a text of one. Raises ScenarioError."""
+    if isinstance(value, Scenario | ScenarioFamily):
+        return value
+    if isinstance(value, str) and ("\n" in value or value in NAMED):
+        return played_in(value)
+    if isinstance(value, str | os.PathLike):
+        # Workers get texts, and import no YAML.
+        from workflow_rl.cage2.scenario_file import read
+
+        return read(Path(value))
+    raise ScenarioError(
+        f"{value!r:.100} is no scenario: give {' or '.join(NAMED)}, a file or a Scenario"
+    )
+
+
+def played_in(text: str) -> Scenario | ScenarioFamily:
+    """Return the scenario or the family of a text, which is never a path. Raises ScenarioError."""
+    is_family = text.partition("\n")[2].startswith(FAMILY)
+    return (ScenarioFamily if is_family else Scenario).from_text(text)
+
+
+def scenario_of(value: Any) -> Scenario:
+    """Return what `value` names, which must not be a family: see `played_of`. Raises
+    ScenarioError."""
+    played = played_of(value)
+    if not isinstance(played, Scenario):
+        raise ScenarioError(f"{played} is a family of scenarios: one env plays one of them")
+    return played
+
+
+def scenario_text(value: Any) -> str:
+    """Return the text of what an argument `scenario` names, as configs keep it."""
+    return played_of(value).text

@@ -30,7 +30,7 @@ import click
 
 from workflow_rl import TrainConfig
 from workflow_rl.cage.recipe import train_recipe
-from workflow_rl.cage2.agent.known_networks import known_for
+from workflow_rl.cage2.agent.network_facts import known_for
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.family_envs import compile_for, family_envs, on_networks
 from workflow_rl.cage2.presets import ANY_NETWORK

@@ -7,9 +7,9 @@ import pytest
 
 from workflow_rl import TrainConfig
 from workflow_rl.agents.policies.entity_layout import EntityLayout
-from workflow_rl.cage2.agent.known_networks import (
+from workflow_rl.cage2.agent.network_facts import (
     N_BITS,
-    KnownNetworks,
+    NetworkFacts,
     joined_hosts,
     layout_of_hosts,
 )
@@ -133,7 +133,7 @@ def test_ranges_without_a_network_are_one_line():
 
 def test_blue_sees_facts_of_hosts_that_exist_and_no_number_of_theirs():
     small, large = sorted(FAMILY.drawn(range(4)), key=lambda network: len(network.hosts))[::3]
-    known = KnownNetworks([small, large])
+    known = NetworkFacts([small, large])
     assert known.n_hosts == len(large.hosts)
     obs = np.ones((1, 4 * len(large.hosts)), np.uint8)
     (row,) = known.action_set("all").with_masks(known.view("table").begin([0], obs), [0])
@@ -150,7 +150,7 @@ def test_blue_sees_facts_of_hosts_that_exist_and_no_number_of_theirs():
 
 def test_a_network_of_a_family_tells_which_hosts_are_joined():
     small, large = sorted(FAMILY.drawn(range(4)), key=lambda network: len(network.hosts))[::3]
-    known = KnownNetworks([small, large])
+    known = NetworkFacts([small, large])
     layout = layout_of_hosts(known)
     row = known.view("table").begin([0], np.zeros((1, 4 * len(large.hosts)), np.uint8))
     joined = np.pad(row[0], (0, 1))[layout.neighbours] > 0

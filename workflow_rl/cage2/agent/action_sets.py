@@ -13,7 +13,7 @@ from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, HOSTS
 
 if TYPE_CHECKING:
-    from workflow_rl.cage2.agent.known_networks import KnownNetworks
+    from workflow_rl.cage2.agent.network_facts import NetworkFacts
 
 LATE = {30: 5, 50: 3, 100: 12}
 """For each horizon: the number of its last steps in which restoring a user's host does not pay, if
@@ -289,7 +289,7 @@ def _useful_beside() -> NDArray[np.bool_]:
 def make_action_set(
     name: str,
     n_actions: int = len(ACTION_NAMES),
-    known: KnownNetworks | None = None,
+    known: NetworkFacts | None = None,
     playing: Indices | None = None,
 ) -> ActionSet:
     """Return one of `env.arguments.ACTION_SETS`. n_actions: how many Blue has; "all" alone takes

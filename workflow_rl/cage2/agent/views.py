@@ -19,7 +19,7 @@ from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 
 if TYPE_CHECKING:
-    from workflow_rl.cage2.agent.known_networks import KnownNetworks
+    from workflow_rl.cage2.agent.network_facts import NetworkFacts
     from workflow_rl.cage2.scenario import Scenario
 
 TABLE_SIZE = 4 * len(HOSTS)
@@ -117,7 +117,7 @@ def plain(obs: Bits) -> Bits:
 
 
 def make_view(
-    observation: str, known: KnownNetworks | None = None, playing: Indices | None = None
+    observation: str, known: NetworkFacts | None = None, playing: Indices | None = None
 ) -> View:
     """Return the view of this name, which is not the true state: Blue does not see that.
 
@@ -144,7 +144,7 @@ class ViewingActor:
         observation: str,
         actions: str,
         opening: Sequence[str] = (),
-        known: KnownNetworks | None = None,
+        known: NetworkFacts | None = None,
     ) -> None:
         self.actor = actor
         self.policy_version = actor.policy_version

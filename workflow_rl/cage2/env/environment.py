@@ -20,7 +20,7 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
     from workflow_rl.agents.spaces import Spaces
-    from workflow_rl.cage2.agent.known_networks import KnownNetworks
+    from workflow_rl.cage2.agent.network_facts import NetworkFacts
     from workflow_rl.cage2.attackers import AttackerBatch
     from workflow_rl.environments.env_batch import EnvBatch
 
@@ -95,14 +95,14 @@ class Cage2:
         return not self.network.is_scenario2 and self.view != Cage2().view
 
     @functools.cached_property
-    def known(self) -> KnownNetworks | None:
+    def known(self) -> NetworkFacts | None:
         """What Blue knows of the networks, for observations and actions of any network; None where
         those of Scenario 2, or all bits and actions of one scenario, are enough."""
         if not self.knows_networks:
             return None
-        from workflow_rl.cage2.agent.known_networks import KnownNetworks
+        from workflow_rl.cage2.agent.network_facts import NetworkFacts
 
-        return KnownNetworks(self.networks)
+        return NetworkFacts(self.networks)
 
     @functools.cached_property
     def reds(self) -> Attackers:
@@ -223,10 +223,10 @@ class Cage2:
             entities=table_as_entities(self.network),
         )
 
-    def _spaces_of_known(self, known: KnownNetworks) -> Spaces:
+    def _spaces_of_known(self, known: NetworkFacts) -> Spaces:
         from workflow_rl.agents.policies.distributions import Categorical
         from workflow_rl.agents.spaces import Spaces
-        from workflow_rl.cage2.agent.known_networks import layout_of_hosts
+        from workflow_rl.cage2.agent.network_facts import layout_of_hosts
 
         if self.observation == "belief":
             from workflow_rl.cage2.compiled.blue_belief import decoys_of_use, n_shown
@@ -323,7 +323,7 @@ class Cage2:
 
         Raise ValueError if the policy cannot play there.
         """
-        from workflow_rl.cage2.agent.known_networks import known_for
+        from workflow_rl.cage2.agent.network_facts import known_for
         from workflow_rl.cage2.agent.views import ViewingActor
 
         known = known_for(policy, [network])
@@ -334,7 +334,7 @@ class Cage2:
 
         Raise ValueError if the policy cannot play there.
         """
-        from workflow_rl.cage2.agent.known_networks import known_for
+        from workflow_rl.cage2.agent.network_facts import known_for
         from workflow_rl.cage2.env.family_envs import on_networks
 
         is_other = not network.is_like(self.network) or "layout" in policy.parameters.network_args

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.cage.network_batch import mask_of
-from workflow_rl.cage2.agent.known_networks import ACTIONS, KnownNetworks, layout_of_hosts
+from workflow_rl.cage2.agent.network_facts import ACTIONS, NetworkFacts, layout_of_hosts
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.description import family_of
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs
@@ -43,14 +43,14 @@ class FamilyEnvs(CompiledEnvs):
 
 
 def family_envs(
-    known: KnownNetworks, view: tuple[str, str, Sequence[str]], max_steps: int, n_envs: int
+    known: NetworkFacts, view: tuple[str, str, Sequence[str]], max_steps: int, n_envs: int
 ) -> ViewedEnvs:
     """Return envs of a family as Blue's policy sees them. known: its scenarios. view: see
     `Cage2.view`."""
     return ViewedEnvs(FamilyEnvs(known.scenarios, max_steps, n_envs), *view, known=known)
 
 
-def compile_for(known: KnownNetworks, max_steps: int) -> None:
+def compile_for(known: NetworkFacts, max_steps: int) -> None:
     """Compile what plays the networks, so that the workers find it on disk.
 
     Raises ScenarioError.
@@ -61,7 +61,7 @@ def compile_for(known: KnownNetworks, max_steps: int) -> None:
 
 
 def on_networks(
-    policy: NumpyPolicy, known: KnownNetworks, observation: str, actions: str
+    policy: NumpyPolicy, known: NetworkFacts, observation: str, actions: str
 ) -> NumpyPolicy:
     """Return a policy of envs with this view that plays the envs of known networks, of any size.
 

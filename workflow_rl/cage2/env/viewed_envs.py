@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage2.agent.action_sets import Indices, make_action_set
-from workflow_rl.cage2.agent.known_networks import KnownNetworks
+from workflow_rl.cage2.agent.network_facts import NetworkFacts
 from workflow_rl.cage2.agent.views import TABLE_SIZE, Bits, View, make_view, plain
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.environments.env_batch import EnvBatch, StepAnswers
@@ -69,7 +69,7 @@ class ViewedEnvs:
         actions: str,
         opening: Sequence[str] = (),
         n_actions: int = len(ACTION_NAMES),
-        known: KnownNetworks | None = None,
+        known: NetworkFacts | None = None,
     ) -> None:
         self.n_envs = envs.n_envs
         self.close = envs.close

@@ -269,7 +269,7 @@ def _player(
     InvalidEnvironmentError and CheckpointError."""
     if not isinstance(environment, Cage2) or not environment.knows_networks:
         return on_the_bits(policy, environment, name), None
-    from workflow_rl.cage2.agent.known_networks import known_for
+    from workflow_rl.cage2.agent.network_facts import known_for
     from workflow_rl.cage2.env.family_envs import compile_for, family_envs, on_networks
 
     try:

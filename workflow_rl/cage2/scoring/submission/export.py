@@ -27,7 +27,7 @@ ACTING = (
     "workflow_rl.errors",
     "workflow_rl.cage2.agent.views",
     "workflow_rl.cage2.agent.evidence",
-    "workflow_rl.cage2.agent.known_networks",
+    "workflow_rl.cage2.agent.network_facts",
     "workflow_rl.cage2.attack_graph",
     "workflow_rl.cage2.compiled.blue_belief",
     "workflow_rl.cage2.compiled.red_hypothesis",

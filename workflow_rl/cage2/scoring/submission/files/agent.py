@@ -18,7 +18,7 @@ from acting_handed_in import read_handed_in, require_whole  # noqa: E402
 
 require_whole()
 
-from acting_known_networks import known_for  # noqa: E402
+from acting_network_facts import known_for  # noqa: E402
 from acting_policy_file import load_policy  # noqa: E402
 from acting_scenario import Scenario  # noqa: E402
 from acting_views import ViewingActor  # noqa: E402

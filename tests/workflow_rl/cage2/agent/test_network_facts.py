@@ -7,12 +7,12 @@ from tests.workflow_rl.cage2.agent.test_views import policy_for
 from workflow_rl.agents.policies.distributions import Choice
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.evidence import AGES, N_EVENTS
-from workflow_rl.cage2.agent.known_networks import (
+from workflow_rl.cage2.agent.network_facts import (
     DEPTHS,
     N_BITS,
     N_HISTORY,
     ON_HOSTS,
-    KnownNetworks,
+    NetworkFacts,
     facts_of,
 )
 from workflow_rl.cage2.agent.views import ViewingActor
@@ -86,7 +86,7 @@ def test_csle_cyborg_shows_what_the_compiled_simulator_shows(scenario: Scenario,
         obs = answers.obs
         rewards.append(answers.reward[0])
 
-    known = KnownNetworks([scenario])
+    known = NetworkFacts([scenario])
     inside = ByMask(spaces.distribution.n_outputs)
     actor = ViewingActor(inside, "history", actions, known=known)
     env = Cage2Env("RedMeanderAgent", 100, "cyborg", "uint8", scenario=scenario)
@@ -113,7 +113,7 @@ def test_an_episode_of_a_family_shows_what_its_scenario_shows():
     assert family.known is not None
     per_host = N_BITS + N_HISTORY
     for number, scenario in enumerate(FAMILY.drawn(range(3))):
-        known, size = KnownNetworks([scenario]), len(scenario.hosts)
+        known, size = NetworkFacts([scenario]), len(scenario.hosts)
         alone = known.view("history").begin([0], np.zeros((1, 4 * size), np.uint8))[0]
         hosts = rows[number, : family.known.n_hosts * per_host].reshape(-1, per_host)
         np.testing.assert_array_equal(hosts[:size].ravel(), alone[: size * per_host])
@@ -121,7 +121,7 @@ def test_an_episode_of_a_family_shows_what_its_scenario_shows():
 
 
 def test_choices_by_host_are_those_of_scenario2_with_masks():
-    general = KnownNetworks([Scenario.scenario2()]).action_set("by-host")
+    general = NetworkFacts([Scenario.scenario2()]).action_set("by-host")
     special = make_action_set("by-host")
     random = np.random.default_rng(3)
     for actions in (general, special):
@@ -140,7 +140,7 @@ def test_misinform_is_the_next_decoy_where_blue_has_no_other():
     data = Scenario.scenario2().description()
     data["Agents"]["Blue"]["actions"] = ["Sleep", "Monitor", "Analyse", "Misinform", "Restore"]
     scenario = Scenario.from_description(data)
-    actions = KnownNetworks([scenario]).action_set("by-host")
+    actions = NetworkFacts([scenario]).action_set("by-host")
     actions.begin([0])
     host = scenario.hosts.index("Enterprise0")
     choice = np.array([1 + ON_HOSTS.index("NextDecoy") * len(scenario.hosts) + host])
@@ -160,7 +160,7 @@ def test_misinform_is_the_next_decoy_where_blue_has_no_other():
 
 def test_the_past_of_a_host_and_around_it():
     scenario = Scenario.scenario2()
-    view = KnownNetworks([scenario]).view("history")
+    view = NetworkFacts([scenario]).view("history")
     view.begin([0], np.zeros((1, 52), np.uint8))
     obs = np.zeros((1, 13, 4), np.uint8)
     user1, enterprise1, user2 = map(scenario.hosts.index, ("User1", "Enterprise1", "User2"))

@@ -62,7 +62,7 @@ ON_HOSTS = ("Analyse", "Remove", "Restore", NEXT_DECOY)
 """What a policy chooses by host, beside Sleep."""
 
 
-class KnownNetworks:
+class NetworkFacts:
     """What Blue knows of K scenarios. Of Blue's kinds of actions, some may lack in some of them.
 
     tells_edges: whether a view ends with `joined`, as policies of a family see it; by default if
@@ -213,12 +213,12 @@ def _depths(scenario: Scenario, graph: Mapping[str, Reach]) -> dict[str, int]:
 
 
 class KnownView(View):
-    """What Blue sees of known networks: the bits of each host, and facts. See `KnownNetworks.blue`
+    """What Blue sees of known networks: the bits of each host, and facts. See `NetworkFacts.blue`
     about `playing`."""
 
     n_history = n_of_all = 0
 
-    def __init__(self, known: KnownNetworks, playing: Indices | None = None) -> None:
+    def __init__(self, known: NetworkFacts, playing: Indices | None = None) -> None:
         self._known, self._blue = known, known.blue(playing)
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
@@ -248,7 +248,7 @@ class HistoryView(KnownView):
 
     n_history, n_of_all = N_HISTORY, N_OF_ALL
 
-    def __init__(self, known: KnownNetworks, playing: Indices | None = None) -> None:
+    def __init__(self, known: NetworkFacts, playing: Indices | None = None) -> None:
         super().__init__(known, playing)
         self._evidence = Evidence(self._blue)
         self._n_steps = np.zeros(0, np.int64)
@@ -295,7 +295,7 @@ class KnownActions(ActionSet):
 
     has_masks = True
 
-    def __init__(self, known: KnownNetworks, playing: Indices | None = None) -> None:
+    def __init__(self, known: NetworkFacts, playing: Indices | None = None) -> None:
         super().__init__(np.arange(len(known.kinds)))
         self._blue = known.blue(playing)
         is_plain = np.isin(known.kinds, [tables.KINDS.index(kind) for kind in WITHOUT_HOST])
@@ -316,7 +316,7 @@ class KnownActionsByHost(ActionsBesideDecoys):
 
     has_masks = True
 
-    def __init__(self, known: KnownNetworks, playing: Indices | None = None) -> None:
+    def __init__(self, known: NetworkFacts, playing: Indices | None = None) -> None:
         self._known, self._blue, n = known, known.blue(playing), known.n_hosts
         fixed = [known.of_kind(kind) for kind in ON_HOSTS[:-1]]
         sleep = known.of_kind("Sleep")[:1]
@@ -354,7 +354,7 @@ ACTIONS: dict[str, type[KnownActions | KnownActionsByHost]] = {
 
 
 def layout_of_hosts(
-    known: KnownNetworks, observation: str = "table", actions: str = "all"
+    known: NetworkFacts, observation: str = "table", actions: str = "all"
 ) -> EntityLayout:
     """Return the layout of what a view shows, and of what a policy chooses from."""
     view, n = VIEWS[observation], known.n_hosts
@@ -379,11 +379,11 @@ def layout_of_hosts(
     return EntityLayout(n_inputs, layout)
 
 
-def known_for(policy: NumpyPolicy, scenarios: Sequence[Scenario]) -> KnownNetworks:
+def known_for(policy: NumpyPolicy, scenarios: Sequence[Scenario]) -> NetworkFacts:
     """Return what a policy is to know of scenarios, which sees edges if it has learned to."""
     edges = policy.parameters.network_args.get("layout", {}).get("edges", {})
     tells_edges = any(column >= 0 for rows in edges.values() for *_, column in rows)
-    return KnownNetworks(scenarios, tells_edges)
+    return NetworkFacts(scenarios, tells_edges)
 
 
 def _pairs(columns: NDArray[np.int64]) -> NDArray[np.int64]:

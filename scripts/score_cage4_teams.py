@@ -22,7 +22,7 @@ from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.raw_record import IN_PROGRESS
 from workflow_rl.cage4.agent.rules import ROBUST_RULES, RULES, RuleTeam
 from workflow_rl.cage4.agent.views import ViewRows
-from workflow_rl.cage4.compiled import network
+from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import IMPACT
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.released import RELEASED
@@ -145,9 +145,9 @@ def impacts_of(states: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool
     """Return what each red agent's impact cost in the last step, and whether it was in the
     contractor's zone, `[N, 6]` each."""
     has_impact = (states["red_done"] == IMPACT) & (states["n_sessions"] > 0)
-    zones = network.ZONE[np.where(has_impact, states["red_target"], 0)]
-    prices = network.REWARDS[states["phase"][:, None], zones, scenario4.IMPACT_COST]
-    return prices * has_impact, zones == network.CONTRACTOR
+    zones = constants.ZONE[np.where(has_impact, states["red_target"], 0)]
+    prices = constants.REWARDS[states["phase"][:, None], zones, scenario4.IMPACT_COST]
+    return prices * has_impact, zones == constants.CONTRACTOR
 
 
 @click.command()

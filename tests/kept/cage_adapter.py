@@ -19,7 +19,7 @@ from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agen
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.network import compiled_network
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
-from workflow_rl.cage2.cyborg.network import cyborg_network
+from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 from workflow_rl.cage2.cyborg.red_side import ToldRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2

@@ -11,7 +11,7 @@ import numpy as np
 
 from workflow_rl.cage.processes import in_processes
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, ScriptedAgent, make_scripted_agent
-from workflow_rl.cage2.cyborg.network import cyborg_network
+from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import OWN_RED, Simulator

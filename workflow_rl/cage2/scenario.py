@@ -2,9 +2,8 @@
 
 A scenario is data. `from_text`, `from_description` and all methods that change a scenario check
 what they return: see `scenario_checks`. Workers get scenarios that were checked, and import neither
-YAML nor pydantic. What is made of a scenario is elsewhere: `scenario_file` reads and writes files,
-`compiled.description` makes the compiled tables, and `red_plans` tells which of the challenge's red
-agents can play.
+YAML nor pydantic. `compiled.description` makes the compiled tables of a scenario, `scenario_file`
+reads and writes files, and `red_plans` tells which of the challenge's red agents can play.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CAGE Challenge 4 from Red's side: six agents, what each can do, and what each sees.
 
-Hosts have the numbers of `compiled.network`. An agent can learn of the hosts of its own zones, and
-of the first servers that an escalation on its own first servers shows. What the agent knows
+Hosts have the numbers of `compiled.constants`. An agent can learn of the hosts of its own zones,
+and of the first servers that an escalation on its own first servers shows. What the agent knows
 decides which of its actions CybORG accepts: all others are InvalidActions, which fail.
 """
 
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.team import TeamLayout
 from workflow_rl.cage4.agent.views import edges_among
-from workflow_rl.cage4.compiled import actions, network
+from workflow_rl.cage4.compiled import actions, constants
 from workflow_rl.cage4.compiled.red_tables import STATES
 from workflow_rl.cage4.scenario4 import MISSION_PHASES, ZONES
 
-RED_TEAM = tuple(f"red_agent_{i}" for i in range(network.N_RED))
+RED_TEAM = tuple(f"red_agent_{i}" for i in range(constants.N_RED))
 HOST_KINDS = (
     actions.AGGRESSIVE_SCAN,
     actions.STEALTH_SCAN,
@@ -49,32 +49,32 @@ class RedAction(NamedTuple):
 
 
 def _zones(agent: int) -> list[int]:
-    return [zone for zone in range(network.N_ZONES) if network.RED_OF_ZONE[zone] == agent]
+    return [zone for zone in range(constants.N_ZONES) if constants.RED_OF_ZONE[zone] == agent]
 
 
 def _hosts(agent: int) -> list[int]:
     """Return an agent's own hosts, in CybORG's order, and then the others that it can learn of."""
     own = [
-        zone * network.PLACES + place
+        zone * constants.PLACES + place
         for zone in _zones(agent)
-        for place in range(network.FIRST_USER, network.PLACES)
+        for place in range(constants.FIRST_USER, constants.PLACES)
     ]
     linked = {
         int(host)
         for zone in _zones(agent)
-        for host in network.LINKED[zone, : network.N_LINKED[zone]]
+        for host in constants.LINKED[zone, : constants.N_LINKED[zone]]
     }
     return own + sorted(linked - set(own))
 
 
-RED_ZONES = tuple(_zones(agent) for agent in range(network.N_RED))
-RED_HOSTS = tuple(_hosts(agent) for agent in range(network.N_RED))
+RED_ZONES = tuple(_zones(agent) for agent in range(constants.N_RED))
+RED_HOSTS = tuple(_hosts(agent) for agent in range(constants.N_RED))
 """Each agent's hosts, 17 to 49 numbers."""
 MOST_HOSTS = max(map(len, RED_HOSTS))
 N_HOSTS_OF = np.array([len(hosts) for hosts in RED_HOSTS])
-N_ZONES_OF = network.N_ZONES_OF_RED
-HOST_AT = np.zeros((network.N_RED, MOST_HOSTS), np.int64)
-PLACE_OF = np.full((network.N_RED, network.N_HOSTS), -1)
+N_ZONES_OF = constants.N_ZONES_OF_RED
+HOST_AT = np.zeros((constants.N_RED, MOST_HOSTS), np.int64)
+PLACE_OF = np.full((constants.N_RED, constants.N_HOSTS), -1)
 """By agent: the number of its hosts in order, and the place of a host in that order or -1."""
 for _agent, _of_agent in enumerate(RED_HOSTS):
     HOST_AT[_agent, : len(_of_agent)] = _of_agent
@@ -88,7 +88,7 @@ def _choices(agent: int) -> list[tuple[int, int]]:
     return [(actions.RED_SLEEP, 0), *discoveries, *on_hosts]
 
 
-_CHOICES = tuple(_choices(agent) for agent in range(network.N_RED))
+_CHOICES = tuple(_choices(agent) for agent in range(constants.N_RED))
 N_RED_CHOICES = tuple(map(len, _CHOICES))
 KIND_OF, TARGET_OF = (
     np.array([[*column, *[0] * (max(N_RED_CHOICES) - len(column))] for column in columns])
@@ -102,7 +102,7 @@ def _named(kind: int, target: int) -> RedAction:
         return RedAction("Sleep")
     is_zone = kind == actions.DISCOVER
     return RedAction(
-        actions.RED_ACTIONS[kind], ZONES[target] if is_zone else network.host_name(target)
+        actions.RED_ACTIONS[kind], ZONES[target] if is_zone else constants.host_name(target)
     )
 
 
@@ -129,8 +129,8 @@ N_FACTS = KNOWN_ZONES + N_ZONES_OF
 RED_OBS_SIZES = tuple((N_FACTS + N_FEATURES * N_HOSTS_OF).tolist())
 FIRST_RED_OBS = np.cumsum((0, *RED_OBS_SIZES))[:-1]
 FIRST_STATUS = sum(RED_OBS_SIZES)
-FIRST_RED_CHOICE = FIRST_STATUS + np.cumsum((network.N_RED, *N_RED_CHOICES))[:-1]
-N_RED_ROW = FIRST_STATUS + network.N_RED + sum(N_RED_CHOICES)
+FIRST_RED_CHOICE = FIRST_STATUS + np.cumsum((constants.N_RED, *N_RED_CHOICES))[:-1]
+N_RED_ROW = FIRST_STATUS + constants.N_RED + sum(N_RED_CHOICES)
 """Where parts begin in a row of `red_layout`: each agent's observation, the status of all agents,
 each agent's mask."""
 
@@ -149,6 +149,7 @@ def known_choices(
 def _entities(agent: int) -> Mapping[str, Any]:
     """Return the tables of an agent's hosts: see `agents.team.TeamLayout`."""
     hosts = np.array(RED_HOSTS[agent])
+    is_server = constants.PLACE[hosts] >= constants.FIRST_SERVER
     n_hosts, n_plain = len(hosts), 1 + int(N_ZONES_OF[agent])
     features = N_FACTS[agent] + np.arange(n_hosts * N_FEATURES).reshape(N_FEATURES, n_hosts).T
     plain = [[i, -1] for i in range(n_plain)]
@@ -157,11 +158,11 @@ def _entities(agent: int) -> Mapping[str, Any]:
         "features": features.tolist(),
         "actions": plain + on_hosts,
         "present": features[:, ADDRESS].tolist(),
-        "edges": edges_among(network.ZONE[hosts], network.PLACE[hosts] >= network.FIRST_SERVER),
+        "edges": edges_among(constants.ZONE[hosts], is_server),
     }
 
 
 def red_layout() -> TeamLayout:
     """Return where the parts of a row of the red team stand."""
-    entities = tuple(_entities(agent) for agent in range(network.N_RED))
+    entities = tuple(_entities(agent) for agent in range(constants.N_RED))
     return TeamLayout(RED_TEAM, RED_OBS_SIZES, N_RED_CHOICES, masked=True, entities=entities)

@@ -7,7 +7,7 @@ from enum import Enum
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
-from workflow_rl.cage2.cyborg.network import address_in, network_parts
+from workflow_rl.cage2.cyborg.cyborg_state import address_in, network_parts
 from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.red_knowledge import RedKnowledge

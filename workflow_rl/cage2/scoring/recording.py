@@ -237,7 +237,7 @@ def _compiled_network(red: Any, scenario: Scenario) -> _Told:
 
 
 def _cyborg_network(red: Any, scenario: Scenario) -> _Told:
-    from workflow_rl.cage2.cyborg.network import cyborg_network
+    from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 
     told, tables = cyborg_network(red.env), tables_of(scenario)
     hosts = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage4.compiled import network
+from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import IMPACT, REMOVE, RESTORE
 from workflow_rl.cage4.compiled.jit import agent_entry_point, compiled
 from workflow_rl.cage4.compiled.red_tables import HAS_SESSION
@@ -28,15 +28,15 @@ def look(states: Any, restores: Any, seen: Any, rewards: Any) -> None:
     for i in range(len(states)):
         s = states[i]
         seen[i] = 0
-        for agent in range(network.N_BLUE):
+        for agent in range(constants.N_BLUE):
             rewards[i, agent] = -1.0 * restores[i, agent]
         look_at_greens(s, seen[i], rewards[i])
-        for red in range(network.N_RED):
-            zone = network.ZONE[s.red_target[red]]
-            blue = network.BLUE_OF_ZONE[zone]
-            if s.red_done[red] == IMPACT and s.n_sessions[red] > 0 and blue != network.NOBODY:
-                rewards[i, blue] += network.REWARDS[s.phase, zone, IMPACT_COST]
-        for blue in range(network.N_BLUE):
+        for red in range(constants.N_RED):
+            zone = constants.ZONE[s.red_target[red]]
+            blue = constants.BLUE_OF_ZONE[zone]
+            if s.red_done[red] == IMPACT and s.n_sessions[red] > 0 and blue != constants.NOBODY:
+                rewards[i, blue] += constants.REWARDS[s.phase, zone, IMPACT_COST]
+        for blue in range(constants.N_BLUE):
             look_at_red(s, blue, blue + 1, seen[i, blue])
 
 
@@ -45,8 +45,8 @@ def look_at_greens(s: Any, seen: Any, rewards: Any) -> None:
     """Add up how much of the greens' work fails, and what that costs."""
     for i in range(s.n_greens):
         host = s.green_host[i]
-        blue = network.BLUE_OF_ZONE[network.ZONE[host]]
-        if blue == network.NOBODY:
+        blue = constants.BLUE_OF_ZONE[constants.ZONE[host]]
+        if blue == constants.NOBODY:
             continue
         n, lost = 0, 0.0
         for k in range(s.n_services[host]):
@@ -54,7 +54,7 @@ def look_at_greens(s: Any, seen: Any, rewards: Any) -> None:
                 n += 1
                 lost += 1 - s.reliability[host, k] / FULL
         share = lost / n if n > 0 else 1.0
-        cost = share * GREEN_WORK * network.REWARDS[s.phase, network.ZONE[host], FAILED_WORK]
+        cost = share * GREEN_WORK * constants.REWARDS[s.phase, constants.ZONE[host], FAILED_WORK]
         rewards[blue] += cost
         seen[blue, 0] += share
         seen[blue, 1] += cost
@@ -68,8 +68,8 @@ def look_at_red(s: Any, blue: int, red: int, seen: Any) -> None:
     for i in range(s.n_sessions[red]):
         session = s.sessions[red, i]
         host = session.host
-        is_server, state = network.PLACE[host] >= network.FIRST_SERVER, s.host_state[red, host]
-        is_root, is_abstract = session.user == network.ROOT, session.type == network.ABSTRACT
+        is_server, state = constants.PLACE[host] >= constants.FIRST_SERVER, s.host_state[red, host]
+        is_root, is_abstract = session.user == constants.ROOT, session.type == constants.ABSTRACT
         n_abstract += is_abstract
         kind = 6
         if is_root:
@@ -81,9 +81,9 @@ def look_at_red(s: Any, blue: int, red: int, seen: Any) -> None:
         seen[kind + 4 * is_server] += 1
         if is_root:
             seen[11] -= (
-                network.REWARDS[s.phase, network.ZONE[host], FAILED_WORK] * (not is_server) / 3
+                constants.REWARDS[s.phase, constants.ZONE[host], FAILED_WORK] * (not is_server) / 3
             )
-            seen[12] -= network.REWARDS[s.phase, network.ZONE[host], IMPACT_COST] / 3
+            seen[12] -= constants.REWARDS[s.phase, constants.ZONE[host], IMPACT_COST] / 3
         if s.blue_ticks[blue] > 0 and s.blue_target[blue] == host:
             ends = s.blue_kind[blue] == RESTORE or (s.blue_kind[blue] == REMOVE and not is_root)
             seen[13 + (not is_root)] += ends

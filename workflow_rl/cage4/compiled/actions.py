@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage4.compiled.network import N_BLUE, N_HOSTS, NOBODY, host_name
+from workflow_rl.cage4.compiled.constants import N_BLUE, N_HOSTS, NOBODY, host_name
 from workflow_rl.cage4.scenario4 import ACTIONS, DURATIONS, N_ACTIONS, ON_HOSTS, ZONES
 
 (SLEEP, MONITOR, ANALYSE, REMOVE, RESTORE, ALLOW, BLOCK, DECOY) = range(8)

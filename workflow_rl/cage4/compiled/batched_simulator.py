@@ -12,10 +12,10 @@ from workflow_rl.cage.checks import checked_least
 from workflow_rl.cage.network_batch import NetworkBatch, of_shape
 from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.raw_record import MOST, RAW
+from workflow_rl.cage4.compiled.constants import N_BLUE
 from workflow_rl.cage4.compiled.episode import reset_env, step_env
 from workflow_rl.cage4.compiled.generator import seed_words
 from workflow_rl.cage4.compiled.jit import announce_compiling, entry_point
-from workflow_rl.cage4.compiled.network import N_BLUE
 from workflow_rl.cage4.compiled.observe import observe, write_masks
 from workflow_rl.cage4.compiled.raw_arrays import write_raw
 from workflow_rl.cage4.compiled.state import NO_ERROR, error_of, room_for, state_for

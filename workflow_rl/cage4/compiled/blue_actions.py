@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage4.compiled import network
+from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import (
     ALLOW,
     ANALYSE,
@@ -81,9 +81,9 @@ def control_traffic(s: Any, agent: int) -> None:
 @compiled
 def monitor(s: Any, agent: int) -> None:
     """`Monitor`: events become old ones. The host of the parent session comes last."""
-    first, parent = network.FIRST_ZONE_OF_BLUE[agent], int64(s.blue_parent[agent])
+    first, parent = constants.FIRST_ZONE_OF_BLUE[agent], int64(s.blue_parent[agent])
     for host in range(
-        first * network.PLACES, (first + network.N_ZONES_OF_BLUE[agent]) * network.PLACES
+        first * constants.PLACES, (first + constants.N_ZONES_OF_BLUE[agent]) * constants.PLACES
     ):
         if s.has_events[host] and host != parent:
             monitor_host(s, agent, host)
@@ -141,7 +141,7 @@ def remove(s: Any, host: int) -> None:
 @compiled
 def restore(s: Any, host: int) -> None:
     """`RestoreFromBackup`. The host's blue session becomes the last of its agent's."""
-    agent = network.BLUE_OF_ZONE[network.ZONE[host]]
+    agent = constants.BLUE_OF_ZONE[constants.ZONE[host]]
     order, n = s.blue_order[agent], int64(s.n_blue_sessions[agent])
     i = 0
     while order[i] != host:
@@ -157,7 +157,7 @@ def restore(s: Any, host: int) -> None:
     cell = int64(s.processes[host])
     while cell != 0:
         following = int64(s.cells[cell].next)
-        if network.DECOY_APACHE <= s.cells[cell].kind <= network.DECOY_VSFTPD:
+        if constants.DECOY_APACHE <= s.cells[cell].kind <= constants.DECOY_VSFTPD:
             s.rare[RESTORED_DECOY] += 1
         free_process(s, cell)
         cell = following
@@ -196,23 +196,23 @@ def deploy_decoy(s: Any, host: int) -> int:
     web, tls, mail = False, False, False
     cell = int64(s.processes[host])
     while cell != 0:
-        port = network.LISTENS_ON[s.cells[cell].kind]
+        port = constants.LISTENS_ON[s.cells[cell].kind]
         web |= port == 80
         tls |= port == 443
         mail |= port == 25
         cell = int64(s.cells[cell].next)
     chosen = below(s, (not web) + (not tls) + (not mail) + 1)
-    kind = network.DECOY_VSFTPD
+    kind = constants.DECOY_VSFTPD
     for option, is_taken in (
-        (network.DECOY_APACHE, web),
-        (network.DECOY_TOMCAT, tls),
-        (network.DECOY_HARAKA, mail),
+        (constants.DECOY_APACHE, web),
+        (constants.DECOY_TOMCAT, tls),
+        (constants.DECOY_HARAKA, mail),
     ):
         if not is_taken:
             if chosen == 0:
                 kind = option
             chosen -= 1
     pid = draw_pid(s, host)
-    add_process(s, host, kind, pid, network.UBUNTU)
+    add_process(s, host, kind, pid, constants.UBUNTU)
     set_service(s, host, kind, pid)
     return pid

@@ -22,10 +22,11 @@ from workflow_rl.cage4.compiled.actions import (
 )
 from workflow_rl.cage4.compiled.blue_actions import act_as_blue, control_traffic, monitor
 from workflow_rl.cage4.compiled.cells import check_room
+from workflow_rl.cage4.compiled.constants import N_BLUE, N_RED, NOBODY, REWARDS, ZONE
+from workflow_rl.cage4.compiled.draw_scenario import draw_scenario, set_reach
 from workflow_rl.cage4.compiled.generator import seed, shuffle_draws
 from workflow_rl.cage4.compiled.green_actions import act_as_green, choose_as_green
 from workflow_rl.cage4.compiled.jit import compiled, int64
-from workflow_rl.cage4.compiled.network import N_BLUE, N_RED, NOBODY, REWARDS, ZONE
 from workflow_rl.cage4.compiled.observe import is_possible
 from workflow_rl.cage4.compiled.red_actions import act_as_red
 from workflow_rl.cage4.compiled.red_agents import choose_as_red
@@ -33,7 +34,6 @@ from workflow_rl.cage4.compiled.red_memory import learn
 from workflow_rl.cage4.compiled.red_sessions import index_of
 from workflow_rl.cage4.compiled.red_side import remember_outcomes
 from workflow_rl.cage4.compiled.red_turn import check_sessions, move_sessions
-from workflow_rl.cage4.compiled.scenario import draw_scenario, set_reach
 from workflow_rl.cage4.compiled.state import LOST_SESSION, NO_ERROR, PAST_THE_END
 from workflow_rl.cage4.scenario4 import IMPACT_COST, MISSION_PHASES
 

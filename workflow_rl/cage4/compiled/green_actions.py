@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage4.compiled import network, state
+from workflow_rl.cage4.compiled import constants, state
 from workflow_rl.cage4.compiled.generator import below, random
 from workflow_rl.cage4.compiled.hosts import (
     PROCESSES,
@@ -38,10 +38,10 @@ def act_as_green(s: Any) -> None:
         s.green_failed[i] = False
         if choice == WORK and not work(s, host):
             s.green_failed[i] = True
-            s.machine_reward += network.REWARDS[s.phase, network.ZONE[host], FAILED_WORK]
+            s.machine_reward += constants.REWARDS[s.phase, constants.ZONE[host], FAILED_WORK]
         elif choice == ACCESS and not access(s, host):
             s.green_failed[i] = True
-            s.machine_reward += network.REWARDS[s.phase, network.ZONE[host], FAILED_ACCESS]
+            s.machine_reward += constants.REWARDS[s.phase, constants.ZONE[host], FAILED_ACCESS]
 
 
 @compiled
@@ -72,9 +72,9 @@ def work(s: Any, host: int) -> bool:
 @compiled
 def access(s: Any, host: int) -> bool:
     """`GreenAccessService`: only blocks between the two zones refuse it. Returns its success."""
-    zone = network.ZONE[host]
+    zone = constants.ZONE[host]
     server = int64(s.reached[zone, below(s, int64(s.n_reached[zone]))])
-    other = network.ZONE[server]
+    other = constants.ZONE[server]
     port = draw_port(s, server)
     if s.blocked[zone] >> other & 1 or s.blocked[other] >> zone & 1:
         see_connection(s, server, server, 0, host, REFUSED_PORT)
@@ -91,18 +91,18 @@ def phish(s: Any, host: int) -> None:
     """`PhishingEmail`: a red session, unless there is one. The last red in the zone sends it."""
     if s.red_sessions[host] != 0:
         return
-    sender, n_outside = network.NOBODY, 0
-    for other in range(network.N_HOSTS):
+    sender, n_outside = constants.NOBODY, 0
+    for other in range(constants.N_HOSTS):
         if s.red_sessions[other] != 0:
             present = agents_on(s, other)
-            if network.ZONE[other] == network.ZONE[host]:
+            if constants.ZONE[other] == constants.ZONE[host]:
                 sender = 0
                 while not present >> sender & 1:
                     sender += 1
             else:
-                for agent in range(network.N_RED):
+                for agent in range(constants.N_RED):
                     n_outside += present >> agent & 1
-    if sender != network.NOBODY:
+    if sender != constants.NOBODY:
         s.rare[state.PHISHED_INSIDE] += 1
     elif n_outside == 0:
         s.rare[state.NO_SENDER] += 1
@@ -111,8 +111,8 @@ def phish(s: Any, host: int) -> None:
         sender = sender_outside(s, below(s, n_outside))
         s.rare[state.PHISHED_OUTSIDE] += 1
     pid = draw_pid(s, host)
-    add_process(s, host, network.RED_SESSION, pid, network.USER)
-    add_session(s, sender, host, network.ABSTRACT, network.USER, network.NO_PARENT, pid)
+    add_process(s, host, constants.RED_SESSION, pid, constants.USER)
+    add_session(s, sender, host, constants.ABSTRACT, constants.USER, constants.NO_PARENT, pid)
 
 
 @compiled
@@ -129,12 +129,12 @@ def agents_on(s: Any, host: int) -> int:
 @compiled
 def sender_outside(s: Any, n_before: int) -> int:
     """Return one of the red agents by host, if none is in the zone."""
-    for host in range(network.N_HOSTS):
+    for host in range(constants.N_HOSTS):
         if s.red_sessions[host] != 0:
             present = agents_on(s, host)
-            for agent in range(network.N_RED):
+            for agent in range(constants.N_RED):
                 if present >> agent & 1:
                     if n_before == 0:
                         return agent
                     n_before -= 1
-    return network.NOBODY
+    return constants.NOBODY

@@ -12,9 +12,9 @@ from workflow_rl.cage4.compiled.cells import (
     new_cell,
     without,
 )
+from workflow_rl.cage4.compiled.constants import N_RED, ROOT, SHELL, SMTP, UBUNTU, USER
 from workflow_rl.cage4.compiled.generator import below
 from workflow_rl.cage4.compiled.jit import compiled, int64
-from workflow_rl.cage4.compiled.network import N_RED, ROOT, SHELL, SMTP, UBUNTU, USER
 from workflow_rl.cage4.compiled.red_sessions import forget_session, leave_host
 
 # Lists of events, in this order in `events`, and their bits in `has_events`.

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage4 import scenario4
-from workflow_rl.cage4.compiled import network
+from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import IS_ON_HOST, KIND_OF, TARGET_OF
 from workflow_rl.cage4.compiled.hosts import CONNECTION_BITS, PROCESS_BITS
 from workflow_rl.cage4.compiled.jit import compiled
 
 ACTION_COUNTS = np.array(scenario4.N_ACTIONS)
-SEEN_ZONES = np.zeros((network.N_BLUE, scenario4.N_ZONES_OF_AGENT.max()), np.int64)
+SEEN_ZONES = np.zeros((constants.N_BLUE, scenario4.N_ZONES_OF_AGENT.max()), np.int64)
 for _agent, _zones in enumerate(scenario4.AGENT_ZONES):
     SEEN_ZONES[_agent, : len(_zones)] = [scenario4.ZONES.index(zone) for zone in _zones]
 SHOWN = np.array(
     [
-        *range(network.FIRST_SERVER, network.FIRST_SERVER + scenario4.N_SERVERS),
-        *range(network.FIRST_USER, network.FIRST_USER + scenario4.N_USERS),
+        *range(constants.FIRST_SERVER, constants.FIRST_SERVER + scenario4.N_SERVERS),
+        *range(constants.FIRST_USER, constants.FIRST_USER + scenario4.N_USERS),
     ]
 )
 """The places of a zone's hosts, in the order of names: `[16]`."""
@@ -29,13 +29,13 @@ N_SHOWN = scenario4.HOSTS_OF_A_ZONE
 @compiled
 def observe(s: Any, messages: Any, obs: Any) -> None:
     """Write the five observations, obs int8 `[578]`. messages: `[5, 8]`, 0 or 1."""
-    for agent in range(network.N_BLUE):
+    for agent in range(constants.N_BLUE):
         at = scenario4.FIRST_OBS[agent]
         obs[at] = s.phase
         at += 1
         for i in range(scenario4.N_ZONES_OF_AGENT[agent]):
             at = show_zone(s, SEEN_ZONES[agent, i], obs, at)
-        for sender in range(network.N_BLUE):
+        for sender in range(constants.N_BLUE):
             if sender != agent:
                 for bit in range(scenario4.MESSAGE_BITS):
                     obs[at] = messages[sender, bit]
@@ -45,14 +45,14 @@ def observe(s: Any, messages: Any, obs: Any) -> None:
 @compiled
 def show_zone(s: Any, zone: int, obs: Any, at: int) -> int:
     """Write the 59 entries of one zone. Returns the place after them."""
-    for i in range(network.N_ZONES):
-        other = network.ALPHABETICAL[i]
+    for i in range(constants.N_ZONES):
+        other = constants.ALPHABETICAL[i]
         obs[at + i] = zone == other
-        obs[at + network.N_ZONES + i] = s.blocked[zone] >> other & 1
-        obs[at + 2 * network.N_ZONES + i] = network.POLICY[s.phase, zone, i]
-    at += 3 * network.N_ZONES
+        obs[at + constants.N_ZONES + i] = s.blocked[zone] >> other & 1
+        obs[at + 2 * constants.N_ZONES + i] = constants.POLICY[s.phase, zone, i]
+    at += 3 * constants.N_ZONES
     for i in range(N_SHOWN):
-        bits = s.has_events[zone * network.PLACES + SHOWN[i]]
+        bits = s.has_events[zone * constants.PLACES + SHOWN[i]]
         obs[at + i] = bits & PROCESS_BITS != 0
         obs[at + N_SHOWN + i] = bits & CONNECTION_BITS != 0
     return at + 2 * N_SHOWN
@@ -61,7 +61,7 @@ def show_zone(s: Any, zone: int, obs: Any, at: int) -> int:
 @compiled
 def write_masks(s: Any, masks: Any) -> None:
     """Write which actions are possible in this episode, masks bool `[570]`."""
-    for agent in range(network.N_BLUE):
+    for agent in range(constants.N_BLUE):
         for action in range(ACTION_COUNTS[agent]):
             masks[scenario4.FIRST_ACTION[agent] + action] = is_possible(s, agent, action)
 

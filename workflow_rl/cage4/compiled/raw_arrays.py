@@ -21,10 +21,10 @@ from workflow_rl.cage4.agent.raw_record import (
     UNKNOWN,
 )
 from workflow_rl.cage4.compiled.actions import ALLOW, ANALYSE, BLOCK, DECOY, SLEEP
+from workflow_rl.cage4.compiled.constants import BLUE_OF_ZONE, N_BLUE, N_HOSTS, ZONE
 from workflow_rl.cage4.compiled.exploits import PORTS, SSH
 from workflow_rl.cage4.compiled.hosts import OLD_CONNECTIONS, OLD_PROCESSES
 from workflow_rl.cage4.compiled.jit import compiled, int64
-from workflow_rl.cage4.compiled.network import BLUE_OF_ZONE, N_BLUE, N_HOSTS, ZONE
 from workflow_rl.cage4.compiled.state import FIRST_PORT
 
 BY_GREEN = 0

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4.compiled.actions import ALLOW, ANALYSE, BLOCK, BLUE_ACTIONS, DECOY, SLEEP
-from workflow_rl.cage4.compiled.hosts import OLD_CONNECTIONS, OLD_PROCESSES
-from workflow_rl.cage4.compiled.network import (
+from workflow_rl.cage4.compiled.constants import (
     DECOY_HARAKA,
     FIRST_USER,
     FIRST_ZONE_OF_BLUE,
@@ -19,6 +18,7 @@ from workflow_rl.cage4.compiled.network import (
     PLACES,
     ZONE,
 )
+from workflow_rl.cage4.compiled.hosts import OLD_CONNECTIONS, OLD_PROCESSES
 from workflow_rl.cage4.compiled.true_state import (
     DENSITY,
     FILES,

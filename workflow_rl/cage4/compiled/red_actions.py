@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage4.compiled import actions, network, state
+from workflow_rl.cage4.compiled import actions, constants, state
 from workflow_rl.cage4.compiled.cells import append_cell, free_whole_list, new_cell
 from workflow_rl.cage4.compiled.exploits import exploit_host
 from workflow_rl.cage4.compiled.generator import below, random
@@ -67,7 +67,7 @@ def discover(s: Any, agent: int, zone: int) -> bool:
     """`DiscoverRemoteSystems`. Only the agent's own zones pass the filter of its observation."""
     if own_session(s, agent) < 0:
         return False
-    s.sees_target[agent] = network.RED_OF_ZONE[zone] == agent
+    s.sees_target[agent] = constants.RED_OF_ZONE[zone] == agent
     return True
 
 
@@ -75,10 +75,10 @@ def discover(s: Any, agent: int, zone: int) -> bool:
 def scan(s: Any, agent: int, host: int, rate: float) -> bool:
     """`DiscoverNetworkServices` and `Portscan`: a process shows its port if it listens."""
     i = own_session(s, agent)
-    if i < 0 or s.sessions[agent, i].type != network.ABSTRACT:
+    if i < 0 or s.sessions[agent, i].type != constants.ABSTRACT:
         return False
     source = int64(s.sessions[agent, i].host)
-    if s.blocked[network.ZONE[host]] >> network.ZONE[source] & 1:
+    if s.blocked[constants.ZONE[host]] >> constants.ZONE[source] & 1:
         s.rare[state.RED_BLOCKED] += 1
         return False
     draw = random(s)
@@ -86,12 +86,12 @@ def scan(s: Any, agent: int, host: int, rate: float) -> bool:
     process = int64(s.processes[host])
     while process != 0:
         kind = s.cells[process].kind
-        port = network.LISTENS_ON[kind]
+        port = constants.LISTENS_ON[kind]
         if port != 0:
             cell = new_cell(s)
             s.cells[cell].local_port = port
             ports = append_cell(s, ports, cell)
-            if draw <= rate or network.DECOY_APACHE <= kind <= network.DECOY_VSFTPD:
+            if draw <= rate or constants.DECOY_APACHE <= kind <= constants.DECOY_VSFTPD:
                 see_connection(s, host, host, port, source, draw_port(s, host))
         process = int64(s.cells[process].next)
     if ports != 0:
@@ -122,7 +122,7 @@ def discover_deception(s: Any, agent: int, host: int) -> bool:
         return False
     process = int64(s.processes[host])
     while process != 0:
-        is_decoy = network.DECOY_APACHE <= s.cells[process].kind <= network.DECOY_VSFTPD
+        is_decoy = constants.DECOY_APACHE <= s.cells[process].kind <= constants.DECOY_VSFTPD
         if random(s) <= DECOY_RATE and is_decoy:
             s.sees_target[agent] = True
             s.rare[state.DECOY_SEEN] += 1
@@ -137,7 +137,7 @@ def discover_deception(s: Any, agent: int, host: int) -> bool:
 def privileged_session(s: Any, agent: int, host: int) -> int:
     """Return the index of the agent's first session of root on a host, or -1."""
     for i in range(int64(s.n_sessions[agent])):
-        if s.sessions[agent, i].host == host and s.sessions[agent, i].user == network.ROOT:
+        if s.sessions[agent, i].host == host and s.sessions[agent, i].user == constants.ROOT:
             return i
     return -1
 
@@ -160,16 +160,16 @@ def escalate(s: Any, agent: int, host: int) -> bool:
         while n_before > 0 or s.sessions[agent, chosen].host != host:
             n_before -= s.sessions[agent, chosen].host == host
             chosen += 1
-        if acting < 0 or s.sessions[agent, acting].type != network.ABSTRACT:
+        if acting < 0 or s.sessions[agent, acting].type != constants.ABSTRACT:
             s.rare[state.PLAIN_ESCALATION] += 1
             return False
-        s.sessions[agent, chosen].user = network.ROOT
-        s.cells[process_of(s, host, int64(s.sessions[agent, chosen].pid))].user = network.ROOT
-        add_file(s, host, network.ESCALATE_FILE)
+        s.sessions[agent, chosen].user = constants.ROOT
+        s.cells[process_of(s, host, int64(s.sessions[agent, chosen].pid))].user = constants.ROOT
+        add_file(s, host, constants.ESCALATE_FILE)
     s.sees_target[agent] = True
     s.seen_session[agent] = s.sessions[agent, chosen].ident
-    s.seen_abstract[agent] = s.sessions[agent, chosen].type == network.ABSTRACT
-    if acting >= 0 and network.PLACE[host] == network.FIRST_SERVER:
+    s.seen_abstract[agent] = s.sessions[agent, chosen].type == constants.ABSTRACT
+    if acting >= 0 and constants.PLACE[host] == constants.FIRST_SERVER:
         s.sees_links[agent] = True
         s.rare[state.SHOWN_LINKS] += 1
     return True
@@ -199,7 +199,7 @@ def impact(s: Any, agent: int, host: int) -> bool:
     if privileged_session(s, agent, host) < 0:
         return False
     for i in range(int64(s.n_services[host])):
-        if s.service_kind[host, i] == network.OT_SERVICE and s.service_active[host, i]:
+        if s.service_kind[host, i] == constants.OT_SERVICE and s.service_active[host, i]:
             s.sees_target[agent] = True
             s.impact_count[host] += 1
             process = process_of(s, host, int64(s.service_pid[host, i]))
@@ -230,7 +230,7 @@ def withdraw(s: Any, agent: int, host: int) -> bool:
     for parents in range(2):
         for j in range(int64(s.n_sessions[agent])):
             session = s.sessions[agent, j]
-            is_parent = session.parent == network.NO_PARENT
+            is_parent = session.parent == constants.NO_PARENT
             if session.host == host and is_parent == (parents == 1):
                 if is_parent and session.ident == 0:
                     continue

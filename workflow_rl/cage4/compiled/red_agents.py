@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage4.compiled import actions, red_tables
+from workflow_rl.cage4.compiled.constants import FIRST_SERVER, N_HOSTS, N_RED, N_ZONES, PLACE
 from workflow_rl.cage4.compiled.generator import below, choice_by_weight, random
 from workflow_rl.cage4.compiled.jit import compiled, int64
-from workflow_rl.cage4.compiled.network import FIRST_SERVER, N_HOSTS, N_RED, N_ZONES, PLACE
 from workflow_rl.cage4.compiled.red_memory import remember_hosts
 from workflow_rl.cage4.compiled.red_side import take_choice
 from workflow_rl.cage4.compiled.state import NO_KNOWN_HOST

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage4.compiled import actions, network
+from workflow_rl.cage4.compiled import actions, constants
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.red_sessions import has_session_on, learn_own_host, learn_session
 from workflow_rl.cage4.compiled.red_tables import FOLLOWING, HAS_SESSION, KD, F, K, U
@@ -20,7 +20,7 @@ def learn(s: Any, agent: int) -> None:
         if s.sees_target[agent]:
             s.known_zones[agent] |= 1 << target
             for host in range(
-                target * network.PLACES + network.FIRST_USER, (target + 1) * network.PLACES
+                target * constants.PLACES + constants.FIRST_USER, (target + 1) * constants.PLACES
             ):
                 if s.exists[host]:
                     s.knows_address[agent, host] = True
@@ -38,15 +38,15 @@ def learn(s: Any, agent: int) -> None:
         elif kind == actions.ESCALATE and s.seen_abstract[agent]:
             learn_session(s, agent, int64(s.seen_session[agent]))
         if s.sees_links[agent]:
-            for i in range(network.N_LINKED[network.ZONE[target]]):
-                s.knows_address[agent, network.LINKED[network.ZONE[target], i]] = True
+            for i in range(constants.N_LINKED[constants.ZONE[target]]):
+                s.knows_address[agent, constants.LINKED[constants.ZONE[target], i]] = True
     for i in range(int64(s.n_news[agent])):
         s.knows_address[agent, s.news_host[agent, i]] = True
         s.knows_name[agent, s.news_host[agent, i]] = True
         learn_session(s, agent, int64(s.news_session[agent, i]))
     for i in range(int64(s.n_sessions[agent])):
         learn_own_host(s, agent, int64(s.sessions[agent, i].host))
-        if s.sessions[agent, i].type == network.ABSTRACT:
+        if s.sessions[agent, i].type == constants.ABSTRACT:
             learn_session(s, agent, int64(s.sessions[agent, i].ident))
 
 
@@ -77,12 +77,12 @@ def change_states(s: Any, agent: int) -> None:
         host = int64(s.hosts[agent, i])
         concerns = host == target
         if kind == actions.DISCOVER:
-            concerns = network.ZONE[host] == target
+            concerns = constants.ZONE[host] == target
         elif kind in (actions.ESCALATE, actions.DEGRADE, actions.IMPACT):
             concerns = host == target and s.named[agent, host]
         if concerns:
             state = FOLLOWING[s.host_state[agent, host], kind]
-            if state == U and network.RED_OF_ZONE[network.ZONE[host]] != agent:
+            if state == U and constants.RED_OF_ZONE[constants.ZONE[host]] != agent:
                 state = F
             s.host_state[agent, host] = state
 
@@ -96,7 +96,7 @@ def see_outcome(s: Any, agent: int) -> None:
     succeeded = s.seen_success[agent] == actions.TRUE
     if kind == actions.DISCOVER:
         for host in range(
-            target * network.PLACES + network.FIRST_USER, (target + 1) * network.PLACES
+            target * constants.PLACES + constants.FIRST_USER, (target + 1) * constants.PLACES
         ):
             if s.exists[host]:
                 see_host(s, agent, host, False)
@@ -115,8 +115,8 @@ def see_outcome(s: Any, agent: int) -> None:
         # The observation has a session without an interface.
         s.error = NO_SESSIONS_IN_OBSERVATION
     if s.sees_links[agent]:
-        for i in range(network.N_LINKED[network.ZONE[target]]):
-            see_host(s, agent, network.LINKED[network.ZONE[target], i], True)
+        for i in range(constants.N_LINKED[constants.ZONE[target]]):
+            see_host(s, agent, constants.LINKED[constants.ZONE[target], i], True)
 
 
 @compiled

@@ -11,8 +11,8 @@ from workflow_rl.cage4.compiled.cells import (
     new_cell,
     without,
 )
+from workflow_rl.cage4.compiled.constants import NO_PARENT, ZONE
 from workflow_rl.cage4.compiled.jit import compiled, int64
-from workflow_rl.cage4.compiled.network import NO_PARENT, ZONE
 from workflow_rl.cage4.compiled.state import TOO_MANY_SESSIONS
 
 

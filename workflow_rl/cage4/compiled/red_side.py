@@ -7,7 +7,7 @@ from typing import Any
 
 from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF
 from workflow_rl.cage4 import red_side
-from workflow_rl.cage4.compiled import actions, network
+from workflow_rl.cage4.compiled import actions, constants
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.red_memory import remember_hosts
 from workflow_rl.cage4.compiled.red_sessions import index_of
@@ -47,7 +47,7 @@ def is_known(s: Any, agent: int, kind: int, target: int) -> bool:
 def first_known(s: Any, agent: int) -> int:
     """Return the id of an agent's first abstract session, or else the first id it learned of."""
     for i in range(int64(s.n_sessions[agent])):
-        if s.sessions[agent, i].type == network.ABSTRACT:
+        if s.sessions[agent, i].type == constants.ABSTRACT:
             return int64(s.sessions[agent, i].ident)
     return int64(s.ids[agent, 0]) if s.n_ids[agent] > 0 else 0
 
@@ -57,7 +57,7 @@ def remember_outcomes(s: Any) -> None:
     """Let active agents of FROM_OUTSIDE remember what the last step showed. `FiniteStateRedAgent`
     does so when it chooses; those who choose outside see it before."""
     if s.red_class == FROM_OUTSIDE:
-        for agent in range(network.N_RED):
+        for agent in range(constants.N_RED):
             if s.is_active[agent]:
                 remember_hosts(s, agent)
                 s.red_steps[agent] += 1
@@ -67,7 +67,7 @@ def remember_outcomes(s: Any) -> None:
 def show_red(s: Any, row: Any) -> None:
     """Write what all red agents see and can do, a row of `red_side.red_layout`."""
     row[:] = 0
-    for agent in range(network.N_RED):
+    for agent in range(constants.N_RED):
         show_facts(s, agent, row)
         show_hosts(s, agent, row)
         show_outcome(s, agent, row)
@@ -97,7 +97,7 @@ def show_facts(s: Any, agent: int, row: Any) -> None:
         success = actions.TRUE  # That of RedSessionCheck, which is the first observation then.
     row[at + red_side.SUCCESS + success - 1] = 1
     row[at + red_side.ACTIVE] = s.is_active[agent]
-    first = network.FIRST_ZONE_OF_RED[agent]
+    first = constants.FIRST_ZONE_OF_RED[agent]
     for i in range(red_side.N_ZONES_OF[agent]):
         row[at + red_side.KNOWN_ZONES + i] = s.known_zones[agent] >> (first + i) & 1
 
@@ -111,7 +111,7 @@ def is_dropped(s: Any, agent: int) -> bool:
         s.step_count > 0
         and kind != actions.RED_SLEEP
         and kind != actions.INVALID
-        and s.route_start[agent] == network.NOBODY
+        and s.route_start[agent] == constants.NOBODY
     )
 
 
@@ -129,9 +129,9 @@ def show_hosts(s: Any, agent: int, row: Any) -> None:
         host = red_side.HOST_AT[agent, i]
         if s.knows_address[agent, host]:
             mark(row, agent, red_side.ADDRESS, host)
-            if network.PLACE[host] >= network.FIRST_SERVER:
+            if constants.PLACE[host] >= constants.FIRST_SERVER:
                 mark(row, agent, red_side.SERVER, host)
-            if network.RED_OF_ZONE[network.ZONE[host]] == agent:
+            if constants.RED_OF_ZONE[constants.ZONE[host]] == agent:
                 mark(row, agent, red_side.OWN, host)
         if s.knows_name[agent, host]:
             mark(row, agent, red_side.NAME, host)
@@ -151,8 +151,8 @@ def show_outcome(s: Any, agent: int, row: Any) -> None:
         return
     kind, target = s.seen_kind[agent], int64(s.seen_target[agent])
     if kind == actions.DISCOVER:
-        first = target * network.PLACES
-        for host in range(first + network.FIRST_USER, first + network.PLACES):
+        first = target * constants.PLACES
+        for host in range(first + constants.FIRST_USER, first + constants.PLACES):
             if s.exists[host]:
                 mark(row, agent, red_side.SHOWN, host)
         return
@@ -161,8 +161,8 @@ def show_outcome(s: Any, agent: int, row: Any) -> None:
         mark(row, agent, red_side.GAINED, target)
         mark(row, agent, red_side.SHOWN, int64(s.seen_source[agent]))
     if s.sees_links[agent]:
-        for i in range(network.N_LINKED[network.ZONE[target]]):
-            mark(row, agent, red_side.SHOWN, network.LINKED[network.ZONE[target], i])
+        for i in range(constants.N_LINKED[constants.ZONE[target]]):
+            mark(row, agent, red_side.SHOWN, constants.LINKED[constants.ZONE[target], i])
 
 
 @compiled
@@ -173,9 +173,9 @@ def show_sessions(s: Any, agent: int, row: Any) -> None:
         host = int64(session.host)
         mark(row, agent, red_side.SHOWN, host)
         mark(row, agent, red_side.SESSION, host)
-        if session.user == network.ROOT:
+        if session.user == constants.ROOT:
             mark(row, agent, red_side.ROOT, host)
-        if session.type == network.ABSTRACT:
+        if session.type == constants.ABSTRACT:
             mark(row, agent, red_side.ABSTRACT, host)
     acting = index_of(s, agent, first_known(s, agent))
     if acting < 0:

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from workflow_rl.cage.network_batch import of_shape
 from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
+from workflow_rl.cage4.compiled.constants import N_RED
 from workflow_rl.cage4.compiled.jit import entry_point
-from workflow_rl.cage4.compiled.network import N_RED
 from workflow_rl.cage4.compiled.red_side import show_red
 from workflow_rl.cage4.compiled.red_tables import FROM_OUTSIDE
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator

@@ -8,9 +8,9 @@ from typing import Any
 from workflow_rl.cage4.compiled import state
 from workflow_rl.cage4.compiled.actions import AGGRESSIVE_SCAN, EXPLOIT, STEALTH_SCAN, TRUE
 from workflow_rl.cage4.compiled.cells import append_cell, free_list, free_whole_list, new_cell
+from workflow_rl.cage4.compiled.constants import ABSTRACT, N_RED, NO_PARENT, RED_OF_ZONE, ZONE
 from workflow_rl.cage4.compiled.generator import below
 from workflow_rl.cage4.compiled.jit import compiled, int64
-from workflow_rl.cage4.compiled.network import ABSTRACT, N_RED, NO_PARENT, RED_OF_ZONE, ZONE
 from workflow_rl.cage4.compiled.red_sessions import (
     add_child,
     add_session,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
-from workflow_rl.cage4.compiled.network import N_BLUE
+from workflow_rl.cage4.compiled.constants import N_BLUE
 from workflow_rl.cage4.compiled.raw_observations import raw_observations
 from workflow_rl.cage4.compiled.true_state import true_state
 from workflow_rl.cage4.interface import (

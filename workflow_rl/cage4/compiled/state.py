@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage4.compiled import network
+from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.generator import GENERATOR
 from workflow_rl.cage4.scenario4 import Scenario
 
@@ -180,109 +180,109 @@ _EVERY_STEP: list[Any] = [
     ("machine_reward", np.int32),
     ("action_cost", np.int32),
     # Blue: the action in progress and the steps it still takes (0: none), and what is executed.
-    ("blue_kind", np.uint8, network.N_BLUE),
-    ("blue_target", np.uint8, network.N_BLUE),
-    ("blue_source", np.uint8, network.N_BLUE),
-    ("blue_ticks", np.uint8, network.N_BLUE),
-    ("blue_done", np.uint8, network.N_BLUE),
+    ("blue_kind", np.uint8, constants.N_BLUE),
+    ("blue_target", np.uint8, constants.N_BLUE),
+    ("blue_source", np.uint8, constants.N_BLUE),
+    ("blue_ticks", np.uint8, constants.N_BLUE),
+    ("blue_done", np.uint8, constants.N_BLUE),
     # What the last one that took effect showed: whether Block or Allow changed anything, the files
     # of an Analyse (see `files_on`), the PID of a decoy.
-    ("blue_result", np.uint16, network.N_BLUE),
+    ("blue_result", np.uint16, constants.N_BLUE),
     # Bits of the zones that a zone blocks.
-    ("blocked", np.uint16, network.N_ZONES),
+    ("blocked", np.uint16, constants.N_ZONES),
     # Red: the action in progress as above, its session, and the host that the session was on when
     # the step's actions were sorted.
-    ("red_kind", np.uint8, network.N_RED),
-    ("red_target", np.uint8, network.N_RED),
-    ("red_hostname", np.uint8, network.N_RED),
-    ("red_session", np.uint16, network.N_RED),
-    ("red_ticks", np.uint8, network.N_RED),
-    ("red_done", np.uint8, network.N_RED),
-    ("route_start", np.uint8, network.N_RED),
-    ("is_active", np.uint8, network.N_RED),
-    ("red_steps", np.int32, network.N_RED),
+    ("red_kind", np.uint8, constants.N_RED),
+    ("red_target", np.uint8, constants.N_RED),
+    ("red_hostname", np.uint8, constants.N_RED),
+    ("red_session", np.uint16, constants.N_RED),
+    ("red_ticks", np.uint8, constants.N_RED),
+    ("red_done", np.uint8, constants.N_RED),
+    ("route_start", np.uint8, constants.N_RED),
+    ("is_active", np.uint8, constants.N_RED),
+    ("red_steps", np.int32, constants.N_RED),
     # What agents of FROM_OUTSIDE choose: an index of `red_side.RED_CHOICES`, and a session's id.
-    ("red_choice", np.int16, network.N_RED),
-    ("red_choice_session", np.int16, network.N_RED),
+    ("red_choice", np.int16, constants.N_RED),
+    ("red_choice_session", np.int16, constants.N_RED),
     # What a red agent observed of its last action: kind, success, target, whether the target is
     # in the observation, the source of an exploit, the session, whether that is abstract, whether
     # linked hosts were shown.
-    ("seen_kind", np.uint8, network.N_RED),
-    ("seen_success", np.uint8, network.N_RED),
-    ("seen_target", np.uint8, network.N_RED),
-    ("sees_target", np.uint8, network.N_RED),
-    ("seen_source", np.uint8, network.N_RED),
-    ("seen_session", np.int32, network.N_RED),
-    ("seen_abstract", np.uint8, network.N_RED),
-    ("sees_links", np.uint8, network.N_RED),
+    ("seen_kind", np.uint8, constants.N_RED),
+    ("seen_success", np.uint8, constants.N_RED),
+    ("seen_target", np.uint8, constants.N_RED),
+    ("sees_target", np.uint8, constants.N_RED),
+    ("seen_source", np.uint8, constants.N_RED),
+    ("seen_session", np.int32, constants.N_RED),
+    ("seen_abstract", np.uint8, constants.N_RED),
+    ("sees_links", np.uint8, constants.N_RED),
     # Sessions that moved to the agent in this step.
-    ("n_news", np.uint8, network.N_RED),
-    ("news_host", np.uint8, (network.N_RED, MAX_NEWS)),
-    ("news_session", np.uint16, (network.N_RED, MAX_NEWS)),
+    ("n_news", np.uint8, constants.N_RED),
+    ("news_host", np.uint8, (constants.N_RED, MAX_NEWS)),
+    ("news_session", np.uint16, (constants.N_RED, MAX_NEWS)),
     # Greens, in order, and the servers that those of a zone may reach.
     ("n_greens", np.uint8),
-    ("green_host", np.uint8, network.MAX_GREENS),
-    ("green_choice", np.uint8, network.MAX_GREENS),
-    ("green_failed", np.uint8, network.MAX_GREENS),  # In the last step.
-    ("n_reached", np.uint8, network.N_ZONES),
-    ("reached", np.uint8, (network.N_ZONES, MAX_REACHED)),
+    ("green_host", np.uint8, constants.MAX_GREENS),
+    ("green_choice", np.uint8, constants.MAX_GREENS),
+    ("green_failed", np.uint8, constants.MAX_GREENS),  # In the last step.
+    ("n_reached", np.uint8, constants.N_ZONES),
+    ("reached", np.uint8, (constants.N_ZONES, MAX_REACHED)),
     # Bits of the lists of events that a host has: see `events`.
-    ("has_events", np.uint8, network.N_HOSTS),
-    ("exists", np.uint8, network.N_HOSTS),
-    ("n_users", np.uint8, network.N_ZONES),
-    ("n_servers", np.uint8, network.N_ZONES),
-    ("n_services", np.uint8, network.N_HOSTS),
-    ("service_kind", np.uint8, (network.N_HOSTS, network.N_SERVICES)),
-    ("service_active", np.uint8, (network.N_HOSTS, network.N_SERVICES)),
-    ("reliability", np.uint8, (network.N_HOSTS, network.N_SERVICES)),
-    ("service_pid", np.uint16, (network.N_HOSTS, network.N_SERVICES)),
+    ("has_events", np.uint8, constants.N_HOSTS),
+    ("exists", np.uint8, constants.N_HOSTS),
+    ("n_users", np.uint8, constants.N_ZONES),
+    ("n_servers", np.uint8, constants.N_ZONES),
+    ("n_services", np.uint8, constants.N_HOSTS),
+    ("service_kind", np.uint8, (constants.N_HOSTS, constants.N_SERVICES)),
+    ("service_active", np.uint8, (constants.N_HOSTS, constants.N_SERVICES)),
+    ("reliability", np.uint8, (constants.N_HOSTS, constants.N_SERVICES)),
+    ("service_pid", np.uint16, (constants.N_HOSTS, constants.N_SERVICES)),
 ]
 
 
 _OF_HOSTS: list[Any] = [
-    ("events", np.uint32, (network.N_HOSTS, 4)),
-    ("last_event", np.uint32, (network.N_HOSTS, 4)),
-    ("processes", np.uint32, network.N_HOSTS),
-    ("last_process", np.uint32, network.N_HOSTS),
-    ("red_sessions", np.uint32, network.N_HOSTS),
-    ("files", np.uint32, network.N_HOSTS),
-    ("impact_count", np.uint16, network.N_HOSTS),
+    ("events", np.uint32, (constants.N_HOSTS, 4)),
+    ("last_event", np.uint32, (constants.N_HOSTS, 4)),
+    ("processes", np.uint32, constants.N_HOSTS),
+    ("last_process", np.uint32, constants.N_HOSTS),
+    ("red_sessions", np.uint32, constants.N_HOSTS),
+    ("files", np.uint32, constants.N_HOSTS),
+    ("impact_count", np.uint16, constants.N_HOSTS),
 ]
 _OF_AGENTS: list[Any] = [
     # What red agents know of hosts and zones.
-    ("knows_address", np.uint8, (network.N_RED, network.N_HOSTS)),
-    ("knows_name", np.uint8, (network.N_RED, network.N_HOSTS)),
-    ("known_zones", np.uint16, network.N_RED),
+    ("knows_address", np.uint8, (constants.N_RED, constants.N_HOSTS)),
+    ("knows_name", np.uint8, (constants.N_RED, constants.N_HOSTS)),
+    ("known_zones", np.uint16, constants.N_RED),
     # A finite-state agent's hosts in order, with state, and whether it knows the name.
-    ("n_hosts", np.uint8, network.N_RED),
-    ("hosts", np.uint8, (network.N_RED, network.N_HOSTS)),
-    ("host_state", np.uint8, (network.N_RED, network.N_HOSTS)),
-    ("named", np.uint8, (network.N_RED, network.N_HOSTS)),
+    ("n_hosts", np.uint8, constants.N_RED),
+    ("hosts", np.uint8, (constants.N_RED, constants.N_HOSTS)),
+    ("host_state", np.uint8, (constants.N_RED, constants.N_HOSTS)),
+    ("named", np.uint8, (constants.N_RED, constants.N_HOSTS)),
     # Blue sessions: on each host an id; the order in which the agent lists the hosts.
-    ("blue_parent", np.uint8, network.N_BLUE),
-    ("n_blue_sessions", np.uint8, network.N_BLUE),
-    ("blue_order", np.uint8, (network.N_BLUE, network.MAX_BLUE_SESSIONS)),
-    ("blue_ident", np.uint8, network.N_HOSTS),
-    ("suspicious", np.uint32, network.N_HOSTS),
-    ("last_suspicious", np.uint32, network.N_HOSTS),
-    ("n_suspicious", np.uint8, network.N_BLUE),
-    ("suspicious_order", np.uint8, (network.N_BLUE, network.MAX_BLUE_SESSIONS)),
+    ("blue_parent", np.uint8, constants.N_BLUE),
+    ("n_blue_sessions", np.uint8, constants.N_BLUE),
+    ("blue_order", np.uint8, (constants.N_BLUE, constants.MAX_BLUE_SESSIONS)),
+    ("blue_ident", np.uint8, constants.N_HOSTS),
+    ("suspicious", np.uint32, constants.N_HOSTS),
+    ("last_suspicious", np.uint32, constants.N_HOSTS),
+    ("n_suspicious", np.uint8, constants.N_BLUE),
+    ("suspicious_order", np.uint8, (constants.N_BLUE, constants.MAX_BLUE_SESSIONS)),
 ]
 _OF_THE_EPISODE: list[Any] = [
     # Zones with a list of blocked zones, in order, and the lists.
     ("n_blocking", np.uint8),
-    ("blocking", np.uint8, network.N_ZONES),
-    ("n_blocked", np.uint8, network.N_ZONES),
-    ("blocked_order", np.uint8, (network.N_ZONES, network.N_ZONES)),
+    ("blocking", np.uint8, constants.N_ZONES),
+    ("n_blocked", np.uint8, constants.N_ZONES),
+    ("blocked_order", np.uint8, (constants.N_ZONES, constants.N_ZONES)),
     # The scenario: octets of zones and hosts, the hosts' distribution (0 Ubuntu, 1 Kali), their
     # processes and session PIDs.
-    ("zone_octet", np.uint8, network.N_ZONES),
-    ("host_octet", np.uint8, network.N_HOSTS),
-    ("distribution", np.uint8, network.N_HOSTS),
-    ("n_original", np.uint8, network.N_HOSTS),
-    ("original_kind", np.uint8, (network.N_HOSTS, MAX_ORIGINAL)),
-    ("original_pid", np.uint16, (network.N_HOSTS, MAX_ORIGINAL)),
-    ("marked", np.uint8, network.N_HOSTS),  # Working space.
+    ("zone_octet", np.uint8, constants.N_ZONES),
+    ("host_octet", np.uint8, constants.N_HOSTS),
+    ("distribution", np.uint8, constants.N_HOSTS),
+    ("n_original", np.uint8, constants.N_HOSTS),
+    ("original_kind", np.uint8, (constants.N_HOSTS, MAX_ORIGINAL)),
+    ("original_pid", np.uint16, (constants.N_HOSTS, MAX_ORIGINAL)),
+    ("marked", np.uint8, constants.N_HOSTS),  # Working space.
     ("rare", np.uint32, len(RARE)),
 ]
 
@@ -299,12 +299,12 @@ def state_for(n_steps: int) -> np.dtype[Any]:
             *_OF_HOSTS,
             # Red sessions, and their number since the start; ids for actions, in order, and whether
             # an agent knows an id.
-            ("n_sessions", np.uint16, network.N_RED),
-            ("sessions_count", np.int32, network.N_RED),
-            ("sessions", SESSION, (network.N_RED, n_sessions)),
-            ("n_ids", np.uint16, network.N_RED),
-            ("ids", np.uint16, (network.N_RED, n_sessions)),
-            ("knows_id", np.uint8, (network.N_RED, n_sessions)),
+            ("n_sessions", np.uint16, constants.N_RED),
+            ("sessions_count", np.int32, constants.N_RED),
+            ("sessions", SESSION, (constants.N_RED, n_sessions)),
+            ("n_ids", np.uint16, constants.N_RED),
+            ("ids", np.uint16, (constants.N_RED, n_sessions)),
+            ("knows_id", np.uint8, (constants.N_RED, n_sessions)),
             *_OF_AGENTS,
             *_OF_THE_EPISODE,
             # Cells in use end at n_cells, but those in the list that starts at free_cell.
@@ -313,8 +313,8 @@ def state_for(n_steps: int) -> np.dtype[Any]:
             ("cells", CELL, n_cells),
             # Ephemeral ports: a bit for each of a host, and all draws. Those of a host begin at
             # first_log, because Restore forgets the ones before.
-            ("port_bits", np.uint32, (network.N_HOSTS, (N_PORTS + 31) // 32)),
-            ("first_log", np.uint32, network.N_HOSTS),
+            ("port_bits", np.uint32, (constants.N_HOSTS, (N_PORTS + 31) // 32)),
+            ("first_log", np.uint32, constants.N_HOSTS),
             ("n_log", np.uint32),
             ("log_host", np.uint8, n_ports),
             ("log_port", np.uint16, n_ports),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from workflow_rl.cage4.compiled import network
+from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import BLUE_ACTIONS, RED_ACTIONS
 from workflow_rl.cage4.compiled.hosts import CONNECTIONS, OLD_CONNECTIONS, OLD_PROCESSES, PROCESSES
 from workflow_rl.cage4.compiled.red_tables import RANDOM_SELECT, SLEEPING, STATES
@@ -38,8 +38,8 @@ USERS = ("user", "ubuntu", "root")
 FILES = ("cmd.sh", "escalate.sh")
 DENSITY = 0.9
 EXPLOIT_DECOY = 2
-HOST_NAMES = tuple(map(network.host_name, range(network.N_HOSTS)))
-ZONE_OF, PORTS = network.ZONE.tolist(), network.LISTENS_ON.tolist()
+HOST_NAMES = tuple(map(constants.host_name, range(constants.N_HOSTS)))
+ZONE_OF, PORTS = constants.ZONE.tolist(), constants.LISTENS_ON.tolist()
 SESSION_TYPES = ("RED_ABSTRACT_SESSION", "SSH", "RED_REVERSE_SHELL")
 
 
@@ -83,7 +83,7 @@ def true_state(state: Any) -> list[Any]:
         [Session._make(session) for session in sessions[:n].tolist()]
         for sessions, n in zip(state["sessions"], s["n_sessions"], strict=True)
     ]
-    hosts = [host for host in range(network.N_HOSTS) if s["exists"][host]]
+    hosts = [host for host in range(constants.N_HOSTS) if s["exists"][host]]
     used: dict[int, list[int]] = {host: [] for host in hosts}
     n = s["n_log"]
     drawn = zip(state["log_host"][:n].tolist(), state["log_port"][:n].tolist(), strict=True)
@@ -145,8 +145,8 @@ def _host(s: Any, host: int, used: list[int]) -> list[Any]:
 
 def _process(s: Any, cell: Any) -> list[Any]:
     kind = cell.kind
-    is_decoy = network.DECOY_APACHE <= kind <= network.DECOY_VSFTPD
-    version = {network.SMTP: "HARAKA_2_8_9", network.DECOY_HARAKA: "HARAKA_2_7_0"}.get(kind)
+    is_decoy = constants.DECOY_APACHE <= kind <= constants.DECOY_VSFTPD
+    version = {constants.SMTP: "HARAKA_2_8_9", constants.DECOY_HARAKA: "HARAKA_2_7_0"}.get(kind)
     connections: list[Any] = []
     if PORTS[kind]:
         connections.append(["0.0.0.0", PORTS[kind], None, None, None])
@@ -154,12 +154,12 @@ def _process(s: Any, cell: Any) -> list[Any]:
     return [
         PROCESS_NAMES[kind],
         cell.pid,
-        1 if is_decoy or kind == network.SHELL else None,
+        1 if is_decoy or kind == constants.SHELL else None,
         USERS[cell.user],
-        TYPES[kind] if kind < len(TYPES) else "UNKNOWN" if kind == network.SHELL else None,
+        TYPES[kind] if kind < len(TYPES) else "UNKNOWN" if kind == constants.SHELL else None,
         version,
         EXPLOIT_DECOY if is_decoy else 0,
-        ["rfi"] if is_decoy and kind != network.DECOY_HARAKA else [],
+        ["rfi"] if is_decoy and kind != constants.DECOY_HARAKA else [],
         connections,
     ]
 
@@ -186,14 +186,14 @@ def _process_event(s: Any, cell: Any) -> list[Any]:
 
 def _sessions_on(s: Any, host: int) -> list[Any]:
     sessions: list[Any] = []
-    for agent in range(network.N_BLUE):
+    for agent in range(constants.N_BLUE):
         if host in s["blue_order"][agent][: s["n_blue_sessions"][agent]]:
             sessions.append([f"blue_agent_{agent}", [s["blue_ident"][host]]])
     for i in range(s["n_greens"]):
         if s["green_host"][i] == host:
             sessions.append([f"green_agent_{i}", [0]])
     cells = list(_cells(s, s["red_sessions"][host]))
-    for agent in range(network.N_RED):
+    for agent in range(constants.N_RED):
         idents = [cell.pid for cell in cells if cell.kind == agent]
         if idents:
             sessions.append([f"red_agent_{agent}", idents])
@@ -206,7 +206,7 @@ def _session_pid(s: Any, host: int, index: int) -> int:
 
 
 def _blue_sessions(s: Any) -> Iterator[list[Any]]:
-    for agent in range(network.N_BLUE):
+    for agent in range(constants.N_BLUE):
         hosts = s["blue_order"][agent][: s["n_blue_sessions"][agent]]
         suspicious = [
             [HOST_NAMES[host], [cell.pid for cell in _cells(s, s["suspicious"][host])]]
@@ -218,9 +218,9 @@ def _blue_sessions(s: Any) -> Iterator[list[Any]]:
             is_parent = ident == 0
             # On the hosts of users, a green session came after the blue one.
             is_user = (
-                network.FIRST_USER
-                <= host % network.PLACES
-                < network.FIRST_USER + s["n_users"][ZONE_OF[host]]
+                constants.FIRST_USER
+                <= host % constants.PLACES
+                < constants.FIRST_USER + s["n_users"][ZONE_OF[host]]
             )
             sessions.append(
                 [
@@ -245,16 +245,16 @@ def _green_sessions(s: Any) -> Iterator[list[Any]]:
     for i in range(s["n_greens"]):
         host = s["green_host"][i]
         # On one host, the red session came last.
-        pid = s["original_pid"][host][s["original_kind"][host].index(network.GREEN_SESSION)]
+        pid = s["original_pid"][host][s["original_kind"][host].index(constants.GREEN_SESSION)]
         session = [0, 0, HOST_NAMES[host], "ubuntu", "GREY_SESSION", None, pid, True, [], "Session"]
         yield [f"green_agent_{i}", 1, [[*session, None, None]]]
 
 
 def _red_sessions(s: Any) -> Iterator[list[Any]]:
-    for agent in range(network.N_RED):
+    for agent in range(constants.N_RED):
         sessions = []
         for session in s["sessions"][agent]:
-            is_abstract = session.type == network.ABSTRACT
+            is_abstract = session.type == constants.ABSTRACT
             scans = [
                 [
                     address(s, scan.local_host),
@@ -269,7 +269,7 @@ def _red_sessions(s: Any) -> Iterator[list[Any]]:
                     HOST_NAMES[session.host],
                     USERS[session.user],
                     SESSION_TYPES[session.type],
-                    None if parent == network.NO_PARENT else parent,
+                    None if parent == constants.NO_PARENT else parent,
                     session.pid,
                     True,
                     [cell.pid for cell in _cells(s, session.children)],
@@ -282,7 +282,7 @@ def _red_sessions(s: Any) -> Iterator[list[Any]]:
 
 
 def _blue_agents(s: Any) -> Iterator[list[Any]]:
-    for agent in range(network.N_BLUE):
+    for agent in range(constants.N_BLUE):
         ticks = s["blue_ticks"][agent]
         busy = [BLUE_ACTIONS[s["blue_kind"][agent]], ticks] if ticks else None
         yield [f"blue_agent_{agent}", True, busy, *[None] * 4]
@@ -294,7 +294,7 @@ def _green_agents(s: Any) -> Iterator[list[Any]]:
 
 
 def _red_agents(s: Any) -> Iterator[list[Any]]:
-    for agent in range(network.N_RED):
+    for agent in range(constants.N_RED):
         ticks = s["red_ticks"][agent]
         steps = s["red_steps"][agent]
         hosts = [
@@ -314,7 +314,7 @@ def _red_agents(s: Any) -> Iterator[list[Any]]:
             [[ident, True] for ident in s["ids"][agent][: s["n_ids"][agent]]],
             [
                 [f"10.0.{s['zone_octet'][zone]}.0/24", bool(s["known_zones"][agent] >> zone & 1)]
-                for zone in range(network.N_ZONES)
+                for zone in range(constants.N_ZONES)
             ],
             hosts if s["red_class"] not in (RANDOM_SELECT, SLEEPING) else None,
             steps if s["red_class"] != SLEEPING else None,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF
 from workflow_rl.cage4 import red_side
-from workflow_rl.cage4.compiled import actions, network
+from workflow_rl.cage4.compiled import actions, constants
 from workflow_rl.cage4.compiled.red_tables import STATES
 from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
 from workflow_rl.cage4.cyborg.stock import CyborgSimulator, StockSimulator
@@ -28,7 +28,7 @@ class RedSide(CyborgSimulator):
 
     def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
         observations = super().reset(seed)
-        self.choose([0] * network.N_RED, [FIRST_KNOWN] * network.N_RED)
+        self.choose([0] * constants.N_RED, [FIRST_KNOWN] * constants.N_RED)
         for agent, name in enumerate(RED_TEAM):
             puppet = self._controller.agent_interfaces[name].agent
             puppet.told = functools.partial(self._told, agent)
@@ -95,7 +95,7 @@ class RedSide(CyborgSimulator):
                 interface.agent.remember(dict(seen))
 
     def red_row(self) -> NDArray[np.uint8]:
-        observations, status, masks = zip(*map(self._seen_by, range(network.N_RED)), strict=True)
+        observations, status, masks = zip(*map(self._seen_by, range(constants.N_RED)), strict=True)
         return np.concatenate([*observations, status, *masks], dtype=np.uint8, casting="unsafe")
 
     def _seen_by(self, agent: int) -> tuple[NDArray[np.int8], int, NDArray[np.bool_]]:
@@ -103,14 +103,14 @@ class RedSide(CyborgSimulator):
         name, seen, state = RED_TEAM[agent], self._seen[agent], self._controller.state
         interface = self._controller.agent_interfaces[name]
         space = interface.action_space
-        names = [network.host_name(host) for host in RED_HOSTS[agent]]
+        names = [constants.host_name(host) for host in RED_HOSTS[agent]]
         addresses = [state.hostname_ip_map.get(host) for host in names]
         hosts = np.zeros((red_side.N_FEATURES, len(names)), np.int8)
         hosts[red_side.ADDRESS] = [bool(space.ip_address.get(at)) for at in addresses]
         hosts[red_side.NAME] = [bool(space.hostname.get(host)) for host in names]
-        is_server = network.PLACE[RED_HOSTS[agent]] >= network.FIRST_SERVER
+        is_server = constants.PLACE[RED_HOSTS[agent]] >= constants.FIRST_SERVER
         hosts[red_side.SERVER] = is_server & hosts[red_side.ADDRESS]
-        is_own = network.RED_OF_ZONE[network.ZONE[RED_HOSTS[agent]]] == agent
+        is_own = constants.RED_OF_ZONE[constants.ZONE[RED_HOSTS[agent]]] == agent
         hosts[red_side.OWN] = is_own & hosts[red_side.ADDRESS]
         for place, (host, at) in enumerate(zip(names, addresses, strict=True)):
             shown = [seen.get(key) for key in (host, str(at)) if isinstance(seen.get(key), dict)]

@@ -1,7 +1,7 @@
 """An episode of CAGE-4 on record: what all agents did, what was true, known and what it cost.
 
 Episodes are played in the compiled simulator, as the evaluation plays them. Hosts, zones and
-actions are numbers here, as in `compiled.network` and `compiled.actions`.
+actions are numbers here, as in `compiled.constants` and `compiled.actions`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tqdm import tqdm
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage.replay_frame import Moment, moments_of
 from workflow_rl.cage4.agent.scripted import ScriptedTeam
-from workflow_rl.cage4.compiled import network
+from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import IMPACT, RED_SLEEP, TARGET_OF, WITHDRAW
 from workflow_rl.cage4.compiled.green_actions import WORK
 from workflow_rl.cage4.compiled.hosts import CONNECTION_BITS, PROCESS_BITS
@@ -75,7 +75,7 @@ class HostState(NamedTuple):
     """A host after a step.
 
     user, root: red sessions with these rights. decoys, stopped: bits of the services that are
-    decoys, and of those that do not run; a bit's number is the process's in `network`. failing:
+    decoys, and of those that do not run; a bit's number is the process's in `constants`. failing:
     percentage of green's work on the host that fails. seen: what blue saw in the step, 1 for an
     event of a connection, 2 for one of a process, 3 for both. known: the most that a red agent
     knows of the host, an index into RED_KNOWS.
@@ -203,7 +203,7 @@ def _record(simulator: CompiledSimulator, team: ScriptedTeam, number: int) -> Re
                 blocked=tuple(
                     (to, source)
                     for to, bits in enumerate(state["blocked"].tolist())
-                    for source in range(network.N_ZONES)
+                    for source in range(constants.N_ZONES)
                     if bits >> source & 1
                 ),
             )
@@ -216,7 +216,7 @@ def _blue(state: Any) -> Iterator[Deed]:
 
 
 def _red(state: Any) -> Iterator[Deed | None]:
-    for agent in range(network.N_RED):
+    for agent in range(constants.N_RED):
         kind, ticks = int(state["red_kind"][agent]), int(state["red_ticks"][agent])
         outcome = int(state["seen_success"][agent])
         if kind == RED_SLEEP and not state["is_active"][agent]:
@@ -224,10 +224,10 @@ def _red(state: Any) -> Iterator[Deed | None]:
         else:
             # RedSessionCheck leaves its own success where an action was dropped.
             is_dropped = (
-                not ticks and kind < RED_SLEEP and state["route_start"][agent] == network.NOBODY
+                not ticks and kind < RED_SLEEP and state["route_start"][agent] == constants.NOBODY
             )
             target = int(state["red_hostname" if kind == WITHDRAW else "red_target"][agent])
-            yield Deed(kind, target, network.NOBODY, ticks, DROPPED if is_dropped else outcome)
+            yield Deed(kind, target, constants.NOBODY, ticks, DROPPED if is_dropped else outcome)
 
 
 def costs_of(
@@ -237,20 +237,20 @@ def costs_of(
     hit: dict[tuple[int, int], list[int]] = {}
 
     def charge(cause: int, host: int) -> None:
-        hit.setdefault((cause, int(network.ZONE[host])), []).append(host)
+        hit.setdefault((cause, int(constants.ZONE[host])), []).append(host)
 
     n = int(state["n_greens"])
     for green in np.flatnonzero(state["green_failed"][:n]).tolist():
         is_work = state["green_choice"][green] == WORK
         charge(FAILED_WORK if is_work else FAILED_ACCESS, int(state["green_host"][green]))
-    for agent in range(network.N_RED):
+    for agent in range(constants.N_RED):
         # Failed ones cost too: see `episode.step_env`.
         if state["red_done"][agent] == IMPACT and state["n_sessions"][agent] > 0:
             charge(IMPACT_COST, int(state["red_target"][agent]))
-    for agent in range(network.N_BLUE):
+    for agent in range(constants.N_BLUE):
         if ACTIONS[agent][actions[agent]].kind == "Restore" and masks[agent][actions[agent]]:
             charge(RESTORE_COST, int(TARGET_OF[agent, actions[agent]]))
-    prices = network.REWARDS[int(state["phase"])]
+    prices = constants.REWARDS[int(state["phase"])]
     return tuple(
         Cost(cause, zone, price * len(hosts), tuple(hosts))
         for (cause, zone), hosts in hit.items()
@@ -263,7 +263,7 @@ class _Hosts:
 
     def __init__(self) -> None:
         self.states: dict[HostState, int] = {}
-        self._last = np.full((network.N_HOSTS, len(HostState._fields)), -1)
+        self._last = np.full((constants.N_HOSTS, len(HostState._fields)), -1)
 
     def changes(self, state: Any) -> Iterator[tuple[int, int]]:
         """Yield the hosts whose states differ from those before, and their states' numbers."""
@@ -275,22 +275,22 @@ class _Hosts:
             yield host, self.states.setdefault(shown, len(self.states))
 
 
-_DECOY_BITS = sum(1 << kind for kind in range(network.DECOY_APACHE, network.DECOY_VSFTPD + 1))
-_IS_SEEN = (network.BLUE_OF_ZONE[network.ZONE] != network.NOBODY) & (
-    network.PLACE >= network.FIRST_USER
+_DECOY_BITS = sum(1 << kind for kind in range(constants.DECOY_APACHE, constants.DECOY_VSFTPD + 1))
+_IS_SEEN = (constants.BLUE_OF_ZONE[constants.ZONE] != constants.NOBODY) & (
+    constants.PLACE >= constants.FIRST_USER
 )
 
 
 def host_states(state: Any) -> NDArray[np.int64]:
     """Return the `HostState` of each host, int64 `[137, 7]`."""
-    found = np.zeros((network.N_HOSTS, len(HostState._fields)), np.int64)
+    found = np.zeros((constants.N_HOSTS, len(HostState._fields)), np.int64)
     user, root, decoys, stopped, failing, seen, known = found.T
     for agent, n in enumerate(state["n_sessions"].tolist()):
         sessions = state["sessions"][agent, :n]
-        is_root = sessions["user"] == network.ROOT
+        is_root = sessions["user"] == constants.ROOT
         np.add.at(root, sessions["host"][is_root], 1)
         np.add.at(user, sessions["host"][~is_root], 1)
-    is_there = np.arange(network.N_SERVICES) < state["n_services"][:, None]
+    is_there = np.arange(constants.N_SERVICES) < state["n_services"][:, None]
     runs = is_there & (state["service_active"] > 0)
     bits = 1 << state["service_kind"].astype(np.int64)
     is_decoy = (bits & _DECOY_BITS) > 0

@@ -14,7 +14,7 @@ from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.compiled.state import NO_PROCESS, SIZES
-from workflow_rl.cage2.cyborg.network import cyborg_network
+from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.parity import (
     BLUE_AGENTS,

@@ -33,7 +33,7 @@ from workflow_rl.cage4.agent.raw_record import (
     RawReader,
 )
 from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
-from workflow_rl.cage4.compiled import actions, exploits, network, state, true_state
+from workflow_rl.cage4.compiled import actions, constants, exploits, state, true_state
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.compiled.simulator import masks_by_agent, observations_of
 from workflow_rl.cage4.cyborg.simulators import make_simulator
@@ -49,11 +49,11 @@ def difference(first: Any, second: Any) -> str | None:
 
 
 def test_numbers_are_those_of_the_compiled_simulator() -> None:
-    names = {host: network.host_name(host) for host in range(network.N_HOSTS)}
+    names = {host: constants.host_name(host) for host in range(constants.N_HOSTS)}
     assert {number: name for name, number in NUMBER_OF.items()} | {
-        network.INTERNET_HOST: names[network.INTERNET_HOST]
+        constants.INTERNET_HOST: names[constants.INTERNET_HOST]
     } == names
-    assert (N_HOSTS, raw_record.PLACES) == (network.N_HOSTS, network.PLACES)
+    assert (N_HOSTS, raw_record.PLACES) == (constants.N_HOSTS, constants.PLACES)
     own = [[names[number] for number in row] for row in NUMBERS.tolist()]
     assert own == [AGENT_HOSTS[agent][16 * i : 16 * i + 16] for agent, i in OWN_ZONES]
     outcomes = actions.TRUE, actions.UNKNOWN, actions.FALSE, actions.IN_PROGRESS

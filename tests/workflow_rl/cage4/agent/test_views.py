@@ -27,7 +27,7 @@ from workflow_rl.cage4.agent.views import (
     ViewRows,
     views_layout,
 )
-from workflow_rl.cage4.compiled import network
+from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.scenario4 import (
     ACTIONS,
     AGENT_HOSTS,
@@ -108,8 +108,8 @@ def test_the_tables_name_the_host_of_each_action(n_words: int) -> None:
 
 def test_hosts_are_joined_by_their_zones_and_by_what_red_learns_from_servers() -> None:
     linked = np.zeros_like(LINKED)
-    for zone, n in enumerate(network.N_LINKED):
-        linked[zone, network.ZONE[network.LINKED[zone, :n]]] = True
+    for zone, n in enumerate(constants.N_LINKED):
+        linked[zone, constants.ZONE[constants.LINKED[zone, :n]]] = True
     np.testing.assert_array_equal(LINKED, linked)
     edges = BeliefView.entities()[4]["edges"]
     assert {(AGENT_HOSTS[4][a], AGENT_HOSTS[4][b]) for a, b in edges["doors"]} == {

@@ -9,7 +9,7 @@ import pytest
 
 from workflow_rl.cage4.agent.raw_record import STRANGER
 from workflow_rl.cage4.agent.scripted import make_scripted_team
-from workflow_rl.cage4.compiled.network import N_HOSTS, host_name
+from workflow_rl.cage4.compiled.constants import N_HOSTS, host_name
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.scenario4 import RED_AGENTS
 from workflow_rl.cage4.scoring.knowledge import Known

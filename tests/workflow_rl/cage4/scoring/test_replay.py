@@ -12,7 +12,7 @@ from tests.html_pages import assert_valid
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from tests.workflow_rl.cage4.env.test_team_envs import random_team
 from workflow_rl.cage4.agent.scripted import make_scripted_team
-from workflow_rl.cage4.compiled.network import host_name
+from workflow_rl.cage4.compiled.constants import host_name
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scenario4 import AGENT_HOSTS, AGENT_ZONES, RED_AGENTS

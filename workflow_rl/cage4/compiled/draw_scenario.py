@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage4.compiled import network
+from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import DROPPED, UNKNOWN
 from workflow_rl.cage4.compiled.generator import below, random
 from workflow_rl.cage4.compiled.hosts import rebuild
@@ -22,20 +22,20 @@ def draw_scenario(s: Any) -> None:
     """Draw a network, and set it as it is before the first step."""
     empty_episode(s)
     draw_zones(s)
-    for zone in range(network.N_LAN):
+    for zone in range(constants.N_LAN):
         draw_hosts(s, zone)
     # The internet's only host, with its address and distribution.
-    s.exists[network.INTERNET_HOST] = True
-    s.host_octet[network.INTERNET_HOST] = 1 + below(s, N_ADDRESSES)
+    s.exists[constants.INTERNET_HOST] = True
+    s.host_octet[constants.INTERNET_HOST] = 1 + below(s, N_ADDRESSES)
     below(s, 2)
     for row in range(3):
         s.port_bits[row, :] = 0
-    for agent in range(network.N_BLUE):
+    for agent in range(constants.N_BLUE):
         draw_blue_parent(s, agent)
-    for agent in range(network.N_RED):
+    for agent in range(constants.N_RED):
         draw_red_start(s, agent)
     start_sessions(s)
-    for host in range(network.N_HOSTS):
+    for host in range(constants.N_HOSTS):
         if s.exists[host]:
             rebuild(s, host)
     set_reach(s)
@@ -47,7 +47,7 @@ def draw_zones(s: Any) -> None:
     free = s.port_bits[0]
     for i in range(N_OCTETS):
         free[i] = i
-    for zone in range(network.N_ZONES):
+    for zone in range(constants.N_ZONES):
         s.zone_octet[zone] = taken(free, below(s, N_OCTETS - zone), N_OCTETS - zone)
 
 
@@ -67,20 +67,20 @@ def draw_hosts(s: Any, zone: int) -> None:
     for i in range(N_ADDRESSES):
         free[i] = i + 1
     n_left = N_ADDRESSES
-    router = zone * network.PLACES
+    router = zone * constants.PLACES
     s.exists[router] = True
     s.host_octet[router] = taken(free, below(s, n_left), n_left)
     n_left -= 1
     s.distribution[router] = below(s, 2)
     s.n_users[zone] = int64(s.scenario.users) or 3 + below(s, N_USERS - 2)
     for i in range(int64(s.n_users[zone])):
-        host = router + network.FIRST_USER + i
+        host = router + constants.FIRST_USER + i
         s.host_octet[host] = taken(free, below(s, n_left), n_left)
         n_left -= 1
         draw_host(s, host)
     s.n_servers[zone] = int64(s.scenario.servers) or 1 + below(s, N_SERVERS)
     for i in range(int64(s.n_servers[zone])):
-        host = router + network.FIRST_SERVER + i
+        host = router + constants.FIRST_SERVER + i
         n_left -= 1
         s.host_octet[host] = free[n_left]
         draw_host(s, host)
@@ -91,17 +91,18 @@ def draw_host(s: Any, host: int) -> None:
     """`_generate_linux_host`: distribution, services, and one unused draw a process."""
     s.exists[host] = True
     s.distribution[host] = below(s, 2)
-    add_original(s, host, network.SSHD, draw_service_pid(s))
-    if network.ZONE[host] == network.OZA or network.ZONE[host] == network.OZB:
-        add_original(s, host, network.OT_SERVICE, draw_service_pid(s))
+    add_original(s, host, constants.SSHD, draw_service_pid(s))
+    if constants.ZONE[host] == constants.OZA or constants.ZONE[host] == constants.OZB:
+        add_original(s, host, constants.OT_SERVICE, draw_service_pid(s))
     pids = (draw_service_pid(s), draw_service_pid(s), draw_service_pid(s))
     n_more = below(s, 4)
+    kinds = (constants.APACHE, constants.MYSQL, constants.SMTP)
     options = s.port_bits[1]
     for i in range(3):
         options[i] = i
     for i in range(n_more):
         option = taken(options, below(s, 3 - i), 3 - i)
-        add_original(s, host, (network.APACHE, network.MYSQL, network.SMTP)[option], pids[option])
+        add_original(s, host, kinds[option], pids[option])
     for _ in range(int64(s.n_original[host])):
         random(s)
 
@@ -130,10 +131,10 @@ def draw_service_pid(s: Any) -> int:
 @compiled
 def draw_blue_parent(s: Any, agent: int) -> None:
     """`_generate_blue_agents`: the host of the parent session."""
-    first, n_zones = network.FIRST_ZONE_OF_BLUE[agent], network.N_ZONES_OF_BLUE[agent]
+    first, n_zones = constants.FIRST_ZONE_OF_BLUE[agent], constants.N_ZONES_OF_BLUE[agent]
     below(s, n_zones)
     n = 0
-    for host in range(first * network.PLACES, (first + n_zones) * network.PLACES):
+    for host in range(first * constants.PLACES, (first + n_zones) * constants.PLACES):
         if s.exists[host]:
             s.blue_order[agent, n] = host
             n += 1
@@ -149,36 +150,37 @@ def draw_blue_parent(s: Any, agent: int) -> None:
 @compiled
 def draw_red_start(s: Any, agent: int) -> None:
     """`_generate_red_agents`: the host that an agent knows of."""
-    zone = network.FIRST_ZONE_OF_RED[agent] + below(s, network.N_ZONES_OF_RED[agent])
+    zone = constants.FIRST_ZONE_OF_RED[agent] + below(s, constants.N_ZONES_OF_RED[agent])
     i = below(s, int64(s.n_users[zone]) + int64(s.n_servers[zone]))
     place = (
-        network.FIRST_USER + i
+        constants.FIRST_USER + i
         if i < s.n_users[zone]
-        else network.FIRST_SERVER + i - s.n_users[zone]
+        else constants.FIRST_SERVER + i - s.n_users[zone]
     )
-    s.red_target[agent] = zone * network.PLACES + place
+    s.red_target[agent] = zone * constants.PLACES + place
 
 
 @compiled
 def start_sessions(s: Any) -> None:
     """The first sessions, and the PIDs of their processes: `State.__init__`."""
-    for agent in range(network.N_BLUE):
+    for agent in range(constants.N_BLUE):
         for i in range(int64(s.n_blue_sessions[agent])):
             host = int64(s.blue_order[agent, i])
             s.blue_ident[host] = i
-            draw_session_pid(s, host, network.VELOCIRAPTOR if i == 0 else network.BLUE_SESSION)
-    for zone in range(network.N_LAN):
-        for place in range(network.FIRST_USER, network.FIRST_USER + int64(s.n_users[zone])):
-            host = zone * network.PLACES + place
-            draw_session_pid(s, host, network.GREEN_SESSION)
+            draw_session_pid(s, host, constants.VELOCIRAPTOR if i == 0 else constants.BLUE_SESSION)
+    for zone in range(constants.N_LAN):
+        for place in range(constants.FIRST_USER, constants.FIRST_USER + int64(s.n_users[zone])):
+            host = zone * constants.PLACES + place
+            draw_session_pid(s, host, constants.GREEN_SESSION)
             s.green_host[s.n_greens] = host
             s.n_greens += 1
-    for agent in range(network.N_RED):
+    for agent in range(constants.N_RED):
         host = int64(s.red_target[agent])
         learn_own_host(s, agent, host)
         if agent == 0:
-            pid = draw_session_pid(s, host, network.RED_SESSION)
-            add_session(s, agent, host, network.ABSTRACT, network.UBUNTU, network.NO_PARENT, pid)
+            pid = draw_session_pid(s, host, constants.RED_SESSION)
+            parent = constants.NO_PARENT
+            add_session(s, agent, host, constants.ABSTRACT, constants.UBUNTU, parent, pid)
             s.is_active[agent] = True
             s.ids[agent, 0] = 0
             s.n_ids[agent] = 1
@@ -199,18 +201,18 @@ def draw_session_pid(s: Any, host: int, kind: int) -> int:
 @compiled
 def set_reach(s: Any) -> None:
     """`_update_agents_allowed_subnets`: the servers that greens may reach in this phase."""
-    for zone in range(network.N_LAN):
+    for zone in range(constants.N_LAN):
         n = 0
-        for host in range(network.N_LAN * network.PLACES):
+        for host in range(constants.N_LAN * constants.PLACES):
             if (
                 s.exists[host]
-                and network.PLACE[host] >= network.FIRST_SERVER
-                and network.GREEN_MAY_REACH[s.phase, zone, network.ZONE[host]]
+                and constants.PLACE[host] >= constants.FIRST_SERVER
+                and constants.GREEN_MAY_REACH[s.phase, zone, constants.ZONE[host]]
             ):
                 s.reached[zone, n] = host
                 n += 1
         s.n_reached[zone] = n
-    s.n_reached[network.INTERNET] = 0
+    s.n_reached[constants.INTERNET] = 0
 
 
 @compiled
@@ -242,7 +244,7 @@ def empty_episode(s: Any) -> None:
 @compiled
 def forget_hosts(s: Any) -> None:
     """Empty all that belongs to hosts."""
-    for host in range(network.N_HOSTS):
+    for host in range(constants.N_HOSTS):
         s.events[host, :] = 0
         s.last_event[host, :] = 0
         s.port_bits[host, :] = 0
@@ -280,7 +282,7 @@ def forget_red(s: Any) -> None:
     s.n_sessions[:] = 0
     s.sessions_count[:] = 0
     s.n_ids[:] = 0
-    for agent in range(network.N_RED):
+    for agent in range(constants.N_RED):
         s.knows_id[agent, :] = False
         s.knows_address[agent, :] = False
         s.knows_name[agent, :] = False

@@ -155,7 +155,7 @@ def _chosen_agent(blue: str, checkpoint: Path | None, scenario: Scenario) -> Scr
 def _chosen_red(red: str, checkpoint: Path | None, scenario: Scenario) -> ScriptedAgent | None:
     if red != CHECKPOINT or checkpoint is None:
         return DRAWN_REDS.get(red)
-    from workflow_rl.cage2.own_reds import red_policy
+    from workflow_rl.cage2.user_reds import red_policy
 
     try:
         return cage2.PolicyAgent(red_policy(str(checkpoint), greedy=False, scenario=scenario))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workflow_rl.cage.attackers import Attacker, AttackerError
-from workflow_rl.cage2 import own_reds
+from workflow_rl.cage2 import user_reds
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.cyborg.stock import (
     CAGE1_COMMIT,
@@ -64,8 +64,8 @@ def _published(scenario: Scenario) -> ChallengeSimulator:
 def _simulator_against(
     attacker: Attacker, name: str, max_steps: int, scenario: Scenario
 ) -> Simulator:
-    red, is_either = own_reds.found(attacker, scenario), name in SIMULATORS
-    if not own_reds.acts_in_cyborg(red):
+    red, is_either = user_reds.found(attacker, scenario), name in SIMULATORS
+    if not user_reds.acts_in_cyborg(red):
         if not is_either:
             raise AttackerError(
                 f"{attacker.name} does not act as csle-cyborg's agents do: choose the simulator "
@@ -73,10 +73,10 @@ def _simulator_against(
             )
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
-        batches = {attacker.name: own_reds.batch_of(red)}
+        batches = {attacker.name: user_reds.batch_of(red)}
         return CompiledSimulator(max_steps, batches, tables_of(scenario))
     if is_either and not scenario.is_cage1:
-        from workflow_rl.cage2.cyborg.own_red import OwnRedSimulator
+        from workflow_rl.cage2.cyborg.cyborg_red import OwnRedSimulator
 
         return OwnRedSimulator(attacker.name, red, scenario)
     simulator = _published(scenario)

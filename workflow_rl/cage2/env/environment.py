@@ -119,7 +119,7 @@ class Cage2:
 
         Raise InvalidEnvironmentError for those that it does not play.
         """
-        from workflow_rl.cage2.own_reds import batches_of
+        from workflow_rl.cage2.user_reds import batches_of
 
         self._require_trust()
         try:
@@ -133,7 +133,7 @@ class Cage2:
 
         Raises InvalidEnvironmentError.
         """
-        from workflow_rl.cage2.own_reds import with_policies
+        from workflow_rl.cage2.user_reds import with_policies
 
         try:
             return with_policies(self.reds, self.network)
@@ -158,7 +158,7 @@ class Cage2:
     def _only_in_cyborg(self) -> list[str]:
         """The names of the red agents that compiled code does not play: CybORG's classes. `check`
         tells of those that cannot play at all."""
-        from workflow_rl.cage2.own_reds import in_cyborg
+        from workflow_rl.cage2.user_reds import in_cyborg
 
         try:
             return [] if self.named_by_file else in_cyborg(self.reds, self.network)

@@ -16,13 +16,13 @@ from workflow_rl.cage.check import PlayedTwice, checked
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion, simulator_version
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MOST
-from workflow_rl.cage2.own_reds import with_policies
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
+from workflow_rl.cage2.user_reds import with_policies
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.env_batch import EnvBatchFactory, SerialEnvs
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec

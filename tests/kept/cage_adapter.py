@@ -32,7 +32,7 @@ from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scenario_loading import played_of, scenario_text
-from workflow_rl.cage2.scoring.players import on_bits_of
+from workflow_rl.cage2.scoring.players import actor_on_bits_of
 from workflow_rl.cage4.agent.blue_batches import BlueSees, in_batches
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
 from workflow_rl.cage4.released import RELEASED as RELEASED_TEAMS
@@ -284,7 +284,7 @@ def game_named(name: str, n: int) -> Game | TeamGame:
     if not view:
         return Game(n, environment, policy)
     played = _environment(f"CAGE2-v0, scenario={SCENARIO_OF[challenge]}")
-    return Game(n, played, on_bits_of(played.network, policy, environment, agent))
+    return Game(n, played, actor_on_bits_of(played.network, policy, environment, agent))
 
 
 def _environment(words: str) -> Any:

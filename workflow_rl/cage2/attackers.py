@@ -333,7 +333,7 @@ class Stubborn:
         self._likings = [self._random.lognormvariate(0, self.TASTE) for _ in range(n_actions)]
 
 
-RESTATED: Mapping[str, type[Attacker]] = {
+CYBORG_REDS_IN_PYTHON: Mapping[str, type[Attacker]] = {
     "B_lineAgent": BLine,
     "RedMeanderAgent": Meander,
     "SleepAgent": Asleep,

@@ -94,15 +94,15 @@ class Cage2Guest(Guest):
         self, policy: Any, environment: Environment, args: Mapping[str, Any]
     ) -> tuple[Any, Mapping[str, Any]]:
         from workflow_rl.cage2.env.environment import Cage2
-        from workflow_rl.cage2.scoring.players import network_for, on_bits_of
+        from workflow_rl.cage2.scoring.players import actor_on_bits_of, network_for
 
         assert isinstance(environment, Cage2)
         network = network_for(args["scenario"], environment, policy, "the agent")
         if args["scenario"] == environment.scenario and not environment.knows_networks:
             return policy, args
         assert isinstance(network, Scenario)
-        on_bits = {"observation": "table", "actions": "all", "opening": ()}
-        return on_bits_of(network, policy, environment, "the agent"), {**args, **on_bits}
+        actor = actor_on_bits_of(network, policy, environment, "the agent")
+        return actor, {**args, "observation": "table", "actions": "all", "opening": ()}
 
     def hints(self, args: Mapping[str, Any], env_steps: int | None, network: str) -> Iterator[str]:
         if args["simulator"] == "cyborg" and env_steps is not None and env_steps >= LONG_RUN:

@@ -15,8 +15,8 @@ OWN_RED = "own"
 """What a simulator calls a red agent whose actions come from outside."""
 SEED_LIMIT = 2**63
 """The seeds of the compiled simulator are below this."""
-MOST = 1_000_000
-"""The largest number of steps of an episode, and of envs."""
+MAX_STEPS = 1_000_000
+"""The largest number of steps of an episode. There are at most as many envs."""
 
 Facts: TypeAlias = "tuple[int, int, int, int, NDArray[np.bool_]]"
 """What happened in a step: Blue's success, Red's action, target and success, and the mask of hosts

@@ -23,7 +23,7 @@ from workflow_rl.cage2.cyborg.simulators import make_simulator
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
-from workflow_rl.cage2.interface import MOST
+from workflow_rl.cage2.interface import MAX_STEPS
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_AGENTS, RED_ENV_ID
 from workflow_rl.cage2.scoring.protocol import cell_spec
@@ -156,7 +156,7 @@ def test_episodes_of_all_cells_differ() -> None:
     names = [*RED_AGENTS, COMPILED, OF_CYBORG, "mixed", f"SleepAgent,{COMPILED}"]
     specs = [
         cell_spec(0, max_steps, name, number)
-        for name, max_steps, number in itertools.product(names, (1, 30, MOST), (0, 999_999))
+        for name, max_steps, number in itertools.product(names, (1, 30, MAX_STEPS), (0, 999_999))
     ]
     assert len({spec.number for spec in specs}) == len({spec.env_seed for spec in specs}) == 42
     assert max(spec.number for spec in specs) < 2**63

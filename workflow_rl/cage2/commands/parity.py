@@ -13,7 +13,7 @@ from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2 import parity as cage2
 from workflow_rl.cage2.agent.scripted import ScriptedAgent
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.interface import MOST, PUBLISHED
+from workflow_rl.cage2.interface import MAX_STEPS, PUBLISHED
 from workflow_rl.cage2.red_parity import DRAWN_REDS
 from workflow_rl.cage2.red_plans import refusals
 from workflow_rl.cage2.scenario import Scenario
@@ -36,7 +36,7 @@ _OPTIONS = [
                  help="Run folder or checkpoint of --red-agent checkpoint, trained on "
                       f"{RED_ENV_ID}, whose policy samples."),
     plain_option("--trust", is_flag=True, help=TRUST),
-    plain_option("--max-steps", type=click.IntRange(1, MOST), default=100,
+    plain_option("--max-steps", type=click.IntRange(1, MAX_STEPS), default=100,
                  help="Length of an episode in steps."),
     plain_option("--network-episodes", type=click.IntRange(0, 1_000_000), default=0,
                  help="In the first N episodes of each pair, also compare the simulated "

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from workflow_rl.agents.settings import ConfigError, ContentOf, Later, OneOf, Settings
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_environment import Cage2Red
-from workflow_rl.cage2.interface import MOST, SIMULATORS
+from workflow_rl.cage2.interface import MAX_STEPS, SIMULATORS
 from workflow_rl.cage2.red_plans import problem_of_red
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario import NAMED, Scenario
@@ -39,7 +39,7 @@ class Cage2Arguments(Settings):
         "attackers does so too, but seldom draws SleepAgent, which does nothing. See "
         "docs/how-to/red-agents.md.",
     )
-    max_steps: Annotated[int, Field(ge=1, le=MOST)] = Field(
+    max_steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] = Field(
         Cage2.max_steps,
         description="Steps after which an episode is truncated. The challenge scores 30, 50 and "
         "100.",
@@ -141,7 +141,7 @@ class Cage2RedArguments(Settings):
         "folder, checkpoint or policy file, or the name of an agent. Or several with weights, such "
         "as champion=2,runs/blue=1, of which the seed of each episode draws one.",
     )
-    max_steps: Annotated[int, Field(ge=1, le=MOST)] = Field(
+    max_steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] = Field(
         Cage2Red.max_steps, description="Steps after which an episode is truncated."
     )
     scenario: Annotated[str, ContentOf(scenario_text, tuple(NAMED)), Later()] = Field(

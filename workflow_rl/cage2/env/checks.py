@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workflow_rl.cage.checks import checked_whole
-from workflow_rl.cage2.interface import MOST, SEED_LIMIT
+from workflow_rl.cage2.interface import MAX_STEPS, SEED_LIMIT
 from workflow_rl.cage2.scenario2 import OBS_SIZE
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ DEFAULT_STEPS = 100
 
 
 def checked_count(name: str, value: Any) -> int:
-    """Return a whole number from 1 to MOST as an int."""
+    """Return a whole number from 1 to MAX_STEPS as an int."""
     number = checked_whole(name, value)
-    if not 1 <= number <= MOST:
-        raise ValueError(f"{name}={number}: it is not from 1 to {MOST:,}")
+    if not 1 <= number <= MAX_STEPS:
+        raise ValueError(f"{name}={number}: it is not from 1 to {MAX_STEPS:,}")
     return number
 
 

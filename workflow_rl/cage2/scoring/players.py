@@ -31,7 +31,7 @@ def load_actor(path: str | os.PathLike[str], greedy: bool | None = None) -> Acto
     """
     policy, environment = load_trained(path, greedy)
     require_challenge(environment, path)
-    return on_the_bits(policy, environment, path)
+    return actor_on_bits(policy, environment, path)
 
 
 def load_on_records(agent: str, scenario: Scenario) -> Actor:
@@ -44,7 +44,7 @@ def load_on_records(agent: str, scenario: Scenario) -> Actor:
         return ScriptedBlue(agent, scenario)
     policy, environment = load_trained(agent, greedy=True)
     network_for(scenario.text, environment, policy, shown_name(Path(agent)))
-    return PolicyBlue(on_bits_of(scenario, policy, environment, agent))
+    return PolicyBlue(actor_on_bits_of(scenario, policy, environment, agent))
 
 
 def load_trained(
@@ -100,7 +100,7 @@ def require_fitting(
     )
 
 
-def on_the_bits(policy: Actor, environment: Environment, path: str | os.PathLike[str]) -> Actor:
+def actor_on_bits(policy: Actor, environment: Environment, path: str | os.PathLike[str]) -> Actor:
     """Return an actor on the 52 bits that plays with a policy of `environment`.
 
     Raises CheckpointError, naming `path`, if the policy sees what an evaluation does not show.
@@ -116,7 +116,7 @@ def on_the_bits(policy: Actor, environment: Environment, path: str | os.PathLike
     return actor
 
 
-def on_bits_of(
+def actor_on_bits_of(
     network: Scenario, policy: NumpyPolicy, environment: Environment, path: str | os.PathLike[str]
 ) -> Actor:
     """Return an actor on the bits of a network that plays with a policy of `environment`.
@@ -126,7 +126,7 @@ def on_bits_of(
     """
     if isinstance(environment, Cage2) and environment.knows_networks:
         return environment.actor_in(network, policy)
-    return on_the_bits(policy, environment, path)
+    return actor_on_bits(policy, environment, path)
 
 
 def _compile_beliefs(actor: Actor) -> None:
@@ -250,7 +250,7 @@ class TrainedPlayer:
         from workflow_rl.runs.checkpoint import CheckpointError
 
         try:
-            actor = on_bits_of(self.network, policy, environment, path or name)
+            actor = actor_on_bits_of(self.network, policy, environment, path or name)
         except CheckpointError:
             raise
         except ValueError as error:

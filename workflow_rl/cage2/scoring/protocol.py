@@ -15,7 +15,7 @@ from workflow_rl.cage.attackers import Attackers
 from workflow_rl.cage.check import PlayedTwice, checked
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion, simulator_version
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.interface import MOST
+from workflow_rl.cage2.interface import MAX_STEPS
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
@@ -164,7 +164,7 @@ def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> Episode
     else:
         # Beyond those cells. The text alone decides, whatever else is scored.
         beyond = 1 + zlib.crc32(red_agent.encode()) % MAXIMUM_EPISODES
-        cell = (beyond * MOST + max_steps) * len(RED_AGENTS)
+        cell = (beyond * MAX_STEPS + max_steps) * len(RED_AGENTS)
     variants = REDS.read(red_agent).variants
     return episode_spec(seed, cell * MAXIMUM_EPISODES + number, variants, SeedStream.EVALUATION)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.policies.watched_policy import WatchedPolicy, probabilities
-from workflow_rl.cage2.attackers import RESTATED, PolicyAttacker, SeenBatch
+from workflow_rl.cage2.attackers import CYBORG_REDS_IN_PYTHON, PolicyAttacker, SeenBatch
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.interface import OWN_RED, Facts
 from workflow_rl.cage2.red_knowledge import RedKnowledge
@@ -170,9 +170,9 @@ WatchedRed: TypeAlias = CompiledRed | OwnRed | CybORGRed
 
 def watched(red_agent: str, max_steps: int, scenario: Scenario) -> WatchedRed:
     """Return a simulator of a red agent, given by its name. Raises AttackerError."""
-    if red_agent in RESTATED and not scenario.is_scenario2:
+    if red_agent in CYBORG_REDS_IN_PYTHON and not scenario.is_scenario2:
         return OwnRed(red_agent, max_steps, scenario)
-    red = RESTATED.get(red_agent) or found(REDS.member(red_agent), scenario)
+    red = CYBORG_REDS_IN_PYTHON.get(red_agent) or found(REDS.member(red_agent), scenario)
     if not acts_in_cyborg(red):
         return CompiledRed(red, max_steps, scenario)
     from workflow_rl.cage2.env.cage2_env import Cage2Env

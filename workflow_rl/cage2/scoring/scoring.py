@@ -14,7 +14,7 @@ from workflow_rl.agents.settings import ContentOf, OneOf, Settings
 from workflow_rl.cage.scoring import MOST_CHECKED, ResultSettings, as_tuple
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.interface import MOST, SIMULATORS
+from workflow_rl.cage2.interface import MAX_STEPS, SIMULATORS
 from workflow_rl.cage2.red_plans import problem_of_red, refusals
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario import NAMED, Scenario
@@ -27,7 +27,7 @@ from workflow_rl.cage2.scoring.leaderboard import (
     TOP_SCORES,
     champion_score,
 )
-from workflow_rl.cage2.scoring.players import network_for, on_the_bits, require_fitting
+from workflow_rl.cage2.scoring.players import actor_on_bits, network_for, require_fitting
 from workflow_rl.cage2.scoring.protocol import evaluate_actor
 from workflow_rl.cage2.scoring.scores import ProtocolScores, official_text, score_table, to_dict
 from workflow_rl.environments.env_batch import EnvBatchFactory
@@ -36,7 +36,7 @@ from workflow_rl.output_files import write_text
 
 UNSEEN = 100
 """The number of a family's networks that score an agent."""
-Steps = Annotated[int, Field(ge=1, le=MOST)]
+Steps = Annotated[int, Field(ge=1, le=MAX_STEPS)]
 
 
 class ProtocolSettings(ResultSettings):
@@ -268,7 +268,7 @@ def _player(
     """Return the actor that plays, and what makes its envs unless it plays on the bits. Raises
     InvalidEnvironmentError and CheckpointError."""
     if not isinstance(environment, Cage2) or not environment.knows_networks:
-        return on_the_bits(policy, environment, name), None
+        return actor_on_bits(policy, environment, name), None
     from workflow_rl.cage2.agent.network_facts import known_for
     from workflow_rl.cage2.env.family_envs import compile_for, family_envs, on_networks
 

@@ -22,7 +22,7 @@ from workflow_rl.cage4 import scenario4
 
 PLACES = 1 + scenario4.HOSTS_OF_A_ZONE
 N_HOSTS = (len(scenario4.ZONES) - 1) * PLACES + 1
-MOST = 6
+MAX_SOURCES = 6
 """Sources and shells that a step can show on one host: each of six red agents acts once."""
 TRUE, UNKNOWN, FALSE, IN_PROGRESS = 1, 2, 3, 4
 """What became of an agent's action."""
@@ -49,12 +49,12 @@ RAW = np.dtype(
         ("decoy_pid", np.uint16, N_HOSTS),
         # Shells: process events with a PID. Process events without one are a green's false alert.
         ("n_shells", np.uint8, N_HOSTS),
-        ("shell_pid", np.uint16, (N_HOSTS, MOST)),
+        ("shell_pid", np.uint16, (N_HOSTS, MAX_SOURCES)),
         ("false_alerts", np.uint8, N_HOSTS),
         # Hosts from which red acted, each once, and how; the first n_sources count.
         ("n_sources", np.uint8, N_HOSTS),
-        ("source", np.uint8, (N_HOSTS, MOST)),
-        ("seen", np.uint8, (N_HOSTS, MOST)),
+        ("source", np.uint8, (N_HOSTS, MAX_SOURCES)),
+        ("seen", np.uint8, (N_HOSTS, MAX_SOURCES)),
         # Connection events that greens cause: blocked ones and others.
         ("green_connections", np.uint16, N_HOSTS),
     ],
@@ -176,8 +176,8 @@ def _read_host(record: Any, host: int, told: Mapping[str, Any], hosts: Mapping[s
             continue
         source = hosts.get(remote, STRANGER)
         sources[source] = sources.get(source, 0) | how
-    if max(len(shells), len(sources)) > MOST:
-        raise ValueError(f"more than {MOST} shells or sources are seen on a host in one step")
+    if max(len(shells), len(sources)) > MAX_SOURCES:
+        raise ValueError(f"a host shows more than {MAX_SOURCES} shells or sources in one step")
     record["n_shells"][host], record["n_sources"][host] = len(shells), len(sources)
     record["shell_pid"][host, : len(shells)] = shells
     record["source"][host, : len(sources)] = list(sources)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from workflow_rl.cage.checks import checked_least
 from workflow_rl.cage.network_batch import NetworkBatch, of_shape
 from workflow_rl.cage4 import scenario4
-from workflow_rl.cage4.agent.raw_record import MOST, RAW
+from workflow_rl.cage4.agent.raw_record import MAX_SOURCES, RAW
 from workflow_rl.cage4.compiled.constants import N_BLUE
 from workflow_rl.cage4.compiled.episode import reset_env, step_env
 from workflow_rl.cage4.compiled.generator import seed_words
@@ -239,5 +239,5 @@ class BatchedSimulator(NetworkBatch):
     def _show(self, chosen: NDArray[np.bool_], raw: NDArray[Any]) -> None:
         failed = show_envs(self.states, chosen, raw)
         if failed >= 0:
-            what = f"more than {MOST} sources or shells seen on a host in one step"
+            what = f"more than {MAX_SOURCES} sources or shells seen on a host in one step"
             raise SimulationError(f"env {failed}: {what}")

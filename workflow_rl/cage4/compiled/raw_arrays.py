@@ -12,7 +12,7 @@ from workflow_rl.cage4.agent.raw_record import (
     ESCALATE,
     FALSE,
     IN_PROGRESS,
-    MOST,
+    MAX_SOURCES,
     PASSED,
     SCANNED,
     STRANGER,
@@ -56,7 +56,7 @@ def write_raw(s: Any, raw: Any) -> bool:
         while event != 0:
             if s.cells[event].pid == 0:
                 raw.false_alerts[host] += 1
-            elif raw.n_shells[host] == MOST:
+            elif raw.n_shells[host] == MAX_SOURCES:
                 has_room = False
             else:
                 raw.shell_pid[host, raw.n_shells[host]] = s.cells[event].pid
@@ -138,7 +138,7 @@ def add_source(raw: Any, host: int, source: int, how: int) -> bool:
     i = 0
     while i < raw.n_sources[host] and raw.source[host, i] != source:
         i += 1
-    if i == MOST:
+    if i == MAX_SOURCES:
         return False
     if i == raw.n_sources[host]:
         raw.n_sources[host] = i + 1

@@ -20,7 +20,7 @@ from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scoring.players import load_trained, on_bits_of
+from workflow_rl.cage2.scoring.players import actor_on_bits_of, load_trained
 from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
 from workflow_rl.commands.export import export
 from workflow_rl.runs.saved_agent import saved_path
@@ -116,7 +116,7 @@ def require_same_returns(
     assert played.returncode == 0, played.stderr
     horizons, red_agents = zip(*cells, strict=True)
     scenario = scenario or Scenario.scenario2()
-    actor = on_bits_of(scenario, *load_trained(agent), agent)
+    actor = actor_on_bits_of(scenario, *load_trained(agent), agent)
     evaluation = evaluate_actor(
         actor, episodes, seed=5, horizons=horizons, red_agents=red_agents, scenario=scenario
     )

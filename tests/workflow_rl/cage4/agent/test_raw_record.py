@@ -18,7 +18,7 @@ from workflow_rl.cage4.agent.raw_record import (
     ESCALATE,
     FALSE,
     IN_PROGRESS,
-    MOST,
+    MAX_SOURCES,
     N_HOSTS,
     NUMBER_OF,
     NUMBERS,
@@ -163,6 +163,6 @@ def test_addresses_of_other_agents_zones_belong_to_strangers() -> None:
 def test_more_shells_than_fit_are_told() -> None:
     reader, host = RawReader(), "restricted_zone_a_subnet_user_host_3"
     reader.begin(told())
-    shells = [{"PID": pid} for pid in range(1, MOST + 2)]
+    shells = [{"PID": pid} for pid in range(1, MAX_SOURCES + 2)]
     with pytest.raises(ValueError, match="more than 6 shells or sources"):
         reader.read(told(**{host: {"Processes": shells}}))

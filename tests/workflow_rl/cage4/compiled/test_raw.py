@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workflow_rl.cage4.agent.raw_record import MOST, RAW
+from workflow_rl.cage4.agent.raw_record import MAX_SOURCES, RAW
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.compiled.hosts import OLD_PROCESSES
@@ -81,9 +81,9 @@ def test_more_shells_than_fit_are_told() -> None:
     simulator.reset([1, 2])
     first = int(simulator.states["n_cells"][1])
     cells = simulator.states["cells"][1]
-    for cell in range(first, first + MOST + 1):
+    for cell in range(first, first + MAX_SOURCES + 1):
         cells[cell]["pid"] = cell
-        cells[cell]["next"] = cell + 1 if cell < first + MOST else 0
+        cells[cell]["next"] = cell + 1 if cell < first + MAX_SOURCES else 0
     simulator.states["events"][1, 3, OLD_PROCESSES] = first
     with pytest.raises(SimulationError, match="env 1: more than 6 sources or shells seen"):
         simulator._write_raw(np.ones(2, np.bool_))

@@ -24,13 +24,13 @@ from workflow_rl.cage2.agent.action_sets import (
     verbs_of,
     with_rows,
 )
-from workflow_rl.cage2.agent.evidence import (
+from workflow_rl.cage2.agent.history_counts import (
     AGES,
     COUNTS,
     EXPLOITED,
     N_EVENTS,
     NEVER,
-    Evidence,
+    HistoryCounts,
     ages_shown,
 )
 from workflow_rl.cage2.agent.views import Bits, View
@@ -250,22 +250,22 @@ class HistoryView(KnownView):
 
     def __init__(self, known: NetworkFacts, playing: Indices | None = None) -> None:
         super().__init__(known, playing)
-        self._evidence = Evidence(self._blue)
+        self._history = HistoryCounts(self._blue)
         self._n_steps = np.zeros(0, np.int64)
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
         self._n_steps = with_rows(self._n_steps, max(envs) + 1)
         self._n_steps[envs] = 0
-        self._evidence.forget(envs)
+        self._history.forget(envs)
         return self._shown(envs, obs)
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
         self._n_steps[envs] += 1
-        self._evidence.note(envs, actions, obs)
+        self._history.note(envs, actions, obs)
         return self._shown(envs, obs)
 
     def _shown(self, envs: Sequence[int], obs: Bits) -> Bits:
-        seen = self._evidence.of(envs)
+        seen = self._history.of(envs)
         exploited = seen.ages[:, EXPLOITED, :, None]
         around = [
             np.where(near, exploited, NEVER).min(axis=1)

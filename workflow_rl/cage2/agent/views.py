@@ -84,24 +84,24 @@ class BeliefView(View):
 
 
 class EvidenceView(BeliefView):
-    """The belief, whether Red has refuted it, and what holds whoever attacks: see `evidence`."""
+    """The belief, whether Red has refuted it, and `history_counts`, which hold whoever attacks."""
 
     def __init__(self) -> None:
-        from workflow_rl.cage2.agent.evidence import Evidence
+        from workflow_rl.cage2.agent.history_counts import HistoryCounts
 
         super().__init__()
-        self._evidence = Evidence()
+        self._history = HistoryCounts()
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
-        return self._with(envs, super().begin(envs, obs), self._evidence.begin(envs))
+        return self._with(envs, super().begin(envs, obs), self._history.begin(envs))
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
         shown = super().after(envs, actions, obs)
-        return self._with(envs, shown, self._evidence.after(envs, actions, obs))
+        return self._with(envs, shown, self._history.after(envs, actions, obs))
 
-    def _with(self, envs: Sequence[int], shown: Bits, evidence: Bits) -> Bits:
+    def _with(self, envs: Sequence[int], shown: Bits, counts: Bits) -> Bits:
         refuted = self.beliefs["is_refuted"][envs, None].astype(np.uint8)
-        return np.concatenate([shown, refuted, evidence], axis=1)
+        return np.concatenate([shown, refuted, counts], axis=1)
 
 
 def _blue_belief() -> Any:

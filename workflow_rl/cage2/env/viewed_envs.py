@@ -47,9 +47,9 @@ def view_size(observation: str) -> int:
     from workflow_rl.cage2.compiled import blue_belief, true_state
 
     if observation == "evidence":
-        from workflow_rl.cage2.agent import evidence
+        from workflow_rl.cage2.agent import history_counts
 
-        return blue_belief.N_SHOWN + 1 + evidence.N_SHOWN
+        return blue_belief.N_SHOWN + 1 + history_counts.N_SHOWN
     return int((true_state if observation == "true-state" else blue_belief).N_SHOWN)
 
 

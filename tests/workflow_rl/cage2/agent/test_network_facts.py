@@ -6,7 +6,7 @@ import pytest
 from tests.workflow_rl.cage2.agent.test_views import policy_for
 from workflow_rl.agents.policies.distributions import Choice
 from workflow_rl.cage2.agent.action_sets import make_action_set
-from workflow_rl.cage2.agent.evidence import AGES, N_EVENTS
+from workflow_rl.cage2.agent.history_counts import AGES, N_EVENTS
 from workflow_rl.cage2.agent.network_facts import (
     DEPTHS,
     N_BITS,

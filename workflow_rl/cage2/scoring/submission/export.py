@@ -26,7 +26,7 @@ ACTING = (
     "workflow_rl.cage2.b_line_plan",
     "workflow_rl.errors",
     "workflow_rl.cage2.agent.views",
-    "workflow_rl.cage2.agent.evidence",
+    "workflow_rl.cage2.agent.history_counts",
     "workflow_rl.cage2.agent.network_facts",
     "workflow_rl.cage2.attack_graph",
     "workflow_rl.cage2.compiled.blue_belief",

@@ -37,7 +37,7 @@ N_SHOWN = (
 )
 
 
-class EvidenceSeen(NamedTuple):
+class HistorySeen(NamedTuple):
     """What Blue has seen and done in M envs on each of H hosts.
 
     ages: `[M, N_EVENTS, H]`, of the last event of each kind. counts: `[M, len(COUNTED), H]`, of the
@@ -58,8 +58,8 @@ class EvidenceSeen(NamedTuple):
 _BY_ENV = ("_ages", "_counts", "_quiet", "_decoys", "_at_last", "_at_all", "_quiet_steps")
 
 
-class Evidence:
-    """The evidence in several envs, numbered from 0. blue: None stands for Scenario 2."""
+class HistoryCounts:
+    """What Blue has seen and done in several envs, numbered from 0. blue: None for Scenario 2."""
 
     def __init__(self, blue: BlueActions | None = None) -> None:
         self._after = after_actions if blue is None else blue.after
@@ -67,7 +67,7 @@ class Evidence:
         self._kinds = of["action_kind"] if blue is None else blue.kinds
         self._on = of["action_host"] if blue is None else blue.hosts
         n = len(HOSTS) if blue is None else blue.fits.shape[1]
-        # By env: see `EvidenceSeen`.
+        # By env: see `HistorySeen`.
         self._ages = np.zeros((0, N_EVENTS, n), np.int64)
         self._counts = np.zeros((0, len(COUNTED), n), np.int64)
         self._quiet = np.zeros((0, n), np.int64)
@@ -121,9 +121,9 @@ class Evidence:
         self._ages[envs], self._counts[envs], self._quiet[envs] = ages, counts, quiet
         self._quiet_steps[envs] = np.where(no_activity, self._quiet_steps[envs] + 1, 0)
 
-    def of(self, envs: Sequence[int]) -> EvidenceSeen:
+    def of(self, envs: Sequence[int]) -> HistorySeen:
         """Return what Blue has seen in M envs."""
-        return EvidenceSeen(*(getattr(self, name)[envs] for name in _BY_ENV))
+        return HistorySeen(*(getattr(self, name)[envs] for name in _BY_ENV))
 
     def _shown(self, envs: Sequence[int]) -> NDArray[np.uint8]:
         seen = self.of(envs)

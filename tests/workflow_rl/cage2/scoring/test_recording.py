@@ -247,7 +247,7 @@ def test_a_trained_red_agent_is_shown_as_its_policy_plays(tmp_path: Path) -> Non
 
 def test_decoys_are_shown_while_they_are_there() -> None:
     blue = ScriptedPlayer("sleep")
-    blue._agent = parity.MixedAgent(parity.MIXTURES["decoys"])
+    blue._agent = parity.MixedAgent(parity.MIXTURES["mixed-decoys"])
     one = record_episode(blue, "RedMeanderAgent", 100, seed=1)
     assert_as_in_cyborg(one)
     assert any(len(host.decoys) > 2 for host in one.steps[-1].after.hosts)

@@ -158,9 +158,10 @@ def _returns(path: Path, named: str, played: dict[str, Path], given: dict[str, P
             if short is not None:
                 click.echo(f"Hint: {path}: {short}", err=True)
             return returns
-    raise click.BadParameter(
-        f"{path} has no scores of evaluate: run `evaluate {path}` first", param_hint=named
-    )
+    advice = f"run `evaluate {path}` first"
+    if not path.is_dir():
+        advice = f"run `evaluate {path} --json scores.json`, and give scores.json in its place"
+    raise click.BadParameter(f"{path} has no scores of evaluate: {advice}", param_hint=named)
 
 
 def _require_same_agent(path: Path, digest: str | None, named: str) -> None:

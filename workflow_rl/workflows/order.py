@@ -61,7 +61,8 @@ class Workflow:
         order = tuple(self._number(name) for name in names)
         missing = [self.groups[group] for group in self.contested if group not in order]
         if len(set(order)) < len(order) or missing:
-            raise ValueError(f"{text!r} has to name each of {', '.join(self.groups)} once")
+            needed = ", ".join(self.groups[group] for group in self.contested)
+            raise ValueError(f"{text!r} has to name each of {needed} once")
         for first, second in self.implied:
             if {first, second} <= set(order) and order.index(first) > order.index(second):
                 raise ValueError(

@@ -272,8 +272,8 @@ class Cage2:
         self._require_trust()
         if self.simulator == "compiled" and self._only_in_cyborg:
             _log.warning(
-                "%s acts as CybORG's own classes do, so cyborg plays, not compiled code: a step "
-                "takes 6 times as long, and those of 1,000 envs take 290 times as long",
+                "%s acts as CybORG's own classes do, so cyborg plays, not compiled code: workers "
+                "collect 10 to 30 times as slowly",
                 " and ".join(self._only_in_cyborg),
             )
         from workflow_rl.cage2.env.try_reds import found_by_trying

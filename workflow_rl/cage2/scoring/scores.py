@@ -59,8 +59,12 @@ class ProtocolScores(NamedTuple):
 
     @property
     def published(self) -> tuple[PublishedScore, ...]:
-        """The scores of others in this scenario."""
-        return compared_scores((self.scenario or Scenario.scenario2()).text)
+        """The scores of others in these cells."""
+        return tuple(
+            score
+            for score in compared_scores((self.scenario or Scenario.scenario2()).text)
+            if any(score.cell(cell.max_steps, cell.red_agent) is not None for cell in self.cells)
+        )
 
     @property
     def episodes(self) -> int:

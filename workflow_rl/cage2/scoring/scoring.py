@@ -68,7 +68,8 @@ class ProtocolSettings(ResultSettings):
     check: Annotated[int, Field(ge=0, le=MOST_CHECKED)] = Field(
         default=45,
         description="How many drawn episodes CybORG plays again, to see that their totals are "
-        "equal; 0 for none. A family of networks is played in compiled code alone.",
+        "equal; 0 for none. With --simulator cyborg there is nothing to play again, and a family "
+        "of networks is played in compiled code alone.",
     )
 
 
@@ -121,8 +122,8 @@ class Cage2Scores(NamedTuple):
             f"For comparison: the challenge winner's released agent scores {winner:.1f}; the "
             f"leaderboard's best is {record:.1f}, on an older and easier simulator; the champion "
             f"of this package scores {champion_score().total:.1f}.",
-            f"Each of the nine means is of {cells.episodes} episodes on {cells.simulator.name} "
-            f"{cells.simulator.version}, which the agent was not chosen on.",
+            f"Each of the nine means is of {cells.episodes} episodes, which did not choose the "
+            f"agent, on {cells.simulator.name} {cells.simulator.version}.",
             *cells.check_lines,
         ]
 

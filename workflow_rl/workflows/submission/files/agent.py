@@ -26,7 +26,8 @@ from acting_views import ViewingActor  # noqa: E402
 class BlueAgent:
     """A blue agent that plays one episode after another. `end_episode` clears its memory.
 
-    order: the groups from the first to be fixed to the last, such as "op_server,enterprise,users".
+    order: the groups from the first to be fixed to the last, such as
+    "op_server,enterprise,users,op_hosts".
     None: the order that the agent was exported with, or a fixed one if it had none.
     """
 

@@ -33,7 +33,7 @@ def test_a_file_of_the_users_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_cyborg_is_not_said_to_play_what_compiled_code_plays() -> None:
-    for agent, why in (("any-network", "plays one scenario"), ("champion1b", "needs CAGE-1's")):
+    for agent, why in (("any-network", "plays one scenario"), ("champion1b", "CAGE-1's package")):
         line = refused("evaluate", agent, "--simulator", "cyborg", "--episodes", 2)
         assert "--simulator" in line
         assert why in line

@@ -87,7 +87,7 @@ SETTINGS = [
     ("--env tests.any_envs:TargetEnvv", r"mean (\S+)\?", "--env {}"),
     ("--red-agent B_line", r"mean (\S+)\?", "--red-agent {}"),
     ("--red-agent nobody", r"choose ([\w]+)", "--red-agent {}"),
-    ("--simulator cyborg --scenario scenario1b", r"or use simulator='(\w+)'", "--simulator {}"),
+    ("--simulator cyborg --scenario scenario1b", r"simulator='(\w+)' plays", "--simulator {}"),
     (
         f"{CAGE4} --actions repair --own-rewards --simulator cyborg",
         r"simulator (\w+),",

@@ -69,6 +69,12 @@ class ChallengeSimulator:
         with self._random_state:
             cyborg = cyborg_class(given, "sim", agents={"Red": agents.SleepAgent})
             self._wrapper = challenge_wrapper(env=cyborg, agent_name="Blue")
+        names = tuple(map(str, self._wrapper.get_attr("possible_actions")))
+        if names != scenario.action_names:
+            raise RuntimeError(
+                f"the CybORG that is installed offers Blue {len(names)} actions, and {scenario} "
+                f"has {len(scenario.action_names)}: it is another challenge's"
+            )
         self._controller = cyborg.environment_controller
         self._red_agents = {name: getattr(agents, name)() for name in RED_AGENTS}
         self._blue_table = self._wrapper.env.env.env
@@ -195,8 +201,8 @@ def cage1_simulator(scenario: Scenario) -> ChallengeSimulator:
         if not (error.name or "").startswith("CybORG"):
             raise
         raise ModuleNotFoundError(
-            "simulator='cyborg' needs CAGE-1's package CybORG, which is not installed: clone "
-            f"{repository} and `pip install -e` its CybORG folder, or use simulator='compiled'",
+            "CAGE-1's package CybORG is not installed: simulator='compiled' plays without it, or "
+            f"clone {repository} and `pip install -e` its CybORG folder",
             name="CybORG",
         ) from None
     assert package.__file__ is not None

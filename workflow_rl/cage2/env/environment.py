@@ -255,7 +255,7 @@ class Cage2:
                 env = Cage2Env("SleepAgent", self.max_steps, self.simulator, scenario=self.network)
                 env.reset(seed=0)
                 env.step(0)
-            except (ImportError, RuntimeError, ValueError) as error:
+            except (AttributeError, ImportError, RuntimeError, ValueError) as error:
                 raise InvalidEnvironmentError("simulator", str(error)) from None
         if self.observation != Cage2.observation:
             import numpy as np
@@ -272,8 +272,8 @@ class Cage2:
         self._require_trust()
         if self.simulator == "compiled" and self._only_in_cyborg:
             _log.warning(
-                "%s acts as CybORG's own classes do, so cyborg plays, not compiled code: workers "
-                "collect 10 to 30 times as slowly",
+                "%s acts as CybORG's own classes do, so cyborg plays the episodes, 10 to 30 times "
+                "as slowly as compiled code",
                 " and ".join(self._only_in_cyborg),
             )
         from workflow_rl.cage2.env.try_reds import found_by_trying

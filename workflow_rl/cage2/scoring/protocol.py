@@ -78,7 +78,7 @@ def evaluate_actor(
     cells = []
     start = time.perf_counter()
     n_episodes = len(horizons) * len(red_agents) * episodes
-    with Progress(quiet, n_episodes + check, "ep") as progress_bar:
+    with Progress(quiet, n_episodes + min(check, n_episodes), "ep") as progress_bar:
         for max_steps in horizons:
             specs = [
                 cell_spec(seed, max_steps, red_agent, number)
@@ -138,7 +138,15 @@ def _checked(
     version: SimulatorVersion,
 ) -> str:
     """Play drawn episodes again on CybORG. Return a line that says how many totals are equal."""
-    everything = [(cell, number) for cell in cells for number in range(len(cell.trajectories))]
+    # Compiled code plays the red agents of users in either simulator.
+    everything = [
+        (cell, number)
+        for cell in cells
+        for number in range(len(cell.trajectories))
+        if cell_spec(seed, cell.max_steps, cell.red_agent, number).variant in RED_AGENTS
+    ]
+    if not everything:
+        return "No episode was played again: CybORG does not play these red agents."
     indices = random.Random(seed).sample(range(len(everything)), min(n_episodes, len(everything)))
     drawn = [everything[index] for index in sorted(indices)]
     played = []

@@ -210,8 +210,12 @@ class Cage2Scoring:
             technique = "PPOAgent"
             blue, envs_of = _player(policy, environment, network, settings, name)
         check, why_none = settings.check, None
-        if simulator == "cyborg" or envs_of is not None:
+        if simulator == "cyborg":
             check = 0
+        elif envs_of is not None:
+            check = 0
+            if "check" in settings.model_fields_set:
+                why_none = f"No episode was played again: CybORG does not play {network}."
         elif check and text != SCENARIO2:
             check, why_none = _checkable(text, check)
         cells = evaluate_actor(
@@ -255,7 +259,7 @@ def _checkable(scenario: str, check: int) -> tuple[int, str | None]:
     try:
         Cage2(simulator="cyborg", scenario=scenario).check()
     except InvalidEnvironmentError as error:
-        return 0, f"No episode was played again on CybORG: {error}."
+        return 0, f"No episode was played again: {error}."
     return check, None
 
 

@@ -17,7 +17,7 @@ from workflow_rl.cage.check import PlayedTwice, checked
 from workflow_rl.cage.scoring import MOST_CHECKED, ResultSettings, as_tuple
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.agent.trained_team import policy_team
-from workflow_rl.cage4.cyborg.checkout import COMMIT, VARIABLE
+from workflow_rl.cage4.cyborg.checkout import COMMIT, VARIABLE, CheckoutError, checkout
 from workflow_rl.cage4.env.arguments import MOST_STEPS, EpisodeSettings, OneRed
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.reds import REDS
@@ -151,6 +151,18 @@ def learned_elsewhere(
     return [f"The team learned in {where}: {', '.join(names)}."]
 
 
+def _checkable(settings: ProtocolSettings) -> tuple[int, str | None]:
+    """Return how many episodes CybORG 4 plays again, or 0 and the reason that is to be told."""
+    is_asked_for = "check" in settings.model_fields_set or os.environ.get(VARIABLE)
+    if settings.simulator != "compiled" or not settings.check or not is_asked_for:
+        return 0, None
+    try:
+        checkout()
+    except CheckoutError as error:
+        return 0, f"No episode was played again: {error}."
+    return settings.check, None
+
+
 class Cage4Scoring:
     """Scoring by the challenge's evaluation: see `environments.guest.Scoring`.
 
@@ -213,9 +225,8 @@ class Cage4Scoring:
         scores, settled = {}, (red_agent, steps, quiet)
         reds = played.red_teams.get(red_agent)
         twice = []
-        n_twice = min(settings.check, episodes)
-        if settings.simulator != "compiled" or VARIABLE not in os.environ:
-            n_twice = 0
+        n_twice, why_none = _checkable(settings)
+        n_twice = min(n_twice, episodes)
         for key, scenario in scenarios_of(dict(settings)).items():
             folder = settings.output_dir and settings.output_dir / key
             given = team, author, settings.simulator, episodes, seed, folder
@@ -227,7 +238,7 @@ class Cage4Scoring:
                     PlayedTwice(f"{number} {key}".strip(), scores[key].totals[number], total)
                     for number, total in enumerate(again)
                 ]
-        line = checked(twice, f"CybORG 4 (commit {COMMIT[:7]})") if twice else None
+        line = checked(twice, f"CybORG 4 (commit {COMMIT[:7]})") if twice else why_none
         learned = None if environment is None else scenarios_of(environment.args)
         team_name = settings.agent or Path(name).parent.name or name
         return Cage4Scores(team_name, scores, learned, line)

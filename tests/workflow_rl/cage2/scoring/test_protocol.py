@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
 from tests.workflow_rl.cage2.scoring.evaluations import cell, returns, run
+from workflow_rl.cage.check import SimulatorsDifferError
 from workflow_rl.cage2.agent.scripted import make_scripted_agent
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.cage2.scoring import protocol
 from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv
 from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
 from workflow_rl.cage2.scoring.scores import ProtocolScores
@@ -123,3 +126,35 @@ def test_mean_deviation_and_interval_of_hand_computed_cells():
     both = ProtocolScores("x", SimulatorVersion("s", "1", "c"), 0, 1.0, [three, three])
     assert both.total == -8.0
     assert both.total_mean.interval_95 == pytest.approx(2.5706 * math.sqrt(2) * 3**0.5, rel=1e-4)
+
+
+def test_drawn_episodes_are_played_again_on_cyborg(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second play gives another total where the first one is changed."""
+    asked: dict[str, Any] = {"episodes": 3, "horizons": (5, 8), "n_workers": 1, "check": 7}
+    line = "7 of 7 episodes have the same total on csle-cyborg 0.0.3."
+    assert evaluate_actor("react-restore", **asked).checked == line
+    play, played = protocol.play_with_progress, list[int]()
+
+    def changed(pool: Any, blue: Any, specs: Any, *more: Any) -> list[Any]:
+        played.append(len(specs))
+        trajectories = play(pool, blue, specs, *more)
+        if len(played) == 4:
+            last = trajectories[-1]
+            trajectories[-1] = last._replace(reward=last.reward - 1.0)
+        return trajectories
+
+    monkeypatch.setattr(protocol, "play_with_progress", changed)
+    with pytest.raises(SimulatorsDifferError, match="8 steps") as raised:
+        evaluate_actor("react-restore", **asked)
+    assert "in compiled code" in str(raised.value)
+    assert played[:2] == [9, 9]
+    assert sum(played[2:]) == 7
+
+
+def test_red_agents_of_users_are_not_said_to_be_played_on_cyborg() -> None:
+    own = ("workflow_rl.cage2.attackers:BLine",)
+    asked: dict[str, Any] = {"episodes": 2, "horizons": (5,), "n_workers": 1, "check": 3}
+    told = "No episode was played again: CybORG does not play these red agents."
+    assert evaluate_actor("sleep", red_agents=own, **asked).checked == told
+    both = evaluate_actor("sleep", red_agents=("B_lineAgent", *own), **asked)
+    assert both.checked == "2 of 2 episodes have the same total on csle-cyborg 0.0.3."

@@ -107,7 +107,7 @@ def test_a_run_folders_scores_are_kept_in_it(tmp_path):
     scores = json.loads((tmp_path / "evaluation.json").read_text())
     name = "compiled code, which plays as csle-cyborg"
     assert scores["simulator"] == {"name": name, "version": "0.0.3", "commit": "26ce1c1"}
-    assert scores["checked"].endswith("episodes have the same total on csle-cyborg 0.0.3.")
+    assert scores["checked"] == "9 of 9 episodes have the same total on csle-cyborg 0.0.3."
     assert (scores["actions"], scores["seed"]) == ("greedy", 3)
     assert scores["agent"] == str(tmp_path / "checkpoint.pt")
     assert scores["official_protocol"] is True

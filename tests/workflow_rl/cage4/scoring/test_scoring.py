@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from workflow_rl.agents.policies.team_file import load_policy_or_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.cage4.agent.trained_team import policy_team
+from workflow_rl.cage4.cyborg.checkout import VARIABLE
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.released import RELEASED
+from workflow_rl.cage4.scoring.scoring import Cage4Scoring, ProtocolSettings
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 
@@ -19,3 +24,21 @@ def test_what_is_no_team_for_the_environment_is_refused() -> None:
         policy_team(actor, Cage4(**{**args, "observation": "flat", "actions": "all"}))
     with pytest.raises(InvalidEnvironmentError, match="the agent is no team for CAGE-4"):
         policy_team(None, Cage4(**args))
+
+
+def test_the_first_episodes_are_played_again_where_cyborg_is(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: dict[str, Any] = {"name": "sleep", "episodes": 2, "seed": 5, "quiet": True}
+
+    def told(**given: Any) -> str | None:
+        settings = ProtocolSettings(agent="sleep", max_steps=(5,), **given)
+        return Cage4Scoring().score(None, None, settings, **asked).checked
+
+    assert str(told()).startswith("2 of 2 episodes have the same total on CybORG 4 (commit ")
+    assert told(check=0) is None
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    assert "holds no CybORG/env.py" in str(told())
+    monkeypatch.delenv(VARIABLE)
+    assert told() is None
+    assert "CybORG 4 is needed" in str(told(check=2))

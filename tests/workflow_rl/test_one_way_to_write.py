@@ -51,7 +51,6 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("workflow_rl/cage2/scoring/submission/export.py", "copy"): FRESH,
     ("workflow_rl/cage2/scoring/submission/export.py", "write_text"): FRESH,
     ("workflow_rl/cage2/scoring/submission/files/evaluation.py", "open"): "a script to hand in",
-    ("workflow_rl/cage2/commands/describe_scenario.py", "save"): "Scenario.save uses output_files",
     ("workflow_rl/cage4/scoring/protocol.py", "TemporaryFile"): "has no name",
     ("workflow_rl/cage4/scoring/protocol.py", "copyfileobj"): "into a file of output_files",
     ("workflow_rl/cage4/scoring/protocol.py", "mkdir"): NEW,

@@ -464,7 +464,8 @@ def test_workers_import_no_torch_and_share_their_memory():
         from workflow_rl.cage2.env.cage2_env import Cage2Env
 
         preload = "workflow_rl.cage2.cyborg.preload"
-        with LocalPool(partial(SerialEnvs, Cage2Env), 4, preload=preload) as pool:
+        make_env = partial(Cage2Env, simulator="cyborg")
+        with LocalPool(partial(SerialEnvs, make_env), 4, preload=preload) as pool:
             for worker in pool._workers:
                 process = psutil.Process(worker.process.pid)
                 maps = {part.path for part in process.memory_maps()}

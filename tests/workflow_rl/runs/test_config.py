@@ -12,7 +12,7 @@ from workflow_rl.runs.spec import workers_for
 
 
 def test_defaults_of_the_synchronous_trainer_are_one_env_a_worker():
-    config = TrainConfig("sync", n_envs=5)
+    config = TrainConfig("sync", n_envs=5, env_args={"simulator": "cyborg"})
     assert (config.n_workers, config.envs_per_worker) == (5, 1)
 
 
@@ -156,9 +156,10 @@ def test_a_value_that_is_changed_later_is_given():
 
 
 def test_none_asks_for_the_default_again():
-    config = TrainConfig("sync", n_envs=6, n_workers=2)
+    asked = {"mode": "sync", "n_envs": 6, "n_workers": 2, "env_args": {"simulator": "cyborg"}}
+    config = TrainConfig(**asked)
     assert config.changed(n_workers=None).n_workers == 6
-    assert config.given == {"mode": "sync", "n_envs": 6, "n_workers": 2}
+    assert config.given == asked
 
 
 def test_a_config_of_sac_goes_on_another_environment():

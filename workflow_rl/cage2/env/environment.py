@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from workflow_rl.cage.attackers import AttackerError, Attackers, label_of
-from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID, SCENARIO2
@@ -230,6 +229,7 @@ class Cage2:
 
         if self.observation == "belief":
             from workflow_rl.cage2.compiled.blue_belief import decoys_of_use, n_shown
+            from workflow_rl.cage2.compiled.description import tables_of
 
             size = n_shown(len(decoys_of_use(tables_of(self.network))))
             chosen = known.action_set(self.actions)
@@ -365,6 +365,7 @@ class Cage2:
             return family_envs(self.known, self.view, self.max_steps, n_envs)
         # A worker imports one simulator alone. One call steps all compiled envs.
         if self.steps_together:
+            from workflow_rl.cage2.compiled.description import tables_of
             from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 
             tables = tables_of(self.network)

@@ -341,7 +341,7 @@ def test_a_trained_agent_plays_as_well(tmp_path: Path) -> None:
     options = ("--episodes", 1, "--max-steps", 30, "--network-episodes", 1)
     result = run("--checkpoint", tmp_path, "--red-agent", "B_lineAgent", *options)
     assert result.exit_code == 0, result.output
-    assert "0 of 7 pairs of agents differ" in result.output
+    assert "0 of 8 pairs of agents differ" in result.output
     alone = run("--blue", "checkpoint", "--checkpoint", tmp_path / "checkpoint.pt", *options)
     assert alone.exit_code == 0, alone.output
     assert alone.output.count("blue checkpoint: 1 episodes") == 6

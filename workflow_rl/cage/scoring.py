@@ -13,8 +13,8 @@ from pydantic import Field
 from workflow_rl.agents.settings import Settings
 from workflow_rl.runs.intervals import mean_of
 
-MOST_CHECKED = 10_000
-"""The most episodes that CybORG plays again."""
+Check = Annotated[int, Field(ge=0, le=10_000)]
+"""How many episodes CybORG plays again."""
 
 
 def as_tuple(value: Any) -> Any:
@@ -27,7 +27,7 @@ class ResultSettings(Settings):
     the challenge's format."""
 
     simulator: str
-    check: Annotated[int, Field(ge=0, le=MOST_CHECKED)]
+    check: Check
     output_dir: Path | None = Field(
         default=None, description="Folder in which to write result files in the challenge's format."
     )

@@ -92,8 +92,10 @@ def evaluate_actor(
             ]
         seconds = time.perf_counter() - start
         rules = scenario.start if isinstance(scenario, ScenarioFamily) else scenario
-        cyborg = simulator_version("cyborg", network is not None and network.is_cage1)
-        line = _checked(cells, seed, check, play, progress_bar, cyborg) if check else None
+        line = None
+        if check:
+            cyborg = simulator_version("cyborg", network is not None and network.is_cage1)
+            line = _checked(cells, seed, check, play, progress_bar, cyborg)
     return ProtocolScores(
         name or (actor if isinstance(actor, str) else type(actor).__name__),
         simulator_version(simulator, rules is not None and rules.is_cage1),

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.agents.settings import ContentOf, OneOf, Settings
-from workflow_rl.cage.scoring import MOST_CHECKED, ResultSettings, as_tuple
+from workflow_rl.cage.scoring import Check, ResultSettings, as_tuple
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MAX_STEPS, SIMULATORS
@@ -65,7 +65,7 @@ class ProtocolSettings(ResultSettings):
         description="compiled plays all episodes in this package's own simulator; cyborg plays "
         "them on csle-cyborg, or in scenario1b on CAGE-1's own package, if it is installed.",
     )
-    check: Annotated[int, Field(ge=0, le=MOST_CHECKED)] = Field(
+    check: Check = Field(
         default=45,
         description="How many drawn episodes CybORG plays again, to see that their totals are "
         "equal; 0 for none. With --simulator cyborg there is nothing to play again, and a family "

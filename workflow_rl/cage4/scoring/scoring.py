@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage.check import PlayedTwice, checked
-from workflow_rl.cage.scoring import MOST_CHECKED, ResultSettings, as_tuple
+from workflow_rl.cage.scoring import Check, ResultSettings, as_tuple
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.agent.trained_team import policy_team
 from workflow_rl.cage4.cyborg.checkout import COMMIT, VARIABLE, CheckoutError, checkout
@@ -47,7 +47,7 @@ class ProtocolSettings(EpisodeSettings, ResultSettings):
         default=(MAX_STEPS,), description="Length of the episodes; by default the challenge's, 500."
     )
 
-    check: Annotated[int, Field(ge=0, le=MOST_CHECKED)] = Field(
+    check: Check = Field(
         default=3,
         description="How many of the episodes, from the first one on, CybORG 4 plays again, to see "
         "that their totals are equal, if its checkout is there; 0 for none.",

@@ -34,10 +34,10 @@ from workflow_rl.cage2.agent.network_facts import known_for
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.family_envs import compile_for, family_envs, on_networks
 from workflow_rl.cage2.presets import ANY_NETWORK
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.family import ScenarioFamily
+from workflow_rl.cage2.scenario.loading import scenario_text
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scenario_family import ScenarioFamily
-from workflow_rl.cage2.scenario_loading import scenario_text
 from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.cage2.scoring.protocol import evaluate_actor
 

@@ -29,9 +29,9 @@ from workflow_rl.cage2.presets import ANY_NETWORK
 from workflow_rl.cage2.red_parity import DRAWS, DrawnRed
 from workflow_rl.cage2.red_plans import refusals
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.loading import played_of, scenario_text
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scenario_loading import played_of, scenario_text
 from workflow_rl.cage2.scoring.players import actor_on_bits_of
 from workflow_rl.cage4.agent.blue_batches import BlueSees, in_batches
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team

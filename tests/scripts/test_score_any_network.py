@@ -2,7 +2,7 @@
 
 from scripts.score_any_network import networks, preset_scenario, table
 from workflow_rl.cage2.red_plans import refusals
-from workflow_rl.cage2.scenario_family import ScenarioFamily
+from workflow_rl.cage2.scenario.family import ScenarioFamily
 
 
 def test_the_networks_are_outside_the_family():

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 
 EXPLOITS = {
     "EternalBlue": 139,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workflow_rl.cage2.scenario import Scenario
+    from workflow_rl.cage2.scenario.scenario import Scenario
 
 GOAL = "Op_Server0"
 """The host that both agents want to stop."""

@@ -16,9 +16,9 @@ from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import OWN_RED, Simulator
 from workflow_rl.cage2.red_parity import RedSides
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.loading import scenario_of
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, SCENARIO2
-from workflow_rl.cage2.scenario_loading import scenario_of
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Actor

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from workflow_rl.cage2.b_line_plan import GOAL, missing_for_b_line
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 if TYPE_CHECKING:
-    from workflow_rl.cage2.scenario_family import ScenarioFamily
+    from workflow_rl.cage2.scenario.family import ScenarioFamily
 
 
 @functools.lru_cache(2048)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from workflow_rl.cage.attackers import Attacker, AttackerError, Attackers
 from workflow_rl.cage2.attackers import AttackerBatch, OneByOne, PolicyAttacker
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_ENV_ID
 
 if TYPE_CHECKING:

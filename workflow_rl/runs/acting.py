@@ -13,7 +13,7 @@ from workflow_rl.runs.handed_in import LIST
 
 _PACKAGE = Path(__file__).parents[1]
 _IMPORT = re.compile(
-    r"^( *)from workflow_rl\.(?:(errors) import|\w+(?:\.policies|\.agent|\.compiled)?"
+    r"^( *)from workflow_rl\.(?:(errors) import|\w+(?:\.policies|\.agent|\.compiled|\.scenario)?"
     r"(?:\.(\w+) import|( import \w+(?:, \w+)*$)))",
     re.M,
 )

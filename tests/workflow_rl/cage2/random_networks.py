@@ -6,7 +6,7 @@ import copy
 import random
 from typing import Any
 
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import IMAGES, capacity, scenario2
 
 SUBNETS = ("User", "Enterprise", "Operational", "Lab", "Office", "Plant", "Guest", "Annex")

@@ -38,7 +38,7 @@ from workflow_rl.cage2.attack_graph import EXPLOITS, Reach, attack_graph
 from workflow_rl.cage2.b_line_plan import GOAL
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.description import tables_of
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import WITHOUT_HOST
 
 if TYPE_CHECKING:

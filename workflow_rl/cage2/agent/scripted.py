@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.tables import DECOYS, WORTH_IN_TENTHS
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 
 
 class ScriptedAgent(Protocol):

@@ -20,7 +20,7 @@ from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.agent.network_facts import NetworkFacts
-    from workflow_rl.cage2.scenario import Scenario
+    from workflow_rl.cage2.scenario.scenario import Scenario
 
 TABLE_SIZE = 4 * len(HOSTS)
 

@@ -45,16 +45,16 @@ def describe_scenario(
       describe-scenario office.yaml --picture office.svg
       describe-scenario offices.yaml --draw 3
     """
-    from workflow_rl.cage2.scenario2 import ScenarioError
-    from workflow_rl.cage2.scenario_family import ScenarioFamily
-    from workflow_rl.cage2.scenario_file import write_scenario
-    from workflow_rl.cage2.scenario_loading import played_of
-    from workflow_rl.cage2.scenario_report import (
+    from workflow_rl.cage2.scenario.family import ScenarioFamily
+    from workflow_rl.cage2.scenario.files import write_scenario
+    from workflow_rl.cage2.scenario.loading import played_of
+    from workflow_rl.cage2.scenario.report import (
         lines,
         lines_of_family,
         scenario_facts,
         scenario_figure,
     )
+    from workflow_rl.cage2.scenario2 import ScenarioError
 
     written = {"--json": json_path, "--picture": picture, "--write": write}
     for option, path in written.items():

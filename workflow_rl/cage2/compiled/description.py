@@ -52,7 +52,7 @@ from workflow_rl.cage2.compiled.tables import (
     Tables,
     tables_dtype,
 )
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import (
     FACTS_OF_A_HOST,
     RED_ACTIONS,

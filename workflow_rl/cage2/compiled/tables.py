@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage2 import scenario2
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 
 NETWORK = IPv4Network("10.0.0.0/16")
 NONE = 255

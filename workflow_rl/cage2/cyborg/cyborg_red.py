@@ -25,7 +25,7 @@ from workflow_rl.cage2.cyborg.imports import no_stable_baselines3
 from workflow_rl.cage2.cyborg.private_cyborg import GLOBAL_GENERATOR, PACKAGE
 from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
 from workflow_rl.cage2.cyborg.stock import made_red
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 
 ALL_OF_A_HOST = {
     "System info": "All",

@@ -21,7 +21,7 @@ from workflow_rl.cage2.cyborg.stock import (
     stock_simulator,
 )
 from workflow_rl.cage2.interface import PUBLISHED, SIMULATORS, Simulator
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.runs.machine import package_version
 
 

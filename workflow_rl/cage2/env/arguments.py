@@ -12,10 +12,10 @@ from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.interface import MAX_STEPS, SIMULATORS
 from workflow_rl.cage2.red_plans import problem_of_red
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import NAMED, Scenario
+from workflow_rl.cage2.scenario.family import ScenarioFamily
+from workflow_rl.cage2.scenario.loading import played_of, scenario_text
+from workflow_rl.cage2.scenario.scenario import NAMED, Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
-from workflow_rl.cage2.scenario_family import ScenarioFamily
-from workflow_rl.cage2.scenario_loading import played_of, scenario_text
 
 OBSERVATIONS = ("table", "belief", "evidence", "history", "true-state")
 ACTION_SETS = ("all", "by-host", "by-host-timed")

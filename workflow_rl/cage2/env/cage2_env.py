@@ -17,8 +17,8 @@ from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.interface import Facts, Simulator
 from workflow_rl.cage2.red_plans import problem_of_red
 from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario2 import RED_AGENTS, SCENARIO2, SUCCESSES, ScenarioError
-from workflow_rl.cage2.scenario_loading import scenario_of
 from workflow_rl.environments.gymnasium_versions import AutoresetMode
 
 if TYPE_CHECKING:

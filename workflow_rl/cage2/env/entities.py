@@ -12,7 +12,7 @@ from workflow_rl.agents.policies.entity_layout import EntityLayout
 from workflow_rl.cage2.agent.action_sets import make_action_set, verbs_of
 from workflow_rl.cage2.agent.network_facts import NEXT_DECOY, joined_hosts
 from workflow_rl.cage2.env.viewed_envs import view_size
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTIONS
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from workflow_rl.cage.attackers import AttackerError, Attackers, label_of
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.family import FAMILY, ScenarioFamily
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID, SCENARIO2
-from workflow_rl.cage2.scenario_family import FAMILY, ScenarioFamily
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.description import family_of
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.env.viewed_envs import ViewedEnvs
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.environments.episode import EpisodeSpec
 
 

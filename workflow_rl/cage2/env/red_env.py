@@ -15,8 +15,8 @@ from workflow_rl.cage2.compiled.network import red_action_of
 from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.env import checks
+from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario2 import SCENARIO2, SUCCESSES
-from workflow_rl.cage2.scenario_loading import scenario_of
 
 SLEEP = 0
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from workflow_rl.cage.against_blue import AgainstBlue
 from workflow_rl.cage.attackers import label_of
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_ENV_ID, SCENARIO2
 from workflow_rl.environments.environment import InvalidEnvironmentError
 

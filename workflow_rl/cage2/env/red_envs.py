@@ -14,7 +14,7 @@ from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.compiled.simulator import masks_of_hosts
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scoring.evaluation_env import record_of
 from workflow_rl.environments.env_batch import StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec

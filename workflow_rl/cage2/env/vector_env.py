@@ -21,8 +21,8 @@ from workflow_rl.cage2.compiled.simulator import batch_with, masks_of_hosts, red
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.red_plans import problem_of_red
 from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario2 import RED_AGENTS, SCENARIO2, SUCCESSES, ScenarioError
-from workflow_rl.cage2.scenario_loading import scenario_of
 from workflow_rl.cage2.user_reds import batches_of
 from workflow_rl.environments.gymnasium_versions import AutoresetMode
 

@@ -20,7 +20,7 @@ from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.attackers import Attackers
 from workflow_rl.cage2.agent.scripted import ScriptedAgent, make_scripted_agent
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 ACTION_CHARACTERS = 64

@@ -14,10 +14,10 @@ from workflow_rl.agents.policies.watched_policy import probabilities, watch_poli
 from workflow_rl.cage.replay_frame import shown_name
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.family import ScenarioFamily
+from workflow_rl.cage2.scenario.loading import played_of
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import OBS_SIZE, SCENARIO2
-from workflow_rl.cage2.scenario_family import ScenarioFamily
-from workflow_rl.cage2.scenario_loading import played_of
 from workflow_rl.cage2.scoring.decisions import Decision, likeliest
 from workflow_rl.cage2.scoring.evaluation_env import PolicyBlue, ScriptedBlue
 from workflow_rl.environments.agent_player import Critic

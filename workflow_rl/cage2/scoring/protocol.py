@@ -17,9 +17,9 @@ from workflow_rl.cage2.cyborg.simulators import SimulatorVersion, simulator_vers
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MAX_STEPS
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.family import ScenarioFamily
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
-from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.cage2.user_reds import with_policies

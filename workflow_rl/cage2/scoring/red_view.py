@@ -19,7 +19,7 @@ from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.interface import OWN_RED, Facts
 from workflow_rl.cage2.red_knowledge import RedKnowledge
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_ACTIONS, SUCCESSES
 from workflow_rl.cage2.scoring.decisions import Decision, likeliest
 from workflow_rl.cage2.user_reds import acts_in_cyborg, batch_of, found

@@ -13,10 +13,10 @@ from workflow_rl.agents.settings import ContentOf, Settings
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.red_plans import problem_of_red, refusals
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.family import ScenarioFamily
+from workflow_rl.cage2.scenario.loading import played_of, scenario_text
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scenario_family import ScenarioFamily
-from workflow_rl.cage2.scenario_loading import played_of, scenario_text
 from workflow_rl.cage2.scoring.players import BluePlayer, ScriptedPlayer, load_blue
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page

@@ -20,10 +20,10 @@ from workflow_rl.cage.when_and_where import Act, when_and_where
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.red_plans import refusals
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.loading import played_in
+from workflow_rl.cage2.scenario.report import lines, lines_of_family, scenario_figure
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID, HORIZONS, RED_AGENTS, SCENARIO2
-from workflow_rl.cage2.scenario_loading import played_in
-from workflow_rl.cage2.scenario_report import lines, lines_of_family, scenario_figure
 from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, compared_scores
 from workflow_rl.cage2.scoring.players import TrainedPlayer, load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec

@@ -12,9 +12,9 @@ from prettytable import PrettyTable
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.scoring import ReturnStatistics
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.family import ScenarioFamily
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
-from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.cage2.scoring.evaluation_env import step_actions
 from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, PublishedScore, compared_scores
 from workflow_rl.runs.intervals import Mean, mean_of

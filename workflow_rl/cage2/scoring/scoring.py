@@ -17,10 +17,10 @@ from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MAX_STEPS, SIMULATORS
 from workflow_rl.cage2.red_plans import problem_of_red, refusals
 from workflow_rl.cage2.reds import REDS
-from workflow_rl.cage2.scenario import NAMED, Scenario
+from workflow_rl.cage2.scenario.family import ScenarioFamily
+from workflow_rl.cage2.scenario.loading import scenario_text
+from workflow_rl.cage2.scenario.scenario import NAMED, Scenario
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
-from workflow_rl.cage2.scenario_family import ScenarioFamily
-from workflow_rl.cage2.scenario_loading import scenario_text
 from workflow_rl.cage2.scoring.leaderboard import (
     LEADERBOARD_NOTE,
     LEADERBOARD_NOTE_1B,

@@ -17,8 +17,8 @@ from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.cage2.agent import champion
 from workflow_rl.cage2.agent.card import read_card
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario import Scenario
-from workflow_rl.cage2.scenario_file import write_scenario
+from workflow_rl.cage2.scenario.files import write_scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scoring import selection
 from workflow_rl.cage2.scoring.selection import Candidate, rank_candidates, score
 from workflow_rl.commands.evaluate import evaluate

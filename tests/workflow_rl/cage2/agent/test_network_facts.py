@@ -19,8 +19,8 @@ from workflow_rl.cage2.agent.views import ViewingActor
 from workflow_rl.cage2.attack_graph import attack_graph
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario import Scenario
-from workflow_rl.cage2.scenario_family import ScenarioFamily
+from workflow_rl.cage2.scenario.family import ScenarioFamily
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.environments.episode import EpisodeSpec
 
 FAMILY = ScenarioFamily.from_ranges(

@@ -9,7 +9,7 @@ import pytest
 from workflow_rl import load_agent
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, scenario2
 
 MONITOR, N_ACTIONS = ACTION_NAMES.index("Monitor"), len(ACTION_NAMES)

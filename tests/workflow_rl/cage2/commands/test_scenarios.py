@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from workflow_rl.cage2.scenario import Scenario
-from workflow_rl.cage2.scenario_family import ScenarioFamily
-from workflow_rl.cage2.scenario_file import write_scenario
-from workflow_rl.cage2.scenario_loading import scenario_of
+from workflow_rl.cage2.scenario.family import ScenarioFamily
+from workflow_rl.cage2.scenario.files import write_scenario
+from workflow_rl.cage2.scenario.loading import scenario_of
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scoring import report
 from workflow_rl.cage2.scoring.report import sections
 from workflow_rl.commands.main import main

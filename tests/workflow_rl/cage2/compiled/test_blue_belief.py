@@ -31,7 +31,7 @@ from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS, reds_options
 from workflow_rl.cage2.compiled.simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS
 from workflow_rl.cage2.compiled.tables import N_DECOYS
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 
 options_of = door(reds_options)

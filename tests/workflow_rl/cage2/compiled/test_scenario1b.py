@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from workflow_rl.cage2.cyborg.simulators import make_simulator
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.files import read, write_scenario
+from workflow_rl.cage2.scenario.loading import played_of, scenario_of
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scenario_file import read, write_scenario
-from workflow_rl.cage2.scenario_loading import played_of, scenario_of
 
 SCENARIO = Scenario.scenario1b()
 OFFICIAL = Path(__file__).parents[5] / "shared" / "cage2" / "scenarios" / "Scenario1b.yaml"

@@ -16,7 +16,7 @@ from workflow_rl.cage2.compiled.tables import CAPACITIES
 from workflow_rl.cage2.parity import LockStep, MixedAgent
 from workflow_rl.cage2.red_parity import DRAWS, DrawnRed
 from workflow_rl.cage2.red_plans import refusals
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS, ScenarioError, scenario2
 
 MIXTURES = (

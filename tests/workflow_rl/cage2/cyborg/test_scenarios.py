@@ -5,7 +5,7 @@ import random
 import pytest
 
 from workflow_rl.cage2.cyborg.simulators import make_simulator
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import scenario2
 
 

@@ -16,9 +16,9 @@ from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.cage2.presets import ANY_NETWORK
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.loading import scenario_text
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
-from workflow_rl.cage2.scenario_loading import scenario_text
 from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
 from workflow_rl.cage2.scoring.players import load_actor, load_on_records
 from workflow_rl.collection.advice import Advised

@@ -21,7 +21,8 @@ from workflow_rl.cage2.cyborg.red_side import ShownRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_env import Cage2RedEnv
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.family import ScenarioFamily
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import (
     ACTION_NAMES,
     RED_ACTION_NAMES,
@@ -29,7 +30,6 @@ from workflow_rl.cage2.scenario2 import (
     RED_ENV_ID,
     RED_OBS_SIZE,
 )
-from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.cage2.scoring import replay_page
 from workflow_rl.cage2.scoring.evaluation_env import step_actions
 from workflow_rl.cage2.scoring.players import ScriptedPlayer, TrainedPlayer, load_actor, load_blue

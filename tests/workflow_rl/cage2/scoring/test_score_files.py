@@ -13,7 +13,7 @@ import pytest
 from tests.workflow_rl.cage2.scoring.evaluations import cell, returns, run, save_agent
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scoring.evaluation_env import record_of, step_actions
 from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, TOP_SCORES

@@ -18,7 +18,7 @@ from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.players import actor_on_bits_of, load_trained
 from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor

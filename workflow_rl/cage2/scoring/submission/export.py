@@ -12,7 +12,7 @@ import numpy as np
 from workflow_rl.agents.policies import policy_file
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guest import Exported
 from workflow_rl.runs.acting import NUMPY_POLICY, list_files, needs_of, write_acting
@@ -22,7 +22,7 @@ ACTING = (
     "workflow_rl.cage2.agent.action_sets",
     "workflow_rl.cage2.scenario1b",
     "workflow_rl.cage2.scenario2",
-    "workflow_rl.cage2.scenario",
+    "workflow_rl.cage2.scenario.scenario",
     "workflow_rl.cage2.b_line_plan",
     "workflow_rl.errors",
     "workflow_rl.cage2.agent.views",

@@ -12,7 +12,7 @@ from typing import Any
 
 from workflow_rl.cage2.b_line_plan import GOAL, kept_hosts, server_host
 from workflow_rl.cage2.red_plans import refusals
-from workflow_rl.cage2.scenario import Scenario, ScenarioError, name_in
+from workflow_rl.cage2.scenario.scenario import Scenario, ScenarioError, name_in
 
 FAMILY = '{"Family":'
 """How the content of a family begins."""
@@ -38,7 +38,7 @@ class ScenarioFamily:
 
         Raises ScenarioError.
         """
-        from workflow_rl.cage2.scenario_checks import check_family
+        from workflow_rl.cage2.scenario.checks import check_family
 
         start = start or Scenario.scenario2()
         content = {"Family": check_family(ranges, start), "Start": start.text}
@@ -47,7 +47,7 @@ class ScenarioFamily:
     @classmethod
     def from_text(cls, text: str) -> ScenarioFamily:
         """Return the family of `text`, which a stranger's file may hold. Raises ScenarioError."""
-        from workflow_rl.cage2.scenario_checks import loaded
+        from workflow_rl.cage2.scenario.checks import loaded
 
         heading, _, content = text.partition("\n")
         data = loaded(content)

@@ -20,7 +20,7 @@ from workflow_rl.cage2.scenario2 import WITHOUT_HOST, ScenarioError, capacity
 from workflow_rl.suggestions import question, word_meant
 
 if TYPE_CHECKING:
-    from workflow_rl.cage2.scenario import Scenario
+    from workflow_rl.cage2.scenario.scenario import Scenario
 
 MOST_HOSTS, MOST_SUBNETS = 64, 8
 MOST_PROCESSES = 64

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.attack_graph import attack_graph
 from workflow_rl.cage2.red_plans import problem_of_red, refusals
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.files import MOST_BYTES, write_scenario
+from workflow_rl.cage2.scenario.loading import scenario_of
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ScenarioError, capacity
-from workflow_rl.cage2.scenario_file import MOST_BYTES, write_scenario
-from workflow_rl.cage2.scenario_loading import scenario_of
 
 ROOT = Path(__file__).parents[3]
 CHALLENGE = Scenario.scenario2()
@@ -402,8 +402,8 @@ HOSTILE = {
 """Values of a scenario that are short in a file, and long or slow once read."""
 READ = """
 import resource, sys
-from workflow_rl.cage2 import scenario_file
-from workflow_rl.cage2.scenario_loading import scenario_of
+from workflow_rl.cage2.scenario import files
+from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario2 import ScenarioError
 most = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() + 2**28
 resource.setrlimit(resource.RLIMIT_AS, (most, most))

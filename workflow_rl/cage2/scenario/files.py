@@ -17,10 +17,10 @@ import yaml
 
 from workflow_rl.cage.attackers import label_of
 from workflow_rl.cage2 import scenario2 as challenge
-from workflow_rl.cage2.scenario import NAMED, Scenario, one_text
+from workflow_rl.cage2.scenario.checks import MOST_HOSTS, Place, check_family, check_scenario
+from workflow_rl.cage2.scenario.family import ScenarioFamily
+from workflow_rl.cage2.scenario.scenario import NAMED, Scenario, one_text
 from workflow_rl.cage2.scenario2 import SCENARIO2, ScenarioError
-from workflow_rl.cage2.scenario_checks import MOST_HOSTS, Place, check_family, check_scenario
-from workflow_rl.cage2.scenario_family import ScenarioFamily
 from workflow_rl.output_files import make_folder, write_text
 from workflow_rl.printable import printable
 from workflow_rl.suggestions import question, word_meant

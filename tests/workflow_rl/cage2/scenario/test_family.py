@@ -15,11 +15,11 @@ from workflow_rl.cage2.agent.network_facts import (
 )
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.red_plans import refusals
-from workflow_rl.cage2.scenario import Scenario
+from workflow_rl.cage2.scenario.family import ScenarioFamily
+from workflow_rl.cage2.scenario.files import write_scenario
+from workflow_rl.cage2.scenario.loading import played_of, scenario_of
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ScenarioError
-from workflow_rl.cage2.scenario_family import ScenarioFamily
-from workflow_rl.cage2.scenario_file import write_scenario
-from workflow_rl.cage2.scenario_loading import played_of, scenario_of
 from workflow_rl.environments.episode import EpisodeSpec
 
 RANGES = {

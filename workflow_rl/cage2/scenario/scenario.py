@@ -1,8 +1,8 @@
 """A scenario of CAGE-2's kind: a network, its agents, and what follows from them.
 
 A scenario is data. `from_text`, `from_description` and all methods that change a scenario check
-what they return: see `scenario_checks`. Workers get scenarios that were checked, and import neither
-YAML nor pydantic. `compiled.description` makes the compiled tables of a scenario, `scenario_file`
+what they return: see `checks`. Workers get scenarios that were checked, and import neither
+YAML nor pydantic. `compiled.description` makes the compiled tables of a scenario, `files`
 reads and writes files, and `red_plans` tells which of the challenge's red agents can play.
 """
 
@@ -56,7 +56,7 @@ class Scenario:
 
         Raises ScenarioError.
         """
-        from workflow_rl.cage2.scenario_checks import check_scenario
+        from workflow_rl.cage2.scenario.checks import check_scenario
 
         try:
             data = _with_images(description)
@@ -70,7 +70,7 @@ class Scenario:
         """Return the scenario of `text`, which a stranger's file may hold. Raises ScenarioError."""
         if text in NAMED:
             return NAMED[text]()
-        from workflow_rl.cage2.scenario_checks import check_scenario, loaded
+        from workflow_rl.cage2.scenario.checks import check_scenario, loaded
 
         heading, _, content = text.partition("\n")
         check_scenario(data := loaded(content))
@@ -358,7 +358,7 @@ class Scenario:
         return self._changed(data)
 
     def _changed(self, data: dict[str, Any]) -> Scenario:
-        from workflow_rl.cage2.scenario_checks import check_scenario
+        from workflow_rl.cage2.scenario.checks import check_scenario
 
         used = {host["image"] for host in data["Hosts"].values()}
         data["Images"] = {name: image for name, image in data["Images"].items() if name in used}

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.cage2.scenario import NAMED, Scenario
+from workflow_rl.cage2.scenario.family import FAMILY, ScenarioFamily
+from workflow_rl.cage2.scenario.scenario import NAMED, Scenario
 from workflow_rl.cage2.scenario2 import ScenarioError
-from workflow_rl.cage2.scenario_family import FAMILY, ScenarioFamily
 
 
 def played_of(value: Any) -> Scenario | ScenarioFamily:
@@ -20,7 +20,7 @@ def played_of(value: Any) -> Scenario | ScenarioFamily:
         return played_in(value)
     if isinstance(value, str | os.PathLike):
         # Workers get texts, and import no YAML.
-        from workflow_rl.cage2.scenario_file import read
+        from workflow_rl.cage2.scenario.files import read
 
         return read(Path(value))
     raise ScenarioError(

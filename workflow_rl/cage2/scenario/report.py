@@ -9,8 +9,8 @@ from prettytable import PrettyTable
 
 from workflow_rl.cage2.attack_graph import EXPLOITS, Reach, attack_graph
 from workflow_rl.cage2.red_plans import refusals
-from workflow_rl.cage2.scenario import Scenario
-from workflow_rl.cage2.scenario_family import ScenarioFamily
+from workflow_rl.cage2.scenario.family import ScenarioFamily
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.table_styles import SINGLE_BORDER
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from tests.browser.conftest import (
 from tests.workflow_rl.cage2.scoring.test_recording import save_run
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
-from workflow_rl.cage2.cyborg.red_side import ShownRed
+from workflow_rl.cage2.cyborg.red_cyborg import ShownRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, RED_OBS_SIZE
 from workflow_rl.cage2.scoring.players import load_actor

@@ -20,15 +20,14 @@ from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.network import compiled_network
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
-from workflow_rl.cage2.cyborg.red_side import ToldRed
+from workflow_rl.cage2.cyborg.red_cyborg import ToldRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import OWN_RED
 from workflow_rl.cage2.parity import HOARDERS, MIXTURES, MixedAgent
 from workflow_rl.cage2.presets import ANY_NETWORK
+from workflow_rl.cage2.red.roster import REDS, refusals
 from workflow_rl.cage2.red_parity import DRAWS, DrawnRed
-from workflow_rl.cage2.red_plans import refusals
-from workflow_rl.cage2.reds import REDS
 from workflow_rl.cage2.scenario.loading import played_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS

@@ -1,7 +1,7 @@
 """The networks that no training of any-network has seen, and the table of scores."""
 
 from scripts.score_any_network import networks, preset_scenario, table
-from workflow_rl.cage2.red_plans import refusals
+from workflow_rl.cage2.red.roster import refusals
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 
 

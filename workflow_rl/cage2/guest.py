@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.cage2.presets import ANY_NETWORK, CAGE1, QUICK, ROBUST
-from workflow_rl.cage2.red_plans import refusals
+from workflow_rl.cage2.red.roster import refusals
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import played_of
 from workflow_rl.cage2.scenario.scenario import Scenario

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage2.agent.scripted import ScriptedAgent
-from workflow_rl.cage2.cyborg.red_side import ToldRed
+from workflow_rl.cage2.cyborg.red_cyborg import ToldRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.interface import OWN_RED
 from workflow_rl.cage2.scenario.scenario import Scenario

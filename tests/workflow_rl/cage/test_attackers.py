@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workflow_rl.cage.attackers import MOST_WEIGHT, Attacker, AttackerError, Roster
-from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 WORDS = st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True)

@@ -24,8 +24,8 @@ from workflow_rl.cage2.attackers import (
 )
 from workflow_rl.cage2.compiled import generator
 from workflow_rl.cage2.compiled.episode_random import EpisodeRandom
-from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
+from workflow_rl.cage2.compiled.red_steps import OUTSIDE
 from workflow_rl.cage2.compiled.simulator import BatchedSimulator, CompiledEnvs, CompiledSimulator
 from workflow_rl.cage2.compiled.state import STATE
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTION_NAMES, RED_OBS_SIZE

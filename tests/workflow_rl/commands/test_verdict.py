@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.commands.train_report import print_report
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig

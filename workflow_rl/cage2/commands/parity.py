@@ -14,8 +14,8 @@ from workflow_rl.cage2 import parity as cage2
 from workflow_rl.cage2.agent.scripted import ScriptedAgent
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MAX_STEPS, PUBLISHED
+from workflow_rl.cage2.red.roster import refusals
 from workflow_rl.cage2.red_parity import DRAWN_REDS
-from workflow_rl.cage2.red_plans import refusals
 from workflow_rl.cage2.scenario.loading import scenario_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS, RED_ENV_ID, SCENARIO2, ScenarioError
@@ -155,7 +155,7 @@ def _chosen_agent(blue: str, checkpoint: Path | None, scenario: Scenario) -> Scr
 def _chosen_red(red: str, checkpoint: Path | None, scenario: Scenario) -> ScriptedAgent | None:
     if red != CHECKPOINT or checkpoint is None:
         return DRAWN_REDS.get(red)
-    from workflow_rl.cage2.user_reds import red_policy
+    from workflow_rl.cage2.red.user_reds import red_policy
 
     try:
         return cage2.PolicyAgent(red_policy(str(checkpoint), greedy=False, scenario=scenario))

@@ -18,7 +18,7 @@ from workflow_rl.cage2.compiled.network import (
     reds_first_pid,
     subnet_of,
 )
-from workflow_rl.cage2.compiled.red_side import NOTHING
+from workflow_rl.cage2.compiled.red_steps import NOTHING
 from workflow_rl.cage2.compiled.state import KIND, PRIVILEGED, SHELL
 from workflow_rl.cage2.compiled.tables import (
     DISCOVER_SERVICES,
@@ -54,7 +54,7 @@ def observation_of(before: Any, after: Any, notes: Any, tables: Tables) -> Shown
     """Return what Red has been shown.
 
     before: the network, a record of `state.STATE`, right before Red's last action. after: the
-    network now. notes: see `red_side.notes_for`, right after Red's last action.
+    network now. notes: see `red_steps.notes_for`, right after Red's last action.
     """
     action = int(notes["action"])
     if action == NOTHING:

@@ -15,7 +15,7 @@ from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, reset
 from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.episode_random import EpisodeRandom
 from workflow_rl.cage2.compiled.red_observation import addresses_of, observation_of
-from workflow_rl.cage2.compiled.red_side import (
+from workflow_rl.cage2.compiled.red_steps import (
     OUTSIDE,
     begin_reds,
     notes_for,

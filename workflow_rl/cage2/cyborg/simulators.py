@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workflow_rl.cage.attackers import Attacker, AttackerError
-from workflow_rl.cage2 import user_reds
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.cyborg.stock import (
     CAGE1_COMMIT,
@@ -21,6 +20,7 @@ from workflow_rl.cage2.cyborg.stock import (
     stock_simulator,
 )
 from workflow_rl.cage2.interface import PUBLISHED, SIMULATORS, Simulator
+from workflow_rl.cage2.red import user_reds
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.runs.machine import package_version
 

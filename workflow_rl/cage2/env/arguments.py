@@ -10,8 +10,7 @@ from workflow_rl.agents.settings import ConfigError, ContentOf, Later, OneOf, Se
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.interface import MAX_STEPS, SIMULATORS
-from workflow_rl.cage2.red_plans import problem_of_red
-from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.red.roster import REDS, problem_of_red
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import played_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import NAMED, Scenario

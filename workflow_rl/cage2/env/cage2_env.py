@@ -15,8 +15,7 @@ from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
 from workflow_rl.cage2.cyborg.simulators import make_simulator
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.interface import Facts, Simulator
-from workflow_rl.cage2.red_plans import problem_of_red
-from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.red.roster import REDS, problem_of_red
 from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario2 import RED_AGENTS, SCENARIO2, SUCCESSES, ScenarioError
 from workflow_rl.environments.gymnasium_versions import AutoresetMode

@@ -11,8 +11,8 @@ from gymnasium.utils import seeding
 
 from workflow_rl.cage.parallel_env import PlainParallelEnv
 from workflow_rl.cage2.compiled.description import tables_of
-from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
+from workflow_rl.cage2.compiled.red_steps import OUTSIDE
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario2 import SCENARIO2

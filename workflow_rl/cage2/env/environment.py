@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from workflow_rl.cage.attackers import AttackerError, Attackers, label_of
-from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.scenario.family import FAMILY, ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID, SCENARIO2
@@ -118,7 +118,7 @@ class Cage2:
 
         Raise InvalidEnvironmentError for those that it does not play.
         """
-        from workflow_rl.cage2.user_reds import batches_of
+        from workflow_rl.cage2.red.user_reds import batches_of
 
         self._require_trust()
         try:
@@ -132,7 +132,7 @@ class Cage2:
 
         Raises InvalidEnvironmentError.
         """
-        from workflow_rl.cage2.user_reds import with_policies
+        from workflow_rl.cage2.red.user_reds import with_policies
 
         try:
             return with_policies(self.reds, self.network)
@@ -157,7 +157,7 @@ class Cage2:
     def _only_in_cyborg(self) -> list[str]:
         """The names of the red agents that compiled code does not play: CybORG's classes. `check`
         tells of those that cannot play at all."""
-        from workflow_rl.cage2.user_reds import in_cyborg
+        from workflow_rl.cage2.red.user_reds import in_cyborg
 
         try:
             return [] if self.named_by_file else in_cyborg(self.reds, self.network)
@@ -276,7 +276,7 @@ class Cage2:
                 "as slowly as compiled code",
                 " and ".join(self._only_in_cyborg),
             )
-        from workflow_rl.cage2.env.try_reds import found_by_trying
+        from workflow_rl.cage2.red.trial import found_by_trying
 
         return found_by_trying(self)
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from workflow_rl.cage.checks import checked_whole
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.network import red_action_of
-from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
+from workflow_rl.cage2.compiled.red_steps import OUTSIDE
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario2 import SCENARIO2, SUCCESSES

@@ -11,8 +11,8 @@ from workflow_rl.agents.policies.distributions import Actions, Choice
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage.network_batch import mask_of
 from workflow_rl.cage2.compiled.description import tables_of
-from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
+from workflow_rl.cage2.compiled.red_steps import OUTSIDE
 from workflow_rl.cage2.compiled.simulator import masks_of_hosts
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scoring.evaluation_env import record_of

@@ -19,11 +19,10 @@ from workflow_rl.cage2.compiled.batched_simulator import FACTS
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.simulator import batch_with, masks_of_hosts, red_action_of
 from workflow_rl.cage2.env import checks
-from workflow_rl.cage2.red_plans import problem_of_red
-from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.red.roster import REDS, problem_of_red
+from workflow_rl.cage2.red.user_reds import batches_of
 from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario2 import RED_AGENTS, SCENARIO2, SUCCESSES, ScenarioError
-from workflow_rl.cage2.user_reds import batches_of
 from workflow_rl.environments.gymnasium_versions import AutoresetMode
 
 
@@ -43,7 +42,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
 
     Args:
         num_envs: N.
-        red_agent: one of `reds.REDS`, or several with weights, as `Cage2Env` takes them, for
+        red_agent: one of `roster.REDS`, or several with weights, as `Cage2Env` takes them, for
             all envs; or a sequence with one of these for each env.
         max_steps: length of an episode in steps, 100 unless given.
         autoreset_mode: see above.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workflow_rl.cage2.b_line_plan import GOAL, kept_hosts, server_host
-from workflow_rl.cage2.red_plans import refusals
+from workflow_rl.cage2.red.roster import refusals
 from workflow_rl.cage2.scenario.scenario import Scenario, ScenarioError, name_in
 
 FAMILY = '{"Family":'

@@ -3,7 +3,7 @@
 A scenario is data. `from_text`, `from_description` and all methods that change a scenario check
 what they return: see `checks`. Workers get scenarios that were checked, and import neither
 YAML nor pydantic. `compiled.description` makes the compiled tables of a scenario, `files`
-reads and writes files, and `red_plans` tells which of the challenge's red agents can play.
+reads and writes files, and `red.roster` tells which of the challenge's red agents can play.
 """
 
 from __future__ import annotations

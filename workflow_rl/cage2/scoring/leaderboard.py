@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workflow_rl.cage2.agent.card import read_card
-from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO1B, SCENARIO2
 
 LEADERBOARD_NOTE = (

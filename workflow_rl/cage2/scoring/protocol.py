@@ -16,13 +16,13 @@ from workflow_rl.cage.check import PlayedTwice, checked
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion, simulator_version
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MAX_STEPS
-from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.red.roster import REDS
+from workflow_rl.cage2.red.user_reds import with_policies
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
-from workflow_rl.cage2.user_reds import with_policies
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.env_batch import EnvBatchFactory, SerialEnvs
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
@@ -51,7 +51,7 @@ def evaluate_actor(
     """Play `episodes` episodes in each cell, spread over `n_workers` (None: one a core).
 
     actor: a policy on the bits, or the name of a scripted agent. red_agents: of the cells, each
-    what `reds.REDS` reads. worker_timeout: seconds for which a worker may be silent: see
+    what `roster.REDS` reads. worker_timeout: seconds for which a worker may be silent: see
     `Pool`. scenario: what is played; None: Scenario 2. envs_of: makes other envs, of episodes of a
     length, for an actor that plays on what they show. check: how many episodes, drawn from all
     cells, are played again on CybORG.
@@ -166,7 +166,7 @@ def _checked(
 def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> EpisodeSpec:
     """Return episode `number` of a cell. Each episode of an evaluation has its own seeds.
 
-    red_agent: one of RED_AGENTS, or what else `reds.REDS` reads. Of several, the seed draws.
+    red_agent: one of RED_AGENTS, or what else `roster.REDS` reads. Of several, the seed draws.
     """
     assert 0 <= number < MAXIMUM_EPISODES
     if red_agent in RED_AGENTS:

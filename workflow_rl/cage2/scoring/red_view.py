@@ -17,12 +17,12 @@ from workflow_rl.agents.policies.watched_policy import WatchedPolicy, probabilit
 from workflow_rl.cage2.attackers import CYBORG_REDS_IN_PYTHON, PolicyAttacker, SeenBatch
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.interface import OWN_RED, Facts
-from workflow_rl.cage2.red_knowledge import RedKnowledge
-from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.red.knowledge import RedKnowledge
+from workflow_rl.cage2.red.roster import REDS
+from workflow_rl.cage2.red.user_reds import acts_in_cyborg, batch_of, found
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_ACTIONS, SUCCESSES
 from workflow_rl.cage2.scoring.decisions import Decision, likeliest
-from workflow_rl.cage2.user_reds import acts_in_cyborg, batch_of, found
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.env.cage2_env import Cage2Env
@@ -148,7 +148,7 @@ class CybORGRed:
     """A simulator of one red agent of csle-cyborg's kind: CybORG. See `CompiledRed`."""
 
     def __init__(self, env: Cage2Env, name: str) -> None:
-        from workflow_rl.cage2.cyborg.red_side import ShownRed
+        from workflow_rl.cage2.cyborg.red_cyborg import ShownRed
 
         self.env, self.name = env, name
         self.simulator = env._simulator

@@ -11,8 +11,7 @@ from pydantic import BeforeValidator, Field
 from workflow_rl.agents.modules import in_one_line
 from workflow_rl.agents.settings import ContentOf, Settings
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.red_plans import problem_of_red, refusals
-from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.red.roster import REDS, problem_of_red, refusals
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import played_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario

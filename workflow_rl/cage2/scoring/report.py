@@ -18,8 +18,8 @@ from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage.when_and_where import Act, when_and_where
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.red_plans import refusals
-from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.red.roster import REDS, refusals
+from workflow_rl.cage2.red.user_reds import in_cyborg
 from workflow_rl.cage2.scenario.loading import played_in
 from workflow_rl.cage2.scenario.report import lines, lines_of_family, scenario_figure
 from workflow_rl.cage2.scenario.scenario import Scenario
@@ -29,7 +29,6 @@ from workflow_rl.cage2.scoring.players import TrainedPlayer, load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
-from workflow_rl.cage2.user_reds import in_cyborg
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError

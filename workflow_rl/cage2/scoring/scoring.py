@@ -15,8 +15,7 @@ from workflow_rl.cage.scoring import Check, ResultSettings, as_tuple
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MAX_STEPS, SIMULATORS
-from workflow_rl.cage2.red_plans import problem_of_red, refusals
-from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.red.roster import REDS, problem_of_red, refusals
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import scenario_text
 from workflow_rl.cage2.scenario.scenario import NAMED, Scenario

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage.tournament import tournament
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.red.user_reds import in_cyborg
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
 from workflow_rl.cage2.scoring.leaderboard import champion_score
-from workflow_rl.cage2.user_reds import in_cyborg
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.runs.intervals import Mean, mean_of
 

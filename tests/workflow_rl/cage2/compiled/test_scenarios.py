@@ -14,8 +14,8 @@ from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.description import SCENARIO2, family_of, tables_of
 from workflow_rl.cage2.compiled.tables import CAPACITIES
 from workflow_rl.cage2.parity import LockStep, MixedAgent
+from workflow_rl.cage2.red.roster import refusals
 from workflow_rl.cage2.red_parity import DRAWS, DrawnRed
-from workflow_rl.cage2.red_plans import refusals
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS, ScenarioError, scenario2
 

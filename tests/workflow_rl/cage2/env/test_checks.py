@@ -15,7 +15,7 @@ from gymnasium.wrappers import TimeAwareObservation
 
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
-from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 
 ENV_ID = "workflow_rl/CAGE2-v0"

@@ -16,11 +16,11 @@ from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.cage2 import Cage2RedEnv
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.guest import Cage2Guest
-from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.red.roster import REDS
+from workflow_rl.cage2.red.user_reds import red_policy, with_policies
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
 from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, ScriptedBlue
-from workflow_rl.cage2.user_reds import red_policy, with_policies
 from workflow_rl.collection.player import play_episode
 from workflow_rl.commands.main import main
 from workflow_rl.environments.by_name import make_environment

@@ -14,7 +14,7 @@ from workflow_rl.cage2.agent.network_facts import (
     layout_of_hosts,
 )
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.red_plans import refusals
+from workflow_rl.cage2.red.roster import refusals
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.files import write_scenario
 from workflow_rl.cage2.scenario.loading import played_of, scenario_of

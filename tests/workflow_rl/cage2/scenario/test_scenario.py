@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.attack_graph import attack_graph
-from workflow_rl.cage2.red_plans import problem_of_red, refusals
+from workflow_rl.cage2.red.roster import problem_of_red, refusals
 from workflow_rl.cage2.scenario.files import MOST_BYTES, write_scenario
 from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario.scenario import Scenario

@@ -17,7 +17,7 @@ from workflow_rl.cage.replay_frame import moments_of
 from workflow_rl.cage2 import parity
 from workflow_rl.cage2.attackers import Seen
 from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
-from workflow_rl.cage2.cyborg.red_side import ShownRed
+from workflow_rl.cage2.cyborg.red_cyborg import ShownRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_env import Cage2RedEnv

@@ -10,8 +10,8 @@ from typing import Any
 from workflow_rl.cage2.cyborg.cyborg_state import address_in, network_parts
 from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.red_knowledge import RedKnowledge
-from workflow_rl.cage2.reds import REDS
+from workflow_rl.cage2.red.knowledge import RedKnowledge
+from workflow_rl.cage2.red.roster import REDS
 
 
 class ShownRed:

@@ -11,8 +11,8 @@ from workflow_rl.agents.modules import in_one_line
 from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2.attackers import BLine, OneByOne
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs
+from workflow_rl.cage2.red.user_reds import in_cyborg
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.user_reds import in_cyborg
 from workflow_rl.collection import trial
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from workflow_rl.cage2.compiled import red_simulator
-from workflow_rl.cage2.compiled.red_side import OUTSIDE
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
+from workflow_rl.cage2.compiled.red_steps import OUTSIDE
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.compiled.state import MAX_PORTS
 from workflow_rl.cage2.parity import BLUE_AGENTS, LockStep, MixedAgent, make_blue_agent

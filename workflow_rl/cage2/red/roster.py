@@ -1,17 +1,24 @@
-"""Which of the challenge's red agents can play in a scenario. Two of them name hosts."""
+"""The red agents that CAGE-2 knows by name, and where they can play. Two of them name hosts."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from workflow_rl.cage.attackers import Roster
 from workflow_rl.cage2.b_line_plan import GOAL, missing_for_b_line
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.scenario.family import ScenarioFamily
+
+# Little can be learned against SleepAgent.
+REDS = Roster(
+    RED_AGENTS,
+    {"mixed": ",".join(RED_AGENTS), "attackers": "B_lineAgent=8,RedMeanderAgent=11,SleepAgent=1"},
+)
 
 
 @functools.lru_cache(2048)
@@ -28,8 +35,7 @@ def refusals(played: Scenario | ScenarioFamily) -> Mapping[str, str | None]:
         return {name: next(filter(None, reasons), None) for name, reasons in found.items()}
     if played.is_scenario2:
         return dict.fromkeys(RED_AGENTS)
-    problems = (missing_for_b_line(played), _of_meander(played), None)
-    return dict(zip(RED_AGENTS, problems, strict=True))
+    return {name: _MISSING_FOR[name](played) for name in RED_AGENTS}
 
 
 def problem_of_red(played: Scenario | ScenarioFamily, name: str) -> str | None:
@@ -41,7 +47,7 @@ def problem_of_red(played: Scenario | ScenarioFamily, name: str) -> str | None:
     return f"{name} cannot play in {played}: {reason}; choose {' or '.join(able)}"
 
 
-def _of_meander(scenario: Scenario) -> str | None:
+def _missing_for_meander(scenario: Scenario) -> str | None:
     """RedMeanderAgent raises an error where it holds all that it knows, and not GOAL. When it loses
     hosts, it looks for the addresses of those with Op or Ent in their names, if it holds any."""
     from workflow_rl.cage2.attack_graph import attack_graph
@@ -54,3 +60,15 @@ def _of_meander(scenario: Scenario) -> str | None:
     if not goal_is_held and all(reach.is_held for reach in known):
         return f"it ends where it holds all hosts that Red can find, and no {GOAL} is among them"
     return None
+
+
+def _missing_for_sleep(scenario: Scenario) -> None:
+    """SleepAgent plays everywhere."""
+
+
+_MISSING_FOR: Mapping[str, Callable[[Scenario], str | None]] = {
+    "B_lineAgent": missing_for_b_line,
+    "RedMeanderAgent": _missing_for_meander,
+    "SleepAgent": _missing_for_sleep,
+}
+"""By the name of a red agent: returns what the agent needs and a scenario lacks, if anything."""

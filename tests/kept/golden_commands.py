@@ -13,7 +13,6 @@ import tempfile
 import time
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import click
 

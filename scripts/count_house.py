@@ -27,12 +27,15 @@ ROOT = Path(__file__).resolve().parents[1]
 GUESTS = ("workflow_rl/cage/", "workflow_rl/cage2/", "workflow_rl/cage4/", "workflow_rl/workflows/")
 APART = (*GUESTS, "workflow_rl/studies/", "workflow_rl/cluster/")
 """What general code does not count."""
+ROOMS_OF_CAGE2 = ("workflow_rl/cage/", "workflow_rl/cage2/")
 ROOMS_OF_CAGE4 = ("workflow_rl/cage/", "workflow_rl/cage4/")
 COPIED_OUT = "/submission/files/"
 """What a submission consists of is no module of the package."""
 VAGUE = {"one", "own", "its", "left", "those", "these", "each"}
 CART_POLE = "--env CartPole-v1 --total-steps 400 --steps-per-update 200"
-CAGE4 = "--env workflow_rl/CAGE4-v0 --max-steps 5 --total-episodes 2 --episodes-per-update 2"
+FEW = "--max-steps 5 --total-episodes 2 --episodes-per-update 2"
+CAGE4 = f"--env workflow_rl/CAGE4-v0 {FEW}"
+B_LINE = f"--env workflow_rl/CAGE2-v0 --red-agent B_lineAgent {FEW}"
 SHORT = "--n-envs 2 --n-workers 1 --hidden-sizes 8 --quiet --run-dir"
 COMMANDS = "workflow_rl/commands/"
 CONFIG = (
@@ -97,7 +100,12 @@ def of_runs(lines: dict[str, int]) -> Iterator[tuple[str, int]]:
     with tempfile.TemporaryDirectory() as folder:
         others = tuple(room for room in APART if room not in ROOMS_OF_CAGE4)
         cage4 = watched(f"{CAGE4} {SHORT}", Path(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        b_line = watched(f"{B_LINE} {SHORT}", Path(folder))
     yield "files of other guests in a CAGE-4 run", count_in(lines.keys() & cage4.imported, others)
+    # Before the loop, the main process plays a step, by the route that workers take.
+    cage2 = count_in(lines.keys() & {*b_line.entered}, ROOMS_OF_CAGE2)
+    yield "files of cage from --red-agent to a compiled step", cage2
     command_line = {name for name in imported if name.startswith(COMMANDS)} - {*AFTERWARDS}
     yield (
         "lines of config and command line",

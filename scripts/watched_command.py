@@ -34,7 +34,8 @@ def main() -> None:
         if event == "call" and code.co_flags & inspect.CO_OPTIMIZED:  # Bodies of modules are not.
             calls[code.co_filename, code.co_qualname] += 1
             if code.co_name == LOOP[1] and place(code.co_filename) == LOOP[0]:
-                entered.update(file for file, _ in calls)
+                # Comprehensions of module bodies are not functions that were entered.
+                entered.update(file for file, name in calls if not name.startswith("<"))
 
     def write(target: Path) -> None:
         sys.setprofile(None)

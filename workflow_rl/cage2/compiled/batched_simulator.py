@@ -14,7 +14,6 @@ from workflow_rl.cage2.compiled.episode import reset_env, step_env, tell
 from workflow_rl.cage2.compiled.fetching import fetch_ahead
 from workflow_rl.cage2.compiled.generator import seed
 from workflow_rl.cage2.compiled.jit import announce_compiling, entry_point, tables_at
-from workflow_rl.cage2.compiled.red_agents import B_LINE
 from workflow_rl.cage2.compiled.state import NO_ERROR, SIZES, error_of, state_for
 from workflow_rl.cage2.compiled.tables import UNKNOWN, Tables
 from workflow_rl.cage2.interface import SEED_LIMIT
@@ -116,8 +115,6 @@ class BatchedSimulator(NetworkBatch):
         self.tables = max(self.family, key=lambda tables: len(tables.hosts))
         capacity = self.tables.capacity
         super().__init__(n_envs, state_for(max_steps, any_ports, capacity))
-        missing = [tables.no_b_line for tables in self.family]
-        self._no_b_line = [(number, reason) for number, reason in enumerate(missing) if reason]
         records = np.concatenate([tables.record for tables in self.family])
         self._networks = records.view(np.uint8).reshape(len(records), -1)
         room = next((size for size in SIZES if max_steps <= size), SIZES[-1])
@@ -164,10 +161,11 @@ class BatchedSimulator(NetworkBatch):
         """Start episodes, in the chosen envs or in all, by seed (below 2**63) and red agent.
 
         Red agents are indices into `red_agents`, scenarios into `family`, `chosen` are booleans;
-        all have shape `[N]`, or are one for all. Returns obs.
+        all have shape `[N]`, or are one for all. Each red agent must be able to play in its
+        scenario: see `red.roster`. Returns obs.
 
         Raises:
-            ValueError: a seed, a red agent or a scenario is out of range, or B_line cannot play.
+            ValueError: a seed, a red agent or a scenario is out of range.
         """
         seeds = self._checked("seeds", seeds, SEED_LIMIT)
         red_agents = self._checked("red_agents", red_agents, len(self.red_agents))
@@ -175,10 +173,6 @@ class BatchedSimulator(NetworkBatch):
         if len(self.family) > 1:
             scenarios = self._checked("scenarios", scenarios, len(self.family))
             self.states["network"][chosen] = scenarios[chosen]
-        if self._no_b_line and (begin_b_line := chosen & (red_agents == B_LINE)).any():
-            for number, reason in self._no_b_line:
-                if (begin_b_line & (scenarios == number)).any():
-                    raise ValueError(f"B_lineAgent cannot play: {reason}")
         reset_envs(*self._known, chosen, seeds, red_agents, self._words, self.facts)
         return self.obs
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.b_line_plan import missing_for_b_line
 from workflow_rl.cage2.compiled.tables import (
     CAPACITIES,
     DECOYS,
@@ -123,8 +122,7 @@ def tables_of(
         table = np.asarray(of[name])
         within: Any = (0, *map(slice, table.shape))
         record[name][within] = table
-    no_b_line = missing_for_b_line(scenario)
-    return Tables(scenario, description, starting, ot_hosts, no_b_line, capacity, of, record)
+    return Tables(scenario, description, starting, ot_hosts, capacity, of, record)
 
 
 def _capacity(

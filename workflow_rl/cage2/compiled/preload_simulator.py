@@ -7,14 +7,8 @@ from __future__ import annotations
 
 import gc
 
-import numpy as np
-
 import workflow_rl.collection.worker  # noqa: F401
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.environments.episode import EpisodeSpec
 
-_envs = Cage2(simulator="compiled").make_envs(1)
-_envs.reset([0], [EpisodeSpec(0, "B_lineAgent", env_seed=0, action_seed=0)])
-_envs.step([0], np.zeros(1, np.int64))
-
+Cage2().play_a_step()
 gc.collect()

@@ -248,15 +248,13 @@ class Tables(NamedTuple):
     """What follows from a scenario. Made by `description.tables_of`.
 
     starting: agent, host and user of each session, in the order in which `State` starts them.
-    no_b_line: why B_line cannot play. of: the tables by name, without padding. record: the same,
-    `[1]` of `tables_dtype`.
+    of: the tables by name, without padding. record: the same, `[1]` of `tables_dtype`.
     """
 
     scenario: Scenario
     description: Mapping[str, Any]
     starting: tuple[tuple[str, int, str], ...]
     ot_hosts: tuple[int, ...]
-    no_b_line: str | None
     capacity: Capacity
     of: Mapping[str, Any]
     record: NDArray[Any]

@@ -10,11 +10,11 @@ from workflow_rl.agents.settings import ConfigError, ContentOf, Later, OneOf, Se
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.interface import MAX_STEPS, SIMULATORS
-from workflow_rl.cage2.red.roster import REDS, problem_of_red
+from workflow_rl.cage2.red.roster import REDS, problem_of_reds
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import played_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import NAMED, Scenario
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
 OBSERVATIONS = ("table", "belief", "evidence", "history", "true-state")
 ACTION_SETS = ("all", "by-host", "by-host-timed")
@@ -121,14 +121,8 @@ class Cage2Arguments(Settings):
                         else "leave it out (--preset any-network has none)"
                     ),
                 )
-        for red_agent in REDS.read(self.red_agent).members:
-            if (problem := problem_of_red(scenario, red_agent.name)) is not None:
-                raise ConfigError("red_agent", problem)
-            if red_agent.name not in RED_AGENTS and isinstance(scenario, ScenarioFamily):
-                raise ConfigError(
-                    "red_agent",
-                    f"{red_agent.name} is of your own: families have {', '.join(RED_AGENTS)}",
-                )
+        if (problem := problem_of_reds(scenario, REDS.read(self.red_agent))) is not None:
+            raise ConfigError("red_agent", problem)
 
 
 class Cage2RedArguments(Settings):

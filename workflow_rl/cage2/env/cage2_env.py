@@ -15,9 +15,9 @@ from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
 from workflow_rl.cage2.cyborg.simulators import make_simulator
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.interface import Facts, Simulator
-from workflow_rl.cage2.red.roster import REDS, problem_of_red
+from workflow_rl.cage2.red.roster import REDS, checked_reds
 from workflow_rl.cage2.scenario.loading import scenario_of
-from workflow_rl.cage2.scenario2 import RED_AGENTS, SCENARIO2, SUCCESSES, ScenarioError
+from workflow_rl.cage2.scenario2 import RED_AGENTS, SCENARIO2, SUCCESSES
 from workflow_rl.environments.gymnasium_versions import AutoresetMode
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self._dtype = self.observation_space.dtype
         # By the name of a red agent of the user's own; None: CAGE-2's three.
         self._simulators: dict[str | None, Simulator] = {}
-        for attacker in REDS.checked(red_agent).members:
+        for attacker in checked_reds(self.scenario, red_agent).members:
             self._choose(attacker)
         self._episode_red_agent = NOBODY
         self._last_action = NOTHING
@@ -139,7 +139,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             ValueError: the seed is not from 0 to 2**63 - 1, or an option is wrong.
         """
         checks.check_options(options, ("red_agent",))
-        reds = REDS.checked((options or {}).get("red_agent", self.red_agent))
+        reds = checked_reds(self.scenario, (options or {}).get("red_agent", self.red_agent))
         if seed is not None:
             seed = checks.checked_seed(seed)
         super().reset(seed=seed)
@@ -161,8 +161,6 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         Raises ValueError.
         """
         is_known = attacker.name in RED_AGENTS
-        if (problem := problem_of_red(self.scenario, attacker.name)) is not None:
-            raise ScenarioError(f"red_agent: {problem}")
         red = None if is_known else attacker.name
         if red not in self._simulators:
             foreign = None if is_known else attacker

@@ -13,7 +13,7 @@ from workflow_rl.cage.attackers import AttackerError, Attackers, label_of
 from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.scenario.family import FAMILY, ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import ENV_ID, SCENARIO2
+from workflow_rl.cage2.scenario2 import ENV_ID, RED_AGENTS, SCENARIO2
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 if TYPE_CHECKING:
@@ -113,16 +113,19 @@ class Cage2:
         """The names of the user's own red agents: see `Guest.foreign`."""
         return [attacker.name for attacker in self.reds.foreign]
 
-    def batches(self) -> dict[str, AttackerBatch]:
+    def batches(self, why: str = "") -> dict[str, AttackerBatch]:
         """Return what plays the user's own red agents in compiled code.
 
-        Raise InvalidEnvironmentError for those that it does not play.
+        why: why compiled code has to play. Raise InvalidEnvironmentError for those that it does not
+        play.
         """
+        if not self.foreign:
+            return {}
         from workflow_rl.cage2.red.user_reds import batches_of
 
         self._require_trust()
         try:
-            return batches_of(self.reds.foreign, self.network)
+            return batches_of(self.reds.foreign, self.network, why)
         except AttackerError as error:
             raise InvalidEnvironmentError("red_agent", str(error)) from error
 
@@ -132,6 +135,8 @@ class Cage2:
 
         Raises InvalidEnvironmentError.
         """
+        if not self.foreign:
+            return self.reds
         from workflow_rl.cage2.red.user_reds import with_policies
 
         try:
@@ -245,31 +250,15 @@ class Cage2:
         user's own red agents. Return None, unless an episode of theirs is not determined by its
         seed: a seed determines an episode of every simulator.
         """
-        if self.family is not None:
-            self._check_family()
-            return None
-        if self.simulator == "compiled" or self.network.is_cage1:
-            from workflow_rl.cage2.env.cage2_env import Cage2Env
-
-            try:
-                env = Cage2Env("SleepAgent", self.max_steps, self.simulator, scenario=self.network)
-                env.reset(seed=0)
-                env.step(0)
-            except (AttributeError, ImportError, RuntimeError, ValueError) as error:
-                raise InvalidEnvironmentError("simulator", str(error)) from None
-        if self.observation != Cage2.observation:
-            import numpy as np
-
-            from workflow_rl.environments.episode import EpisodeSpec
-
-            # Compile the view too.
-            compiled = dataclasses.replace(self, simulator="compiled", red_agent=Cage2.red_agent)
-            envs = compiled.make_envs(1)
-            envs.reset([0], [EpisodeSpec(0, compiled.red_agent, 0, 0)])
-            envs.step([0], np.zeros(1, np.int64))
+        self._require_trust()
+        if self.observation == "true-state":
+            self.batches(why="only compiled code shows true-state")
+        if self.network.is_cage1:
+            self.play_a_step(self.simulator)
+        elif self.simulator == "compiled" or self.observation != Cage2.observation:
+            self.play_a_step()
         if not self.foreign:
             return None
-        self._require_trust()
         if self.simulator == "compiled" and self._only_in_cyborg:
             _log.warning(
                 "%s acts as CybORG's own classes do, so cyborg plays the episodes, 10 to 30 times "
@@ -280,15 +269,26 @@ class Cage2:
 
         return found_by_trying(self)
 
-    def _check_family(self) -> None:
-        from workflow_rl.cage2.env.family_envs import compile_for
+    def play_a_step(self, simulator: str = "compiled") -> None:
+        """Play a step against a red agent that sleeps, in a simulator that must be installed. It
+        compiles what is not compiled yet.
 
-        self._require_trust()
+        Raise InvalidEnvironmentError.
+        """
+        import numpy as np
+
+        from workflow_rl.environments.episode import EpisodeSpec
+
+        asleep, played = RED_AGENTS[2], self
+        if self.foreign or simulator != self.simulator:
+            played = dataclasses.replace(self, red_agent=asleep, simulator=simulator)
         try:
-            assert self.known is not None
-            compile_for(self.known, self.max_steps)
-        except ValueError as error:
-            raise InvalidEnvironmentError("scenario", str(error)) from None
+            envs = played.make_envs(1)
+            envs.reset([0], [EpisodeSpec(0, asleep, 0, 0)])
+            envs.step([0], np.zeros(1, np.int64))
+        except (AttributeError, ImportError, RuntimeError, ValueError) as error:
+            argument = "simulator" if self.family is None else "scenario"
+            raise InvalidEnvironmentError(argument, str(error)) from None
 
     def _require_trust(self) -> None:
         if self.named_by_file and self.foreign:

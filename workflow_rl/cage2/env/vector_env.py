@@ -19,10 +19,10 @@ from workflow_rl.cage2.compiled.batched_simulator import FACTS
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.simulator import batch_with, masks_of_hosts, red_action_of
 from workflow_rl.cage2.env import checks
-from workflow_rl.cage2.red.roster import REDS, problem_of_red
+from workflow_rl.cage2.red.roster import REDS, checked_reds
 from workflow_rl.cage2.red.user_reds import batches_of
 from workflow_rl.cage2.scenario.loading import scenario_of
-from workflow_rl.cage2.scenario2 import RED_AGENTS, SCENARIO2, SUCCESSES, ScenarioError
+from workflow_rl.cage2.scenario2 import RED_AGENTS, SCENARIO2, SUCCESSES
 from workflow_rl.environments.gymnasium_versions import AutoresetMode
 
 
@@ -101,14 +101,15 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.red_agents = _one_for_each(red_agent, num_envs)
-        reds = [REDS.checked(red_agent) for red_agent in self.red_agents]
+        reds = [checked_reds(self.scenario, red_agent) for red_agent in self.red_agents]
         foreign = dict.fromkeys(attacker for red in reds for attacker in red.foreign)
-        for name in {attacker.name for red in reds for attacker in red.members}:
-            if (problem := problem_of_red(self.scenario, name)) is not None:
-                raise ScenarioError(f"red_agent: {problem}")
         self._dtype = self.single_observation_space.dtype
         try:
-            batches = batches_of(foreign, self.scenario)
+            batches = batches_of(
+                foreign,
+                self.scenario,
+                'in Python, gymnasium.make_vec(..., vectorization_mode="sync") does',
+            )
         except AttackerError as error:
             raise ValueError(f"red_agent: {error}") from error
         self._simulator = batch_with(num_envs, self.max_steps, batches, tables_of(self.scenario))
@@ -250,7 +251,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         self._generator_seeds = seeds.tolist()
 
     def _check_red_agent(self, red_agent: Any) -> None:
-        for attacker in REDS.checked(red_agent).foreign:
+        for attacker in checked_reds(self.scenario, red_agent).foreign:
             if attacker.name not in self._simulator.red_agents:
                 raise ValueError(
                     f"red_agent: {attacker.name} is not one that these envs were made with"

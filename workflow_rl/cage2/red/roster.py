@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from workflow_rl.cage.attackers import Roster
+from workflow_rl.cage.attackers import Attackers, Roster
 from workflow_rl.cage2.b_line_plan import GOAL, missing_for_b_line
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.cage2.scenario2 import RED_AGENTS, ScenarioError
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.scenario.family import ScenarioFamily
@@ -38,13 +38,24 @@ def refusals(played: Scenario | ScenarioFamily) -> Mapping[str, str | None]:
     return {name: _MISSING_FOR[name](played) for name in RED_AGENTS}
 
 
-def problem_of_red(played: Scenario | ScenarioFamily, name: str) -> str | None:
+def problem_of_reds(played: Scenario | ScenarioFamily, reds: Attackers) -> str | None:
     """Return what keeps a red agent from playing, and which ones play. None if nothing does."""
     reasons = refusals(played)
-    if (reason := reasons.get(name)) is None:
-        return None
     able = [agent for agent, problem in reasons.items() if problem is None]
-    return f"{name} cannot play in {played}: {reason}; choose {' or '.join(able)}"
+    for red in reds.members:
+        if (reason := reasons.get(red.name)) is not None:
+            return f"{red.name} cannot play in {played}: {reason}; choose {' or '.join(able)}"
+        if red.name not in RED_AGENTS and not isinstance(played, Scenario):
+            return f"{red.name} is of your own: families have {', '.join(RED_AGENTS)}"
+    return None
+
+
+def checked_reds(scenario: Scenario, red_agent: Any) -> Attackers:
+    """Return the red agents that an argument `red_agent` of an env names. Raises ValueError."""
+    reds = REDS.checked(red_agent)
+    if (problem := problem_of_reds(scenario, reds)) is not None:
+        raise ScenarioError(f"red_agent: {problem}")
+    return reds
 
 
 def _missing_for_meander(scenario: Scenario) -> str | None:

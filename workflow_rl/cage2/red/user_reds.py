@@ -58,7 +58,10 @@ def acts_in_cyborg(red: Any) -> bool:
 
 
 def in_cyborg(attackers: Attackers, scenario: Scenario) -> list[str]:
-    """Return the names of those that only CybORG plays in a scenario. Raises AttackerError."""
+    """Return the names of those that CybORG plays, whatever simulator is asked for.
+
+    Compiled code plays the others of users, also if CybORG is asked for. Raises AttackerError.
+    """
     return [
         attacker.name for attacker in attackers.foreign if acts_in_cyborg(found(attacker, scenario))
     ]
@@ -72,15 +75,18 @@ def batch_of(red: Any) -> AttackerBatch:
     return OneByOne(red if isinstance(red, type) else functools.partial(copy.deepcopy, red))
 
 
-def batches_of(attackers: Iterable[Attacker], scenario: Scenario) -> dict[str, AttackerBatch]:
-    """Return by name what plays a scenario in compiled code. Raises AttackerError."""
+def batches_of(
+    attackers: Iterable[Attacker], scenario: Scenario, why: str = ""
+) -> dict[str, AttackerBatch]:
+    """Return by name what plays a scenario in compiled code.
+
+    why: why compiled code has to play, for the message. Raises AttackerError.
+    """
     reds = {attacker.name: found(attacker, scenario) for attacker in attackers}
     for name, red in reds.items():
         if acts_in_cyborg(red):
-            raise AttackerError(
-                f"{name} acts as csle-cyborg's agents do, which compiled code does not play: in "
-                'Python, gymnasium.make_vec(..., vectorization_mode="sync") does'
-            )
+            told = f"{name} acts as csle-cyborg's agents do, which compiled code does not play"
+            raise AttackerError(f"{told}: {why}" if why else told)
     return {name: batch_of(red) for name, red in reds.items()}
 
 

@@ -17,7 +17,7 @@ from workflow_rl.cage2.cyborg.simulators import SimulatorVersion, simulator_vers
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MAX_STEPS
 from workflow_rl.cage2.red.roster import REDS
-from workflow_rl.cage2.red.user_reds import with_policies
+from workflow_rl.cage2.red.user_reds import in_cyborg, with_policies
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
@@ -98,13 +98,28 @@ def evaluate_actor(
             line = _checked(cells, seed, check, play, progress_bar, cyborg)
     return ProtocolScores(
         name or (actor if isinstance(actor, str) else type(actor).__name__),
-        simulator_version(simulator, rules is not None and rules.is_cage1),
+        _version(simulator, reds, rules or Scenario.scenario2()),
         seed,
         seconds,
         cells,
         scenario,
         line,
     )
+
+
+def _version(simulator: str, reds: Attackers, scenario: Scenario) -> SimulatorVersion:
+    """Return what has played. Compiled code plays red agents that are no classes of CybORG's."""
+    version = simulator_version(simulator, scenario.is_cage1)
+    if simulator != "cyborg":
+        return version
+    of_cyborg = {*RED_AGENTS, *in_cyborg(reds, scenario)}
+    others = [red.name for red in reds.members if red.name not in of_cyborg]
+    if len(others) == len(reds.members):
+        return simulator_version("compiled", scenario.is_cage1)
+    if others:
+        told = f"compiled code for {' and '.join(others)}, and {version.name}"
+        version = version._replace(name=told)
+    return version
 
 
 def _play(

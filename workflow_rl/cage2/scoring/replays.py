@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from workflow_rl.agents.modules import in_one_line
 from workflow_rl.agents.settings import ContentOf, Settings
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.red.roster import REDS, problem_of_red, refusals
+from workflow_rl.cage2.red.roster import REDS, problem_of_reds, refusals
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import played_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
@@ -100,7 +100,7 @@ def _network_of(agents: Sequence[BluePlayer], settings: ReplaySettings) -> Scena
         raise InvalidEnvironmentError(
             "scenario", f"{network} is a family: a page shows one network, so give a scenario"
         )
-    for member in REDS.read(settings.red_agent).members if settings.red_agent else ():
-        if (problem := problem_of_red(network, member.name)) is not None:
-            raise InvalidEnvironmentError("red_agent", problem)
+    reds = None if settings.red_agent is None else REDS.read(settings.red_agent)
+    if reds is not None and (problem := problem_of_reds(network, reds)) is not None:
+        raise InvalidEnvironmentError("red_agent", problem)
     return network

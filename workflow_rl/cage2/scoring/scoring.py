@@ -15,7 +15,7 @@ from workflow_rl.cage.scoring import Check, ResultSettings, as_tuple
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MAX_STEPS, SIMULATORS
-from workflow_rl.cage2.red.roster import REDS, problem_of_red, refusals
+from workflow_rl.cage2.red.roster import REDS, problem_of_reds, refusals
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import scenario_text
 from workflow_rl.cage2.scenario.scenario import NAMED, Scenario
@@ -246,9 +246,8 @@ def _played(
     that is asked for, does not fit it."""
     played = network_for(settings.scenario, environment, policy, name)
     for red_agent in settings.red_agent if settings.red_agent != RED_AGENTS else ():
-        for member in REDS.read(red_agent).members:
-            if (problem := problem_of_red(played, member.name)) is not None:
-                raise InvalidEnvironmentError("red_agent", problem)
+        if (problem := problem_of_reds(played, REDS.read(red_agent))) is not None:
+            raise InvalidEnvironmentError("red_agent", problem)
     return played
 
 

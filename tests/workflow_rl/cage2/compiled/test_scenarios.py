@@ -122,14 +122,6 @@ def test_what_csle_cyborg_alone_plays_is_refused(change: Any, message: str) -> N
     assert "the simulator cyborg" in str(refused.value)
 
 
-def test_b_line_without_a_plan_is_refused() -> None:
-    scenario = Scenario.scenario2().remove_host("Enterprise2").renamed("small")
-    simulator = BatchedSimulator(2, tables=tables_of(scenario))
-    with pytest.raises(ValueError, match="B_lineAgent cannot play"):
-        simulator.reset(0, [0, 1])
-    simulator.reset(0, 1)
-
-
 def smaller(*names: str) -> Scenario:
     scenario = Scenario.scenario2()
     for name in names:

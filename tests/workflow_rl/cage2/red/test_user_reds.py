@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -326,6 +327,39 @@ def test_commands_take_each_kind(kind: str, red_run: Path, tmp_path: Path) -> No
     assert shown.exit_code == 0, shown.output
     assert f"champion against {red_agent}, 5 steps" in shown.output
     assert red_agent in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "played"),
+    [
+        ((), "compiled code, which plays as csle"),
+        (["SleepAgent"], f"compiled code for {COMPILED}, and"),
+    ],
+)
+def test_what_compiled_code_plays_is_not_said_to_be_of_cyborg(more: list[str], played: str) -> None:
+    reds = itertools.chain(*(("--red-agent", red) for red in (COMPILED, *more)))
+    counts = ("--episodes", 2, "--n-workers", 1)
+    scored = call("evaluate", "sleep", "--simulator", "cyborg", *reds, *counts)
+    assert scored.exit_code == 0, scored.output
+    assert f"sleep on {played}" in scored.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--red-agent {} --observation true-state", "--red-agent: {} acts as .*: only compiled"),
+        (
+            "--red-agent {} --teacher decoys",
+            "--teacher: {} acts as .*: only compiled code asks",
+        ),
+    ],
+)
+def test_what_compiled_code_alone_does_is_refused_with_a_class_of_cyborg(
+    words: str, message: str
+) -> None:
+    result = call("train-async", "--dry-run", *words.format(OF_CYBORG).split())
+    assert result.exit_code == 2, result.output
+    assert re.search(message.format(OF_CYBORG), result.output.splitlines()[-1]), result.output
 
 
 def test_an_attacker_that_fails_late_or_hangs_is_blamed(

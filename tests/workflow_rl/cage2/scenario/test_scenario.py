@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.attack_graph import attack_graph
-from workflow_rl.cage2.red.roster import problem_of_red, refusals
+from workflow_rl.cage2.red.roster import REDS, problem_of_reds, refusals
 from workflow_rl.cage2.scenario.files import MOST_BYTES, write_scenario
 from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ScenarioError, capacity
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 CHALLENGE = Scenario.scenario2()
 
 
@@ -110,7 +110,7 @@ def test_red_agents_play_where_their_plans_exist():
     assert moved["RedMeanderAgent"] is None
     lost = refusals(CHALLENGE.remove_host("Op_Server0"))
     assert "third host" in str(lost["B_lineAgent"])
-    problem = problem_of_red(CHALLENGE.enter_at("User1"), "B_lineAgent")
+    problem = problem_of_reds(CHALLENGE.enter_at("User1"), REDS.read("mixed"))
     assert str(problem).endswith("; choose RedMeanderAgent or SleepAgent")
 
 

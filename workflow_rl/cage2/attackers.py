@@ -1,6 +1,6 @@
 """Attackers that are written in Python, and play Red in the compiled simulator without CybORG.
 
-An attacker is an object with two methods, see `Attacker`. It needs nothing but this module:
+An attacker is an object with two methods, see `RedProgram`. It needs nothing but this module:
 
     class Patient:
         def begin(self, random):
@@ -80,7 +80,7 @@ class AskedNetwork(Protocol):
     def observation(self) -> dict[str, Any]: ...
 
 
-class Attacker(Protocol):
+class RedProgram(Protocol):
     """Red in one env, episode after episode."""
 
     def begin(self, random: random.Random) -> None:
@@ -125,12 +125,12 @@ class AttackerBatch(Protocol):
 class OneByOne:
     """An `AttackerBatch` of attackers that decide one by one.
 
-    make: makes an `Attacker`, such as its class. It is called once for each env.
+    make: makes an `RedProgram`, such as its class. It is called once for each env.
     """
 
-    def __init__(self, make: Callable[[], Attacker]) -> None:
+    def __init__(self, make: Callable[[], RedProgram]) -> None:
         self._make = make
-        self._attackers: dict[int, Attacker] = {}
+        self._attackers: dict[int, RedProgram] = {}
 
     def begin(
         self, envs: Sequence[int], seeds: Sequence[int], generators: Sequence[random.Random]
@@ -333,7 +333,7 @@ class Stubborn:
         self._likings = [self._random.lognormvariate(0, self.TASTE) for _ in range(n_actions)]
 
 
-CYBORG_REDS_IN_PYTHON: Mapping[str, type[Attacker]] = {
+CYBORG_REDS_IN_PYTHON: Mapping[str, type[RedProgram]] = {
     "B_lineAgent": BLine,
     "RedMeanderAgent": Meander,
     "SleepAgent": Asleep,

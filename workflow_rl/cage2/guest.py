@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.cage2.presets import ANY_NETWORK, CAGE1, QUICK, ROBUST
-from workflow_rl.cage2.red.roster import refusals
+from workflow_rl.cage2.red.roster import able_reds
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import played_of
 from workflow_rl.cage2.scenario.scenario import Scenario
@@ -82,9 +82,7 @@ class Cage2Guest(Guest):
         red = {name: args[name] for name in ("max_steps", "scenario")}
         brought = ("simulator", "observation", "actions", "opening")
         defenders = ("champion",) if network.is_like(Scenario.scenario2()) else ()
-        attackers = [
-            name for name in ("B_lineAgent", "RedMeanderAgent") if refusals(network)[name] is None
-        ]
+        attackers = [name for name in able_reds(network) if name != "SleepAgent"]
         return {
             "Blue": Side(ENV_ID, blue, "red_agent", defenders, greedy=True, brought=brought),
             "Red": Side(RED_ENV_ID, red, "blue_agent", attackers),

@@ -14,7 +14,7 @@ from workflow_rl.cage2 import parity as cage2
 from workflow_rl.cage2.agent.scripted import ScriptedAgent
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MAX_STEPS, PUBLISHED
-from workflow_rl.cage2.red.roster import refusals
+from workflow_rl.cage2.red.roster import able_reds, refusals
 from workflow_rl.cage2.red_parity import DRAWN_REDS
 from workflow_rl.cage2.scenario.loading import scenario_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
@@ -58,7 +58,7 @@ def parity(**options: Any) -> None:
     """
     blues = _names(options["blues"], cage2.BLUE_AGENTS, options, "--blue", "checkpoint")
     scenario = _one_scenario(options["scenario"])
-    able = tuple(name for name in RED_AGENTS if refusals(scenario)[name] is None)
+    able = able_reds(scenario)
     # The others name actions of Scenario 2.
     able = (*RED_AGENTS, *DRAWN_REDS) if scenario.is_scenario2 else able
     reds = _names(options["red_agents"], able, options, "--red-agent", "red_checkpoint")

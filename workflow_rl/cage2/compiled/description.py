@@ -22,7 +22,6 @@ from workflow_rl.cage2.compiled.tables import (
     HTTPS_RFI,
     KINDS,
     MAX_LISTENING,
-    MAX_PROCESSES,
     N_DECOYS,
     N_EPHEMERAL,
     N_EXPLOITS,
@@ -134,13 +133,9 @@ def _capacity(
     for capacity in CAPACITIES:
         if all(n <= room for n, room in zip(needed, capacity, strict=True)):
             return capacity
-    most = CAPACITIES[-1]
-    raise _refused(
-        "Hosts",
-        f"at most {most.hosts} hosts, {most.subnets} subnets, {most.sessions} sessions at the "
-        f"start and {most.ot_hosts} OT services are played, not {hosts}, {subnets}, {sessions} "
-        f"and {ot_hosts}",
-    )
+    # `scenario.checks` lets no more hosts, subnets, sessions or processes pass than have room.
+    most = CAPACITIES[-1].ot_hosts
+    raise _refused("Hosts", f"at most {most} OT services are compiled, not {ot_hosts}")
 
 
 # --- Subnets -------------------------------------------------------------------------------------
@@ -213,11 +208,8 @@ def _numbers(name: str, row: Row) -> dict[int, int]:
 def _hosts(rows: Row) -> dict[str, Any]:
     listening, bound = [], []
     for host, (name, row) in enumerate(rows.items()):
-        if len(_connections(row)) > MAX_LISTENING or len(row["Processes"]) > MAX_PROCESSES:
-            raise _refused(
-                f"Hosts.{name}.Processes",
-                f"at most {MAX_PROCESSES}, with {MAX_LISTENING} connections",
-            )
+        if len(_connections(row)) > MAX_LISTENING:
+            raise _refused(f"Hosts.{name}.Processes", f"at most {MAX_LISTENING} connections")
         numbers = _numbers(name, row)
         listening.append([numbers[c["local_port"]] for c in _connections(row)])
         addresses = [c["local_address"] for c in _connections(row)]

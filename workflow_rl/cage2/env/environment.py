@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from workflow_rl.cage.attackers import AttackerError, Attackers, label_of
 from workflow_rl.cage2.red.roster import REDS
-from workflow_rl.cage2.scenario.family import FAMILY, ScenarioFamily
+from workflow_rl.cage2.scenario.family import ScenarioFamily
+from workflow_rl.cage2.scenario.loading import played_in
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_AGENTS, SCENARIO2
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -67,15 +68,19 @@ class Cage2:
         return label_of(f"{(self.family or self.network).name}-{self.red_agent}")
 
     @functools.cached_property
-    def network(self) -> Scenario:
-        """The scenario, which `Cage2Arguments` has checked: of a family, the start."""
-        return Scenario.from_checked(self.scenario) if self.family is None else self.family.start
+    def _played(self) -> Scenario | ScenarioFamily:
+        # `Cage2Arguments` has checked the text.
+        return played_in(self.scenario, is_checked=True)
 
-    @functools.cached_property
+    @property
+    def network(self) -> Scenario:
+        """The scenario: of a family, the start."""
+        return self._played if isinstance(self._played, Scenario) else self._played.start
+
+    @property
     def family(self) -> ScenarioFamily | None:
         """The family of which each episode plays one scenario, if there is one."""
-        is_family = self.scenario.partition("\n")[2].startswith(FAMILY)
-        return ScenarioFamily.from_text(self.scenario) if is_family else None
+        return self._played if isinstance(self._played, ScenarioFamily) else None
 
     @functools.cached_property
     def networks(self) -> tuple[Scenario, ...]:

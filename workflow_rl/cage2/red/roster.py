@@ -38,13 +38,18 @@ def refusals(played: Scenario | ScenarioFamily) -> Mapping[str, str | None]:
     return {name: _MISSING_FOR[name](played) for name in RED_AGENTS}
 
 
+def able_reds(played: Scenario | ScenarioFamily) -> tuple[str, ...]:
+    """Return the challenge's red agents that can play."""
+    return tuple(name for name, problem in refusals(played).items() if problem is None)
+
+
 def problem_of_reds(played: Scenario | ScenarioFamily, reds: Attackers) -> str | None:
     """Return what keeps a red agent from playing, and which ones play. None if nothing does."""
     reasons = refusals(played)
-    able = [agent for agent, problem in reasons.items() if problem is None]
     for red in reds.members:
         if (reason := reasons.get(red.name)) is not None:
-            return f"{red.name} cannot play in {played}: {reason}; choose {' or '.join(able)}"
+            able = " or ".join(able_reds(played))
+            return f"{red.name} cannot play in {played}: {reason}; choose {able}"
         if red.name not in RED_AGENTS and not isinstance(played, Scenario):
             return f"{red.name} is of your own: families have {', '.join(RED_AGENTS)}"
     return None

@@ -1,6 +1,7 @@
 """What a scenario must hold, so that all simulators play it: shape by pydantic, then what agrees.
 
-The limits are CybORG's own, and those of what this package plays as CybORG does.
+The limits are CybORG's own, and those of what this package plays as CybORG does. What compiled code
+alone does not play is refused by `compiled.description`, when its tables are made.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from workflow_rl.agents.settings import MOST_LISTED, config_error
 from workflow_rl.cage2 import scenario2 as challenge
 from workflow_rl.cage2.b_line_plan import kept_hosts
 from workflow_rl.cage2.scenario2 import WITHOUT_HOST, ScenarioError, capacity
+from workflow_rl.printable import printable
 from workflow_rl.suggestions import question, word_meant
 
 if TYPE_CHECKING:
@@ -226,8 +228,7 @@ def check_family(
 ) -> dict[str, Any]:
     """Return the ranges of a family, with defaults. Raises ScenarioError."""
     family = _parsed(FamilyFile, data, locate)
-    for place, message in _family_problems(family, start):
-        raise ScenarioError(f"{locate(place)}: {message}")
+    _refuse_first(_family_problems(family, start), locate)
     return family.model_dump(exclude={"start"})
 
 
@@ -235,7 +236,7 @@ def _family_problems(family: FamilyFile, start: Scenario) -> Problems:
     for kind in ("hosts", "images", "values"):
         for subnet in getattr(family, kind):
             if subnet not in start.subnets:
-                yield (kind, subnet), _missing(subnet, start.subnets, "subnet")
+                yield (kind, subnet), missing(subnet, start.subnets, "subnet")
     for place, (low, high) in (
         *((("hosts", subnet), ends) for subnet, ends in family.hosts.items()),
         (("links",), family.links),
@@ -258,10 +259,10 @@ def _family_problems(family: FamilyFile, start: Scenario) -> Problems:
     for subnet, images in family.images.items():
         for number, image in enumerate(images):
             if image not in known:
-                yield ("images", subnet, number), _missing(image, known, "image")
+                yield ("images", subnet, number), missing(image, known, "image")
     for number, host in enumerate(family.entry):
         if host not in start.hosts:
-            yield ("entry", number), _missing(host, start.hosts, "host")
+            yield ("entry", number), missing(host, start.hosts, "host")
 
 
 def loaded(content: str) -> dict[str, Any]:
@@ -281,8 +282,17 @@ def check_scenario(data: Mapping[str, Any], locate: Locate = _keys) -> None:
     data: with Agents, Hosts, Subnets, and Images by name. locate: what messages call a place.
     """
     _parsed(_Scenario, data, locate)
-    for place, message in _contradictions(data):
-        raise ScenarioError(f"{locate(place)}: {message}")
+    _refuse_first(_contradictions(data), locate)
+
+
+def refused(place: str, message: str) -> ScenarioError:
+    """Return the error that says what is wrong at a place, in one line that a terminal may show."""
+    return ScenarioError(printable(f"{place}: {message}"))
+
+
+def _refuse_first(problems: Problems, locate: Locate) -> None:
+    for place, message in problems:
+        raise refused(locate(place), message)
 
 
 def _parsed(model: type[Model], data: Mapping[str, Any], locate: Locate) -> Model:
@@ -292,7 +302,7 @@ def _parsed(model: type[Model], data: Mapping[str, Any], locate: Locate) -> Mode
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         place = tuple(part for part in problem["loc"] if part != "[key]")
-        raise ScenarioError(f"{locate(place)}: {_shape(error, model)}") from None
+        raise refused(locate(place), _shape(error, model)) from None
 
 
 def _shape(error: ValidationError, model: type[BaseModel]) -> str:
@@ -336,7 +346,8 @@ def _contradictions(data: Mapping[str, Any]) -> Problems:
     yield from _in_red(data)
 
 
-def _missing(name: str, known: Collection[str], what: str) -> str:
+def missing(name: str, known: Collection[str], what: str) -> str:
+    """Return that there is no such host, image or the like, and what there is."""
     meant = question(word_meant(name, known))
     choice = f": choose one of {', '.join(known)}" if len(known) <= MOST_LISTED else ""
     return f"there is no {what} {name!s:.50}{choice}.{meant}"
@@ -349,12 +360,12 @@ def _in_hosts(data: Mapping[str, Any]) -> Problems:
         if name in data["Subnets"]:
             yield place, f"{name} is also the name of a subnet: choose another one"
         if host["image"] not in images:
-            yield (*place, "image"), _missing(host["image"], images, "image")
+            yield (*place, "image"), missing(host["image"], images, "image")
         services = images[host["image"]].get("Services") or {}
         for other, explored in host.get("info", {}).items():
             at = (*place, "info", other)
             if other not in hosts:
-                yield at, _missing(other, hosts, "host")
+                yield at, missing(other, hosts, "host")
             for service in explored.get("Services") or ():
                 if other == name and service not in services:
                     yield at, f"the image {host['image']} has no service {service}"
@@ -380,7 +391,7 @@ def _in_subnets(data: Mapping[str, Any]) -> Problems:
         for number, host in enumerate(subnet["Hosts"]):
             place = ("Subnets", name, "Hosts", number)
             if host not in hosts:
-                yield place, _missing(host, hosts, "host")
+                yield place, missing(host, hosts, "host")
             if host in subnet_of:
                 yield place, f"{host} is in {subnet_of[host]} already: a host is in one subnet"
             subnet_of[host] = name
@@ -395,7 +406,7 @@ def _in_subnets(data: Mapping[str, Any]) -> Problems:
         for other, access in subnet["NACLs"].items():
             place = ("Subnets", name, "NACLs", other)
             if other not in (*subnets, "all"):
-                yield place, _missing(other, (*subnets, "all"), "subnet")
+                yield place, missing(other, (*subnets, "all"), "subnet")
             if other == "all" and access["in"] == "None":
                 yield (
                     place,
@@ -413,26 +424,28 @@ def _in_agent(data: Mapping[str, Any], agent: str, facts: Mapping[str, Any]) -> 
         "Green": challenge.GREEN_ACTIONS,
         "Red": challenge.RED_ACTION_KINDS,
     }
-    for number, action in enumerate(facts["actions"]):
-        at = (*place, "actions", number)
-        if action not in kinds[agent]:
-            yield at, _missing(action, kinds[agent], f"action of {agent}'s that is played")
-        if action in facts["actions"][:number]:
-            yield at, f"{action} is listed twice"
-    if lacking := [name for name in data["Subnets"] if name not in facts["AllowedSubnets"]]:
-        yield (*place, "AllowedSubnets"), f"{lacking[0]} is missing: list all subnets"
-    for number, name in enumerate(facts["AllowedSubnets"]):
-        if name not in data["Subnets"] or name in facts["AllowedSubnets"][:number]:
-            found = "is listed twice" if name in data["Subnets"] else "is no subnet"
-            yield (*place, "AllowedSubnets", number), f"{name} {found}: list each subnet once"
+    for list_name, known, what in (
+        ("actions", kinds[agent], f"action of {agent}'s that is played"),
+        ("AllowedSubnets", data["Subnets"], "subnet"),
+    ):
+        listed = facts[list_name]
+        for number, name in enumerate(listed):
+            at = (*place, list_name, number)
+            if name not in known:
+                yield at, missing(name, known, what)
+            if name in listed[:number]:
+                yield at, f"{name} is listed twice"
+    for name in data["Subnets"]:
+        if name not in facts["AllowedSubnets"]:
+            yield (*place, "AllowedSubnets"), f"{name} is missing: list all subnets"
     for host in facts["INT"]["Hosts"]:
         if host not in data["Hosts"]:
-            yield (*place, "INT", "Hosts", host), _missing(host, data["Hosts"], "host")
+            yield (*place, "INT", "Hosts", host), missing(host, data["Hosts"], "host")
     for number, session in enumerate(facts["starting_sessions"]):
         if session["hostname"] not in data["Hosts"]:
             yield (
                 (*place, "starting_sessions", number),
-                _missing(session["hostname"], data["Hosts"], "host"),
+                missing(session["hostname"], data["Hosts"], "host"),
             )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workflow_rl.cage2.b_line_plan import GOAL, kept_hosts, server_host
-from workflow_rl.cage2.red.roster import refusals
+from workflow_rl.cage2.red.roster import able_reds, refusals
 from workflow_rl.cage2.scenario.scenario import Scenario, ScenarioError, name_in
 
 FAMILY = '{"Family":'
@@ -56,6 +56,12 @@ class ScenarioFamily:
             raise ScenarioError("the text of the family is damaged")
         return cls.from_ranges(ranges, Scenario.from_text(start), name_in(heading))
 
+    @classmethod
+    def from_checked(cls, text: str) -> ScenarioFamily:
+        """Return the family of a `text` that was checked before, as workers get it."""
+        heading, _, content = text.partition("\n")
+        return cls(name_in(heading), content)
+
     @property
     def text(self) -> str:
         """The whole family as a config keeps it: see `Scenario.text`."""
@@ -99,7 +105,7 @@ class ScenarioFamily:
 
 @functools.lru_cache(2048)
 def _drawn(family: ScenarioFamily, number: int) -> Scenario:
-    able = [name for name, reason in refusals(family).items() if reason is None]
+    able = able_reds(family)
     problem: Any = None
     for attempt in range(MOST_ATTEMPTS):
         generator = random.Random(f"{family.digest} {number} {attempt}")

@@ -17,12 +17,17 @@ import yaml
 
 from workflow_rl.cage.attackers import label_of
 from workflow_rl.cage2 import scenario2 as challenge
-from workflow_rl.cage2.scenario.checks import MOST_HOSTS, Place, check_family, check_scenario
+from workflow_rl.cage2.scenario.checks import (
+    MOST_HOSTS,
+    Place,
+    check_family,
+    check_scenario,
+    refused,
+)
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import NAMED, Scenario, one_text
 from workflow_rl.cage2.scenario2 import SCENARIO2, ScenarioError
 from workflow_rl.output_files import make_folder, write_text
-from workflow_rl.printable import printable
 from workflow_rl.suggestions import question, word_meant
 
 MOST_BYTES = 300_000
@@ -49,11 +54,11 @@ class PlacedFile:
         try:
             root = yaml.compose(_text_of(path), Loader=yaml.SafeLoader)
         except RecursionError:
-            raise ScenarioError(f"{path}: it is nested too deep") from None
+            raise refused(f"{path}", "it is nested too deep") from None
         except yaml.YAMLError as error:
-            raise ScenarioError(_what_is_wrong(path, error)) from None
+            raise _no_yaml(path, error) from None
         if not isinstance(root, yaml.MappingNode):
-            raise ScenarioError(f"{path}: it is no mapping of names to values, as YAML has it")
+            raise refused(f"{path}", "it is no mapping of names to values, as YAML has it")
         self.data = self._value(root, ())
 
     def located(self, place: Place) -> str:
@@ -105,7 +110,7 @@ class PlacedFile:
         return entries
 
     def _error(self, place: Place, message: str) -> ScenarioError:
-        return ScenarioError(printable(f"{self.located(place)}: {message}"))
+        return refused(self.located(place), message)
 
 
 def read(path: Path) -> Scenario | ScenarioFamily:
@@ -125,19 +130,12 @@ def _family(path: Path, file: PlacedFile) -> ScenarioFamily:
         start = NAMED[named]()
     elif isinstance(named, str):
         if Path(named).name != named:
-            raise ScenarioError(
-                printable(f"{file.located(('start',))}: {named!r:.100} is not in the same folder")
-            )
+            raise refused(file.located(("start",)), f"{named!r:.100} is not in the same folder")
         start_file = PlacedFile(path.parent / named)
         if _is_family(start_file):
-            raise ScenarioError(
-                printable(f"{file.located(('start',))}: {named:.100} is a family: give a scenario")
-            )
+            raise refused(file.located(("start",)), f"{named:.100} is a family: give a scenario")
         start = _scenario(path.parent / named, start_file)
-    try:
-        check_family(file.data, start, file.located)
-    except ScenarioError as error:
-        raise ScenarioError(printable(error)) from None
+    check_family(file.data, start, file.located)
     return ScenarioFamily.from_ranges(file.data, start, label_of(path.stem) or "family")
 
 
@@ -145,7 +143,7 @@ def _scenario(path: Path, file: PlacedFile) -> Scenario:
     images: dict[str, PlacedFile] = {}
     data = file.data
     if "Images" in data:
-        raise ScenarioError(f"{file.located(('Images',))}: images are in the folder images")
+        raise refused(file.located(("Images",)), "images are in the folder images")
     hosts = data.get("Hosts")
     rows = hosts.values() if isinstance(hosts, dict) else ()
     named = [row.get("image") for row in rows if isinstance(row, dict)]
@@ -163,12 +161,9 @@ def _scenario(path: Path, file: PlacedFile) -> Scenario:
             return images[str(place[1])].located(("Test_Host", *place[2:]))
         return file.located(place)
 
-    try:
-        check_scenario(data, located)
-    except ScenarioError as error:
-        raise ScenarioError(printable(error)) from None
+    check_scenario(data, located)
     if len(text := one_text(data)) > MOST_BYTES:
-        raise ScenarioError(f"{path}: with its images it has more than {MOST_BYTES:,} bytes")
+        raise refused(f"{path}", f"with its images it has more than {MOST_BYTES:,} bytes")
     return Scenario(label_of(path.stem) or "scenario", text)
 
 
@@ -182,13 +177,11 @@ def _index_of(path: Path) -> Mapping[str, Path]:
         file = entry.get("path") if isinstance(entry, dict) else None
         place = (name, "path") if isinstance(entry, dict) else (name,)
         if not isinstance(file, str):
-            raise ScenarioError(f"{index.located(place)}: give path, the name of its file")
+            raise refused(index.located(place), "give path, the name of its file")
         found[name] = folder / f"{file}.yaml"
         is_inside = found[name].resolve().parent == folder.resolve()
         if Path(file).name != file or not is_inside:
-            raise ScenarioError(
-                printable(f"{index.located(place)}: {file!r:.100} is outside of the folder images")
-            )
+            raise refused(index.located(place), f"{file!r:.100} is outside of the folder images")
     return found
 
 
@@ -197,22 +190,21 @@ def _text_of(path: Path) -> str:
         if not path.is_file():
             what = "it is no file" if path.exists() else "there is no such file"
             what += f".{question(meant)}" if (meant := word_meant(str(path), NAMED)) else ""
-            raise ScenarioError(printable(f"{path!s:.500}: {what}"))
+            raise refused(f"{path!s:.500}", what)
         if (size := path.stat().st_size) > MOST_BYTES:
-            raise ScenarioError(f"{path}: it has {size:,} bytes: at most {MOST_BYTES:,} are read")
+            raise refused(f"{path}", f"it has {size:,} bytes: at most {MOST_BYTES:,} are read")
         return path.read_bytes().decode()
-    except (OSError, ValueError) as error:
-        if isinstance(error, ScenarioError):
-            raise
-        reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
-        raise ScenarioError(printable(f"{path!s:.500}: {reason}")) from None
+    except OSError as error:
+        raise refused(f"{path!s:.500}", error.strerror or str(error)) from None
+    except UnicodeDecodeError:
+        raise refused(f"{path}", "it is no text in UTF-8") from None
 
 
-def _what_is_wrong(path: Path, error: yaml.YAMLError) -> str:
+def _no_yaml(path: Path, error: yaml.YAMLError) -> ScenarioError:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     line = f":{mark.line + 1}" if mark else ""
     problem = getattr(error, "problem", None) or str(error)
-    return printable(f"{path}{line}: it is no YAML: {' '.join(problem.split()):.200}")
+    return refused(f"{path}{line}", f"it is no YAML: {' '.join(problem.split()):.200}")
 
 
 def write_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:

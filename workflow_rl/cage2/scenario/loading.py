@@ -28,10 +28,14 @@ def played_of(value: Any) -> Scenario | ScenarioFamily:
     )
 
 
-def played_in(text: str) -> Scenario | ScenarioFamily:
-    """Return the scenario or the family of a text, which is never a path. Raises ScenarioError."""
+def played_in(text: str, is_checked: bool = False) -> Scenario | ScenarioFamily:
+    """Return the scenario or the family of a text, which is never a path.
+
+    is_checked: whether the text was checked before, as workers get it. Raises ScenarioError.
+    """
     is_family = text.partition("\n")[2].startswith(FAMILY)
-    return (ScenarioFamily if is_family else Scenario).from_text(text)
+    kind = ScenarioFamily if is_family else Scenario
+    return kind.from_checked(text) if is_checked else kind.from_text(text)
 
 
 def scenario_of(value: Any) -> Scenario:

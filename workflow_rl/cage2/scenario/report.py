@@ -46,7 +46,7 @@ def scenario_facts(scenario: Scenario) -> dict[str, Any]:
                 "availability": facts.get("AvailabilityValue", "Low"),
                 "has_ot_service": name in scenario.ot_hosts,
                 "ports": _ports(facts),
-                "leads_to": [other for other in facts.get("info", {}) if other != name],
+                "leads_to": list(scenario.leads_to[name]),
                 "red": graph[name]._asdict(),
             }
             for name, facts in described["Hosts"].items()

@@ -397,15 +397,14 @@ def _values(confidentiality: str | None, availability: str | None) -> dict[str, 
 
 def _take_image(data: Mapping[str, Any], name: str) -> None:
     """Put an image into a scenario's data, if it is not there yet."""
-    known = {**scenario2.IMAGES, **data["Images"]}
-    if name not in known:
-        raise ScenarioError(f"there is no image {name}: choose one of {', '.join(known)}")
-    data["Images"][name] = known[name]
+    data["Images"][name] = _require({**scenario2.IMAGES, **data["Images"]}, name, "image")
 
 
 def _require(entries: Mapping[str, Any], name: str, what: str) -> Any:
     if name not in entries:
-        raise ScenarioError(f"there is no {what} {name}: there is {', '.join(entries)}")
+        from workflow_rl.cage2.scenario.checks import missing
+
+        raise ScenarioError(missing(name, entries, what))
     return entries[name]
 
 

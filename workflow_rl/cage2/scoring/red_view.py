@@ -21,7 +21,7 @@ from workflow_rl.cage2.red.knowledge import RedKnowledge
 from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.red.user_reds import acts_in_cyborg, batch_of, found
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import RED_ACTIONS, SUCCESSES
+from workflow_rl.cage2.scenario2 import RED_ACTIONS, RED_AGENTS, SUCCESSES
 from workflow_rl.cage2.scoring.decisions import Decision, likeliest
 
 if TYPE_CHECKING:
@@ -170,9 +170,10 @@ WatchedRed: TypeAlias = CompiledRed | OwnRed | CybORGRed
 
 def watched(red_agent: str, max_steps: int, scenario: Scenario) -> WatchedRed:
     """Return a simulator of a red agent, given by its name. Raises AttackerError."""
-    if red_agent in CYBORG_REDS_IN_PYTHON and not scenario.is_scenario2:
+    in_python = CYBORG_REDS_IN_PYTHON if scenario.is_scenario2 else {}
+    if red_agent in RED_AGENTS and red_agent not in in_python:
         return OwnRed(red_agent, max_steps, scenario)
-    red = CYBORG_REDS_IN_PYTHON.get(red_agent) or found(REDS.member(red_agent), scenario)
+    red = in_python.get(red_agent) or found(REDS.member(red_agent), scenario)
     if not acts_in_cyborg(red):
         return CompiledRed(red, max_steps, scenario)
     from workflow_rl.cage2.env.cage2_env import Cage2Env

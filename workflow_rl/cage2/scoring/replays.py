@@ -11,11 +11,10 @@ from pydantic import BeforeValidator, Field
 from workflow_rl.agents.modules import in_one_line
 from workflow_rl.agents.settings import ContentOf, Settings
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.red.roster import REDS, problem_of_reds, refusals
+from workflow_rl.cage2.red.roster import REDS, able_reds, problem_of_reds
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import played_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.players import BluePlayer, ScriptedPlayer, load_blue
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
@@ -59,9 +58,7 @@ class Cage2Replays:
         """Play the episode, and compare each step with CybORG if that is installed."""
         assert isinstance(settings, ReplaySettings)
         network, max_steps = _network_of(agents, settings), settings.max_steps
-        red_agent = settings.red_agent or next(
-            name for name in RED_AGENTS if refusals(network)[name] is None
-        )
+        red_agent = settings.red_agent or able_reds(network)[0]
         environment = Cage2(red_agent, simulator="compiled", scenario=network.text)
         environment.check()
         try:

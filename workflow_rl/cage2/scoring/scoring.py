@@ -15,7 +15,7 @@ from workflow_rl.cage.scoring import Check, ResultSettings, as_tuple
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MAX_STEPS, SIMULATORS
-from workflow_rl.cage2.red.roster import REDS, problem_of_reds, refusals
+from workflow_rl.cage2.red.roster import REDS, able_reds, problem_of_reds
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import scenario_text
 from workflow_rl.cage2.scenario.scenario import NAMED, Scenario
@@ -185,7 +185,7 @@ class Cage2Scoring:
         network = _played(settings, environment, policy, name)
         red_agents = settings.red_agent
         if red_agents == RED_AGENTS:
-            red_agents = tuple(n for n in RED_AGENTS if refusals(network)[n] is None)
+            red_agents = able_reds(network)
         text, simulator = SCENARIO2, settings.simulator
         if isinstance(network, Scenario):
             text = network.text

@@ -1,6 +1,7 @@
 """Scenario files on the command line: described, trained on, scored, and damaged."""
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,13 +17,23 @@ from workflow_rl.cage2.scoring import report
 from workflow_rl.cage2.scoring.report import sections
 from workflow_rl.commands.main import main
 
-FAMILY = "networks: 3\nhosts: {User: [3, 6]}\n"
+OFFICE = Scenario.scenario2().add_host("Web0", "OP_Server", "Enterprise")
+RED = "tests.own_reds:Restless"
+ALONE = "is a family, and Red learns in one network"
 
 
 @pytest.fixture
 def office(tmp_path: Path) -> Path:
     path = tmp_path / "office.yaml"
-    write_scenario(Scenario.scenario2().add_host("Web0", "OP_Server", "Enterprise"), path)
+    write_scenario(OFFICE, path)
+    return path
+
+
+@pytest.fixture
+def offices(tmp_path: Path) -> Path:
+    """A family."""
+    path = tmp_path / "offices.yaml"
+    path.write_text("networks: 3\nhosts: {User: [3, 6]}\n")
     return path
 
 
@@ -35,6 +46,58 @@ def refused(*words: object) -> str:
     result = invoke(*words)
     assert result.exit_code == 2, result.output
     return result.output.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("train-async --dry-run --scenario senario2", "Did you mean scenario2"),
+        ("evaluate champion --scenario senario2", "Did you mean scenario2"),
+        # A damaged file ends each command.
+        *(
+            (f"{command} damaged.yaml", "damaged.yaml:.*there is no image Server")
+            for command in (
+                "describe-scenario",
+                *("train-sync --scenario", "evaluate sleep --scenario", "train-duel --scenario"),
+            )
+        ),
+        # A file of the user's is not overwritten.
+        ("describe-scenario scenario2 --write office.yaml", "exists already"),
+        ("describe-scenario offices.yaml --json x.json", "--draw"),
+        ("describe-scenario scenario2 --draw 1", "goes with a family"),
+        # What CybORG cannot play.
+        ("train-sync --scenario offices.yaml --simulator cyborg", "choose compiled"),
+        ("evaluate any-network --simulator cyborg", "--simulator.*plays one scenario"),
+        ("evaluate champion1b --simulator cyborg", "--simulator.*CAGE-1's package"),
+        # What is made for Scenario 2.
+        ("train-sync --scenario office.yaml --observation belief", "choose table"),
+        ("train-sync --scenario office.yaml --actions by-host-timed", "choose all"),
+        ("train-sync --scenario moved.yaml", "choose RedMeanderAgent or SleepAgent"),
+        ("evaluate sleep --scenario moved.yaml --red-agent B_lineAgent", "or SleepAgent"),
+        ("replay sleep --scenario moved.yaml --red-agent B_lineAgent", "or SleepAgent"),
+        # What a family lacks.
+        (f"train-sync --scenario offices.yaml --red-agent {RED}", "of your own: families have"),
+        (
+            f"evaluate any-network --scenario offices.yaml --red-agent {RED}",
+            "of your own: families have",
+        ),
+        ("train-duel --scenario offices.yaml", ALONE),
+        ("exploit any-network --scenario offices.yaml --run-dir run", ALONE),
+        ("train-sync --env workflow_rl/CAGE2-red-v0 --scenario offices.yaml", ALONE),
+        ("train-sync --scenario offices.yaml --teacher decoys", "plays one scenario, and offices"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    words: str, message: str, office: Path, offices: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(office.parent)
+    damaged = office.read_text().replace("image: OP_Server", "image: Server", 1)
+    office.with_name("damaged.yaml").write_text(damaged)
+    write_scenario(OFFICE.enter_at("User2"), office.with_name("moved.yaml"))
+    there = {path: path.read_bytes() for path in office.parent.glob("*.yaml")}
+    assert re.search(message, refused(*words.split()))
+    assert {path: path.read_bytes() for path in office.parent.glob("*.yaml")} == there
+    assert not (office.parent / "run").exists()
 
 
 def test_a_scenario_is_described_drawn_and_written(tmp_path: Path):
@@ -53,49 +116,9 @@ def test_a_scenario_is_described_drawn_and_written(tmp_path: Path):
     assert scenario_of(outputs["yaml"]).is_scenario2
 
 
-def test_a_family_is_described_and_its_networks(tmp_path: Path):
-    path = tmp_path / "offices.yaml"
-    path.write_text(FAMILY)
-    assert "3 networks like scenario2" in invoke("describe-scenario", path).output
-    assert "offices-7 " in invoke("describe-scenario", path, "--draw", 7).output
-    assert "--draw" in refused("describe-scenario", path, "--json", tmp_path / "x.json")
-    assert "goes with a family" in refused("describe-scenario", "scenario2", "--draw", 1)
-    words = ("train-sync", "--scenario", path, "--run-dir", tmp_path / "run")
-    assert "choose compiled" in refused(*words, "--simulator", "cyborg")
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    "command",
-    ["describe-scenario {}", "train-sync --scenario {}", "evaluate sleep --scenario {}",
-     "train-duel --scenario {}"],
-)  # fmt: skip
-def test_a_damaged_file_ends_each_command(command: str, office: Path):
-    office.write_text(office.read_text().replace("image: OP_Server", "image: Server", 1))
-    line = refused(*command.format(office).split())
-    assert "office.yaml:" in line
-    assert "there is no image Server" in line
-
-
-def test_what_is_made_for_scenario2_says_so(office: Path, tmp_path: Path):
-    train = ("train-sync", "--scenario", office, "--run-dir", tmp_path / "run")
-    assert "choose table" in refused(*train, "--observation", "belief")
-    assert "choose all" in refused(*train, "--actions", "by-host-timed")
-    moved = scenario_of(office).enter_at("User2")
-    write_scenario(moved, office)
-    assert "RedMeanderAgent or SleepAgent" in refused(*train)
-
-
-def test_red_learns_in_one_network(tmp_path: Path):
-    path = tmp_path / "offices.yaml"
-    path.write_text(FAMILY)
-    for command in (
-        "train-duel --simulator compiled",
-        "exploit any-network --simulator compiled",
-        "train-sync --env workflow_rl/CAGE2-red-v0",
-    ):
-        line = refused(*command.split(), "--scenario", path, "--run-dir", tmp_path / "run")
-        assert "is a family, and Red learns in one network" in line
+def test_a_family_is_described_and_its_networks(offices: Path):
+    assert "3 networks like scenario2" in invoke("describe-scenario", offices).output
+    assert "offices-7 " in invoke("describe-scenario", offices, "--draw", 7).output
 
 
 EXPLOIT = (
@@ -139,13 +162,6 @@ def test_a_duel_in_an_office_does_not_print_the_office(office: Path, tmp_path: P
     others = refused("train-duel", "--start", "Blue=any-network", *sizes)
     assert "is a duel with scenario office" in others
     assert len(others) < 500
-
-
-def test_no_other_agent_teaches_in_a_family(tmp_path: Path):
-    path = tmp_path / "offices.yaml"
-    path.write_text(FAMILY)
-    words = ("train-sync", "--scenario", path, "--simulator", "compiled", "--teacher", "decoys")
-    assert "plays one scenario, and offices" in refused(*words, "--run-dir", tmp_path / "run")
 
 
 def test_a_run_keeps_its_scenario(office: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

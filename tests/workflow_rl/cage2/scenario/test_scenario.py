@@ -189,10 +189,7 @@ DAMAGED: dict[str, tuple[Callable[[str], str], str]] = {
     # --- No YAML, or none that is plain data.
     "empty": (lambda text: "", "no mapping"),
     "a list": (lambda text: "- a\n- b\n", "no mapping"),
-    "a text": (lambda text: "hello", "no mapping"),
     "tab": (replaced("  Blue:", "\tBlue:"), "no YAML"),
-    "open bracket": (lambda text: text + "\nmore: [1, 2\n", "no YAML"),
-    "two documents": (lambda text: f"{text}\n---\n{text}", "no YAML"),
     "control character": (lambda text: text + "# \x07", "no YAML"),
     "nothing behind the colon": (
         replaced("Hosts:\n  Defender:", "Hosts: x\n  Defender:"),
@@ -204,37 +201,25 @@ DAMAGED: dict[str, tuple[Callable[[str], str], str]] = {
     "bomb": (lambda text: BOMB, "more than"),
     "unknown alias": (replaced("Size: 3", "Size: *size"), "no YAML"),
     "a call": (replaced("Size: 3", "Size: !!python/object/apply:os.system [ls]"), "no plain value"),
-    "an object": (replaced("Size: 3", "Size: !!python/name:os.system"), "no plain value"),
     "a date": (replaced("Size: 3", "Size: 2024-01-01"), "no plain value"),
     "a merge": (replaced("    Size: 3", "    <<: {Size: 3}"), "a key is no text"),
     "a number as a key": (replaced("  Enterprise0:\n    AWS", "  5:\n    AWS"), "a key is no text"),
     "key twice": (replaced("  Defender:\n    AWS_Info", "  User1:\n    AWS_Info"), "given twice"),
     # --- A wrong shape.
     "no agents": (changed(lambda d: d.pop("Agents")), "Agents is missing"),
-    "no hosts": (changed(lambda d: d.pop("Hosts")), "Hosts is missing"),
-    "no subnets": (changed(lambda d: d.pop("Subnets")), "Subnets is missing"),
     "no red": (changed(lambda d: d["Agents"].pop("Red")), "Red is missing"),
     "hosts are a list": (changed(lambda d: d.update(Hosts=[1])), "dictionary"),
     "one host": (changed(lambda d: d.update(Hosts={"A": d["Hosts"]["User1"]})), "at least 2"),
     "unknown section": (changed(lambda d: d.update(Routers={})), "there is no Routers"),
     "unknown agent": (changed(lambda d: d["Agents"].update(Purple={})), "there is no Purple"),
     "misspelt value": (replaced("ConfidentialityValue", "ConfidentalityValue"), "Did you mean"),
-    "wrong value": (
-        replaced("ConfidentialityValue: Medium", "ConfidentialityValue: 5"),
-        "'Medium'",
-    ),
     "wrong word": (replaced("AvailabilityValue: High", "AvailabilityValue: Huge"), "'High'"),
-    "size in words": (replaced("Size: 3", "Size: three"), "integer"),
     "size 0": (replaced("Size: 3", "Size: 0"), "greater than"),
     "size is true": (replaced("Size: 3", "Size: true"), "integer"),
-    "no size": (changed(lambda d: d["Subnets"]["User"].pop("Size")), "Size is missing"),
-    "no NACLs": (changed(lambda d: d["Subnets"]["User"].pop("NACLs")), "NACLs is missing"),
-    "wrong access": (replaced("in: all", "in: some"), "'all' or 'None'"),
     "access by rules": (
         changed(lambda d: d["Subnets"]["User"]["NACLs"]["all"].update({"in": [{"PortRange": 22}]})),
         "'all' or 'None'",
     ),
-    "no image": (changed(lambda d: d["Hosts"]["User2"].pop("image")), "image is missing"),
     "a session without a host": (
         changed(lambda d: red(d)["starting_sessions"][0].pop("hostname")),
         "hostname is missing",
@@ -326,7 +311,7 @@ DAMAGED: dict[str, tuple[Callable[[str], str], str]] = {
     ),
     "an unknown subnet is allowed": (
         changed(lambda d: blue(d)["AllowedSubnets"].append("Lab")),
-        "is no subnet",
+        "there is no subnet Lab",
     ),
     "Blue does not see a host": (
         changed(lambda d: blue(d)["INT"]["Hosts"].pop("User4")),

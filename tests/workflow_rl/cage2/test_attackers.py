@@ -26,10 +26,9 @@ from workflow_rl.cage2.compiled import generator
 from workflow_rl.cage2.compiled.episode_random import EpisodeRandom
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.compiled.red_steps import OUTSIDE
-from workflow_rl.cage2.compiled.simulator import BatchedSimulator, CompiledEnvs, CompiledSimulator
+from workflow_rl.cage2.compiled.simulator import BatchedSimulator, CompiledSimulator
 from workflow_rl.cage2.compiled.state import STATE
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTION_NAMES, RED_OBS_SIZE
-from workflow_rl.environments.episode import EpisodeSpec
 
 STEPS = 100
 
@@ -121,21 +120,6 @@ def test_an_episodes_generator_draws_as_pythons() -> None:
         assert mine == theirs
 
 
-def test_the_seed_decides_an_episode_with_an_attacker_that_draws() -> None:
-    def episode(simulator: RedSimulator, env: int) -> list[Any]:
-        simulator.reset(5, OUTSIDE)
-        seen = []
-        for actions in blue_actions(simulator.rewards.size):
-            obs, rewards = simulator.step(np.full_like(actions, actions[0]))
-            seen.append((obs[env].tolist(), rewards[env]))
-        return seen
-
-    alone = episode(RedSimulator(1, STEPS, {"Gambler": OneByOne(Gambler)}), 0)
-    among = RedSimulator(3, STEPS, {"Gambler": OneByOne(Gambler)})
-    assert episode(among, 2) == alone == episode(among, 1)
-    assert min(reward for _, reward in alone) < 0
-
-
 def test_an_attacker_sees_what_cyborg_shows() -> None:
     gambler = Gambler()
     simulator = RedSimulator(1, STEPS, {"Gambler": OneByOne(lambda: gambler)})
@@ -184,20 +168,6 @@ def test_envs_that_are_not_chosen_stay_as_they_are() -> None:
     simulator.step(0, np.array([True, False, True, False]))
     changed = (simulator.states.view(np.uint8) != before).reshape(4, -1).any(axis=1)
     assert changed.tolist() == [True, False, True, False]
-
-
-def test_an_episodes_variant_names_the_attacker() -> None:
-    envs = CompiledEnvs(STEPS, 2, {"mine": OneByOne(BLine)})
-    own = CompiledEnvs(STEPS, 2)
-    envs.reset([0, 1], [EpisodeSpec(i, name, i, 0) for i, name in enumerate(("mine", NAME))])
-    own.reset([0, 1], [EpisodeSpec(i, NAME, i, 0) for i in range(2)])
-    for _ in range(30):
-        theirs, ours = (batch.step([0, 1], np.zeros(2, np.int64)) for batch in (envs, own))
-        assert np.array_equal(theirs.obs, ours.obs)
-        assert np.array_equal(theirs.reward, ours.reward)
-
-
-NAME = "B_lineAgent"
 
 
 def test_a_snapshot_and_a_copy_hold_the_attackers() -> None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from workflow_rl.agents.modules import in_one_line
 from workflow_rl.cage.attackers import AttackerError
-from workflow_rl.cage2.attackers import BLine, OneByOne
+from workflow_rl.cage2.attackers import Asleep, OneByOne
+from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.red.user_reds import in_cyborg
 from workflow_rl.cage2.scenario2 import RED_AGENTS
@@ -37,8 +38,9 @@ def found_by_trying(environment: Cage2) -> str | None:
         reds = environment.ready_reds
         if len(in_cyborg(reds, environment.network)) < len(reds.foreign):
             # Compile, so that the workers find it on disk: a trial is soon given up.
-            envs = CompiledEnvs(environment.max_steps, 1, {"": OneByOne(BLine)})
-            for red_agent in ("", RED_AGENTS[0]):
+            tables = tables_of(environment.network)
+            envs = CompiledEnvs(environment.max_steps, 1, {"": OneByOne(Asleep)}, tables)
+            for red_agent in ("", RED_AGENTS[2]):
                 envs.reset([0], [EpisodeSpec(0, red_agent, 0, 0)])
                 envs.step([0], np.zeros(1, np.int64))
         tried = ", ".join(environment.foreign)

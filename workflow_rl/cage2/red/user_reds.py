@@ -1,7 +1,14 @@
 """A user's own red agents, made ready to play: classes, objects, and trained policies.
 
-Those with `get_action` act as csle-cyborg's agents do, and play in CybORG. All others play in the
-compiled simulator: see `attackers`.
+Who plays where:
+
+- The challenge's red agents play in compiled code and in CybORG.
+- Programs with `begin` and `act` (see `attackers`) and trained policies play in compiled code, also
+  where CybORG is asked for.
+- Those with `get_action` act as csle-cyborg's agents do. They play in CybORG, also where compiled
+  code is asked for. `batches_of` refuses them where only compiled code can play: in a vector env,
+  beside a teacher, and with the observation true-state.
+- A family of networks is played by the challenge's red agents alone: see `roster`.
 """
 
 from __future__ import annotations

@@ -224,9 +224,10 @@ class FamilyFile(_Part):
 
 
 def check_family(
-    data: Mapping[str, Any], start: Scenario, locate: Locate = _keys
+    data: Mapping[str, Any], start: Scenario, locate: Locate | None = None
 ) -> dict[str, Any]:
     """Return the ranges of a family, with defaults. Raises ScenarioError."""
+    locate = locate or _keys
     family = _parsed(FamilyFile, data, locate)
     _refuse_first(_family_problems(family, start), locate)
     return family.model_dump(exclude={"start"})
@@ -237,19 +238,15 @@ def _family_problems(family: FamilyFile, start: Scenario) -> Problems:
         for subnet in getattr(family, kind):
             if subnet not in start.subnets:
                 yield (kind, subnet), missing(subnet, start.subnets, "subnet")
-    for place, (low, high) in (
-        *((("hosts", subnet), ends) for subnet, ends in family.hosts.items()),
-        (("links",), family.links),
-    ):
+    ranges: dict[Place, list[int]] = {("hosts", name): ends for name, ends in family.hosts.items()}
+    for place, (low, high) in (ranges | {("links",): family.links}).items():
         if low > high:
             yield place, f"{low} is above {high}: give the smaller number first"
     kept = kept_hosts(start, family.entry)
     for subnet, (low, _) in family.hosts.items():
         if low < len(staying := [host for host in start.subnets[subnet] if host in kept]):
-            yield (
-                ("hosts", subnet),
-                f"{', '.join(staying)} are in every network: give {len(staying)} hosts or more",
-            )
+            told = f"{', '.join(staying)} are in every network"
+            yield ("hosts", subnet), f"{told}: give {len(staying)} hosts or more"
     most = {
         name: family.hosts.get(name, [0, len(hosts)])[1] for name, hosts in start.subnets.items()
     }
@@ -378,10 +375,8 @@ def _in_hosts(data: Mapping[str, Any]) -> Problems:
                 yield at, "CybORG needs the Process Version of a mail server, like haraka 2.7.0"
         for service, facts in (image.get("Services") or {}).items():
             if facts["PID"] not in pids:
-                yield (
-                    ("Images", name, "Services", service),
-                    f"no process has its PID, {facts['PID']}: the image has {pids}",
-                )
+                at = ("Images", name, "Services", service)
+                yield at, f"no process has its PID, {facts['PID']}: the image has {pids}"
 
 
 def _in_subnets(data: Mapping[str, Any]) -> Problems:
@@ -398,20 +393,15 @@ def _in_subnets(data: Mapping[str, Any]) -> Problems:
         n_hosts, size = len(subnet["Hosts"]), subnet["Size"]
         if n_hosts > capacity(size):
             enough = next(bigger for bigger in range(size, 251) if capacity(bigger) >= n_hosts)
-            yield (
-                ("Subnets", name, "Size"),
-                f"CybORG has {capacity(size)} addresses for Size {size}, too few for {n_hosts} "
-                f"hosts: give {enough} or more",
-            )
+            told = f"CybORG has {capacity(size)} addresses for Size {size}, too few for {n_hosts}"
+            yield ("Subnets", name, "Size"), f"{told} hosts: give {enough} or more"
         for other, access in subnet["NACLs"].items():
             place = ("Subnets", name, "NACLs", other)
             if other not in (*subnets, "all"):
                 yield place, missing(other, (*subnets, "all"), "subnet")
             if other == "all" and access["in"] == "None":
-                yield (
-                    place,
-                    "CybORG cannot close a subnet to all: name the subnets, or leave it out",
-                )
+                told = "CybORG cannot close a subnet to all"
+                yield place, f"{told}: name the subnets, or leave it out"
     for host in hosts:
         if host not in subnet_of:
             yield ("Hosts", host), f"{host} is in no subnet: list it under Subnets, Hosts"
@@ -442,11 +432,8 @@ def _in_agent(data: Mapping[str, Any], agent: str, facts: Mapping[str, Any]) -> 
         if host not in data["Hosts"]:
             yield (*place, "INT", "Hosts", host), missing(host, data["Hosts"], "host")
     for number, session in enumerate(facts["starting_sessions"]):
-        if session["hostname"] not in data["Hosts"]:
-            yield (
-                (*place, "starting_sessions", number),
-                missing(session["hostname"], data["Hosts"], "host"),
-            )
+        if (host := session["hostname"]) not in data["Hosts"]:
+            yield (*place, "starting_sessions", number), missing(host, data["Hosts"], "host")
 
 
 def _in_blue(data: Mapping[str, Any]) -> Problems:
@@ -465,11 +452,8 @@ def _in_blue(data: Mapping[str, Any]) -> Problems:
     sessions, at = blue["starting_sessions"], (*place, "starting_sessions")
     servers = [session for session in sessions if session.get("parent") is None]
     if [session["type"] for session in servers] != ["VelociraptorServer"]:
-        yield (
-            at,
-            f"there are {len(servers)} sessions without a parent: Blue needs one, of the type "
-            "VelociraptorServer",
-        )
+        told = f"there are {len(servers)} sessions without a parent"
+        yield at, f"{told}: Blue needs one, of the type VelociraptorServer"
     if "NetworkConnections" not in servers[0].get("artifacts", ()):
         number = sessions.index(servers[0])
         yield (*at, number), "its artifacts have to hold NetworkConnections, or Blue sees nothing"
@@ -478,11 +462,8 @@ def _in_blue(data: Mapping[str, Any]) -> Problems:
         if session is servers[0]:
             continue
         if (session["type"], session["parent"]) != ("VelociraptorClient", servers[0]["name"]):
-            yield (
-                (*at, number),
-                f"{session['name']} has to be a VelociraptorClient with the parent "
-                f"{servers[0]['name']}",
-            )
+            told = f"{session['name']} has to be a VelociraptorClient"
+            yield (*at, number), f"{told} with the parent {servers[0]['name']}"
         if session["hostname"] in watched:
             yield (*at, number), f"{session['hostname']} has a VelociraptorClient already"
         watched.append(session["hostname"])
@@ -501,19 +482,14 @@ def _in_red(data: Mapping[str, Any]) -> Problems:
     host, session = sessions[0]["hostname"], sessions[0]
     if session["type"] != "RedAbstractSession" or session.get("parent") is not None:
         yield (*at, 0), "it has to be a RedAbstractSession without a parent"
-    image = data["Images"][data["Hosts"][host]["image"]]
-    user = "SYSTEM" if image["System info"]["OSType"].lower() == "windows" else "root"
+    system = data["Images"][data["Hosts"][host]["image"]]["System info"]["OSType"]
+    user = "SYSTEM" if system.lower() == "windows" else "root"
     if session["username"] != user:
-        yield (
-            (*at, 0),
-            f"its username has to be {user}: {host} runs {image['System info']['OSType']}",
-        )
+        yield (*at, 0), f"its username has to be {user}: {host} runs {system}"
     if list(red["INT"]["Hosts"]) != [host]:
         known = ", ".join(red["INT"]["Hosts"]) or "none"
-        yield (
-            (*place, "INT", "Hosts"),
-            f"Red has to know {host}, where it begins, alone: not {known}",
-        )
+        told = f"Red has to know {host}, where it begins, alone: not {known}"
+        yield (*place, "INT", "Hosts"), told
     if "Green" in data["Agents"]:
         yield from _in_green(data["Agents"]["Green"])
 

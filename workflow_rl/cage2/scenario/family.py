@@ -8,11 +8,14 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workflow_rl.cage2.b_line_plan import GOAL, kept_hosts, server_host
 from workflow_rl.cage2.red.roster import able_reds, refusals
 from workflow_rl.cage2.scenario.scenario import Scenario, ScenarioError, name_in
+
+if TYPE_CHECKING:
+    from workflow_rl.cage2.scenario.checks import Locate
 
 FAMILY = '{"Family":'
 """How the content of a family begins."""
@@ -32,16 +35,20 @@ class ScenarioFamily:
 
     @classmethod
     def from_ranges(
-        cls, ranges: Mapping[str, Any], start: Scenario | None = None, name: str = "family"
+        cls,
+        ranges: Mapping[str, Any],
+        start: Scenario | None = None,
+        name: str = "family",
+        locate: Locate | None = None,
     ) -> ScenarioFamily:
-        """Return the family of these ranges, as a file has them. start: instead of Scenario 2.
+        """Return the family of these ranges, as a file has them.
 
-        Raises ScenarioError.
+        start: instead of Scenario 2. locate: what messages call a place. Raises ScenarioError.
         """
         from workflow_rl.cage2.scenario.checks import check_family
 
         start = start or Scenario.scenario2()
-        content = {"Family": check_family(ranges, start), "Start": start.text}
+        content = {"Family": check_family(ranges, start, locate), "Start": start.text}
         return cls(name, json.dumps(content, separators=(",", ":")))
 
     @classmethod

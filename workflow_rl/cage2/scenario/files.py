@@ -17,13 +17,7 @@ import yaml
 
 from workflow_rl.cage.attackers import label_of
 from workflow_rl.cage2 import scenario2 as challenge
-from workflow_rl.cage2.scenario.checks import (
-    MOST_HOSTS,
-    Place,
-    check_family,
-    check_scenario,
-    refused,
-)
+from workflow_rl.cage2.scenario.checks import MOST_HOSTS, Place, check_scenario, refused
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import NAMED, Scenario, one_text
 from workflow_rl.cage2.scenario2 import SCENARIO2, ScenarioError
@@ -135,8 +129,8 @@ def _family(path: Path, file: PlacedFile) -> ScenarioFamily:
         if _is_family(start_file):
             raise refused(file.located(("start",)), f"{named:.100} is a family: give a scenario")
         start = _scenario(path.parent / named, start_file)
-    check_family(file.data, start, file.located)
-    return ScenarioFamily.from_ranges(file.data, start, label_of(path.stem) or "family")
+    name = label_of(path.stem) or "family"
+    return ScenarioFamily.from_ranges(file.data, start, name, file.located)
 
 
 def _scenario(path: Path, file: PlacedFile) -> Scenario:

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.attack_graph import attack_graph
-from workflow_rl.cage2.red.roster import REDS, problem_of_reds, refusals
 from workflow_rl.cage2.scenario.files import MOST_BYTES, write_scenario
 from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario.scenario import Scenario
@@ -101,33 +100,6 @@ def test_hosts_values_links_and_subnets_change():
     assert attack_graph(CHALLENGE)["Enterprise0"].found_from == ("User3", "User4")
     assert graph["Lab0"].is_held
     assert graph["Defender"] == ("Enterprise", (), False) or not graph["Defender"].is_held
-
-
-def test_red_agents_play_where_their_plans_exist():
-    assert set(refusals(CHALLENGE).values()) == {None}
-    moved = refusals(CHALLENGE.enter_at("User1"))
-    assert "begins on User0" in str(moved["B_lineAgent"])
-    assert moved["RedMeanderAgent"] is None
-    lost = refusals(CHALLENGE.remove_host("Op_Server0"))
-    assert "third host" in str(lost["B_lineAgent"])
-    problem = problem_of_reds(CHALLENGE.enter_at("User1"), REDS.read("mixed"))
-    assert str(problem).endswith("; choose RedMeanderAgent or SleepAgent")
-
-
-def test_b_line_does_not_play_where_what_it_scans_shows_nothing():
-    description = CHALLENGE.description()
-    closed = {"User": {"in": "None", "out": "all"}, "all": {"in": "all", "out": "all"}}
-    description["Subnets"]["Enterprise"]["NACLs"] = closed
-    reasons = refusals(Scenario.from_description(description))
-    assert "Enterprise, which is closed to User" in str(reasons["B_lineAgent"])
-    assert reasons["RedMeanderAgent"] is None
-    description["Subnets"]["Enterprise"]["NACLs"] = {}
-    assert refusals(Scenario.from_description(description))["B_lineAgent"] is not None
-    description = CHALLENGE.description()
-    for process in description["Hosts"]["Enterprise2"]["Processes"]:
-        process.pop("Connections", None)
-    reasons = refusals(Scenario.from_description(description))
-    assert "an open port on Enterprise2" in str(reasons["B_lineAgent"])
 
 
 def test_what_an_image_has_no_place_for_changes_no_host():

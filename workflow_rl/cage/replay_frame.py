@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.reporting.pages import STYLE, as_json, escaped, filled, source
+from workflow_rl.reporting.pages import as_json, escaped, filled, source
+
+PAGES = "workflow_rl.cage.pages"
 
 
 def framed(package: str, title: str, about: str, compared: str, episodes: dict[str, Any]) -> str:
@@ -22,13 +25,13 @@ def framed(package: str, title: str, about: str, compared: str, episodes: dict[s
             names, each with the steps before the phase.
     """
     return filled(
-        STYLE,
+        PAGES,
         "replay.html",
         title=escaped(title),
         about=escaped(about),
         compared=escaped(compared),
         episodes=as_json(episodes),
-        script=source(STYLE, "replay.js"),
+        script=source(PAGES, "replay.js"),
         side=source(package, "side.html"),
         side_style=source(package, "side.css"),
         side_script=source(package, "side.js"),
@@ -66,3 +69,9 @@ def shown_name(agent: Path) -> str:
     """Return a name that tells agents apart, without the path of a machine."""
     parts = agent.absolute().parts
     return "/".join(parts[-2:]) if agent.is_file() else parts[-1]
+
+
+def replay_command(run_path: str, red_agent: str, episode: int) -> str:
+    """Return the command that shows an episode of a run, for a report."""
+    words = ["replay", run_path, "--red-agent", red_agent, "--episode", str(episode)]
+    return f"python -m workflow_rl {shlex.join(words)}"

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from workflow_rl.cage.comparison import ComparedEpisode, compare_episode
 from workflow_rl.cage.replay_frame import framed
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.recording import Recording
-
-if TYPE_CHECKING:
-    from workflow_rl.cage2.parity import LockStep
 
 PAGES = "workflow_rl.cage2.scoring.pages"
 
@@ -27,15 +24,15 @@ class ReplayCheck(NamedTuple):
 
 
 class _Repeated:
-    """A ScriptedAgent that repeats actions."""
+    """The `comparison.Players` of a recorded episode: they repeat its actions, Blue's and Red's."""
 
-    def __init__(self, actions: Sequence[int]) -> None:
-        self._actions = actions
+    def __init__(self, blues: Sequence[int], reds: Sequence[int | None]) -> None:
+        self._blues, self._reds = blues, reds
 
-    def reset(self, seed: int) -> None:
-        self._left = iter(self._actions)
+    def reset(self, episode: ComparedEpisode, first: Any) -> None:
+        self._left = zip(self._blues, self._reds, strict=True)
 
-    def act(self, obs: Any, info: Any = None) -> int:
+    def choose(self, first: Any) -> tuple[int, int | None]:
         return next(self._left)
 
 
@@ -54,32 +51,29 @@ def compare_with_cyborg(
     version = simulator_version("cyborg")
     if scenario.is_cage1:
         return ReplayCheck(None, f"Played by the rules of CAGE-1, which {version} does not know.")
-    steps, red = recording.steps, None
-    if all(step.red_choice.decision is not None for step in steps):
-        names = scenario.red_action_names
-        red = _Repeated([names.index(step.red_choice.action) for step in steps])
-    elif recording.drawn not in RED_AGENTS:
+    steps = recording.steps
+    from_outside = all(step.red_choice.decision is not None for step in steps)
+    if not from_outside and recording.drawn not in RED_AGENTS:
         return ReplayCheck(None, f"A red agent of the user's own: not held against {version}.")
     try:
-        lock_step = _lock_step(recording.max_steps, scenario)
+        from workflow_rl.cage2.parity import both_sides
+
+        simulators = both_sides("cyborg", recording.max_steps, scenario, from_outside)
     except ImportError as error:
         return ReplayCheck(None, f"Not held against CybORG, which is not installed ({error}).")
-    lock_step.networks = networks
     cell = recording.seed, recording.max_steps, recording.red_agent, recording.episode
     seed = cell_spec(*cell).env_seed
-    blue = _Repeated([scenario.action_names.index(step.blue_action) for step in steps])
-    difference = lock_step.play(blue, recording.drawn, seed, recording.agent, red)
+    episode = ComparedEpisode(recording.agent, recording.drawn, seed, recording.max_steps)
+    blues = [scenario.action_names.index(step.blue_action) for step in steps]
+    reds: list[int | None] = [None] * len(steps)
+    if from_outside:
+        reds = [scenario.red_action_names.index(step.red_choice.action) for step in steps]
+    repeated = _Repeated(blues, reds)
+    _, difference, *_ = compare_episode(*simulators, repeated, episode, int(networks))
     if difference is not None:
         return ReplayCheck(False, f"Differs from {version} in step {difference.step}.")
     what = "the networks included" if networks else "in observation, reward, actions and successes"
     return ReplayCheck(True, f"Every step was held against {version} and is the same, {what}.")
-
-
-@functools.cache
-def _lock_step(max_steps: int, scenario: Scenario) -> LockStep:
-    from workflow_rl.cage2.parity import LockStep
-
-    return LockStep("cyborg", max_steps, scenario=scenario)
 
 
 def replay_page(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage2.actions import BLUE
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 from workflow_rl.workflows.order import NOBODY, Bools, Numbers, parsed
@@ -23,7 +24,6 @@ UNIT_TYPES = (
 """The five types of units of Jiang et al. (L4DC 2026)."""
 FIXABLE = tuple(host for host in HOSTS if host not in ("Defender", "User0"))
 """Red never gains Defender, and never loses User0."""
-FIXES = ("Remove", "Restore")
 SURE = 1
 """The place of 0.5 among the belief's thresholds: Red is rather there than not."""
 
@@ -39,20 +39,17 @@ class HostRules:
     def __init__(self, workflow: str, actions: str) -> None:
         from workflow_rl.cage2.compiled.blue_belief import (
             CONTESTED,
-            N_PROBABILITIES,
             N_SHOWN,
-            THRESHOLDS,
+            WORTH_A_DECOY,
+            columns_shown,
         )
 
         self.workflow = parsed(workflow, HOSTS, FIXABLE)
         self.n_own = N_SHOWN
-        # A belief ends with the probabilities. Each has a bit for each threshold.
-        first_bit = N_SHOWN - len(THRESHOLDS) * N_PROBABILITIES
-        # A host has four probabilities. The first is that of a session.
-        n_bits_of_host = 4 * len(THRESHOLDS)
+        # The first of a host's four probabilities is that of a session.
+        columns = columns_shown(len(WORTH_A_DECOY))["of hosts"][:, SURE].tolist()
         self._session_bits = {
-            HOSTS[host]: first_bit + place * n_bits_of_host + SURE
-            for place, host in enumerate(CONTESTED)
+            HOSTS[host]: column for host, column in zip(CONTESTED, columns, strict=True)
         }
         self._bits = [self._bits_of(hosts) for hosts in self.workflow.members]
         action_set = make_action_set(actions)
@@ -65,7 +62,7 @@ class HostRules:
 
     def _fixed_by(self, action: str) -> int:
         kind, _, target = action.partition(" ")
-        if kind in FIXES:
+        if BLUE[kind].leaves:
             for group, hosts in enumerate(self.workflow.members):
                 if target in hosts:
                     return group

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.policies.entity_layout import EntityLayout
+from workflow_rl.cage2.actions import BLUE, BY_HOST, DECOYS, EXPLOITS
 from workflow_rl.cage2.agent.action_sets import (
     ActionsBesideDecoys,
     ActionSet,
@@ -34,17 +35,17 @@ from workflow_rl.cage2.agent.history_counts import (
     ages_shown,
 )
 from workflow_rl.cage2.agent.views import Bits, View
-from workflow_rl.cage2.attack_graph import EXPLOITS, Reach, attack_graph
+from workflow_rl.cage2.attack_graph import Reach, attack_graph
 from workflow_rl.cage2.b_line_plan import GOAL
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import WITHOUT_HOST
+from workflow_rl.cage2.scenario2 import WORTH_IN_TENTHS
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 
-WORTHS = ("None", "Low", "Medium", "High")
+WORTHS = tuple(WORTH_IN_TENTHS)
 DEPTHS = (1, 2, 3, 4)
 """How far Red has to come to reach a host: shown by whether it is at least each of these."""
 N_FACTS = 1 + len(WORTHS) + 1 + len(WORTHS) + 1 + len(EXPLOITS) + 5 + len(DEPTHS)
@@ -57,9 +58,6 @@ N_HISTORY = (N_EVENTS + 2) * (len(AGES) + 1) + 6 * len(COUNTS) + 3 * tables.N_DE
 """Bits about the past of a host."""
 N_OF_ALL = len(COUNTS) + len(STEPS)
 """Bits about the past of the whole network."""
-NEXT_DECOY = "NextDecoy"
-ON_HOSTS = ("Analyse", "Remove", "Restore", NEXT_DECOY)
-"""What a policy chooses by host, beside Sleep."""
 
 
 class NetworkFacts:
@@ -93,7 +91,7 @@ class NetworkFacts:
         of, self.named, self.host_names = tables_of(largest).of, largest.action_names, largest.hosts
         self.kinds, self.hosts = of["action_kind"], of["action_host"]
         self.n_hosts = n = len(largest.hosts)
-        self.is_misinforming = not any(map(self.has, tables.DECOYS)) and self.has("Misinform")
+        self.is_misinforming = not any(map(self.has, DECOYS)) and self.has("Misinform")
         shape = len(scenarios), n
         self.facts = np.zeros((*shape, N_FACTS), np.uint8)
         self.contested = np.zeros(shape, np.bool_)
@@ -126,7 +124,7 @@ class NetworkFacts:
     def _decoys_that_fit(self, scenario: Scenario) -> Indices:
         of = tables_of(scenario)
         if not self.is_misinforming:
-            can = of.decoy_fits & [kind in scenario.kinds_of_action for kind in tables.DECOYS]
+            can = of.decoy_fits & [kind in scenario.kinds_of_action for kind in DECOYS]
             return can @ (1 << np.arange(tables.N_DECOYS))
         ports = tables.DECOY_FREE_PORT[tables.MISINFORM_KINDS]
         is_free = of.of["listening_ports"][:, None] >> ports & 1 == 0
@@ -298,7 +296,8 @@ class KnownActions(ActionSet):
     def __init__(self, known: NetworkFacts, playing: Indices | None = None) -> None:
         super().__init__(np.arange(len(known.kinds)))
         self._blue = known.blue(playing)
-        is_plain = np.isin(known.kinds, [tables.KINDS.index(kind) for kind in WITHOUT_HOST])
+        on_host = np.array([kind.on_host for kind in BLUE.values()])
+        is_plain = ~on_host[known.kinds]
         can = known.can[:, known.kinds] & (is_plain | known.exists[:, known.hosts])
         self._masks = can.astype(np.uint8)
         self.named = known.named
@@ -308,7 +307,7 @@ class KnownActions(ActionSet):
 
 
 class KnownActionsByHost(ActionsBesideDecoys):
-    """Sleep, and ON_HOSTS on each host, with masks of those that can do any good.
+    """Sleep, and BY_HOST on each host, with masks of those that can do any good.
 
     NEXT_DECOY sets up the next possible decoy, in the order in which Red falls for them. Where Blue
     has no action but Misinform for it, it is that.
@@ -318,15 +317,15 @@ class KnownActionsByHost(ActionsBesideDecoys):
 
     def __init__(self, known: NetworkFacts, playing: Indices | None = None) -> None:
         self._known, self._blue, n = known, known.blue(playing), known.n_hosts
-        fixed = [known.of_kind(kind) for kind in ON_HOSTS[:-1]]
+        fixed = [known.of_kind(kind) for kind in BY_HOST[:-1]]
         sleep = known.of_kind("Sleep")[:1]
         super().__init__(np.concatenate([sleep, *fixed, -1 - np.arange(n)]), self._blue)
-        decoys = ("Misinform",) if known.is_misinforming else tables.DECOYS
+        decoys = ("Misinform",) if known.is_misinforming else DECOYS
         self._decoy_actions = np.stack([known.of_kind(kind) for kind in decoys])
-        self._can = known.can[:, [tables.KINDS.index(kind) for kind in ON_HOSTS[:-1]]]
+        self._can = known.can[:, [tables.KINDS.index(kind) for kind in BY_HOST[:-1]]]
         self.named = (
             "Sleep",
-            *(f"{kind} {host}" for kind in ON_HOSTS for host in known.host_names),
+            *(f"{kind} {host}" for kind in BY_HOST for host in known.host_names),
         )
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:

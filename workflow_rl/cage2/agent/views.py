@@ -62,7 +62,7 @@ class BeliefView(View):
         self.beliefs = np.zeros(0, belief.BELIEF)
         self.hypotheses = np.zeros((0, belief.N_HYPOTHESES), HYPOTHESIS)
         candidates = np.zeros(belief.N_CANDIDATES, HYPOTHESIS)
-        self._working = candidates, np.zeros(belief.MOST_MET, belief.MET)
+        self._working = candidates, np.zeros(belief.MAX_DECOY_SETS, belief.DECOY_SET)
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
         self.beliefs = with_rows(self.beliefs, max(envs) + 1)

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.entity_layout import EntityLayout
+from workflow_rl.cage2.actions import NEXT_DECOY
 from workflow_rl.cage2.agent.action_sets import make_action_set, verbs_of
-from workflow_rl.cage2.agent.network_facts import NEXT_DECOY, joined_hosts
+from workflow_rl.cage2.agent.network_facts import joined_hosts
 from workflow_rl.cage2.env.viewed_envs import view_size
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTIONS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 
 
 @functools.cache
@@ -55,15 +56,9 @@ def _belief_of_hosts() -> NDArray[np.int64]:
     """Return the columns of the belief about each host: see `blue_belief.show_belief`."""
     from workflow_rl.cage2.compiled import blue_belief, tables
 
-    n = 4 * len(HOSTS)
+    columns = blue_belief.columns_shown(len(blue_belief.WORTH_A_DECOY))
     decoys = np.full((len(HOSTS), tables.N_DECOYS, 2), -1)
-    for host, decoy in blue_belief.WORTH_A_DECOY:
-        decoys[host, decoy] = n, n + 1
-        n += 2
-    masks = n + np.arange(blue_belief.N_MASKS_SHOWN * len(HOSTS)).reshape(-1, len(HOSTS)).T
-    n += masks.size + len(RED_ACTIONS)
-    per_host = 4 * len(blue_belief.THRESHOLDS)
-    probable = np.full((len(HOSTS), per_host), -1)
-    for place, host in enumerate(blue_belief.CONTESTED):
-        probable[host] = n + place * per_host + np.arange(per_host)
-    return np.concatenate([decoys.reshape(len(HOSTS), -1), masks, probable], axis=1)
+    decoys[*blue_belief.WORTH_A_DECOY.T] = columns["decoys"]
+    probable = np.full((len(HOSTS), columns["of hosts"].shape[1]), -1)
+    probable[blue_belief.CONTESTED] = columns["of hosts"]
+    return np.concatenate([decoys.reshape(len(HOSTS), -1), columns["masks"].T, probable], axis=1)

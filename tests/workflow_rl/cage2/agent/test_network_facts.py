@@ -5,13 +5,13 @@ import pytest
 
 from tests.workflow_rl.cage2.agent.test_views import policy_for
 from workflow_rl.agents.policies.distributions import Choice
+from workflow_rl.cage2.actions import BY_HOST
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.history_counts import AGES, N_EVENTS
 from workflow_rl.cage2.agent.network_facts import (
     DEPTHS,
     N_BITS,
     N_HISTORY,
-    ON_HOSTS,
     NetworkFacts,
     facts_of,
 )
@@ -143,7 +143,7 @@ def test_misinform_is_the_next_decoy_where_blue_has_no_other():
     actions = NetworkFacts([scenario]).action_set("by-host")
     actions.begin([0])
     host = scenario.hosts.index("Enterprise0")
-    choice = np.array([1 + ON_HOSTS.index("NextDecoy") * len(scenario.hosts) + host])
+    choice = np.array([1 + BY_HOST.index("NextDecoy") * len(scenario.hosts) + host])
     n_set_up = 0
     while actions.with_masks(np.zeros((1, 0), np.uint8), [0])[0, choice[0]]:
         action = actions.chosen([0], choice)
@@ -152,7 +152,7 @@ def test_misinform_is_the_next_decoy_where_blue_has_no_other():
         n_set_up += 1
     assert 1 <= n_set_up <= 5
     # Remove is none of Blue's actions.
-    removing = 1 + ON_HOSTS.index("Remove") * len(scenario.hosts)
+    removing = 1 + BY_HOST.index("Remove") * len(scenario.hosts)
     assert not actions.with_masks(np.zeros((1, 0), np.uint8), [0])[0, removing:][
         : len(scenario.hosts)
     ].any()

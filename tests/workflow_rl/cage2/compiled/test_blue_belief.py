@@ -14,8 +14,8 @@ from workflow_rl.cage2.agent.action_sets import useful_actions
 from workflow_rl.cage2.compiled.blue_belief import (
     BELIEF,
     CONTESTED,
-    MET,
-    MOST_MET,
+    DECOY_SET,
+    MAX_DECOY_SETS,
     N_CANDIDATES,
     N_HYPOTHESES,
     N_SHOWN,
@@ -61,7 +61,7 @@ class Believing:
         self.beliefs = np.zeros(n_envs, BELIEF)
         self.hypotheses = np.zeros((n_envs, N_HYPOTHESES), HYPOTHESIS)
         self.shown = np.empty((n_envs, n_shown(len(of_use))), np.uint8)
-        self._working = np.zeros(N_CANDIDATES, HYPOTHESIS), np.zeros(MOST_MET, MET)
+        self._working = np.zeros(N_CANDIDATES, HYPOTHESIS), np.zeros(MAX_DECOY_SETS, DECOY_SET)
         self._all = np.arange(n_envs)
         begin_beliefs(self.beliefs, *self._scenario, self._all, self.hypotheses, obs, self.shown)
 

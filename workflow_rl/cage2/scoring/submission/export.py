@@ -20,6 +20,7 @@ from workflow_rl.runs.acting import NUMPY_POLICY, list_files, needs_of, write_ac
 ACTING = (
     *NUMPY_POLICY,
     "workflow_rl.cage2.agent.action_sets",
+    "workflow_rl.cage2.actions",
     "workflow_rl.cage2.scenario1b",
     "workflow_rl.cage2.scenario2",
     "workflow_rl.cage2.scenario.scenario",

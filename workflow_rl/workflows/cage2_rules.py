@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage2.actions import BLUE
-from workflow_rl.cage2.agent.action_sets import make_action_set
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
+from workflow_rl.cage2.agent.action_sets import ActionSet
+from workflow_rl.cage2.agent.network_facts import untold_facts
+from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scenario2 import HOSTS
 from workflow_rl.workflows.order import NOBODY, Bools, Numbers, parsed
 
 UNIT_TYPES = (
@@ -24,6 +26,7 @@ UNIT_TYPES = (
 """The five types of units of Jiang et al. (L4DC 2026)."""
 FIXABLE = tuple(host for host in HOSTS if host not in ("Defender", "User0"))
 """Red never gains Defender, and never loses User0."""
+FIXES = tuple(kind for kind, about in BLUE.items() if about.leaves)
 SURE = 1
 """The place of 0.5 among the belief's thresholds: Red is rather there than not."""
 
@@ -52,17 +55,15 @@ class HostRules:
             HOSTS[host]: column for host, column in zip(CONTESTED, columns, strict=True)
         }
         self._bits = [self._bits_of(hosts) for hosts in self.workflow.members]
-        action_set = make_action_set(actions)
-        action_set.begin([0])
-        chosen = action_set.chosen([0] * action_set.n, np.arange(action_set.n))
-        self._fixes = np.array([self._fixed_by(ACTION_NAMES[action]) for action in chosen])
+        choices = ActionSet(actions, untold_facts(Scenario.scenario2())).names
+        self._fixes = np.array([self._fixed_by(choice) for choice in choices])
 
     def _bits_of(self, hosts: Sequence[str]) -> list[int]:
         return [self._session_bits[host] for host in hosts]
 
     def _fixed_by(self, action: str) -> int:
         kind, _, target = action.partition(" ")
-        if BLUE[kind].leaves:
+        if kind in FIXES:
             for group, hosts in enumerate(self.workflow.members):
                 if target in hosts:
                     return group

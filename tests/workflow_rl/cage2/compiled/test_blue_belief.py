@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.workflow_rl.cage2.compiled.doors import door
-from workflow_rl.cage2.agent.action_sets import useful_actions
+from workflow_rl.cage2.agent.network_facts import BlueDecoys, untold_facts
 from workflow_rl.cage2.compiled.blue_belief import (
     BELIEF,
     CONTESTED,
@@ -35,6 +35,10 @@ from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 
 options_of = door(reds_options)
+_DECOYS = BlueDecoys(untold_facts(Scenario.scenario2()))
+_DECOYS.begin([0])
+USEFUL = np.flatnonzero(_DECOYS.useful_actions([0])[0])
+"""Actions that can do some good at the start."""
 
 SLEEP = 0
 TABLES, N_HOSTS = SCENARIO2.record, len(HOSTS)
@@ -117,7 +121,7 @@ def masks_of_decoys(state: Any) -> list[int]:
 def defending(random: np.random.Generator, obs: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Random actions of all kinds, and often Restore where an exploit was seen."""
     exploited = obs.reshape(-1, N_HOSTS, 4)[:, :, 1]
-    others = random.choice(useful_actions(), len(obs))
+    others = random.choice(USEFUL, len(obs))
     restores = exploited.any(axis=1) & (random.random(len(obs)) < 0.5)
     return np.where(restores, RESTORE[exploited.argmax(axis=1)], others)
 

@@ -26,25 +26,30 @@ class BlueKind(NamedTuple):
     """A kind of Blue's actions.
 
     does: what it does, in words. on_host: whether it is made on a host. cost: what it costs, in
-    tenths of a reward. group: what reports call it; "": its own name. decoy: what it sets up.
-    leaves: what Blue's table shows afterwards of a host that looked compromised; "": no change.
-    resets: whether it ends all decoys, files and sessions that were added to the host. by_host:
-    whether the action sets by host offer it. scenarios: the challenges whose Blue has it.
+    tenths of a reward. decoy: what it sets up. sets_up_one_of: several decoys. leaves: what Blue's
+    table shows afterwards of a host that looked compromised; "": no change. resets: whether it ends
+    all decoys, files and sessions that were added to the host. by_host: whether the action sets by
+    host offer it. scenarios: the challenges whose Blue has it.
     """
 
     does: str = ""
     on_host: bool = True
     cost: int = 0
-    group: str = ""
     decoy: Decoy | None = None
+    sets_up_one_of: tuple[str, ...] = ()
     leaves: str = ""
     resets: bool = False
     by_host: bool = False
     scenarios: tuple[int, ...] = (1, 2)
 
+    @property
+    def deceives(self) -> bool:
+        """Whether it sets up a decoy."""
+        return self.decoy is not None or self.sets_up_one_of != ()
+
 
 def _decoy(decoy: Decoy) -> BlueKind:
-    return BlueKind("sets up a decoy service", group="Decoy", decoy=decoy, scenarios=(2,))
+    return BlueKind("sets up a decoy service", decoy=decoy, scenarios=(2,))
 
 
 BLUE: dict[str, BlueKind] = {
@@ -63,14 +68,16 @@ BLUE: dict[str, BlueKind] = {
     "DecoyTomcat": _decoy(Decoy(443, 443)),
     # CybORG checks another port than this decoy opens, so that a host can have any number of them.
     "DecoyVsftpd": _decoy(Decoy(80, 21, "LINUX")),
-    "Misinform": BlueKind("sets up one of MISINFORMS", group="Decoy", scenarios=(1,)),
+    "Misinform": BlueKind(
+        "sets up one of five decoy services, on any operating system",
+        sets_up_one_of=("DecoySSHD", "DecoyApache", "DecoySmss", "DecoyTomcat", "DecoySvchost"),
+        scenarios=(1,),
+    ),
     "Restore": BlueKind(
         "returns the host to its first state", cost=10, leaves="clean", resets=True, by_host=True
     ),
 }
 DECOYS = {name: kind.decoy for name, kind in BLUE.items() if kind.decoy is not None}
-MISINFORMS = ("DecoySSHD", "DecoyApache", "DecoySmss", "DecoyTomcat", "DecoySvchost")
-"""The decoys of which Misinform sets up one, on any operating system."""
 NEXT_DECOY = "NextDecoy"
 """The choice, in action sets by host, that stands for all decoys of a host."""
 BY_HOST = (*(name for name, kind in BLUE.items() if kind.by_host), NEXT_DECOY)
@@ -93,7 +100,7 @@ def blue_action_names(kinds: Iterable[str], hosts: Sequence[str]) -> tuple[str, 
 
 def group_of(kind: str) -> str:
     """Return what reports call a kind of Blue's actions."""
-    return BLUE[kind].group or kind
+    return "Decoy" if BLUE[kind].deceives else kind
 
 
 GROUPS = tuple(dict.fromkeys(map(group_of, BLUE)))

@@ -56,6 +56,8 @@ _HOSTS: dict[str, tuple[str, str | None, str | None, str | None]] = {
 
 HOSTS = tuple(_HOSTS)
 """The 13 hosts, in the order of the observation and of every group of actions."""
+CONTESTED = tuple(host for host in HOSTS if host not in ("Defender", "User0"))
+"""The hosts that Red can take and Blue can free."""
 OBS_SIZE = 4 * len(HOSTS)
 
 _ACTIVITIES = {(0, 0): "nothing", (1, 0): "scan", (1, 1): "exploit"}

@@ -15,7 +15,7 @@ from workflow_rl.cage2.actions import BLUE
 from workflow_rl.cage2.agent.action_sets import ActionSet
 from workflow_rl.cage2.agent.network_facts import untold_facts
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import HOSTS
+from workflow_rl.cage2.scenario2 import CONTESTED, HOSTS
 from workflow_rl.workflows.order import NOBODY, Bools, Numbers, parsed
 
 UNIT_TYPES = (
@@ -24,8 +24,6 @@ UNIT_TYPES = (
     "users: User0 User1 User2 User3 User4"
 )
 """The five types of units of Jiang et al. (L4DC 2026)."""
-FIXABLE = tuple(host for host in HOSTS if host not in ("Defender", "User0"))
-"""Red never gains Defender, and never loses User0."""
 FIXES = tuple(kind for kind, about in BLUE.items() if about.leaves)
 SURE = 1
 """The place of 0.5 among the belief's thresholds: Red is rather there than not."""
@@ -41,19 +39,16 @@ class HostRules:
 
     def __init__(self, workflow: str, actions: str) -> None:
         from workflow_rl.cage2.compiled.blue_belief import (
-            CONTESTED,
             N_SHOWN,
             WORTH_A_DECOY,
             columns_shown,
         )
 
-        self.workflow = parsed(workflow, HOSTS, FIXABLE)
+        self.workflow = parsed(workflow, HOSTS, CONTESTED)
         self.n_own = N_SHOWN
         # The first of a host's four probabilities is that of a session.
         columns = columns_shown(len(WORTH_A_DECOY))["of hosts"][:, SURE].tolist()
-        self._session_bits = {
-            HOSTS[host]: column for host, column in zip(CONTESTED, columns, strict=True)
-        }
+        self._session_bits: dict[str, int] = dict(zip(CONTESTED, columns, strict=True))
         self._bits = [self._bits_of(hosts) for hosts in self.workflow.members]
         choices = ActionSet(actions, untold_facts(Scenario.scenario2())).names
         self._fixes = np.array([self._fixed_by(choice) for choice in choices])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.cage2.actions import BY_HOST, DECOYS, NEXT_DECOY
+from workflow_rl.cage2.actions import BY_HOST, NEXT_DECOY
 from workflow_rl.cage2.agent.network_facts import (
     BlueDecoys,
     Indices,
@@ -58,11 +58,10 @@ class ActionSet:
         on_host = np.array([host != "" for _, _, host in split])
         can = np.array([facts.can_do(kind) for kind, _, _ in split]).T
         self._masks = (can & (~on_host | is_open[:, self._hosts])).astype(np.uint8)
-        decoys = ("Misinform",) if facts.is_misinforming else DECOYS
         self._decoy_actions = np.array(
             [
                 [numbers.get(f"{decoy} {host}", self._sleep) for host in facts.host_names]
-                for decoy in decoys
+                for decoy in facts.decoy_kinds
             ]
         )
         self._knows_no_kinds = facts.is_misinforming

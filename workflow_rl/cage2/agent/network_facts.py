@@ -40,9 +40,7 @@ FACTS = (
     *(f"at least {depth} hosts from Red" for depth in DEPTHS),
 )
 """What never changes about a host in a network, in the order in which a policy sees it."""
-_KINDS = tuple(BLUE.values())
-_ON_HOST = np.array([kind.on_host for kind in _KINDS])
-_RESETS = np.array([kind.resets for kind in _KINDS])
+_ON_HOST = np.array([kind.on_host for kind in BLUE.values()])
 _N_MASKS = 1 << tables.N_DECOYS
 _BITS = 1 << np.arange(tables.N_DECOYS)
 
@@ -59,6 +57,8 @@ class NetworkFacts:
         scenarios: the same with all kinds of actions, as one simulator plays them.
         named, host_names: Blue's actions and the hosts by name, in a network of that size.
         kinds, hosts: of each of these actions, `[A]`.
+        is_misinforming: whether Blue is not told of which kinds its decoys are.
+        decoy_kinds: of the actions that set up decoys.
     """
 
     def __init__(
@@ -79,7 +79,9 @@ class NetworkFacts:
         of, self.named, self.host_names = tables_of(largest).of, largest.action_names, largest.hosts
         self.kinds, self.hosts = of["action_kind"], of["action_host"]
         self.n_hosts = len(largest.hosts)
-        self.is_misinforming = "Misinform" in kinds and not any(kind in DECOYS for kind in kinds)
+        deceiving = tuple(kind for kind in kinds if BLUE[kind].deceives)
+        self.is_misinforming = deceiving != () and DECOYS.keys().isdisjoint(deceiving)
+        self.decoy_kinds = deceiving if self.is_misinforming else tuple(DECOYS)
 
     def __deepcopy__(self, memo: Any) -> NetworkFacts:
         return self  # Facts never change.
@@ -147,7 +149,7 @@ class NetworkFacts:
     def sets_up(self) -> Indices:
         """A mask of the decoys of which each action sets up one, `[A]`."""
         if self.is_misinforming:
-            return np.where(self.kinds == tables.MISINFORM, _N_MASKS - 1, 0)
+            return np.where(tables.DECEIVES[self.kinds], _N_MASKS - 1, 0)
         bits = np.zeros(len(BLUE), np.int64)
         bits[tables.FIRST_DECOY : tables.LAST_DECOY + 1] = _BITS
         return bits[self.kinds]
@@ -186,7 +188,7 @@ class BlueDecoys:
         fits = facts.fits[self.scenarios(envs), hosts] & facts.sets_up[actions]
         can = fits & self._beside(before, with_effect=False)
         set_up = can & -can if facts.is_misinforming else can
-        self.masks[envs, hosts] = np.where(_RESETS[facts.kinds[actions]], 0, before | set_up)
+        self.masks[envs, hosts] = np.where(tables.RESETS[facts.kinds[actions]], 0, before | set_up)
 
     def useful(self, envs: Sequence[int] | Indices) -> Indices:
         """Return masks of the decoys that have an effect beside those in place, `[M, H]`."""

@@ -242,16 +242,12 @@ class ViewingActor:
         return actions, log_probs
 
     def _seen(self, obs: Bits, envs: Sequence[int]) -> Bits:
-        going_on = np.array([self._made[env][0] > 0 for env in envs])
-        shown = []
-        for rows in (np.flatnonzero(~going_on).tolist(), np.flatnonzero(going_on).tolist()):
-            chosen = [envs[row] for row in rows]
-            if chosen and going_on[rows[0]]:
-                last = np.array([self._made[env][1] for env in chosen])
-                shown.append((rows, self._view.after(chosen, last, obs[rows])))
-            elif chosen:
-                shown.append((rows, self._view.begin(chosen, obs[rows])))
-        seen = np.empty((len(obs), shown[0][1].shape[1]), np.uint8)
-        for rows, bits in shown:
-            seen[rows] = bits
+        seen = np.empty((len(obs), self._view.n_shown), np.uint8)
+        begins = np.array([self._made[env][0] == 0 for env in envs])
+        if (rows := np.flatnonzero(begins)).size:
+            seen[rows] = self._view.begin([envs[row] for row in rows], obs[rows])
+        if (rows := np.flatnonzero(~begins)).size:
+            going_on = [envs[row] for row in rows]
+            last = np.array([self._made[env][1] for env in going_on])
+            seen[rows] = self._view.after(going_on, last, obs[rows])
         return seen

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.actions import RED_ACTIONS
 from workflow_rl.cage2.compiled import red_hypothesis, tables
 from workflow_rl.cage2.compiled.description import SCENARIO2, Tables
@@ -46,8 +47,7 @@ DECOY_SET = np.dtype([("decoys", np.int64), ("weight", np.int64)])
 MAX_DECOY_SETS = 8
 """See `decoy_sets_seen`."""
 
-CONTESTED = np.array([host for host in range(N_HOSTS) if HOSTS[host] not in ("Defender", "User0")])
-"""Hosts that Red can gain."""
+CONTESTED = np.array([HOSTS.index(host) for host in scenario2.CONTESTED])
 DECOY_FITS = SCENARIO2.decoy_fits
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage2.actions import DECOYS, MISINFORMS, RED, RED_ACTIONS
+from workflow_rl.cage2.actions import BLUE, DECOYS, RED, RED_ACTIONS
 from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS, PRIVILEGED, SHELL
 from workflow_rl.cage2.compiled.tables import (
@@ -150,7 +150,8 @@ def _services(state: Any, host: int, tables: Tables = SCENARIO2) -> dict[str, An
     for decoy, name in enumerate(DECOYS):
         pid = int(state["service_pid"][host, tables.of["service"][decoy]])
         is_decoy = name in kinds and tables.of["decoy_runs_on"][decoy, host]
-        if pid and (is_decoy or ("Misinform" in kinds and name in MISINFORMS)):
+        is_one_of = any(name in BLUE[kind].sets_up_one_of for kind in kinds)
+        if pid and (is_decoy or is_one_of):
             services[name] = pid
     return services
 

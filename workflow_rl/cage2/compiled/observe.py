@@ -33,8 +33,7 @@ BYTES = np.array(
 def observe(s: Any, t: Any, kind: int, host: int, obs: Any) -> None:
     """`Monitor` and `BlueTableWrapper.observation_change`: obs uint32, a word a host."""
     decoy_host = NONE
-    is_decoy = tables.FIRST_DECOY <= kind <= tables.LAST_DECOY or kind == tables.MISINFORM
-    if is_decoy and s.blue_success == tables.TRUE:
+    if tables.DECEIVES[kind] and s.blue_success == tables.TRUE:
         decoy_host = host
     activity = NO_ACTIVITY
     if s.n_events > 0:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage2 import scenario2
-from workflow_rl.cage2.actions import BLUE, DECOYS, EXPLOITS, MISINFORMS, RED
+from workflow_rl.cage2.actions import BLUE, DECOYS, EXPLOITS, RED
 from workflow_rl.cage2.b_line_plan import PLAN
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import WORTH_IN_TENTHS
@@ -80,7 +80,10 @@ DECOY_NAMES = (*DECOYS, *_IDLE)
 """The decoys by the kind of their process."""
 N_DECOY_KINDS = len(DECOY_NAMES)
 MISINFORM_KINDS = np.array(
-    [N_DECOYS + _IDLE.index(n) if n in _IDLE else _DECOY.index(n) for n in MISINFORMS]
+    [
+        N_DECOYS + _IDLE.index(name) if name in _IDLE else _DECOY.index(name)
+        for name in BLUE["Misinform"].sets_up_one_of
+    ]
 )
 _OF_KIND = [DECOYS[name] for name in DECOY_NAMES]
 DECOY_PORT = np.array([PORTS.index(decoy.port) for decoy in _OF_KIND])
@@ -95,6 +98,8 @@ SLEEP, MONITOR, ANALYSE, REMOVE, FIRST_DECOY, LAST_DECOY, RESTORE, MISINFORM = m
 COST = np.array([kind.cost for kind in BLUE.values()])
 """What Blue's actions cost, by kind, in tenths."""
 RESETS = np.array([kind.resets for kind in BLUE.values()])
+DECEIVES = np.array([kind.deceives for kind in BLUE.values()])
+"""Of Blue's actions, by kind: see `actions.BlueKind`."""
 
 # --- Red's actions -------------------------------------------------------------------------------
 

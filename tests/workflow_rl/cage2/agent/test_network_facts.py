@@ -21,6 +21,7 @@ from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scenario2 import CONTESTED
 from workflow_rl.environments.episode import EpisodeSpec
 
 N_BITS = 4 + len(FACTS)
@@ -173,3 +174,20 @@ def test_the_past_of_a_host_and_around_it():
     assert leading[enterprise1]
     assert not leading[user2]
     assert {scenario.hosts[n] for n in np.flatnonzero(beside)} == set(scenario.subnets["User"])
+
+
+def test_red_takes_and_blue_frees_the_hosts_for_which_policies_are_stored():
+    facts = untold_facts(Scenario.scenario2())
+    assert tuple(np.array(facts.host_names)[facts.contested[0]]) == CONTESTED
+
+
+def test_actions_that_can_do_good_are_known_in_every_scenario():
+    env = Cage2Env("SleepAgent", scenario="scenario1b")
+    names = np.array(env.scenario.action_names)
+    env.reset(seed=0)
+    useful = set(names[env.action_masks()])
+    assert {"Sleep", "Misinform User1", "Restore Op_Server0"} <= useful
+    assert not {"Monitor", "Analyse Defender", "Restore User0"} & useful
+    for _ in range(5):
+        env.step(names.tolist().index("Misinform User1"))
+    assert "Misinform User1" not in names[env.action_masks()]

@@ -244,9 +244,9 @@ class ViewingActor:
     def _seen(self, obs: Bits, envs: Sequence[int]) -> Bits:
         seen = np.empty((len(obs), self._view.n_shown), np.uint8)
         begins = np.array([self._made[env][0] == 0 for env in envs])
-        if (rows := np.flatnonzero(begins)).size:
+        if rows := np.flatnonzero(begins).tolist():
             seen[rows] = self._view.begin([envs[row] for row in rows], obs[rows])
-        if (rows := np.flatnonzero(~begins)).size:
+        if rows := np.flatnonzero(~begins).tolist():
             going_on = [envs[row] for row in rows]
             last = np.array([self._made[env][1] for env in going_on])
             seen[rows] = self._view.after(going_on, last, obs[rows])

@@ -59,7 +59,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     - `red_agent`: index into `scenario2.RED_AGENTS` of the red agent of this episode (-1: an agent
       of your own),
     - `blue_action`: index into `scenario.action_names` (-1 after a reset, as for Red's),
-    - `red_action`, `red_target`: indices into `scenario2.RED_ACTIONS` and `scenario.red_targets`
+    - `red_action`, `red_target`: indices into `actions.RED_ACTIONS` and `scenario.red_targets`
       (-1: none),
     - `blue_success`, `red_success`: indices into `scenario2.SUCCESSES`,
     - `suspicious_hosts`: bool `[13]`, the hosts on which monitoring caught a process with its PID.

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from workflow_rl.agents.settings import MOST_LISTED, OneOf, config_error
+from workflow_rl.agents.settings import MOST_LISTED, config_error
 from workflow_rl.cage2 import scenario2 as challenge
 from workflow_rl.cage2.actions import BLUE, RED_ACTIONS
 from workflow_rl.cage2.b_line_plan import kept_hosts
-from workflow_rl.cage2.scenario2 import WORTH_IN_TENTHS, ScenarioError, capacity
+from workflow_rl.cage2.scenario2 import ScenarioError, capacity
 from workflow_rl.printable import printable
 from workflow_rl.suggestions import question, word_meant
 
@@ -60,7 +60,7 @@ def _system(text: str) -> str:
 
 Name = Annotated[str, AfterValidator(_name)]
 Text = Annotated[str, Field(max_length=200)]
-Worth = Annotated[str, OneOf(WORTH_IN_TENTHS)]
+Worth = Literal["None", "Low", "Medium", "High"]
 Access = Literal["all", "None"]
 Pid = Annotated[int, Field(ge=0, lt=2**22)]
 Number = Annotated[int, Field(ge=-(2**63), lt=2**63)]

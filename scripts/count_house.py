@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,8 @@ import click
 import grimp
 import numpy as np
 from scipy.sparse.csgraph import connected_components
+
+from workflow_rl.cage2.actions import BLUE
 
 ROOT = Path(__file__).resolve().parents[1]
 GUESTS = ("workflow_rl/cage/", "workflow_rl/cage2/", "workflow_rl/cage4/", "workflow_rl/workflows/")
@@ -50,6 +53,8 @@ AFTERWARDS = (f"{COMMANDS}errors.py", f"{COMMANDS}train_report.py")
 speak when `execute` has ended."""
 CAGE2 = "workflow_rl/cage2/"
 ACTS = {"act", "decide"}
+ON_HOSTS = [action for action, kind in BLUE.items() if kind.on_host]
+"""The others are Red's, too, or nothing."""
 ONCE = {
     "configs made for a run": "workflow_rl/runs/config.py TrainConfig.__init__",
     "environments resolved for a run": "workflow_rl/runs/spec.py environment_of",
@@ -204,6 +209,32 @@ def ways_of_acting(trees: dict[str, ast.Module]) -> list[str]:
     return sorted(name for name in found if not bases[name] & found.keys())
 
 
+def words_of(tree: ast.AST) -> Iterator[str]:
+    """Yield the words of the texts and of the identifiers of a module, docstrings apart."""
+    docstrings = set()
+    for node in ast.walk(tree):
+        # A text that stands alone documents what stands before it.
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            docstrings.add(node.value)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if node not in docstrings:
+                yield from re.findall(r"\w+", node.value)
+        elif isinstance(node, ast.Name | ast.Attribute | ast.alias):
+            yield str(getattr(node, "id", getattr(node, "attr", getattr(node, "name", ""))))
+
+
+def files_that_know(actions: Iterable[str], trees: dict[str, ast.Module]) -> int:
+    """Return in how many files of CAGE-2 the best known of Blue's actions occurs.
+
+    It occurs by its name in a text, or as a constant: "Restore", or RESTORE.
+    """
+    words = {file: {*words_of(tree)} for file, tree in trees.items() if file.startswith(CAGE2)}
+    return max(
+        sum(bool({action, action.upper()} & of_file) for of_file in words.values())
+        for action in actions
+    )
+
+
 def of_guests(lines: dict[str, int], trees: dict[str, ast.Module]) -> Iterator[tuple[str, int]]:
     """Yield the figures of the CAGE rooms. lines, trees: of each file of the package."""
     yield "lines of guests", sum(lines[name] for name in lines if name.startswith(GUESTS))
@@ -212,6 +243,7 @@ def of_guests(lines: dict[str, int], trees: dict[str, ast.Module]) -> Iterator[t
     yield "names of simulators", simulators(trees)
     yield "env classes of CAGE-2", len(env_classes(trees))
     yield "ways of acting as Blue of CAGE-2", len(ways_of_acting(trees))
+    yield "files that know one of Blue's actions of CAGE-2", files_that_know(ON_HOSTS, trees)
 
 
 def circles() -> int:

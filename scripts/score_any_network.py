@@ -30,7 +30,7 @@ import click
 
 from workflow_rl import TrainConfig
 from workflow_rl.cage.recipe import train_recipe
-from workflow_rl.cage2.agent.network_facts import known_for
+from workflow_rl.cage2.agent.network_facts import facts_for
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.family_envs import compile_for, family_envs, on_networks
 from workflow_rl.cage2.presets import ANY_NETWORK
@@ -106,10 +106,10 @@ def score(run_dir: Path, network: str, episodes: int, seed: int) -> list[dict[st
     policy, environment = load_trained(run_dir / "checkpoint.pt")
     assert isinstance(environment, Cage2)
     scenario = networks()[network]
-    known = known_for(policy, [scenario])
-    compile_for(known, 100)
+    facts = facts_for(policy, [scenario])
+    compile_for(facts, 100)
     cells = evaluate_actor(
-        on_networks(policy, known, environment.observation, environment.actions),
+        on_networks(policy, facts, environment.observation, environment.actions),
         episodes,
         seed,
         n_workers=1,
@@ -117,7 +117,7 @@ def score(run_dir: Path, network: str, episodes: int, seed: int) -> list[dict[st
         red_agents=RED_AGENTS,
         scenario=scenario,
         envs_of=functools.partial(
-            functools.partial, functools.partial(family_envs, known, environment.view)
+            functools.partial, functools.partial(family_envs, facts, environment.view)
         ),
     ).cells
     return [

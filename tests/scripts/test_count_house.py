@@ -15,6 +15,7 @@ from scripts.count_house import (
     are_twins,
     bindings,
     env_classes,
+    files_that_know,
     homes,
     limits,
     lines_of,
@@ -76,6 +77,16 @@ class _HiddenEnv: ...
     trees = {"workflow_rl/cage2/env/players.py": players, "workflow_rl/cage4/players.py": players}
     assert ways_of_acting(trees) == ["Player"]
     assert env_classes(trees) == ["ShownEnvs"]
+
+
+def test_a_file_knows_an_action_by_its_name_or_its_constant() -> None:
+    sources = {
+        "a.py": 'KINDS = "Sleep", "Restore User1"',
+        "b.py": "from tables import RESTORE",
+        "c.py": '"""Restore is not known here."""\nrestore = 1',
+    }
+    trees = {f"workflow_rl/cage2/{file}": ast.parse(source) for file, source in sources.items()}
+    assert files_that_know(["Sleep", "Restore"], trees) == 2
 
 
 def test_what_is_over_its_limit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,19 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from workflow_rl.cage2.actions import EXPLOITS
 from workflow_rl.cage2.scenario.scenario import Scenario
 
-EXPLOITS = {
-    "EternalBlue": 139,
-    "BlueKeep": 3389,
-    "HTTPRFI": 80,
-    "HTTPSRFI": 443,
-    "SSHBruteForce": 22,
-    "SQLInjection": 3390,
-    "HarakaRCE": 25,
-    "FTPDirectoryTraversal": 21,
-}
-"""Red's exploits, and the port that each attacks, in the order of the compiled tables."""
 ENTERPRISE = "Enterprise"
 """Where Red has a session on a host with this in its name, CybORG opens subnets that are closed."""
 

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage2.b_line_plan import AFTER_FAILURE, PLAN
+
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Actor
 
@@ -188,7 +190,13 @@ class PolicyAttacker:
 # --- CybORG's own attackers on Scenario 2, written as such ---------------------------------------
 
 USERS = ("User1", "User2", "User3", "User4")
-AFTER_FAILURE = (0, 1, 2, 2, 2, 2, 5, 5, 5, 5, 9, 9, 9, 12, 13)
+B_LINES_TARGETS = {
+    "user": "User",
+    "subnet": "Enterprise",
+    "third": "Enterprise2",
+    "op_server": "Op_Server0",
+}
+"""By their roles in B_lineAgent's plan: what does not follow from the first host."""
 
 
 class BLine:
@@ -198,36 +206,30 @@ class BLine:
         self._random = random
         self._at = 0
         self._made: dict[int, str] = {}
+        self._first = ""
 
     def act(self, seen: Seen) -> str:
         while True:
-            self._at = min(self._at + 1, 14) if seen.success else AFTER_FAILURE[self._at]
+            self._at = min(self._at + 1, len(PLAN) - 1) if seen.success else AFTER_FAILURE[self._at]
+            kind, role = PLAN[self._at]
             if self._at not in self._made:
-                if self._at == 12 and not seen.can("ExploitRemoteService Op_Server0"):
+                target = self._target(role, seen)
+                if (kind, role) == ("ExploitRemoteService", "op_server") and not seen.can(
+                    f"{kind} {target}"
+                ):
                     self._at = 0
                     continue
-                self._made[self._at] = self._new_action(seen)
+                self._made[self._at] = f"{kind} {target}"
             return self._made[self._at]
 
-    def _new_action(self, seen: Seen) -> str:
-        if self._at == 0:
-            return "DiscoverRemoteSystems User"
-        if self._at == 1:
-            self._host = self._random.choice(USERS)
-        elif self._at == 4:
-            scan = "DiscoverNetworkServices Enterprise"
-            self._host = "Enterprise0" if seen.can(f"{scan}0") else "Enterprise1"
-        elif self._at == 7:
-            return "DiscoverRemoteSystems Enterprise"
-        elif self._at == 8:
-            self._host = "Enterprise2"
-        elif self._at == 11:
-            self._host = "Op_Server0"
-        elif self._at == 14:
-            return "Impact Op_Server0"
-        after_sweeps = self._at - 1 if self._at < 7 else self._at - 8
-        kinds = "DiscoverNetworkServices", "ExploitRemoteService", "PrivilegeEscalate"
-        return f"{kinds[after_sweeps % 3]} {self._host}"
+    def _target(self, role: str, seen: Seen) -> str:
+        if role == "first":
+            self._first = self._first or self._random.choice(USERS)
+            return self._first
+        if role == "enterprise":
+            is_known = seen.can("DiscoverNetworkServices Enterprise0")
+            return "Enterprise0" if is_known else "Enterprise1"
+        return B_LINES_TARGETS[role]
 
 
 class Meander:

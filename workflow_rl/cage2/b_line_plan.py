@@ -11,6 +11,19 @@ if TYPE_CHECKING:
 
 GOAL = "Op_Server0"
 """The host that both agents want to stop."""
+_TAKE = ("DiscoverNetworkServices", "ExploitRemoteService", "PrivilegeEscalate")
+PLAN = (
+    ("DiscoverRemoteSystems", "user"),
+    *((kind, "first") for kind in _TAKE),
+    *((kind, "enterprise") for kind in _TAKE),
+    ("DiscoverRemoteSystems", "subnet"),
+    *((kind, "third") for kind in _TAKE),
+    *((kind, "op_server") for kind in (*_TAKE, "Impact")),
+)
+"""B_lineAgent's fifteen actions: on its own subnet, the first host that it attacks, the host of
+Enterprise that this one leads to, the subnet of that, the third host there, or GOAL."""
+AFTER_FAILURE = (0, 1, 2, 2, 2, 2, 5, 5, 5, 5, 9, 9, 9, 12, 13)
+"""The action that follows each one that fails."""
 
 
 def missing_for_b_line(scenario: Scenario) -> str | None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage2 import scenario2
+from workflow_rl.cage2.actions import RED_ACTIONS, blue_kinds
 
 RULES = "CAGE-1"
 """What a scenario says under Rules if it is played by the rules of CAGE Challenge 1."""
-BLUE_ACTIONS = "Sleep", "Monitor", "Analyse", "Remove", "Misinform", "Restore"
 USERS = {
     **dict.fromkeys(("User0", "User1", "User2"), "windows_user_host"),
     **dict.fromkeys(("User3", "User4"), "linux_user_host"),
@@ -22,8 +21,8 @@ USERS = {
 
 def scenario1b(data: dict[str, Any]) -> dict[str, Any]:
     """Turn the content of Scenario 2, with each image once, into that of Scenario 1b."""
-    data["Agents"]["Blue"]["actions"] = list(BLUE_ACTIONS)
-    data["Agents"]["Red"]["actions"] = list(scenario2.RED_ACTIONS)
+    data["Agents"]["Blue"]["actions"] = list(blue_kinds(1))
+    data["Agents"]["Red"]["actions"] = list(RED_ACTIONS)
     images = data["Images"]
     windows, linux = images["windows_user_host2"], images["linux_user_host2"]
     smb, rpc, rdp = windows["Processes"]

@@ -13,6 +13,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from workflow_rl.cage2.actions import (
+    BLUE,
+    EXPLOITS,
+    RED_ACTIONS,
+    blue_action_names,
+    blue_kinds,
+    red_action_names,
+)
 from workflow_rl.errors import UserError
 
 ENV_ID = "workflow_rl/CAGE2-v0"
@@ -21,22 +29,12 @@ SCENARIO2 = "scenario2"
 """The name of CAGE Challenge 2's own scenario."""
 SCENARIO1B = "scenario1b"
 """The name of CAGE Challenge 1's own scenario."""
-WITHOUT_HOST = ("Sleep", "Monitor")
-"""The kinds of Blue's actions that are made on no host."""
 RED_AGENTS = ("B_lineAgent", "RedMeanderAgent", "SleepAgent")
 HORIZONS = (30, 50, 100)
-RED_ACTIONS = (
-    "Sleep",
-    "DiscoverRemoteSystems",
-    "DiscoverNetworkServices",
-    "ExploitRemoteService",
-    "PrivilegeEscalate",
-    "Impact",
-)
-"""What the three red agents do, named as CybORG prints it."""
-
 SUCCESSES = ("FALSE", "TRUE", "UNKNOWN")
 """Whether an action succeeded, as CybORG tells."""
+WORTH_IN_TENTHS = {"None": 0, "Low": 1, "Medium": 10, "High": 100}
+"""What a step costs while Red owns a host of this worth, or stops its service."""
 
 # One row a host: its image; its confidentiality and availability value (None: not stated, which
 # CybORG reads as Low); and the host whose IP address Red finds by exploring this one, if any.
@@ -58,6 +56,8 @@ _HOSTS: dict[str, tuple[str, str | None, str | None, str | None]] = {
 
 HOSTS = tuple(_HOSTS)
 """The 13 hosts, in the order of the observation and of every group of actions."""
+CONTESTED = tuple(host for host in HOSTS if host not in ("Defender", "User0"))
+"""The hosts that Red can take and Blue can free."""
 OBS_SIZE = 4 * len(HOSTS)
 
 _ACTIVITIES = {(0, 0): "nothing", (1, 0): "scan", (1, 1): "exploit"}
@@ -94,45 +94,30 @@ SUBNETS = tuple(_SUBNETS)
 RED_TARGETS = (*HOSTS, *SUBNETS)
 """What an action of Red's is made on: a host, be it named by its address, or a subnet."""
 
-RED_ACTION_NAMES = (
-    "Sleep",
-    *(f"DiscoverRemoteSystems {subnet}" for subnet in SUBNETS),
-    *(
-        f"{action} {host}"
-        for action in ("DiscoverNetworkServices", "ExploitRemoteService", "PrivilegeEscalate")
-        for host in HOSTS
-    ),
-    "Impact Op_Server0",
-)
+RED_ACTION_NAMES = red_action_names(HOSTS, SUBNETS, ("Op_Server0",))
 """The 44 actions that Red has in `Cage2RedEnv`, by index."""
 
 FACTS_OF_A_HOST = ("address known", "name known", "ports known", "user session", "root session")
 """What an observation of `Cage2RedEnv` tells of each host."""
 RED_OBS_SIZE = len(SUBNETS) + len(FACTS_OF_A_HOST) * len(HOSTS) + 2
 
-_BLUE_ACTIONS_WITHOUT_HOST = ("Sleep", "Monitor")
-_BLUE_ACTIONS_ON_A_HOST = (
-    "Analyse",
-    "Remove",
-    "DecoyApache",
-    "DecoyFemitter",
-    "DecoyHarakaSMPT",
-    "DecoySmss",
-    "DecoySSHD",
-    "DecoySvchost",
-    "DecoyTomcat",
-    "DecoyVsftpd",
-    "Restore",
-)
-_EXPLOITS = "BlueKeep", "EternalBlue", "FTPDirectoryTraversal", "HarakaRCE", "HTTPRFI", "HTTPSRFI"
-RED_ACTION_KINDS = (*RED_ACTIONS[:4], *_EXPLOITS, "SQLInjection", *RED_ACTIONS[4:], "SSHBruteForce")
+_EXPLOITS = sorted(EXPLOITS.keys() - {"SSHBruteForce"}, key=str.lower)
+RED_ACTION_KINDS = (*RED_ACTIONS[:4], *_EXPLOITS, *RED_ACTIONS[4:], "SSHBruteForce")
 GREEN_ACTIONS = ("Sleep", "GreenPingSweep", "GreenPortScan", "GreenConnection")
-
-BLUE_ACTION_KINDS = _BLUE_ACTIONS_WITHOUT_HOST + _BLUE_ACTIONS_ON_A_HOST
-ACTION_NAMES = _BLUE_ACTIONS_WITHOUT_HOST + tuple(
-    f"{action} {host}" for action in _BLUE_ACTIONS_ON_A_HOST for host in HOSTS
-)
+ACTION_NAMES = blue_action_names(blue_kinds(2), HOSTS)
 """The 145 Blue actions by index, named as CybORG prints them."""
+
+
+def actions_in_words() -> list[tuple[str, str, str]]:
+    """Return the table of Blue's actions in the pages, whose first row is the heading."""
+    rows = [("action", "what it does", "numbers, host 0 to host 12")]
+    first = 0
+    for kind in blue_kinds(2):
+        last = first + len(HOSTS) - 1
+        numbers = f"{first} to {last}" if BLUE[kind].on_host else str(first)
+        rows.append((kind, BLUE[kind].does, numbers))
+        first += len(blue_action_names([kind], HOSTS))
+    return rows
 
 
 def _process(
@@ -378,7 +363,7 @@ def _agents() -> dict[str, Any]:
     facts = ("Interfaces", "System info", "User info")
     return {
         "Blue": _agent(
-            BLUE_ACTION_KINDS,
+            blue_kinds(2),
             dict.fromkeys(HOSTS, facts),
             "HybridAvailabilityConfidentiality",
             [*blue_sessions, server],

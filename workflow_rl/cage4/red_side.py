@@ -17,7 +17,7 @@ from workflow_rl.agents.team import TeamLayout
 from workflow_rl.cage4.agent.views import edges_among
 from workflow_rl.cage4.compiled import actions, constants
 from workflow_rl.cage4.compiled.red_tables import STATES
-from workflow_rl.cage4.scenario4 import MISSION_PHASES, ZONES
+from workflow_rl.cage4.scenario4 import HOST_NAMES, MISSION_PHASES, ZONES
 
 RED_TEAM = tuple(f"red_agent_{i}" for i in range(constants.N_RED))
 HOST_KINDS = (
@@ -101,9 +101,7 @@ def _named(kind: int, target: int) -> RedAction:
     if kind == actions.RED_SLEEP:
         return RedAction("Sleep")
     is_zone = kind == actions.DISCOVER
-    return RedAction(
-        actions.RED_ACTIONS[kind], ZONES[target] if is_zone else constants.host_name(target)
-    )
+    return RedAction(actions.RED_ACTIONS[kind], ZONES[target] if is_zone else HOST_NAMES[target])
 
 
 RED_CHOICES = tuple(tuple(_named(*choice) for choice in choices) for choices in _CHOICES)

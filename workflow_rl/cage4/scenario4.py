@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage4.actions import BLUE
+
 ENV_ID = "workflow_rl/CAGE4-v0"
 RED_ENV_ID = "workflow_rl/CAGE4-red-v0"
 AGENTS = tuple(f"blue_agent_{i}" for i in range(5))
@@ -59,6 +61,11 @@ AGENT_ZONES = (
 N_SERVERS, N_USERS = 6, 10
 """The most of a zone."""
 HOSTS_OF_A_ZONE = N_SERVERS + N_USERS
+PLACES = 1 + HOSTS_OF_A_ZONE
+"""The hosts of a zone with its router."""
+N_HOSTS = (len(ZONES) - 1) * PLACES + 1
+SHOWN_ZONES = ((1, 4), (0,), (3, 4), (2,), (0, 2, 5), (4, 6, 7), (5,), (5,))
+"""By zone: red's PrivilegeEscalate on the first server shows the first servers of these zones."""
 MISSION_PHASES = ("Preplanning", "MissionA", "MissionB")
 PHASE_STARTS = (0, 167, 334)
 """The first step of each phase in an episode of MAX_STEPS."""
@@ -87,19 +94,6 @@ DECISIVE_PHASES = tuple(
     if prices[FAILED_WORK] == -10
 )
 """Zone and phase in which a green's failed work costs 10."""
-DURATIONS = {
-    "Sleep": 1,
-    "Monitor": 1,
-    "Analyse": 2,
-    "Remove": 3,
-    "Restore": 5,
-    "AllowTrafficZone": 1,
-    "BlockTrafficZone": 1,
-    "DeployDecoy": 2,
-}
-"""Steps of blue's actions, by kind: an action takes effect in the last one."""
-
-
 MOST_OF_SCENARIO = {"longest_red_action": 4, "users": N_USERS, "servers": N_SERVERS}
 """The largest numbers in a `Scenario`, from 1. The longest red action is the exploit."""
 
@@ -184,6 +178,16 @@ def zone_hosts(zone: str) -> list[str]:
     return servers + [f"{zone}_user_host_{i}" for i in range(N_USERS)]
 
 
+def _placed_hosts(zone: str) -> list[str]:
+    hosts = zone_hosts(zone)
+    return [f"{zone}_router", *hosts[N_SERVERS:], *hosts[:N_SERVERS]]
+
+
+HOST_NAMES = (
+    *(name for zone in ZONES[:-1] for name in _placed_hosts(zone)),
+    "root_internet_host_0",
+)
+"""All hosts, numbered as CybORG lists them: a router, 10 users and 6 servers of each zone."""
 AGENT_HOSTS = tuple([host for zone in zones for host in zone_hosts(zone)] for zones in AGENT_ZONES)
 """Each blue agent's hosts, 16 or 48."""
 
@@ -226,7 +230,7 @@ ACTIONS = tuple(_actions(agent) for agent in range(len(AGENT_ZONES)))
 assert tuple(map(len, ACTIONS)) == N_ACTIONS
 FIRST_OF_KIND = {
     kind: np.array([[action.kind for action in actions].index(kind) for actions in ACTIONS])
-    for kind in DURATIONS
+    for kind in BLUE
 }
 """By kind: each agent's first action of that kind. Those on hosts are in the order of hosts."""
 
@@ -257,6 +261,7 @@ PROCESSES = _rows_of_hosts((FIRST_OBS + 1 + BITS_ABOUT_ZONES).tolist(), BITS_OF_
 """Where a row of observations has the events of processes on the hosts `[7, 16]` of own zones."""
 ON_HOSTS = {
     kind: _rows_of_hosts((FIRST_ACTION + FIRST_OF_KIND[kind]).tolist(), HOSTS_OF_A_ZONE)
-    for kind in ("Analyse", "Remove", "Restore", "DeployDecoy")
+    for kind, about in BLUE.items()
+    if about.on_host
 }
 """By kind: where a row of masks has the actions on the hosts `[7, 16]` of own zones."""

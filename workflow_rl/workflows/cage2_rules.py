@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.agent.action_sets import make_action_set
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
+from workflow_rl.cage2.actions import BLUE
+from workflow_rl.cage2.agent.action_sets import ActionSet
+from workflow_rl.cage2.agent.network_facts import untold_facts
+from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scenario2 import CONTESTED, HOSTS
 from workflow_rl.workflows.order import NOBODY, Bools, Numbers, parsed
 
 UNIT_TYPES = (
@@ -21,9 +24,7 @@ UNIT_TYPES = (
     "users: User0 User1 User2 User3 User4"
 )
 """The five types of units of Jiang et al. (L4DC 2026)."""
-FIXABLE = tuple(host for host in HOSTS if host not in ("Defender", "User0"))
-"""Red never gains Defender, and never loses User0."""
-FIXES = ("Remove", "Restore")
+FIXES = tuple(kind for kind, about in BLUE.items() if about.leaves)
 SURE = 1
 """The place of 0.5 among the belief's thresholds: Red is rather there than not."""
 
@@ -38,27 +39,19 @@ class HostRules:
 
     def __init__(self, workflow: str, actions: str) -> None:
         from workflow_rl.cage2.compiled.blue_belief import (
-            CONTESTED,
-            N_PROBABILITIES,
             N_SHOWN,
-            THRESHOLDS,
+            WORTH_A_DECOY,
+            columns_shown,
         )
 
-        self.workflow = parsed(workflow, HOSTS, FIXABLE)
+        self.workflow = parsed(workflow, HOSTS, CONTESTED)
         self.n_own = N_SHOWN
-        # A belief ends with the probabilities. Each has a bit for each threshold.
-        first_bit = N_SHOWN - len(THRESHOLDS) * N_PROBABILITIES
-        # A host has four probabilities. The first is that of a session.
-        n_bits_of_host = 4 * len(THRESHOLDS)
-        self._session_bits = {
-            HOSTS[host]: first_bit + place * n_bits_of_host + SURE
-            for place, host in enumerate(CONTESTED)
-        }
+        # The first of a host's four probabilities is that of a session.
+        columns = columns_shown(len(WORTH_A_DECOY))["of hosts"][:, SURE].tolist()
+        self._session_bits: dict[str, int] = dict(zip(CONTESTED, columns, strict=True))
         self._bits = [self._bits_of(hosts) for hosts in self.workflow.members]
-        action_set = make_action_set(actions)
-        action_set.begin([0])
-        chosen = action_set.chosen([0] * action_set.n, np.arange(action_set.n))
-        self._fixes = np.array([self._fixed_by(ACTION_NAMES[action]) for action in chosen])
+        choices = ActionSet(actions, untold_facts(Scenario.scenario2())).names
+        self._fixes = np.array([self._fixed_by(choice) for choice in choices])
 
     def _bits_of(self, hosts: Sequence[str]) -> list[int]:
         return [self._session_bits[host] for host in hosts]

@@ -8,19 +8,19 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from workflow_rl.cage2.scenario2 import HOSTS
-from workflow_rl.workflows.cage2_rules import FIXABLE, UNIT_TYPES
+from workflow_rl.cage2.scenario2 import CONTESTED, HOSTS
+from workflow_rl.workflows.cage2_rules import UNIT_TYPES
 from workflow_rl.workflows.envs import Milestones
 from workflow_rl.workflows.order import NOBODY, Workflow, allowed, due, parsed, precedence, ranks_of
 from workflow_rl.workflows.rules import fixes_made, ordered_obs
 
 ABC = Workflow(("a", "b", "c"), (("x",), ("y",), ("z",)))
-UNITS = parsed(UNIT_TYPES, HOSTS, FIXABLE)
+UNITS = parsed(UNIT_TYPES, HOSTS, CONTESTED)
 
 
 def test_a_text_names_groups_and_constraints() -> None:
     text = "# what counts\nservers: Op_Server0 Enterprise2\nusers: User0 User1\nservers < users"
-    workflow = parsed(text, HOSTS, FIXABLE)
+    workflow = parsed(text, HOSTS, CONTESTED)
     assert workflow.groups == ("servers", "users")
     assert workflow.members == (("Op_Server0", "Enterprise2"), ("User1",))
     assert workflow.orders() == [(0, 1)]
@@ -47,7 +47,7 @@ def test_a_group_that_never_needs_fixing_has_no_say() -> None:
 )
 def test_what_is_no_workflow_is_said_in_a_line(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=re.escape(problem)):
-        parsed(text, HOSTS, FIXABLE)
+        parsed(text, HOSTS, CONTESTED)
 
 
 def test_an_order_names_every_group_once_and_keeps_the_constraints() -> None:

@@ -7,15 +7,12 @@ submissions contain a copy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.agent.action_sets import BlueActions, Indices, after_actions, with_rows
+from workflow_rl.cage2.agent.network_facts import BlueDecoys, Indices, NetworkFacts, with_rows
 from workflow_rl.cage2.compiled import tables
-from workflow_rl.cage2.compiled.description import SCENARIO2
-from workflow_rl.cage2.scenario2 import HOSTS
 
 AGES = (1, 2, 4, 10)
 """An event is shown by whether it was at most so many steps ago, and whether it ever was."""
@@ -25,123 +22,140 @@ N_EVENTS = 5
 COUNTED = (EXPLOITED, RESTORED)
 COUNTS = (1, 3, 10)
 """A count is shown by whether it is at least as large as each of these."""
+STEPS = (1, 2, 3, 4, 6, 10, 20, 40)
+"""The time is shown by whether at least so many steps are over."""
 
-_HOSTS = np.array([n for n, host in enumerate(HOSTS) if host not in ("Defender", "User0")])
-_DECOYS = np.argwhere(SCENARIO2.decoy_fits & np.isin(np.arange(len(HOSTS)), _HOSTS)[:, None])
-_ANALYSED, _REMOVED, _RESTORED = tables.ANALYSE, tables.REMOVE, tables.RESTORE
-
-N_SHOWN = (
-    len(_HOSTS) * (N_EVENTS * (len(AGES) + 1) + (len(COUNTED) + 1) * len(COUNTS))
-    + 2 * len(_DECOYS)
-    + len(COUNTS)
-)
-
-
-class HistorySeen(NamedTuple):
-    """What Blue has seen and done in M envs on each of H hosts.
-
-    ages: `[M, N_EVENTS, H]`, of the last event of each kind. counts: `[M, len(COUNTED), H]`, of the
-    events that are counted. quiet: `[M, H]`, steps without any activity since Blue saw an exploit
-    on the host. decoys, at_last, at_all: `[M, H]`, masks of the decoys in place, at the last
-    activity, and at every one. quiet_steps: `[M]`, steps since the last activity anywhere.
-    """
-
-    ages: Indices
-    counts: Indices
-    quiet: Indices
-    decoys: Indices
-    at_last: Indices
-    at_all: Indices
-    quiet_steps: Indices
-
-
-_BY_ENV = ("_ages", "_counts", "_quiet", "_decoys", "_at_last", "_at_all", "_quiet_steps")
+_SHAPES = {
+    # Events on the host; exploits on the hosts that lead there, and in the subnet.
+    "ages": (N_EVENTS + 2, len(AGES) + 1),
+    # Exploits, restores and quiet steps; decoys that would have an effect, that are in place, and
+    # that were so at the last activity.
+    "counts": (len(COUNTED) + 4, len(COUNTS)),
+    # Decoys in place, at the last activity, and at every activity.
+    "decoys": (3, tables.N_DECOYS),
+}
+N_OF_HOST = sum(rows * columns for rows, columns in _SHAPES.values())
+"""Bits about the past of a host."""
+N_OF_ALL = len(COUNTS) + len(STEPS)
+"""Bits about the past of the whole network."""
+_ONES = np.array([bin(mask).count("1") for mask in range(1 << tables.N_DECOYS)])
 
 
 class HistoryCounts:
-    """What Blue has seen and done in several envs, numbered from 0. blue: None for Scenario 2."""
+    """What Blue has seen and done on each of H hosts in several envs, numbered from 0.
 
-    def __init__(self, blue: BlueActions | None = None) -> None:
-        self._after = after_actions if blue is None else blue.after
-        of = SCENARIO2.of
-        self._kinds = of["action_kind"] if blue is None else blue.kinds
-        self._on = of["action_host"] if blue is None else blue.hosts
-        n = len(HOSTS) if blue is None else blue.fits.shape[1]
-        # By env: see `HistorySeen`.
-        self._ages = np.zeros((0, N_EVENTS, n), np.int64)
-        self._counts = np.zeros((0, len(COUNTED), n), np.int64)
-        self._quiet = np.zeros((0, n), np.int64)
-        self._decoys, self._at_last, self._at_all = np.zeros((3, 0, n), np.int64)
-        self._quiet_steps = np.zeros(0, np.int64)
+    playing: see `BlueDecoys`.
+    """
 
-    def begin(self, envs: Sequence[int]) -> NDArray[np.uint8]:
-        """Begin episodes in M envs. Return the bits [M, N_SHOWN]."""
-        self.forget(envs)
-        return self._shown(envs)
+    def __init__(self, facts: NetworkFacts, playing: Indices | None = None) -> None:
+        self._facts, self._decoys, n = facts, BlueDecoys(facts, playing), facts.n_hosts
+        fields = [
+            # Steps since the last event of each kind, and numbers of events.
+            ("ages", np.int64, (N_EVENTS, n)),
+            ("counts", np.int64, (len(COUNTED), n)),
+            # Steps without any activity since Blue saw an exploit on the host.
+            ("quiet", np.int64, n),
+            # Masks of the decoys in place at the last activity, and at every one.
+            ("at_last", np.int64, n),
+            ("at_all", np.int64, n),
+            # Steps since the last activity anywhere, and since the beginning.
+            ("quiet_steps", np.int64),
+            ("steps", np.int64),
+        ]
+        # By env.
+        self._seen = np.zeros(0, np.dtype(fields))
 
-    def forget(self, envs: Sequence[int]) -> None:
+    def begin(self, envs: Sequence[int]) -> None:
         """Begin episodes in M envs."""
-        for name in _BY_ENV:
-            rows = with_rows(getattr(self, name), max(envs) + 1)
-            rows[envs] = NEVER if name == "_ages" else 255 if name == "_at_all" else 0
-            setattr(self, name, rows)
+        self._decoys.begin(envs)
+        self._seen = with_rows(self._seen, max(envs) + 1)
+        self._seen[envs] = np.zeros(len(envs), self._seen.dtype)
+        self._seen["ages"][envs] = NEVER
+        self._seen["at_all"][envs] = 255
 
-    def after(
-        self, envs: Sequence[int], actions: Indices, obs: NDArray[np.uint8]
-    ) -> NDArray[np.uint8]:
-        """Note Blue's actions [M], and the 52 bits [M, 52] that followed. Return the bits."""
-        self.note(envs, actions, obs)
-        return self._shown(envs)
-
-    def note(self, envs: Sequence[int], actions: Indices, obs: NDArray[np.uint8]) -> None:
+    def after(self, envs: Sequence[int], actions: Indices, obs: NDArray[np.uint8]) -> None:
         """Note Blue's actions [M], and the bits [M, 4 H] that followed."""
-        rows = np.arange(len(envs))
+        rows, seen = np.arange(len(envs)), self._seen[envs]
         table = obs.reshape(len(envs), -1, 4).astype(bool)
         is_active, is_exploited = table[:, :, 0], table[:, :, 1]
-        ages, counts, quiet = self._ages[envs], self._counts[envs], self._quiet[envs]
-        ages = np.minimum(ages + 1, NEVER)
-        kinds, hosts = self._kinds[actions], self._on[actions]
-        restored, removed = kinds == _RESTORED, kinds == _REMOVED
-        no_root = (kinds == _ANALYSED) & ~table[rows, hosts, 2:].all(axis=1)
+        ages, counts, quiet = seen["ages"], seen["counts"], seen["quiet"]
+        ages[:] = np.minimum(ages + 1, NEVER)
+        kinds, hosts = self._facts.kinds[actions], self._facts.hosts[actions]
+        restored, removed = kinds == tables.RESTORE, kinds == tables.REMOVE
+        no_root = (kinds == tables.ANALYSE) & ~table[rows, hosts, 2:].all(axis=1)
         for event, happened in ((RESTORED, restored), (REMOVED, removed), (FOUND_NO_ROOT, no_root)):
             ages[rows[happened], event, hosts[happened]] = 0
         ages[rows[restored], EXPLOITED, hosts[restored]] = NEVER
-        counts[rows[restored], 1, hosts[restored]] += 1
-        for event in (restored, no_root):
-            quiet[rows[event], hosts[event]] = 0
-        self._after(self._decoys, np.asarray(envs), actions)
+        counts[rows[restored], COUNTED.index(RESTORED), hosts[restored]] += 1
+        for happened in (restored, no_root):
+            quiet[rows[happened], hosts[happened]] = 0
+        self._decoys.after(envs, actions)
         no_activity = np.logical_not(np.any(is_active, axis=1))
         quiet += no_activity[:, None] & (ages[:, EXPLOITED] < NEVER)
         ages[:, SCANNED][is_active & ~is_exploited] = 0
         ages[:, EXPLOITED][is_exploited] = 0
-        counts[:, 0] += is_exploited
-        decoys, at_last, at_all = self._decoys[envs], self._at_last[envs], self._at_all[envs]
-        self._at_last[envs] = np.where(is_active, decoys, at_last)
-        self._at_all[envs] = np.where(is_active, at_all & decoys, at_all)
-        self._ages[envs], self._counts[envs], self._quiet[envs] = ages, counts, quiet
-        self._quiet_steps[envs] = np.where(no_activity, self._quiet_steps[envs] + 1, 0)
+        counts[:, COUNTED.index(EXPLOITED)] += is_exploited
+        decoys = self._decoys.masks[envs]
+        seen["at_last"] = np.where(is_active, decoys, seen["at_last"])
+        seen["at_all"] = np.where(is_active, seen["at_all"] & decoys, seen["at_all"])
+        seen["quiet_steps"] = np.where(no_activity, seen["quiet_steps"] + 1, 0)
+        seen["steps"] += 1
+        self._seen[envs] = seen
 
-    def of(self, envs: Sequence[int]) -> HistorySeen:
-        """Return what Blue has seen in M envs."""
-        return HistorySeen(*(getattr(self, name)[envs] for name in _BY_ENV))
-
-    def _shown(self, envs: Sequence[int]) -> NDArray[np.uint8]:
-        seen = self.of(envs)
-        places, decoys = _DECOYS.T
-        parts: list[NDArray[Any]] = [
-            ages_shown(seen.ages[:, :, _HOSTS]),
-            seen.counts[:, :, _HOSTS, None] >= COUNTS,
-            seen.quiet[:, _HOSTS, None] >= COUNTS,
-            seen.at_last[:, places] >> decoys & 1,
-            seen.at_all[:, places] >> decoys & 1,
-            seen.quiet_steps[:, None] >= COUNTS,
+    def of_hosts(self, envs: Sequence[int]) -> NDArray[np.uint8]:
+        """Return the bits about each host, `[M, H, N_OF_HOST]`: see `columns_of_hosts`."""
+        seen, decoys = self._seen[envs], self._decoys.masks[envs]
+        exploited = seen["ages"][:, EXPLOITED, :, None]
+        beside, leading = self._facts.joined[self._decoys.scenarios(envs)].transpose(1, 0, 2, 3)
+        around = [np.where(near, exploited, NEVER).min(axis=1) for near in (leading, beside)]
+        ages = np.concatenate([seen["ages"], np.stack(around, axis=1)], axis=1).transpose(0, 2, 1)
+        masks = self._decoys.useful(envs), decoys, seen["at_last"]
+        n_decoys = [_ONES[mask] for mask in masks]
+        counts = [*seen["counts"].transpose(1, 0, 2), seen["quiet"], *n_decoys]
+        # Decoys of Misinform have no known kinds.
+        shown = np.stack([decoys, seen["at_last"], seen["at_all"]], axis=2)
+        shown *= not self._facts.is_misinforming
+        parts = [
+            ages[..., None] <= [*(age - 1 for age in AGES), NEVER - 1],
+            np.stack(counts, axis=2)[..., None] >= COUNTS,
+            shown[..., None] >> np.arange(tables.N_DECOYS) & 1,
         ]
-        return np.concatenate(
-            [part.reshape(len(envs), -1).astype(np.uint8) for part in parts], axis=1
-        )
+        shape = len(envs), self._facts.n_hosts, -1
+        flat = [part.reshape(shape) for part in parts]
+        return np.concatenate(flat, axis=2, dtype=np.uint8, casting="unsafe")
+
+    def of_all(self, envs: Sequence[int]) -> NDArray[np.uint8]:
+        """Return the bits about the whole network, `[M, N_OF_ALL]`: how long ago the last activity
+        was, and how many steps are over."""
+        seen = self._seen[envs]
+        parts = seen["quiet_steps"][:, None] >= COUNTS, seen["steps"][:, None] >= STEPS
+        return np.concatenate(parts, axis=1).astype(np.uint8)
 
 
-def ages_shown(ages: Indices) -> NDArray[np.bool_]:
-    """Return how ages [...] are shown, [..., len(AGES) + 1]."""
-    shown: NDArray[np.bool_] = ages[..., None] <= [*(age - 1 for age in AGES), NEVER - 1]
-    return shown
+def columns_of_hosts(n_hosts: int) -> dict[str, Indices]:
+    """Return the columns of each part of the bits about hosts, `[n_hosts, rows, columns]`."""
+    columns = np.arange(n_hosts * N_OF_HOST).reshape(n_hosts, N_OF_HOST)
+    sizes = [rows * of_row for rows, of_row in _SHAPES.values()]
+    parts = np.split(columns, np.cumsum(sizes)[:-1], axis=1)
+    names = zip(_SHAPES, parts, strict=True)
+    return {name: part.reshape(n_hosts, *_SHAPES[name]) for name, part in names}
+
+
+def columns_of_evidence(facts: NetworkFacts) -> Indices:
+    """Return what the observation `evidence` shows of the past, for which policies are stored.
+
+    These are columns of the bits about hosts, followed by those about the whole network.
+    """
+    hosts, columns = np.flatnonzero(facts.contested[0]), columns_of_hosts(facts.n_hosts)
+    fits = facts.fits[0][:, None] >> np.arange(tables.N_DECOYS) & 1
+    places, decoys = np.nonzero(fits * facts.contested[0][:, None])
+    counts = columns["counts"][hosts].transpose(1, 0, 2)
+    _, at_last, at_all = columns["decoys"].transpose(1, 0, 2)
+    parts = [
+        columns["ages"][hosts, :N_EVENTS].transpose(1, 0, 2),
+        counts[: len(COUNTED) + 1],
+        at_last[places, decoys],
+        at_all[places, decoys],
+        facts.n_hosts * N_OF_HOST + np.arange(len(COUNTS)),
+    ]
+    return np.concatenate([part.ravel() for part in parts])

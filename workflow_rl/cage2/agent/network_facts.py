@@ -1,148 +1,261 @@
-"""What Blue's policy sees of any network, and what it chooses from: the same for each host.
+"""What Blue knows of networks: facts about each host, and what Blue's actions can do there.
 
-What the policy sees of a host are its four bits, facts about the host that the scenario decides,
-such as its worth and what Red can attack on it, and, with the observation `history`, what Blue has
-seen and done there and around. No bit tells which host it is.
+No fact tells which host it is about, so that a policy of facts plays any network.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.agents.policies.entity_layout import EntityLayout
-from workflow_rl.cage2.agent.action_sets import (
-    ActionsBesideDecoys,
-    ActionSet,
-    BlueActions,
-    Indices,
-    decoys_beside,
-    verbs_of,
-    with_rows,
-)
-from workflow_rl.cage2.agent.history_counts import (
-    AGES,
-    COUNTS,
-    EXPLOITED,
-    N_EVENTS,
-    NEVER,
-    HistoryCounts,
-    ages_shown,
-)
-from workflow_rl.cage2.agent.views import Bits, View
-from workflow_rl.cage2.attack_graph import EXPLOITS, Reach, attack_graph
+from workflow_rl.cage2.actions import BLUE, DECOYS, EXPLOITS, NEXT_DECOY
+from workflow_rl.cage2.attack_graph import Reach, attack_graph
 from workflow_rl.cage2.b_line_plan import GOAL
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import WITHOUT_HOST
+from workflow_rl.cage2.scenario2 import WORTH_IN_TENTHS
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 
-WORTHS = ("None", "Low", "Medium", "High")
+Indices = NDArray[np.int64]
+
+WORTHS = tuple(WORTH_IN_TENTHS)
 DEPTHS = (1, 2, 3, 4)
 """How far Red has to come to reach a host: shown by whether it is at least each of these."""
-N_FACTS = 1 + len(WORTHS) + 1 + len(WORTHS) + 1 + len(EXPLOITS) + 5 + len(DEPTHS)
-"""Bits about a host that never change in a network. The first tells that the host exists."""
-N_BITS = 4 + N_FACTS
-_ONES = np.array([bin(mask).count("1") for mask in range(1 << tables.N_DECOYS)])
-STEPS = (1, 2, 3, 4, 6, 10, 20, 40)
-"""The time is shown by whether at least so many steps are over."""
-N_HISTORY = (N_EVENTS + 2) * (len(AGES) + 1) + 6 * len(COUNTS) + 3 * tables.N_DECOYS
-"""Bits about the past of a host."""
-N_OF_ALL = len(COUNTS) + len(STEPS)
-"""Bits about the past of the whole network."""
-NEXT_DECOY = "NextDecoy"
-ON_HOSTS = ("Analyse", "Remove", "Restore", NEXT_DECOY)
-"""What a policy chooses by host, beside Sleep."""
+FACTS = (
+    "exists",
+    *(f"confidentiality {worth}" for worth in WORTHS),
+    "has an OT service",
+    *(f"availability {worth}" for worth in WORTHS),
+    "runs Windows",
+    *(f"exploited by {exploit}" for exploit in EXPLOITS),
+    *("Red begins there", "in Red's subnet", "behind a closed door", "leads to the goal"),
+    "can be taken",
+    *(f"at least {depth} hosts from Red" for depth in DEPTHS),
+)
+"""What never changes about a host in a network, in the order in which a policy sees it."""
+_ON_HOST = np.array([kind.on_host for kind in BLUE.values()])
+_N_MASKS = 1 << tables.N_DECOYS
+_BITS = 1 << np.arange(tables.N_DECOYS)
 
 
 class NetworkFacts:
     """What Blue knows of K scenarios. Of Blue's kinds of actions, some may lack in some of them.
 
-    tells_edges: whether a view ends with `joined`, as policies of a family see it; by default if
-    there are several scenarios. See `known_for`.
+    are_told: whether the policy is told the facts, and masks of its actions, so that it plays any
+    network. tells_edges: whether a view ends with `joined`, as policies of a family see it; by
+    default if there are several scenarios. See `facts_for`.
 
     Attributes:
         n_hosts: H, of the largest.
         scenarios: the same with all kinds of actions, as one simulator plays them.
         named, host_names: Blue's actions and the hosts by name, in a network of that size.
         kinds, hosts: of each of these actions, `[A]`.
-        facts: uint8 `[K, H, N_FACTS]`, see `facts_of`.
-        contested: bool `[K, H]`, the hosts that Red can take and Blue can free.
-        joined: bool `[K, 2, H, H]`, whether two hosts share a subnet, and whether the first leads
-            Red to the second.
-        fits: see `BlueActions`.
-        can: bool `[K, kinds]`, which kinds of actions Blue has in each.
+        is_misinforming: whether Blue is not told of which kinds its decoys are.
+        decoy_kinds: of the actions that set up decoys.
     """
 
-    def __init__(self, scenarios: Sequence[Scenario], tells_edges: bool | None = None) -> None:
+    def __init__(
+        self,
+        scenarios: Sequence[Scenario],
+        are_told: bool = True,
+        tells_edges: bool | None = None,
+    ) -> None:
+        self.are_told = are_told
         self.tells_edges = len(scenarios) > 1 if tells_edges is None else tells_edges
         kinds = max((scenario.kinds_of_action for scenario in scenarios), key=len)
         self.scenarios = tuple(
             scenario if scenario.kinds_of_action == kinds else scenario.let_blue(kinds)
             for scenario in scenarios
         )
-        self.can = np.array([[k in s.kinds_of_action for k in tables.KINDS] for s in scenarios])
+        self._kinds_of_scenarios = [scenario.kinds_of_action for scenario in scenarios]
         largest = max(self.scenarios, key=lambda scenario: len(scenario.hosts))
         of, self.named, self.host_names = tables_of(largest).of, largest.action_names, largest.hosts
         self.kinds, self.hosts = of["action_kind"], of["action_host"]
-        self.n_hosts = n = len(largest.hosts)
-        self.is_misinforming = not any(map(self.has, tables.DECOYS)) and self.has("Misinform")
-        shape = len(scenarios), n
-        self.facts = np.zeros((*shape, N_FACTS), np.uint8)
-        self.contested = np.zeros(shape, np.bool_)
-        self.fits = np.zeros(shape, np.int64)
-        self.joined = np.zeros((len(scenarios), 2, n, n), np.bool_)
-        for number, scenario in enumerate(scenarios):
-            graph, size = attack_graph(scenario), len(scenario.hosts)
-            self.facts[number, :size] = facts_of(scenario, graph)
-            self.contested[number, :size] = [
-                reach.is_held and host != scenario.red_host for host, reach in graph.items()
-            ]
-            joined = joined_hosts(scenario)
-            self.joined[number, :, :size, :size] = joined["subnet"], joined["leads to"]
-            self.fits[number, :size] = self._decoys_that_fit(scenario)
+        self.n_hosts = len(largest.hosts)
+        deceiving = tuple(kind for kind in kinds if BLUE[kind].deceives)
+        self.is_misinforming = deceiving != () and DECOYS.keys().isdisjoint(deceiving)
+        self.decoy_kinds = deceiving if self.is_misinforming else tuple(DECOYS)
 
-    def has(self, kind: str) -> bool:
-        """Return whether Blue has actions of a kind in some of the scenarios."""
-        return tables.KINDS.index(kind) in self.kinds
+    def __deepcopy__(self, memo: Any) -> NetworkFacts:
+        return self  # Facts never change.
 
-    def of_kind(self, kind: str) -> Indices:
-        """Return the actions of a kind, by host; those of the first kind if Blue has none."""
-        actions = np.flatnonzero(self.kinds == tables.KINDS.index(kind))
-        return actions if len(actions) else np.zeros(self.n_hosts, np.int64)
+    def can_do(self, kind: str) -> NDArray[np.bool_]:
+        """Return in which scenarios Blue has actions of a kind, or of NEXT_DECOY, `[K]`."""
+        if kind == NEXT_DECOY:
+            return np.ones(len(self.scenarios), np.bool_)
+        return np.array([kind in kinds for kinds in self._kinds_of_scenarios])
+
+    # --- Hosts ------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def facts(self) -> NDArray[np.uint8]:
+        """FACTS about each host, `[K, H, len(FACTS)]`."""
+        facts = np.zeros((len(self.scenarios), self.n_hosts, len(FACTS)), np.uint8)
+        for number, scenario in enumerate(self.scenarios):
+            facts[number, : len(scenario.hosts)] = facts_of(scenario, attack_graph(scenario))
+        return facts
 
     @property
     def exists(self) -> NDArray[np.bool_]:
         """Which hosts exist, `[K, H]`."""
-        return self.facts[:, :, 0] > 0
+        return self.facts[:, :, FACTS.index("exists")] > 0
 
-    def _decoys_that_fit(self, scenario: Scenario) -> Indices:
-        of = tables_of(scenario)
-        if not self.is_misinforming:
-            can = of.decoy_fits & [kind in scenario.kinds_of_action for kind in tables.DECOYS]
-            return can @ (1 << np.arange(tables.N_DECOYS))
-        ports = tables.DECOY_FREE_PORT[tables.MISINFORM_KINDS]
-        is_free = of.of["listening_ports"][:, None] >> ports & 1 == 0
-        return (1 << is_free.sum(axis=1)) - 1
+    @functools.cached_property
+    def contested(self) -> NDArray[np.bool_]:
+        """The hosts that Red can take and Blue can free, `[K, H]`."""
+        taken, begins = (FACTS.index(fact) for fact in ("can be taken", "Red begins there"))
+        return (self.facts[:, :, taken] > 0) & (self.facts[:, :, begins] == 0)
 
-    def blue(self, playing: Indices | None) -> BlueActions:
-        """Return what decides Blue's actions. playing: see `BlueActions`."""
-        return BlueActions(self.kinds, self.hosts, self.fits, self.is_misinforming, playing)
+    @functools.cached_property
+    def joined(self) -> NDArray[np.bool_]:
+        """Whether two hosts share a subnet, and whether the first leads Red to the second,
+        `[K, 2, H, H]`."""
+        joined = np.zeros((len(self.scenarios), 2, self.n_hosts, self.n_hosts), np.bool_)
+        for number, scenario in enumerate(self.scenarios):
+            size, relations = len(scenario.hosts), joined_hosts(scenario)
+            joined[number, :, :size, :size] = relations["subnet"], relations["leads to"]
+        return joined
 
-    def view(self, observation: str, playing: Indices | None = None) -> KnownView:
-        """Return what Blue sees, one of VIEWS."""
-        return VIEWS[observation](self, playing)
+    # --- Decoys -----------------------------------------------------------------------------------
 
-    def action_set(self, name: str, playing: Indices | None = None) -> ActionSet:
-        """Return what Blue chooses from, one of ACTIONS."""
-        return ACTIONS[name](self, playing)
+    @functools.cached_property
+    def fits(self) -> Indices:
+        """Masks of the decoys that can be set up on a host at all, `[K, H]`.
+
+        If Blue's decoys are those of Misinform, whose kinds Blue does not know, one bit after the
+        other stands for a decoy, whatever its kind is.
+        """
+        fits = np.zeros((len(self.scenarios), self.n_hosts), np.int64)
+        for number, scenario in enumerate(self.scenarios):
+            of = tables_of(scenario)
+            if self.is_misinforming:
+                ports = tables.DECOY_FREE_PORT[tables.MISINFORM_KINDS]
+                is_free = of.of["listening_ports"][:, None] >> ports & 1 == 0
+                masks = (1 << is_free.sum(axis=1)) - 1
+            else:
+                can = [self.can_do(kind)[number] for kind in DECOYS]
+                masks = (of.decoy_fits & can) @ _BITS
+            fits[number, : len(scenario.hosts)] = masks
+        return fits
+
+    @functools.cached_property
+    def sets_up(self) -> Indices:
+        """A mask of the decoys of which each action sets up one, `[A]`."""
+        if self.is_misinforming:
+            return np.where(tables.DECEIVES[self.kinds], _N_MASKS - 1, 0)
+        bits = np.zeros(len(BLUE), np.int64)
+        bits[tables.FIRST_DECOY : tables.LAST_DECOY + 1] = _BITS
+        return bits[self.kinds]
+
+    @functools.cached_property
+    def useful_at_first(self) -> NDArray[np.bool_]:
+        """Which actions are Sleep, or on a host that Red can take and Blue can free, `[K, A]`."""
+        on_contested = _ON_HOST[self.kinds] & self.contested[:, self.hosts]
+        return (self.kinds == tables.SLEEP) | on_contested
+
+
+class BlueDecoys:
+    """The decoys that Blue has in N envs, which are numbered from 0.
+
+    playing: the scenario of each env, `[N]`; None: the first. masks: of decoys, `[N, H]`, see
+    `NetworkFacts.fits`.
+    """
+
+    def __init__(self, facts: NetworkFacts, playing: Indices | None = None) -> None:
+        self.facts, self._playing = facts, playing
+        self.masks = np.zeros((0, facts.n_hosts), np.int64)
+
+    def scenarios(self, envs: Sequence[int] | Indices) -> Indices:
+        """Return the scenario of each of M envs, `[M]`."""
+        return scenarios_of(self._playing, envs)
+
+    def begin(self, envs: Sequence[int] | Indices) -> None:
+        """Begin episodes in M envs."""
+        self.masks = with_rows(self.masks, max(envs) + 1)
+        self.masks[envs] = 0
+
+    def after(self, envs: Sequence[int] | Indices, actions: Indices) -> None:
+        """Note the actions [M] that Blue took in M envs."""
+        facts, envs, hosts = self.facts, np.asarray(envs), self.facts.hosts[actions]
+        before = self.masks[envs, hosts]
+        fits = facts.fits[self.scenarios(envs), hosts] & facts.sets_up[actions]
+        can = fits & self._beside(before, with_effect=False)
+        set_up = can & -can if facts.is_misinforming else can
+        self.masks[envs, hosts] = np.where(tables.RESETS[facts.kinds[actions]], 0, before | set_up)
+
+    def useful(self, envs: Sequence[int] | Indices) -> Indices:
+        """Return masks of the decoys that have an effect beside those in place, `[M, H]`."""
+        beside = self._beside(self.masks[envs], with_effect=True)
+        return beside & self.facts.fits[self.scenarios(envs)]
+
+    def _beside(self, masks: Indices, with_effect: bool) -> Indices:
+        return ~masks if self.facts.is_misinforming else decoys_beside(with_effect)[masks]
+
+    def useful_actions(self, envs: Sequence[int] | Indices) -> NDArray[np.bool_]:
+        """Return which actions can do any good in M envs, `[M, A]`.
+
+        Sleep, and the actions on hosts that Red can take and Blue can free. Monitor is left out,
+        because Blue monitors at the end of every step anyway, and so are decoys that could not be
+        set up beside those in place.
+        """
+        facts, scenarios = self.facts, self.scenarios(envs)
+        possible = facts.fits[scenarios] & self._beside(self.masks[envs], with_effect=False)
+        decoys = np.flatnonzero(facts.sets_up)
+        useful = facts.useful_at_first[scenarios]
+        useful[:, decoys] &= (possible[:, facts.hosts[decoys]] & facts.sets_up[decoys]) != 0
+        return useful
+
+
+def scenarios_of(playing: Indices | None, envs: Sequence[int] | Indices) -> Indices:
+    """Return the scenario of each of M envs, `[M]`. playing: see `BlueDecoys`."""
+    return np.zeros(len(envs), np.int64) if playing is None else playing[envs]
+
+
+def with_rows(rows: NDArray[Any], n: int) -> NDArray[Any]:
+    """Return the rows, with zeros appended if they are fewer than n."""
+    return np.concatenate([rows, np.zeros((max(n - len(rows), 0), *rows.shape[1:]), rows.dtype)])
+
+
+@functools.cache
+def decoys_beside(with_effect: bool) -> Indices:
+    """Return masks of the decoys that CybORG sets up beside those of a mask, `[256]`.
+
+    with_effect: without the decoys whose port is open already, which have no effect.
+    """
+    in_mask = _in_masks()
+    opens = tables.DECOY_PORT[: tables.N_DECOYS]
+    needs = tables.DECOY_FREE_PORT[: tables.N_DECOYS]
+    # By mask and decoy: whether a decoy of the mask opens the port that this decoy needs, or opens.
+    is_used = (in_mask[:, :, None] & (opens[:, None] == needs)).any(axis=1)
+    is_open = (in_mask[:, :, None] & (opens[:, None] == opens)).any(axis=1)
+    possible = ~in_mask & ~is_used
+    masks: Indices = (possible & ~is_open if with_effect else possible) @ _BITS
+    return masks
+
+
+@functools.cache
+def likeliest_decoys() -> Indices:
+    """Return the decoy of each mask for which Red falls most readily, `[256]`; -1 if none."""
+    in_mask = _in_masks()
+    preference = tables.PREFERENCE.tolist()
+    ranks = [preference.index(port) for port in tables.DECOY_PORT[: tables.N_DECOYS]]
+    # Of two decoys on one port, the first counts.
+    in_order = np.argsort(ranks, kind="stable")
+    first = in_order[in_mask[:, in_order].argmax(axis=1)]
+    return np.where(in_mask.any(axis=1), first, -1)
+
+
+def _in_masks() -> NDArray[np.bool_]:
+    """Return which decoys are in which mask, `[256, 8]`."""
+    in_masks: NDArray[np.bool_] = np.arange(_N_MASKS)[:, None] & _BITS != 0
+    return in_masks
 
 
 def joined_hosts(scenario: Scenario) -> dict[str, NDArray[np.bool_]]:
@@ -159,10 +272,7 @@ def joined_hosts(scenario: Scenario) -> dict[str, NDArray[np.bool_]]:
 
 
 def facts_of(scenario: Scenario, graph: Mapping[str, Reach]) -> NDArray[np.uint8]:
-    """Return the facts about each host, `[H, N_FACTS]`: whether it exists, its confidentiality,
-    whether it has an OT service and what that is worth, whether it runs Windows, what Red can
-    exploit, and whether it is Red's own, beside it, behind a closed door, leads to the goal, and
-    can be taken; and how far it is from Red. graph: of the scenario."""
+    """Return the facts about each host, `[H, len(FACTS)]`. graph: of the scenario."""
     described = scenario.description()
     of = tables_of(scenario).of
     subnet_of = scenario.subnet_of
@@ -212,181 +322,14 @@ def _depths(scenario: Scenario, graph: Mapping[str, Reach]) -> dict[str, int]:
     return depths
 
 
-class KnownView(View):
-    """What Blue sees of known networks: the bits of each host, and facts. See `NetworkFacts.blue`
-    about `playing`."""
-
-    n_history = n_of_all = 0
-
-    def __init__(self, known: NetworkFacts, playing: Indices | None = None) -> None:
-        self._known, self._blue = known, known.blue(playing)
-
-    def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
-        return self._with_edges(envs, self._rows(envs, obs))
-
-    def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
-        return self.begin(envs, obs)
-
-    def _joined(self, envs: Sequence[int]) -> NDArray[np.bool_]:
-        return self._known.joined[self._blue.scenarios(envs)]
-
-    def _with_edges(self, envs: Sequence[int], *parts: NDArray[Any]) -> Bits:
-        """Return parts of what Blue sees, and which hosts are joined, `[M, D]`."""
-        edges = [self._joined(envs)] * self._known.tells_edges
-        flat = [part.reshape(len(envs), -1) for part in (*parts, *edges)]
-        return np.concatenate(flat, axis=1, dtype=np.uint8, casting="unsafe")
-
-    def _rows(self, envs: Sequence[int], obs: Bits) -> Bits:
-        """Return the bits of hosts, `[M, H, N_BITS]`."""
-        bits = obs.reshape(len(obs), -1, 4)
-        return np.concatenate([bits, self._known.facts[self._blue.scenarios(envs)]], axis=2)
+@functools.cache
+def untold_facts(scenario: Scenario) -> NetworkFacts:
+    """Return what decides Blue's actions in a scenario, for policies that are told no facts."""
+    return NetworkFacts([scenario], are_told=False)
 
 
-class HistoryView(KnownView):
-    """The same, and what Blue has seen and done on each host, on those that lead there, and in its
-    subnet. Supposes nothing about Red's program."""
-
-    n_history, n_of_all = N_HISTORY, N_OF_ALL
-
-    def __init__(self, known: NetworkFacts, playing: Indices | None = None) -> None:
-        super().__init__(known, playing)
-        self._history = HistoryCounts(self._blue)
-        self._n_steps = np.zeros(0, np.int64)
-
-    def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
-        self._n_steps = with_rows(self._n_steps, max(envs) + 1)
-        self._n_steps[envs] = 0
-        self._history.forget(envs)
-        return self._shown(envs, obs)
-
-    def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
-        self._n_steps[envs] += 1
-        self._history.note(envs, actions, obs)
-        return self._shown(envs, obs)
-
-    def _shown(self, envs: Sequence[int], obs: Bits) -> Bits:
-        seen = self._history.of(envs)
-        exploited = seen.ages[:, EXPLOITED, :, None]
-        around = [
-            np.where(near, exploited, NEVER).min(axis=1)
-            for near in self._joined(envs).transpose(1, 0, 2, 3)[::-1]
-        ]
-        ages = np.concatenate([seen.ages, np.stack(around, axis=1)], axis=1)
-        decoys = seen.decoys, seen.at_last, seen.at_all
-        useful = self._blue.useful(envs, seen.decoys)
-        n_decoys = [_ONES[masks] for masks in (useful, *decoys[:2])]
-        counts = [*seen.counts.transpose(1, 0, 2), seen.quiet, *n_decoys]
-        # Decoys that are alike have no kinds.
-        kinds = np.stack(decoys, axis=2) * (not self._blue.are_alike)
-        of_hosts = [
-            ages_shown(ages.transpose(0, 2, 1)),
-            np.stack(counts, axis=2)[..., None] >= COUNTS,
-            kinds[..., None] >> np.arange(tables.N_DECOYS) & 1,
-        ]
-        shape = len(envs), self._known.n_hosts, -1
-        rows = [self._rows(envs, obs), *(part.reshape(shape) for part in of_hosts)]
-        of_all = [seen.quiet_steps[:, None] >= COUNTS, self._n_steps[envs, None] >= STEPS]
-        shown = np.concatenate(rows, axis=2, dtype=np.uint8, casting="unsafe")
-        return self._with_edges(envs, shown, *of_all)
-
-
-class KnownActions(ActionSet):
-    """All actions, with masks of those on hosts that exist."""
-
-    has_masks = True
-
-    def __init__(self, known: NetworkFacts, playing: Indices | None = None) -> None:
-        super().__init__(np.arange(len(known.kinds)))
-        self._blue = known.blue(playing)
-        is_plain = np.isin(known.kinds, [tables.KINDS.index(kind) for kind in WITHOUT_HOST])
-        can = known.can[:, known.kinds] & (is_plain | known.exists[:, known.hosts])
-        self._masks = can.astype(np.uint8)
-        self.named = known.named
-
-    def with_masks(self, obs: Bits, envs: Sequence[int]) -> Bits:
-        return np.concatenate([obs, self._masks[self._blue.scenarios(envs)]], axis=1)
-
-
-class KnownActionsByHost(ActionsBesideDecoys):
-    """Sleep, and ON_HOSTS on each host, with masks of those that can do any good.
-
-    NEXT_DECOY sets up the next possible decoy, in the order in which Red falls for them. Where Blue
-    has no action but Misinform for it, it is that.
-    """
-
-    has_masks = True
-
-    def __init__(self, known: NetworkFacts, playing: Indices | None = None) -> None:
-        self._known, self._blue, n = known, known.blue(playing), known.n_hosts
-        fixed = [known.of_kind(kind) for kind in ON_HOSTS[:-1]]
-        sleep = known.of_kind("Sleep")[:1]
-        super().__init__(np.concatenate([sleep, *fixed, -1 - np.arange(n)]), self._blue)
-        decoys = ("Misinform",) if known.is_misinforming else tables.DECOYS
-        self._decoy_actions = np.stack([known.of_kind(kind) for kind in decoys])
-        self._can = known.can[:, [tables.KINDS.index(kind) for kind in ON_HOSTS[:-1]]]
-        self.named = (
-            "Sleep",
-            *(f"{kind} {host}" for kind in ON_HOSTS for host in known.host_names),
-        )
-
-    def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
-        actions = super().chosen(envs, choices)
-        hosts = np.where(actions < 0, -1 - actions, 0)
-        useful = self._blue.useful(envs, self._decoys[envs])[np.arange(len(hosts)), hosts]
-        first = 0 if self._blue.are_alike else decoys_beside()[2][useful]
-        following = np.where(useful > 0, self._decoy_actions[first, hosts], self.actions[0])
-        return np.where(actions < 0, following, actions)
-
-    def with_masks(self, obs: Bits, envs: Sequence[int]) -> Bits:
-        scenarios = self._blue.scenarios(envs)
-        contested = self._known.contested[scenarios]
-        fixed = contested[:, None] & self._can[scenarios, :, None]
-        decoys = contested & (self._blue.useful(envs, self._decoys[envs]) > 0)
-        masks = [np.ones((len(obs), 1)), fixed.reshape(len(obs), -1), decoys]
-        return np.concatenate([obs, *masks], axis=1, dtype=np.uint8, casting="unsafe")
-
-
-VIEWS = {"table": KnownView, "history": HistoryView}
-ACTIONS: dict[str, type[KnownActions | KnownActionsByHost]] = {
-    "all": KnownActions,
-    "by-host": KnownActionsByHost,
-}
-
-
-def layout_of_hosts(
-    known: NetworkFacts, observation: str = "table", actions: str = "all"
-) -> EntityLayout:
-    """Return the layout of what a view shows, and of what a policy chooses from."""
-    view, n = VIEWS[observation], known.n_hosts
-    per_host = N_BITS + view.n_history
-    columns = np.arange(per_host * n).reshape(n, per_host)
-    # The bit that tells that a host exists comes first of its facts.
-    features = np.delete(columns, 4, axis=1)
-    n_inputs = columns.size + view.n_of_all
-    layout = {
-        "features": features,
-        "actions": verbs_of(ACTIONS[actions](known).named, known.host_names),
-        "present": columns[:, 4],
-    }
-    if known.tells_edges:
-        of_subnet, leads = n_inputs + np.arange(2 * n**2).reshape(2, n, n)
-        edges = {"subnet": of_subnet, "leads to": leads, "led to": leads.T}
-        layout["edges"] = {name: _pairs(table) for name, table in edges.items()}
-        n_inputs += 2 * n**2
-    elif len(known.scenarios) == 1:
-        joined = joined_hosts(known.scenarios[0])
-        layout["edges"] = {name: np.argwhere(pairs) for name, pairs in joined.items()}
-    return EntityLayout(n_inputs, layout)
-
-
-def known_for(policy: NumpyPolicy, scenarios: Sequence[Scenario]) -> NetworkFacts:
+def facts_for(policy: NumpyPolicy, scenarios: Sequence[Scenario]) -> NetworkFacts:
     """Return what a policy is to know of scenarios, which sees edges if it has learned to."""
     edges = policy.parameters.network_args.get("layout", {}).get("edges", {})
     tells_edges = any(column >= 0 for rows in edges.values() for *_, column in rows)
-    return NetworkFacts(scenarios, tells_edges)
-
-
-def _pairs(columns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return rows of a host, another one or the same, and the number at their place in a table."""
-    host, other = np.indices(columns.shape)
-    return np.stack([host, other, columns], axis=2).reshape(-1, 3)
+    return NetworkFacts(scenarios, tells_edges=tells_edges)

@@ -1,4 +1,4 @@
-"""What Blue's policy sees of CAGE-2, and an actor that plays such a policy on the 52 bits.
+"""What Blue's policy sees of CAGE-2, and an actor that plays such a policy on the bits of hosts.
 
 `viewed_envs` has the envs that the policy learns in. This module needs NumPy and `agents` alone,
 because submissions contain a copy.
@@ -7,101 +7,157 @@ because submissions contain a copy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Choice
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.cage2.agent.action_sets import Indices, make_action_set, with_rows
+from workflow_rl.cage2.agent.action_sets import ActionSet
+from workflow_rl.cage2.agent.history_counts import (
+    N_OF_ALL,
+    N_OF_HOST,
+    HistoryCounts,
+    columns_of_evidence,
+)
+from workflow_rl.cage2.agent.network_facts import (
+    FACTS,
+    Indices,
+    NetworkFacts,
+    scenarios_of,
+    with_rows,
+)
 from workflow_rl.cage2.compiled.description import tables_of
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
-
-if TYPE_CHECKING:
-    from workflow_rl.cage2.agent.network_facts import NetworkFacts
-    from workflow_rl.cage2.scenario.scenario import Scenario
-
-TABLE_SIZE = 4 * len(HOSTS)
+from workflow_rl.cage2.compiled.tables import Tables
 
 Bits = NDArray[np.uint8]
 
 
-class View:
-    """What Blue sees in several envs, numbered from 0: the 52 bits, or more in a subclass.
-
-    It has to be told every step.
-    """
+class Sees(Protocol):
+    """What Blue sees in several envs, numbered from 0. It has to be told every step."""
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
-        """Begin episodes in M envs: return what Blue sees, uint8 [M, D], given obs [M, 52]."""
-        return obs
+        """Begin episodes in M envs: return what Blue sees, uint8 [M, D], given obs [M, 4 H]."""
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
-        """Return what Blue sees, uint8 [M, D], given obs [M, 52] after its actions [M].
-
-        Actions are indices into ACTION_NAMES.
-        """
-        return obs
+        """Return what Blue sees, uint8 [M, D], given obs [M, 4 H] after its actions [M]."""
 
 
-class BeliefView(View):
-    """The 52 bits, and what Blue concludes from the whole episode: see `compiled.blue_belief`.
+class View:
+    """What Blue sees with one of the observations `table`, `belief`, `evidence` and `history`.
 
-    scenario: None stands for Scenario 2.
+    A belief comes first, which begins with the bits of the hosts. Without it, each host's bits are
+    followed by the host's facts, if policies are told them, and by its past. Then come the past of
+    the whole network, and which hosts are joined. `evidence` is the belief, whether Red has
+    refuted it, and the past, which holds whoever attacks.
+
+    playing: see `BlueDecoys`. n_shown: D.
+    """
+
+    def __init__(
+        self, observation: str, facts: NetworkFacts, playing: Indices | None = None
+    ) -> None:
+        has_belief, has_past = observation in BELIEVING, observation in REMEMBERING
+        self._facts, self._playing = facts, playing
+        self._belief = Belief(tables_of(facts.scenarios[0])) if has_belief else None
+        self._past = HistoryCounts(facts, playing) if has_past else None
+        self._past_columns = columns_of_evidence(facts) if has_belief and has_past else None
+        n_hosts = facts.n_hosts
+        if self._belief is not None:
+            past = 0 if self._past_columns is None else 1 + len(self._past_columns)
+            self.n_shown = self._belief.n_shown + past
+        else:
+            per_host = columns_per_host(observation, facts)
+            edges = 2 * n_hosts**2 if facts.tells_edges else 0
+            self.n_shown = n_hosts * per_host + (N_OF_ALL if has_past else 0) + edges
+
+    def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
+        """See `Sees`."""
+        if self._past is not None:
+            self._past.begin(envs)
+        if self._belief is not None:
+            return self._with_evidence(envs, self._belief.begin(envs, obs))
+        return self._rows(envs, obs)
+
+    def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
+        """See `Sees`."""
+        if self._past is not None:
+            self._past.after(envs, actions, obs)
+        if self._belief is not None:
+            return self._with_evidence(envs, self._belief.after(envs, actions, obs))
+        return self._rows(envs, obs)
+
+    def _with_evidence(self, envs: Sequence[int], believed: Bits) -> Bits:
+        if self._belief is None or self._past is None:
+            return believed
+        m, refuted = len(envs), self._belief.is_refuted(envs)
+        past = [self._past.of_hosts(envs).reshape(m, -1), self._past.of_all(envs)]
+        shown = np.concatenate(past, axis=1)[:, self._past_columns]
+        return np.concatenate([believed, refuted[:, None], shown], axis=1)
+
+    def _rows(self, envs: Sequence[int], obs: Bits) -> Bits:
+        scenarios, m = scenarios_of(self._playing, envs), len(envs)
+        of_hosts, of_all = [obs.reshape(m, -1, 4)], list[NDArray[Any]]()
+        if self._facts.are_told:
+            of_hosts.append(self._facts.facts[scenarios])
+        if self._past is not None:
+            of_hosts.append(self._past.of_hosts(envs))
+            of_all.append(self._past.of_all(envs))
+        if self._facts.tells_edges:
+            of_all.append(self._facts.joined[scenarios].reshape(m, -1).astype(np.uint8))
+        return np.concatenate([np.concatenate(of_hosts, axis=2).reshape(m, -1), *of_all], axis=1)
+
+
+BELIEVING, REMEMBERING = ("belief", "evidence"), ("history", "evidence")
+"""The observations that show a belief, and the past."""
+
+
+def columns_per_host(observation: str, facts: NetworkFacts) -> int:
+    """Return the number of columns about each host in a view without a belief."""
+    of_facts = len(FACTS) if facts.are_told else 0
+    return 4 + of_facts + (N_OF_HOST if observation in REMEMBERING else 0)
+
+
+class Belief:
+    """What Blue concludes from the whole episode: see `compiled.blue_belief`.
 
     beliefs: `[N]`, by env. hypotheses: `[N, N_HYPOTHESES]`, by env.
     """
 
-    def __init__(self, scenario: Scenario | None = None) -> None:
+    def __init__(self, tables: Tables) -> None:
         from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS
 
-        belief = _blue_belief()
-        of = belief.SCENARIO2 if scenario is None else tables_of(scenario)
-        self._scenario = of.record, belief.decoys_of_use(of)
-        self.beliefs = np.zeros(0, belief.BELIEF)
-        self.hypotheses = np.zeros((0, belief.N_HYPOTHESES), HYPOTHESIS)
-        candidates = np.zeros(belief.N_CANDIDATES, HYPOTHESIS)
-        self._working = candidates, np.zeros(belief.MOST_MET, belief.MET)
+        blue_belief = _blue_belief()
+        of_use = blue_belief.decoys_of_use(tables)
+        self._scenario = tables.record, of_use
+        self.n_shown = blue_belief.n_shown(len(of_use))
+        self.beliefs = np.zeros(0, blue_belief.BELIEF)
+        self.hypotheses = np.zeros((0, blue_belief.N_HYPOTHESES), HYPOTHESIS)
+        candidates = np.zeros(blue_belief.N_CANDIDATES, HYPOTHESIS)
+        sets = np.zeros(blue_belief.MAX_DECOY_SETS, blue_belief.DECOY_SET)
+        self._working = candidates, sets
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
+        """See `Sees`."""
         self.beliefs = with_rows(self.beliefs, max(envs) + 1)
         self.hypotheses = with_rows(self.hypotheses, max(envs) + 1)
-        belief, shown = _blue_belief(), self._empty(obs)
+        shown = np.empty((len(obs), self.n_shown), np.uint8)
         known = self.beliefs, *self._scenario, np.array(envs), self.hypotheses
-        belief.begin_beliefs(*known, plain(obs), shown)
+        _blue_belief().begin_beliefs(*known, plain(obs), shown)
         return shown
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
-        belief, shown = _blue_belief(), self._empty(obs)
+        """See `Sees`."""
+        shown = np.empty((len(obs), self.n_shown), np.uint8)
         known = self.beliefs, *self._scenario, np.array(envs), self.hypotheses
-        belief.conclude_steps(*known, *self._working, actions, plain(obs), shown)
+        _blue_belief().conclude_steps(*known, *self._working, actions, plain(obs), shown)
         return shown
 
-    def _empty(self, obs: Bits) -> Bits:
-        n_shown = _blue_belief().n_shown(len(self._scenario[1]))
-        return np.empty((len(obs), n_shown), np.uint8)
-
-
-class EvidenceView(BeliefView):
-    """The belief, whether Red has refuted it, and `history_counts`, which hold whoever attacks."""
-
-    def __init__(self) -> None:
-        from workflow_rl.cage2.agent.history_counts import HistoryCounts
-
-        super().__init__()
-        self._history = HistoryCounts()
-
-    def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
-        return self._with(envs, super().begin(envs, obs), self._history.begin(envs))
-
-    def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
-        shown = super().after(envs, actions, obs)
-        return self._with(envs, shown, self._history.after(envs, actions, obs))
-
-    def _with(self, envs: Sequence[int], shown: Bits, counts: Bits) -> Bits:
-        refuted = self.beliefs["is_refuted"][envs, None].astype(np.uint8)
-        return np.concatenate([shown, refuted, counts], axis=1)
+    def is_refuted(self, envs: Sequence[int]) -> Bits:
+        """Return whether Red has done what no hypothesis explains, in M envs."""
+        refuted: Bits = self.beliefs["is_refuted"][envs].astype(np.uint8)
+        return refuted
 
 
 def _blue_belief() -> Any:
@@ -116,26 +172,10 @@ def plain(obs: Bits) -> Bits:
     return np.array(obs, np.uint8, order="C")
 
 
-def make_view(
-    observation: str, known: NetworkFacts | None = None, playing: Indices | None = None
-) -> View:
-    """Return the view of this name, which is not the true state: Blue does not see that.
-
-    known: see `ViewingActor`. playing: see `action_sets.BlueActions`.
-    """
-    assert observation != "true-state"
-    if known is not None and observation == "belief":
-        return BeliefView(known.scenarios[0])
-    if known is not None:
-        return known.view(observation, playing)
-    return {"table": View, "belief": BeliefView, "evidence": EvidenceView}[observation]()
-
-
 class ViewingActor:
-    """An actor of `ViewedEnvs` that plays on the 52 bits with all 145 actions.
+    """An actor of `ViewedEnvs` that plays on the bits of hosts, with all actions.
 
-    known: what Blue knows of the scenario, for views and action sets of any network. Then the bits
-    and actions are those of that scenario.
+    facts: what Blue knows of the scenario that it plays.
     """
 
     def __init__(
@@ -143,16 +183,15 @@ class ViewingActor:
         actor: Actor,
         observation: str,
         actions: str,
-        opening: Sequence[str] = (),
-        known: NetworkFacts | None = None,
+        opening: Sequence[str],
+        facts: NetworkFacts,
     ) -> None:
         self.actor = actor
         self.policy_version = actor.policy_version
-        self._n_bits = TABLE_SIZE if known is None else 4 * known.n_hosts
-        self.n_actions = len(ACTION_NAMES if known is None else known.named)
-        self._view = make_view(observation, known)
-        self._actions = make_action_set(actions, known=known)
-        self._opening = [ACTION_NAMES.index(name) for name in opening]
+        self._n_bits, self.n_actions = 4 * facts.n_hosts, len(facts.named)
+        self._view = View(observation, facts)
+        self._actions = ActionSet(actions, facts)
+        self._opening = [facts.named.index(name) for name in opening]
         # By env: the number of actions so far, and the last one.
         self._made: dict[int, tuple[int, int]] = {}
 
@@ -176,7 +215,7 @@ class ViewingActor:
         return self._actions.chosen([env] * self._actions.n, np.arange(self._actions.n))
 
     def act(self, obs: NDArray[np.uint8], envs: Sequence[int] = (0,)) -> Choice:
-        """Return Blue's actions for obs [M, 52], and log-probabilities: see Actor.
+        """Return Blue's actions for obs [M, 4 H], and log-probabilities: see Actor.
 
         Actions of the opening have probability 1.
         """
@@ -203,16 +242,12 @@ class ViewingActor:
         return actions, log_probs
 
     def _seen(self, obs: Bits, envs: Sequence[int]) -> Bits:
-        going_on = np.array([self._made[env][0] > 0 for env in envs])
-        shown = []
-        for rows in (np.flatnonzero(~going_on).tolist(), np.flatnonzero(going_on).tolist()):
-            chosen = [envs[row] for row in rows]
-            if chosen and going_on[rows[0]]:
-                last = np.array([self._made[env][1] for env in chosen])
-                shown.append((rows, self._view.after(chosen, last, obs[rows])))
-            elif chosen:
-                shown.append((rows, self._view.begin(chosen, obs[rows])))
-        seen = np.empty((len(obs), shown[0][1].shape[1]), np.uint8)
-        for rows, bits in shown:
-            seen[rows] = bits
+        seen = np.empty((len(obs), self._view.n_shown), np.uint8)
+        begins = np.array([self._made[env][0] == 0 for env in envs])
+        if rows := np.flatnonzero(begins).tolist():
+            seen[rows] = self._view.begin([envs[row] for row in rows], obs[rows])
+        if rows := np.flatnonzero(~begins).tolist():
+            going_on = [envs[row] for row in rows]
+            last = np.array([self._made[env][1] for env in going_on])
+            seen[rows] = self._view.after(going_on, last, obs[rows])
         return seen

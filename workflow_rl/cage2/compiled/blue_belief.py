@@ -8,18 +8,21 @@ knows the red agent after two steps, and nearly always knows where Red is.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage2 import scenario2
+from workflow_rl.cage2.actions import RED_ACTIONS
 from workflow_rl.cage2.compiled import red_hypothesis, tables
 from workflow_rl.cage2.compiled.description import SCENARIO2, Tables
 from workflow_rl.cage2.compiled.jit import compiled, entry_point, int64
 from workflow_rl.cage2.compiled.observe import EXPLOITED, NO_ACTIVITY, SCAN, count_bits
 from workflow_rl.cage2.compiled.red_agents import B_LINE, LAST, MEANDER, next_of_b_line
 from workflow_rl.cage2.compiled.state import NONE
-from workflow_rl.cage2.scenario2 import HOSTS, RED_ACTIONS
+from workflow_rl.cage2.scenario2 import HOSTS
 
 N_HOSTS = len(HOSTS)
 N_HYPOTHESES = 16
@@ -40,12 +43,11 @@ BELIEF = np.dtype(
     align=True,
 )
 
-MET = np.dtype([("decoys", np.int64), ("n_alike", np.int64)])
-MOST_MET = 8
-"""See `decoys_met`."""
+DECOY_SET = np.dtype([("decoys", np.int64), ("weight", np.int64)])
+MAX_DECOY_SETS = 8
+"""See `decoy_sets_seen`."""
 
-CONTESTED = np.array([host for host in range(N_HOSTS) if HOSTS[host] not in ("Defender", "User0")])
-"""Hosts that Red can gain."""
+CONTESTED = np.array([HOSTS.index(host) for host in scenario2.CONTESTED])
 DECOY_FITS = SCENARIO2.decoy_fits
 
 
@@ -72,10 +74,29 @@ N_OF_HOSTS = 4 * len(CONTESTED)
 N_PROBABILITIES = N_OF_HOSTS + LAST + 2
 
 
+def columns_shown(n_decoys: int) -> dict[str, NDArray[np.int64]]:
+    """Return the columns of what Blue acts on, with K decoys that may be of use.
+
+    Policies are stored for this order, in which `show_belief` writes.
+    """
+    shapes = {
+        "bits": (N_HOSTS, 4),
+        "decoys": (n_decoys, 2),
+        "masks": (N_MASKS_SHOWN, N_HOSTS),
+        "kind": (len(RED_ACTIONS),),
+        "of hosts": (len(CONTESTED), 4 * len(THRESHOLDS)),
+        "of B_line": (LAST + 2, len(THRESHOLDS)),
+    }
+    columns, first = {}, 0
+    for name, shape in shapes.items():
+        columns[name] = first + np.arange(math.prod(shape)).reshape(shape)
+        first += columns[name].size
+    return columns
+
+
 def n_shown(n_decoys: int) -> int:
     """Return how many bits Blue acts on, with K decoys that may be of use."""
-    of_hosts = (4 + N_MASKS_SHOWN) * N_HOSTS
-    return of_hosts + 2 * n_decoys + len(RED_ACTIONS) + len(THRESHOLDS) * N_PROBABILITIES
+    return sum(columns.size for columns in columns_shown(n_decoys).values())
 
 
 N_SHOWN = n_shown(len(WORTH_A_DECOY))
@@ -91,12 +112,12 @@ def conclude(
     candidates: Any,
     odds: Any,
     weights: Any,
-    met: Any,
+    sets: Any,
 ) -> None:
     """Update the belief with Blue's action and the bits that followed, obs uint8 `[52]`.
 
-    candidates `[N_CANDIDATES]`, odds `[N_OUTCOMES]`, weights `[N_CANDIDATES]`, met `[MOST_MET]`:
-    working space.
+    candidates `[N_CANDIDATES]`, odds `[N_OUTCOMES]`, weights `[N_CANDIDATES]`, sets
+    `[MAX_DECOY_SETS]`: working space.
     """
     kind, host = int64(t.action_kind[action]), int64(t.action_host[action])
     new_decoy_host = note_decoys(b, t, kind, host)
@@ -116,18 +137,19 @@ def conclude(
             continue
         options = red_hypothesis.reds_options(h, t)
         red_kind, targets = int(options[0]), int(options[1])
+        # Only Red's scans and exploits show an activity.
         is_shown = red_kind in (tables.DISCOVER_SERVICES, tables.EXPLOIT)
         n_targets = count_bits(targets)
         for target in range(N_HOSTS):
             if not targets >> target & 1 or (seen != NONE and not (is_shown and seen == target)):
                 continue
             is_new = new_decoy_host == target
-            n_met, n_ways, decoys, n_alike = 1, 1, int(b.decoys[target]), 1
+            sets[0].decoys, sets[0].weight = int(b.decoys[target]), 1
+            n_sets, n_choices = 1, 1
             if t.is_cage1 and is_shown:
-                n_met, n_ways = decoys_met(b, h, t, target, met)
-            for i in range(n_met):
-                if t.is_cage1 and is_shown:
-                    decoys, n_alike = met[i].decoys, met[i].n_alike
+                n_sets, n_choices = decoy_sets_seen(b, h, t, target, sets)
+            for i in range(n_sets):
+                decoys = sets[i].decoys
                 odds[:] = 0
                 red_hypothesis.odds_of(h, t, red_kind, target, activity, decoys, is_new, odds)
                 if seen == NONE and target == looks_scanned:
@@ -135,8 +157,8 @@ def conclude(
                 for outcome in range(red_hypothesis.N_OUTCOMES):
                     if odds[outcome] > 0:
                         candidates[n_candidates] = h
-                        weight = b.probability[n] * odds[outcome] / (n_targets * n_ways)
-                        weights[n_candidates] = weight * n_alike
+                        weight = b.probability[n] * odds[outcome] / (n_targets * n_choices)
+                        weights[n_candidates] = weight * sets[i].weight
                         red_hypothesis.after_red(
                             candidates[n_candidates], t, red_kind, target, outcome, decoys
                         )
@@ -150,29 +172,34 @@ def conclude(
 
 
 @compiled
-def decoys_met(b: Any, h: Any, t: Any, host: int, met: Any) -> tuple[int, int]:
-    """Write which decoys Red may meet on a host, whose kinds CAGE-1's Blue does not know: met, MET
-    `[MOST_MET]`. Return how many sets these are, and for how many choices they stand together."""
+def decoy_sets_seen(b: Any, h: Any, t: Any, host: int, sets: Any) -> tuple[int, int]:
+    """Write which sets of decoys Red may see on a host, whose kinds CAGE-1's Blue does not know.
+
+    sets: DECOY_SET `[MAX_DECOY_SETS]`. Return how many sets were written, and how many sets these
+    stand for: see `red_hypothesis.symmetry_weight`.
+    """
     drawn = int(h.drawn[host])
     possible = red_hypothesis.possible_decoys(t, host) & ~drawn
     fresh = possible & ~int(h.decoys_when_scanned[host])
     n_undrawn = count_bits(b.decoys[host]) - count_bits(drawn)
-    n, n_ways, further = 0, 0, possible
+    n_sets, n_choices = 0, 0
+    # All subsets of the possible kinds, from the whole to the empty one.
+    further = possible
     while further >= 0:
         if count_bits(further) == n_undrawn:
-            n_alike = red_hypothesis.n_alike(further, fresh)
-            n_ways += 1
-            if n_alike:
-                met[n].decoys, met[n].n_alike = drawn | further, n_alike
-                n += 1
+            n_choices += 1
+            weight = red_hypothesis.symmetry_weight(further, fresh)
+            if weight:
+                sets[n_sets].decoys, sets[n_sets].weight = drawn | further, weight
+                n_sets += 1
         further = (further - 1) & possible if further else -1
-    return n, n_ways
+    return n_sets, n_choices
 
 
 @compiled
 def note_decoys(b: Any, t: Any, kind: int, host: int) -> int:
     """Update the decoys with Blue's action. Returns the host of a new decoy, or NONE."""
-    if kind == tables.RESTORE:
+    if tables.RESETS[kind]:
         b.decoys[host] = 0
     if kind == tables.MISINFORM:
         # Of these decoys only the number is known: it is the number of bits.
@@ -325,7 +352,7 @@ def conclude_steps(
     chosen: Any,
     hypotheses: Any,
     candidates: Any,
-    met: Any,
+    sets: Any,
     actions: Any,
     obs: Any,
     shown: Any,
@@ -333,11 +360,11 @@ def conclude_steps(
     """Update the M chosen of N beliefs with a step.
 
     actions: int64 `[M]`. obs: uint8 `[M, 52]`, after the actions. shown: uint8 `[M, n_shown(K)]`,
-    written. candidates `[N_CANDIDATES]`, met `[MOST_MET]`: working space.
+    written. candidates `[N_CANDIDATES]`, sets `[MAX_DECOY_SETS]`: working space.
     """
     odds, weights = np.zeros(red_hypothesis.N_OUTCOMES), np.zeros(N_CANDIDATES)
     probabilities, t = np.zeros(N_PROBABILITIES), networks[0]
     for i in range(len(chosen)):
         belief, possible = beliefs[chosen[i]], hypotheses[chosen[i]]
-        conclude(belief, t, possible, actions[i], obs[i], candidates, odds, weights, met)
+        conclude(belief, t, possible, actions[i], obs[i], candidates, odds, weights, sets)
         show_belief(belief, t, of_use, possible, obs[i], probabilities, shown[i])

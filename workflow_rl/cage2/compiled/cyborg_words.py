@@ -7,17 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from workflow_rl.cage2.actions import BLUE, DECOYS, RED, RED_ACTIONS
 from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS, PRIVILEGED, SHELL
 from workflow_rl.cage2.compiled.tables import (
     DECOY_NAMES,
     DECOY_PORT,
-    DECOYS,
     DISCOVER_SYSTEMS,
-    ESCALATE,
     FIRST_EPHEMERAL,
-    IMPACT,
-    MISINFORMS,
     N_DECOY_KINDS,
     N_EPHEMERAL,
     N_EXPLOITS,
@@ -29,7 +26,6 @@ from workflow_rl.cage2.compiled.tables import (
     REFUSED,
     Tables,
 )
-from workflow_rl.cage2.scenario2 import RED_ACTIONS
 
 Process = tuple[int, bool, list[int]]
 """The PID, whether the process runs as root or SYSTEM, and its listening ports."""
@@ -154,7 +150,8 @@ def _services(state: Any, host: int, tables: Tables = SCENARIO2) -> dict[str, An
     for decoy, name in enumerate(DECOYS):
         pid = int(state["service_pid"][host, tables.of["service"][decoy]])
         is_decoy = name in kinds and tables.of["decoy_runs_on"][decoy, host]
-        if pid and (is_decoy or ("Misinform" in kinds and name in MISINFORMS)):
+        is_one_of = any(name in BLUE[kind].sets_up_one_of for kind in kinds)
+        if pid and (is_decoy or is_one_of):
             services[name] = pid
     return services
 
@@ -182,10 +179,6 @@ def known_ports(state: Any, host: int) -> list[int] | None:
     return sorted(PORTS[i] for i in range(N_EXPLOITS) if state["known_ports"][host] >> i & 1)
 
 
-HOST_KINDS = (ESCALATE, IMPACT)
-"""Red's actions that name a host. The others name an address, or nothing."""
-
-
 def red_action_of(state: Any, tables: Tables = SCENARIO2) -> str:
     """Return Red's last action as CybORG prints it."""
     kind, target = int(state["red_kind"]), int(state["red_target"])
@@ -193,7 +186,7 @@ def red_action_of(state: Any, tables: Tables = SCENARIO2) -> str:
         return "InvalidAction"
     if kind == RED_SLEEP:
         return RED_ACTIONS[kind]
-    if kind in HOST_KINDS:
+    if RED[RED_ACTIONS[kind]].needs == "name":
         return f"{RED_ACTIONS[kind]} {tables.hosts[target]}"
     subnet = target if kind == DISCOVER_SYSTEMS else int(tables.of["subnet"][target])
     size, prefix = 1 << 32 - tables.of["prefixes"][subnet], tables.of["prefixes"][subnet]

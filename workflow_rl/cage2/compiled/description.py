@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage2.actions import BLUE, DECOYS, RED, RED_ACTIONS
+from workflow_rl.cage2.b_line_plan import PLAN
 from workflow_rl.cage2.compiled.tables import (
     CAPACITIES,
-    DECOYS,
     ETERNAL_BLUE,
     EXPLOITED_TYPES,
     GUARDED,
@@ -34,7 +35,6 @@ from workflow_rl.cage2.compiled.tables import (
     OPEN,
     OTHER_PORTS,
     PATCHED,
-    PLAN_OF_B_LINE,
     PORTS,
     PRIVILEGED_USERS,
     SILENT,
@@ -44,7 +44,6 @@ from workflow_rl.cage2.compiled.tables import (
     SUPERUSERS,
     VULNERABLE,
     VULNERABLE_AS_ROOT,
-    WORTH_IN_TENTHS,
     WORTHS,
     Capacity,
     Tables,
@@ -53,8 +52,7 @@ from workflow_rl.cage2.compiled.tables import (
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import (
     FACTS_OF_A_HOST,
-    RED_ACTIONS,
-    WITHOUT_HOST,
+    WORTH_IN_TENTHS,
     ScenarioError,
     prefix_bits,
 )
@@ -315,14 +313,17 @@ def _ot_services(rows: Row) -> dict[str, Any]:
 def _lists_of_ports(capacity: Capacity, of: Row) -> dict[str, Any]:
     """Say where a host's ephemeral ports are listed: see `state`. Red's host has bits instead.
 
-    In 16 bits six hosts are listed from the left of `ports` and six from the right, so that a port
-    and the host that uses it fit.
+    A number in the list stands for a host and one of its ports: N_EPHEMERAL times the host's rank,
+    plus the port. In the smallest records this number has 16 bits, in which the ranks 0 to 5 fit.
+    So these records list the first six hosts from the left, and six further hosts, which have the
+    ranks 0 to 5 again, from the right. Larger records list all hosts from the left, in 32 bits.
     """
-    ranks = np.cumsum(np.arange(of["n_hosts"]) != of["red_host"]) - 1
-    ranks = np.maximum(ranks, 0)
+    is_listed = np.arange(of["n_hosts"]) != of["red_host"]
+    ranks = np.maximum(np.cumsum(is_listed) - 1, 0)
     if capacity.hosts > CAPACITIES[0].hosts:
         return {"port_side": 0 * ranks, "first_port": ranks * N_EPHEMERAL}
-    return {"port_side": np.minimum(ranks // 6, 1), "first_port": ranks % 6 * N_EPHEMERAL}
+    n_a_side = 2**16 // N_EPHEMERAL
+    return {"port_side": ranks // n_a_side, "first_port": ranks % n_a_side * N_EPHEMERAL}
 
 
 # --- Sessions at the start, and rewards ----------------------------------------------------------
@@ -362,14 +363,14 @@ def _actions_of_blue(kinds: Iterable[str], rows: Row, n_hosts: int | None) -> di
     numbered = [
         (KINDS.index(kind), host) if host < len(rows) else (SLEEP, 0)
         for kind in kinds
-        for host in range(1 if kind in WITHOUT_HOST else n_hosts or len(rows))
+        for host in range((n_hosts or len(rows)) if BLUE[kind].on_host else 1)
     ]
     systems = list(map(_system, rows.values()))
     return {
         "action_kind": np.array([kind for kind, _ in numbered]),
         "action_host": np.array([host for _, host in numbered]),
         "decoy_runs_on": np.array(
-            [[row[2] in (None, system) for system in systems] for row in DECOYS.values()]
+            [[decoy.system in (None, system) for system in systems] for decoy in DECOYS.values()]
         ),
     }
 
@@ -406,15 +407,18 @@ def _actions_of_red(scenario: Scenario) -> dict[str, Any]:
     """Number what Red can be told to do, and say which number of an observation of Red's tells
     whether it is possible."""
     hosts, subnets = scenario.hosts, tuple(scenario.subnets)
-    facts = {"DiscoverNetworkServices": "address known", "ExploitRemoteService": "ports known"}
     kinds, targets, needed = [], [], []
     for name in scenario.red_action_names:
         kind, _, target = name.partition(" ")
-        at = (subnets if target in subnets else hosts).index(target) if target else 0
-        fact = FACTS_OF_A_HOST.index(facts.get(kind, "name known"))
         kinds.append(RED_ACTIONS.index(kind))
+        if target in hosts:
+            at = hosts.index(target)
+            fact = FACTS_OF_A_HOST.index(f"{RED[kind].needs} known")
+            needed.append(len(subnets) + at * N_FACTS_OF_A_HOST + fact)
+        else:
+            at = subnets.index(target) if target else 0
+            needed.append(at)
         targets.append(at)
-        needed.append(at if target in subnets else len(subnets) + at * N_FACTS_OF_A_HOST + fact)
     return {
         "n_red_actions": len(kinds),
         "red_obs_size": len(subnets) + N_FACTS_OF_A_HOST * len(hosts) + 2,
@@ -437,7 +441,7 @@ def _b_line(rows: Row, of: Row) -> dict[str, Any]:
     members = [row[:n] for row, n in zip(of["subnet_hosts"], of["n_subnet_hosts"], strict=True)]
     user = of["subnet"][red_host]
     first = [host for host in members[user] if host != red_host]
-    plans = np.zeros((len(hosts), len(PLAN_OF_B_LINE)), np.int64)
+    plans = np.zeros((len(hosts), len(PLAN)), np.int64)
     plans[red_host] = user
     for host in first:
         info = rows[hosts[host]].get("info", {})
@@ -452,7 +456,7 @@ def _b_line(rows: Row, of: Row) -> dict[str, Any]:
             "third": members[subnet][2] if len(members[subnet]) > 2 else 0,
             "op_server": of["op_server"],
         }
-        plans[host] = [targets[target] for _, target in PLAN_OF_B_LINE]
+        plans[host] = [targets[target] for _, target in PLAN]
     return {
         "plan_of_b_line": plans,
         "first_hosts": np.array(first, np.int64),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from workflow_rl.cage2.actions import BLUE
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.jit import compiled, int64
 from workflow_rl.cage2.compiled.state import NONE
@@ -13,6 +14,10 @@ from workflow_rl.cage2.compiled.state import NONE
 # A host's activity and its compromise have two bits each. The first bit is the lowest.
 NO_ACTIVITY, SCAN, EXPLOITED = 0b00, 0b01, 0b11
 UNCOMPROMISED, UNSURE, USER, OWNED = 0b00, 0b01, 0b10, 0b11
+# By the kind of Blue's action: what Blue's table shows afterwards of a host that looked
+# compromised; -1: no change.
+_LEFT = {"": -1, "unknown": UNSURE, "clean": UNCOMPROMISED}
+LEAVES = np.array([_LEFT[kind.leaves] for kind in BLUE.values()])
 # Indexed by activity + 4 * compromise: the four bytes of a host, as one word.
 BYTES = np.array(
     [
@@ -28,8 +33,7 @@ BYTES = np.array(
 def observe(s: Any, t: Any, kind: int, host: int, obs: Any) -> None:
     """`Monitor` and `BlueTableWrapper.observation_change`: obs uint32, a word a host."""
     decoy_host = NONE
-    is_decoy = tables.FIRST_DECOY <= kind <= tables.LAST_DECOY or kind == tables.MISINFORM
-    if is_decoy and s.blue_success == tables.TRUE:
+    if tables.DECEIVES[kind] and s.blue_success == tables.TRUE:
         decoy_host = host
     activity = NO_ACTIVITY
     if s.n_events > 0:
@@ -52,10 +56,8 @@ def note_and_show(
     kind, host: Blue's action. activity, seen_on: the activity that Blue saw, and its host.
     malware_found: whether Blue's analysis found Red's files.
     """
-    if kind == tables.RESTORE:
-        set_compromise(s, host, UNCOMPROMISED)
-    elif kind == tables.REMOVE and compromise_of(s, host) != UNCOMPROMISED:
-        set_compromise(s, host, UNSURE)
+    if LEAVES[kind] >= 0 and compromise_of(s, host) != UNCOMPROMISED:
+        set_compromise(s, host, LEAVES[kind])
     if activity == EXPLOITED:
         set_compromise(s, seen_on, USER)
     if malware_found:
@@ -118,7 +120,7 @@ def reward(s: Any, t: Any, kind: int) -> float:
     CybORG sums floats and rounds to tenths. Counting tenths gives the same number; as in CybORG,
     0.0 is never negative.
     """
-    tenths = tables.RESTORE_COST if kind == tables.RESTORE else 0
+    tenths = int(tables.COST[kind])
     for service in range(len(s.ot_running)):
         if not s.ot_running[service]:
             tenths += t.worth_of_ot_service[service]

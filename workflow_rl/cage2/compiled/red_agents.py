@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from workflow_rl.cage2 import b_line_plan
+from workflow_rl.cage2.actions import RED_ACTIONS
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.generator import randbelow, shuffle, shuffle_nibbles
 from workflow_rl.cage2.compiled.jit import compiled, int64
@@ -19,10 +21,10 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 B_LINE, MEANDER, SLEEP = map(RED_AGENTS.index, ("B_lineAgent", "RedMeanderAgent", "SleepAgent"))
 
-# B_lineAgent's fifteen actions, and the action that follows each one that fails.
-PLAN = np.array([kind for kind, _ in tables.PLAN_OF_B_LINE])
-AFTER_FAILURE = np.array([0, 1, 2, 2, 2, 2, 5, 5, 5, 5, 9, 9, 9, 12, 13])
-CHOOSES_FIRST_HOST, EXPLOITS_OT_HOST, LAST = 1, 12, 14
+# The kinds of B_lineAgent's actions, and the action that follows each one that fails.
+PLAN = np.array([RED_ACTIONS.index(kind) for kind, _ in b_line_plan.PLAN])
+AFTER_FAILURE = np.array(b_line_plan.AFTER_FAILURE)
+CHOOSES_FIRST_HOST, EXPLOITS_OT_HOST, LAST = 1, 12, len(PLAN) - 1
 # At first, these exploit what the scan before them showed. CybORG fails if it showed nothing.
 READ_A_SCAN = 1 << 5 | 1 << 9
 

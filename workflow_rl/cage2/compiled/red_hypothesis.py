@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from workflow_rl.cage2.actions import DECOYS
 from workflow_rl.cage2.compiled import red_agents, tables
 from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.jit import compiled, int64
@@ -49,9 +50,9 @@ MISINFORM_KINDS = np.array(
         for kind in tables.MISINFORM_KINDS
     ]
 )
-# Kinds of decoys that are alike to Red, see `n_alike`: DecoyTomcat and DecoyApache, DecoySmss and
-# DecoySvchost.
-PAIRS = np.array([[6, 0], [3, 5]])
+# Kinds of decoys between which Red makes no difference at first: see `symmetry_weight`.
+_ALIKE = (("DecoyTomcat", "DecoyApache"), ("DecoySmss", "DecoySvchost"))
+PAIRS = np.array([[list(DECOYS).index(name) for name in pair] for pair in _ALIKE])
 # The ports on which a decoy lets an exploit into a sandbox, in CAGE-1.
 SANDBOXES = sum(
     1 << int(tables.DECOY_PORT[kind]) for kind in tables.MISINFORM_KINDS if kind < tables.N_DECOYS
@@ -109,7 +110,7 @@ def is_same(a: Any, b: Any) -> bool:
 def after_blue(h: Any, kind: int, host: int) -> None:
     """Apply Blue's action."""
     bit = 1 << host
-    if kind == tables.RESTORE:
+    if tables.RESETS[kind]:
         h.sessions &= ~bit
         h.removable &= ~bit
         h.is_owned &= ~bit
@@ -319,20 +320,24 @@ def possible_decoys(t: Any, host: int) -> int:
 
 
 @compiled
-def n_alike(decoys: int, fresh: int) -> int:
-    """Return for how many choices of decoys this one stands, 0 if another one stands for it.
+def symmetry_weight(decoys: int, fresh: int) -> int:
+    """Return how many sets of decoys this set stands for; 0 if another set stands for it.
 
-    fresh: mask of the kinds that Red has not met. The two kinds of a pair are alike if both are
-    fresh: Red prefers whatever else it can exploit on a host to both, or to neither.
+    fresh: mask of the kinds that Red has not met on the host. While both kinds of a pair are fresh,
+    Red treats a set with the first kind alone as it treats the same set with the second kind alone:
+    on every host, Red prefers each other port to both of theirs, or to neither. So the set with the
+    first kind stands for both sets, and the set with the second kind is not followed.
     """
-    n = 1
+    weight = 1
     for i in range(len(PAIRS)):
         first, second = 1 << PAIRS[i, 0], 1 << PAIRS[i, 1]
-        if fresh & first and fresh & second:
-            if decoys & second and not decoys & first:
-                return 0
-            n *= 2 if decoys & first and not decoys & second else 1
-    return n
+        has_first, has_second = decoys & first != 0, decoys & second != 0
+        is_fresh = fresh & first != 0 and fresh & second != 0
+        if is_fresh and has_second and not has_first:
+            return 0
+        if is_fresh and has_first and not has_second:
+            weight *= 2
+    return weight
 
 
 @compiled

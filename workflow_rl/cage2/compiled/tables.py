@@ -4,8 +4,7 @@ What every scenario shares are constants here. What differs is data: a record of
 compiled code reads beside the network. Scenarios of one capacity share their compiled code.
 
 Hosts and subnets are numbered as in the scenario. A set of hosts or of ports is a bit mask. Ports
-are numbered host by host: first those of the eight exploits, in the order in which CybORG's
-`DefaultExploitActionSelector` lists them, so that exploit e attacks port e.
+are numbered host by host: first those of the exploits, so that exploit e attacks port e.
 """
 
 from __future__ import annotations
@@ -19,7 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage2 import scenario2
+from workflow_rl.cage2.actions import BLUE, DECOYS, EXPLOITS, RED
+from workflow_rl.cage2.b_line_plan import PLAN
 from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scenario2 import WORTH_IN_TENTHS
 
 NETWORK = IPv4Network("10.0.0.0/16")
 NONE = 255
@@ -30,10 +32,10 @@ NONE = 255
 ETERNAL_BLUE, BLUE_KEEP, HTTP_RFI, HTTPS_RFI, SSH_BRUTE_FORCE, SQL_INJECTION, HARAKA_RCE, FTP = (
     range(8)
 )
-N_EXPLOITS = 8
-# The process each exploit looks for.
-EXPLOITED_TYPES = ("smb", "rdp", "webserver", "webserver", "ssh", "mysql", "smtp", "femitter")
-PORTS = (139, 3389, 80, 443, 22, 3390, 25, 21)
+N_EXPLOITS = len(EXPLOITS)
+EXPLOITED_TYPES = tuple(exploit.process for exploit in EXPLOITS.values())
+"""The process that each exploit looks for."""
+PORTS = tuple(exploit.port for exploit in EXPLOITS.values())
 SSH_PORT = SSH_BRUTE_FORCE
 OTHER_PORTS, EPHEMERAL = (8, 9, 10, 11, 13, 14, 15), 12
 """The numbers of a host's further ports, and the one of all ephemeral ports."""
@@ -49,9 +51,7 @@ N_PIDS = 32768
 
 PRIVILEGED_USERS = ("root", "SYSTEM")
 SUPERUSERS = {"LINUX": "root", "WINDOWS": "SYSTEM"}
-WORTH_IN_TENTHS = {"None": 0, "Low": 1, "Medium": 10, "High": 100}
 WORTHS = np.array([tenths for tenths in WORTH_IN_TENTHS.values() if tenths])
-RESTORE_COST = 10
 # What an exploit finds on a host. PATCHED: a process that the exploit attacks in vain.
 NOT_VULNERABLE, VULNERABLE, VULNERABLE_AS_ROOT, PATCHED = range(4)
 # The kinds of process versions that csle-cyborg takes for older than Haraka 2.8.9.
@@ -71,59 +71,41 @@ OPEN, GUARDED, SILENT = range(3)
 
 # --- Blue's actions ------------------------------------------------------------------------------
 
-# For each decoy: the port that it opens, the port that must be free, the operating system (None:
-# any), and whether it runs as SYSTEM instead of Blue's own user.
-DECOYS: dict[str, tuple[int, int, str | None, bool]] = {
-    "DecoyApache": (80, 80, None, False),
-    "DecoyFemitter": (21, 21, "WINDOWS", True),
-    "DecoyHarakaSMPT": (25, 25, "LINUX", False),
-    "DecoySmss": (139, 139, "WINDOWS", False),
-    "DecoySSHD": (22, 22, None, False),
-    "DecoySvchost": (3389, 3389, "WINDOWS", False),
-    "DecoyTomcat": (443, 443, None, False),
-    # CybORG checks another port than this decoy opens, so that a host can have any number of them.
-    "DecoyVsftpd": (80, 21, "LINUX", False),
-}
 N_DECOYS = len(DECOYS)
-# `Misinform` sets up one of five, on any system. Two of them are no process that Red's exploits of
-# their ports look for: they have kinds of their own, which follow those of the decoys.
-DECOY_NAMES = (*DECOYS, "DecoySmss", "DecoySvchost")
-"""The decoys by the kind of their process."""
 _DECOY = tuple(DECOYS)
+# Two of the decoys that `Misinform` sets up are no process that Red's exploits of their ports look
+# for: they have kinds of their own, which follow those of the decoys.
 _IDLE = ("DecoySmss", "DecoySvchost")
-MISINFORMS = ("DecoySSHD", "DecoyApache", "DecoySmss", "DecoyTomcat", "DecoySvchost")
-N_DECOY_KINDS = N_DECOYS + len(_IDLE)
+DECOY_NAMES = (*DECOYS, *_IDLE)
+"""The decoys by the kind of their process."""
+N_DECOY_KINDS = len(DECOY_NAMES)
 MISINFORM_KINDS = np.array(
-    [N_DECOYS + _IDLE.index(n) if n in _IDLE else _DECOY.index(n) for n in MISINFORMS]
+    [
+        N_DECOYS + _IDLE.index(name) if name in _IDLE else _DECOY.index(name)
+        for name in BLUE["Misinform"].sets_up_one_of
+    ]
 )
-_OF_KIND = tuple(DECOYS[name] for name in (*_DECOY, *_IDLE))
-DECOY_PORT = np.array([PORTS.index(row[0]) for row in _OF_KIND])
-DECOY_FREE_PORT = np.array([PORTS.index(row[1]) for row in _OF_KIND])
-DECOY_IS_PRIVILEGED = np.array([row[3] for row in _OF_KIND])
+_OF_KIND = [DECOYS[name] for name in DECOY_NAMES]
+DECOY_PORT = np.array([PORTS.index(decoy.port) for decoy in _OF_KIND])
+DECOY_FREE_PORT = np.array([PORTS.index(decoy.free_port) for decoy in _OF_KIND])
+DECOY_IS_PRIVILEGED = np.array([decoy.as_system for decoy in _OF_KIND])
 
-KINDS = ("Sleep", "Monitor", "Analyse", "Remove", *DECOYS, "Restore", "Misinform")
+KINDS = tuple(BLUE)
 SLEEP, MONITOR, ANALYSE, REMOVE, FIRST_DECOY, LAST_DECOY, RESTORE, MISINFORM = map(
     KINDS.index,
     ("Sleep", "Monitor", "Analyse", "Remove", _DECOY[0], _DECOY[-1], "Restore", "Misinform"),
 )
+COST = np.array([kind.cost for kind in BLUE.values()])
+"""What Blue's actions cost, by kind, in tenths."""
+RESETS = np.array([kind.resets for kind in BLUE.values()])
+DECEIVES = np.array([kind.deceives for kind in BLUE.values()])
+"""Of Blue's actions, by kind: see `actions.BlueKind`."""
 
 # --- Red's actions -------------------------------------------------------------------------------
 
-RED_SLEEP, DISCOVER_SYSTEMS, DISCOVER_SERVICES, EXPLOIT, ESCALATE, IMPACT = range(
-    len(scenario2.RED_ACTIONS)
-)
-# B_line's actions: on its own subnet, the first host that it attacks, the host of Enterprise that
-# this one leads to, the subnet of that, the third host there, or Op_Server0.
-PLAN_OF_B_LINE = (
-    (DISCOVER_SYSTEMS, "user"),
-    *((kind, "first") for kind in (DISCOVER_SERVICES, EXPLOIT, ESCALATE)),
-    *((kind, "enterprise") for kind in (DISCOVER_SERVICES, EXPLOIT, ESCALATE)),
-    (DISCOVER_SYSTEMS, "subnet"),
-    *((kind, "third") for kind in (DISCOVER_SERVICES, EXPLOIT, ESCALATE)),
-    *((kind, "op_server") for kind in (DISCOVER_SERVICES, EXPLOIT, ESCALATE, IMPACT)),
-)
+RED_SLEEP, DISCOVER_SYSTEMS, DISCOVER_SERVICES, EXPLOIT, ESCALATE, IMPACT = range(len(RED))
 # The kind of an action that CybORG refuses, because Red does not know its target.
-REFUSED = len(scenario2.RED_ACTIONS)
+REFUSED = len(RED)
 FALSE, TRUE, UNKNOWN = range(len(scenario2.SUCCESSES))
 N_FACTS_OF_A_HOST = len(scenario2.FACTS_OF_A_HOST)
 
@@ -218,7 +200,7 @@ def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
         # RedMeander's goal.
         "op_server": (),
         # B_line's targets by the first host that it attacks.
-        "plan_of_b_line": (n, len(PLAN_OF_B_LINE)),
+        "plan_of_b_line": (n, len(PLAN)),
         "first_hosts": n,
         "n_first_hosts": (),
     }

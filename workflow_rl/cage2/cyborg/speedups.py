@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage2.actions import BLUE
 from workflow_rl.cage2.cyborg.private_cyborg import PrivateCyborg
 from workflow_rl.cage2.cyborg.stock import red_action_index, red_target_index
 from workflow_rl.cage2.cyborg.template import Template, clone
@@ -29,6 +30,8 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS, SUCCESSES
 # The two bits of a host's activity and of its compromise, as `BlueTableWrapper` encodes them.
 NO, SCAN, EXPLOIT = (0, 0), (1, 0), (1, 1)
 UNKNOWN, USER, PRIVILEGED = (1, 0), (0, 1), (1, 1)
+LEFT = {"unknown": UNKNOWN, "clean": NO}
+"""By `BlueKind.leaves`."""
 
 
 # --- Replacements in the private copy ------------------------------------------------------------
@@ -241,10 +244,8 @@ class SpedUpSimulator:
         kind, _, target = self._action_names[action].partition(" ")
         target_obs = blue_obs.get(target, {})
         compromise = self._compromise
-        if kind == "Restore":
-            compromise[hosts.index(target), 2:] = NO
-        elif kind == "Remove" and compromise[hosts.index(target), 2:].any():
-            compromise[hosts.index(target), 2:] = UNKNOWN
+        if BLUE[kind].leaves and compromise[hosts.index(target), 2:].any():
+            compromise[hosts.index(target), 2:] = LEFT[BLUE[kind].leaves]
         activities, suspicious = [], list[int]()
         for index, hostname in enumerate(hosts):
             events = self._state.hosts[hostname].events

@@ -7,10 +7,10 @@ import random
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
-from workflow_rl.cage2.scenario2 import prefix_bits
+from workflow_rl.cage2.compiled.tables import NETWORK, SUPERUSERS
+from workflow_rl.cage2.scenario2 import WORTH_IN_TENTHS, prefix_bits
 
-NETWORK = IPv4Network("10.0.0.0/16")
-WORTH = {"None": 0.0, "Low": 0.1, "Medium": 1.0, "High": 10.0}
+WORTH = {worth: tenths / 10 for worth, tenths in WORTH_IN_TENTHS.items()}
 SESSION_MEMORY = ("ports", "operating_system", "sus_pids", "sus_files")
 
 
@@ -55,7 +55,7 @@ class Template:
                 p for p in host.original_processes if (name, p.pid) not in pids
             ]
             stated = scenario.get_host(name)
-            superuser = "root" if host.os_type.name == "LINUX" else "SYSTEM"
+            superuser = SUPERUSERS[host.os_type.name]
             worth = WORTH[stated.get("ConfidentialityValue", "Low")]
             self.confidentiality.append((name, superuser, worth))
             if any(process.name == "OTService" for process in host.processes):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage.attackers import Attacker, AttackerError
-from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
+from workflow_rl.cage2.agent.network_facts import BlueDecoys, untold_facts
 from workflow_rl.cage2.cyborg.simulators import make_simulator
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.interface import Facts, Simulator
@@ -59,7 +59,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     - `red_agent`: index into `scenario2.RED_AGENTS` of the red agent of this episode (-1: an agent
       of your own),
     - `blue_action`: index into `scenario.action_names` (-1 after a reset, as for Red's),
-    - `red_action`, `red_target`: indices into `scenario2.RED_ACTIONS` and `scenario.red_targets`
+    - `red_action`, `red_target`: indices into `actions.RED_ACTIONS` and `scenario.red_targets`
       (-1: none),
     - `blue_success`, `red_success`: indices into `scenario2.SUCCESSES`,
     - `suspicious_hosts`: bool `[13]`, the hosts on which monitoring caught a process with its PID.
@@ -123,8 +123,8 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self._last_action = NOTHING
         # What Blue saw in the last step.
         self._bits: NDArray[Any] = np.zeros(self.scenario.obs_size, np.uint8)
-        # A mask of the decoys that Blue has on each host `[1, 13]`, before `_new_actions`.
-        self._decoys = np.zeros((1, self._n_hosts), np.int64)
+        # Blue's decoys before `_new_actions`; None until they are asked for.
+        self._decoys: BlueDecoys | None = None
         self._new_actions: list[int] = []
         self._steps_left = 0
 
@@ -148,7 +148,8 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self._choose(attacker)
         self._steps_left = self.max_steps
         self._last_action = NOTHING
-        self._decoys[:] = 0
+        if self._decoys is not None:
+            self._decoys.begin([0])
         self._new_actions.clear()
         obs = self._simulator.reset(episode_seed, attacker.name)
         nobody = np.zeros(self._n_hosts, np.bool_)
@@ -234,18 +235,17 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return the actions that can do any good now, `[145]`, as sb3-contrib's MaskablePPO reads
-        them: `action_sets.useful_actions`, without the decoys that could not be set up beside
-        Blue's decoys on a host, or would add nothing to them. In other scenarios than Scenario 2,
-        of which this is not known, all actions."""
-        if not self.scenario.is_scenario2:
-            return np.ones(self._n_actions, np.bool_)
-        masks: NDArray[np.bool_] = masks_of(self._decoys_now())[0]
+        them: see `BlueDecoys.useful_actions`."""
+        masks: NDArray[np.bool_] = self._decoys_now().useful_actions([0])[0]
         return masks
 
-    def _decoys_now(self) -> NDArray[np.int64]:
+    def _decoys_now(self) -> BlueDecoys:
         # Not computed in every step: most envs are never asked, and the tables take 0.1 s.
-        for action in self._new_actions if self.scenario.is_scenario2 else ():
-            after_actions(self._decoys, np.array([0]), np.array([action]))
+        if self._decoys is None:
+            self._decoys = BlueDecoys(untold_facts(self.scenario))
+            self._decoys.begin([0])
+        for action in self._new_actions:
+            self._decoys.after([0], np.array([action]))
         self._new_actions.clear()
         return self._decoys
 
@@ -259,7 +259,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             self._simulator.save(),
             (self._episode_red_agent, self._steps_left, self._last_action, self._np_random_seed),
             self._bits.copy(),
-            self._decoys_now().copy(),
+            self._decoys_now().masks.copy(),
             None if self._np_random is None else self._np_random.bit_generator.state,
         )
 
@@ -290,8 +290,8 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self._simulator.load(snapshot.network)
         self._episode_red_agent, self._steps_left, self._last_action, seed = snapshot.episode
         self._bits = snapshot.bits
-        self._decoys[:] = snapshot.decoys
         self._new_actions.clear()
+        self._decoys_now().masks[:] = snapshot.decoys
         if snapshot.generator is None:
             self._np_random = None
         else:
@@ -353,6 +353,6 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             self._episode_red_agent,
             self._steps_left,
             self._last_action,
-            self._decoys_now(),
+            self._decoys_now().masks,
         )
         return envs

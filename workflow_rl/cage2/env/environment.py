@@ -93,20 +93,17 @@ class Cage2:
 
     @property
     def knows_networks(self) -> bool:
-        """Whether there is something in `known`, which takes a while for a family."""
+        """Whether the policy is told the facts of a network, so that it plays any network."""
         if self.observation == "history" or self.family is not None:
             return True
         return not self.network.is_scenario2 and self.view != Cage2().view
 
     @functools.cached_property
-    def known(self) -> NetworkFacts | None:
-        """What Blue knows of the networks, for observations and actions of any network; None where
-        those of Scenario 2, or all bits and actions of one scenario, are enough."""
-        if not self.knows_networks:
-            return None
+    def facts(self) -> NetworkFacts:
+        """What Blue knows of the networks. It takes a while for a family."""
         from workflow_rl.cage2.agent.network_facts import NetworkFacts
 
-        return NetworkFacts(self.networks)
+        return NetworkFacts(self.networks, are_told=self.knows_networks)
 
     @functools.cached_property
     def reds(self) -> Attackers:
@@ -203,50 +200,20 @@ class Cage2:
 
     def spaces(self) -> Spaces:
         """Return the spaces: 52 bits and 145 actions, unless the arguments choose others."""
-        if self.known is not None:
-            return self._spaces_of_known(self.known)
-        if not self.network.is_scenario2:
-            return self._spaces_of_network()
         from workflow_rl.agents.policies.distributions import Categorical
         from workflow_rl.agents.spaces import Spaces
-        from workflow_rl.cage2.agent.action_sets import make_action_set
+        from workflow_rl.cage2.agent.action_sets import ActionSet
         from workflow_rl.cage2.env.entities import hosts_as_entities
         from workflow_rl.cage2.env.viewed_envs import view_size
 
+        chosen = ActionSet(self.actions, self.facts)
         return Spaces(
-            view_size(self.observation),
-            Categorical(make_action_set(self.actions).n),
+            view_size(self.observation, self.facts),
+            Categorical(chosen.n),
             bits=True,
-            entities=hosts_as_entities(self.observation, self.actions),
+            masked=chosen.has_masks,
+            entities=hosts_as_entities(self.facts, self.observation, self.actions),
         )
-
-    def _spaces_of_network(self) -> Spaces:
-        from workflow_rl.agents.policies.distributions import Categorical
-        from workflow_rl.agents.spaces import Spaces
-        from workflow_rl.cage2.env.entities import table_as_entities
-
-        return Spaces(
-            self.network.obs_size,
-            Categorical(len(self.network.action_names)),
-            bits=True,
-            entities=table_as_entities(self.network),
-        )
-
-    def _spaces_of_known(self, known: NetworkFacts) -> Spaces:
-        from workflow_rl.agents.policies.distributions import Categorical
-        from workflow_rl.agents.spaces import Spaces
-        from workflow_rl.cage2.agent.network_facts import layout_of_hosts
-
-        if self.observation == "belief":
-            from workflow_rl.cage2.compiled.blue_belief import decoys_of_use, n_shown
-            from workflow_rl.cage2.compiled.description import tables_of
-
-            size = n_shown(len(decoys_of_use(tables_of(self.network))))
-            chosen = known.action_set(self.actions)
-            return Spaces(size, Categorical(chosen.n), bits=True, masked=chosen.has_masks)
-        layout = layout_of_hosts(known, self.observation, self.actions)
-        n_actions = Categorical(len(layout.actions))
-        return Spaces(layout.n_inputs, n_actions, bits=True, masked=True, entities=layout)
 
     def check(self) -> str | None:
         """Raise InvalidEnvironmentError if the simulator is not installed, or not as needed.
@@ -316,7 +283,7 @@ class Cage2:
             return actor
         from workflow_rl.cage2.agent.views import ViewingActor
 
-        return ViewingActor(actor, *self.view)
+        return ViewingActor(actor, *self.view, self.facts)
 
     def plays_any_network(self, policy: NumpyPolicy) -> bool:
         """Return whether a policy of these envs is asked to play other networks, of any size."""
@@ -324,28 +291,28 @@ class Cage2:
         return self.family is not None or (self.knows_networks and has_entities)
 
     def actor_in(self, network: Scenario, policy: NumpyPolicy) -> Actor:
-        """Wrap a policy of known networks, so that it plays another one on its bits.
+        """Wrap a policy that is told facts, so that it plays another network on its bits.
 
         Raise ValueError if the policy cannot play there.
         """
-        from workflow_rl.cage2.agent.network_facts import known_for
+        from workflow_rl.cage2.agent.network_facts import facts_for
         from workflow_rl.cage2.agent.views import ViewingActor
 
-        known = known_for(policy, [network])
-        return ViewingActor(self.fitted_to(network, policy), *self.view, known=known)
+        facts = facts_for(policy, [network])
+        return ViewingActor(self.fitted_to(network, policy), *self.view, facts)
 
     def fitted_to(self, network: Scenario, policy: NumpyPolicy) -> NumpyPolicy:
         """Return a policy of these envs for as many hosts as a network has.
 
         Raise ValueError if the policy cannot play there.
         """
-        from workflow_rl.cage2.agent.network_facts import known_for
+        from workflow_rl.cage2.agent.network_facts import facts_for
         from workflow_rl.cage2.env.family_envs import on_networks
 
         is_other = not network.is_like(self.network) or "layout" in policy.parameters.network_args
         if self.family is None and (network == self.network or not is_other):
             return policy
-        return on_networks(policy, known_for(policy, [network]), self.observation, self.actions)
+        return on_networks(policy, facts_for(policy, [network]), self.observation, self.actions)
 
     @property
     def view(self) -> tuple[str, str, tuple[str, ...]]:
@@ -366,8 +333,7 @@ class Cage2:
         if self.family is not None:
             from workflow_rl.cage2.env.family_envs import family_envs
 
-            assert self.known is not None
-            return family_envs(self.known, self.view, self.max_steps, n_envs)
+            return family_envs(self.facts, self.view, self.max_steps, n_envs)
         # A worker imports one simulator alone. One call steps all compiled envs.
         if self.steps_together:
             from workflow_rl.cage2.compiled.description import tables_of
@@ -386,4 +352,4 @@ class Cage2:
             return envs
         from workflow_rl.cage2.env.viewed_envs import ViewedEnvs
 
-        return ViewedEnvs(envs, *self.view, known=self.known)
+        return ViewedEnvs(envs, *self.view, self.facts)

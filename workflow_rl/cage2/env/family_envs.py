@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.cage.network_batch import mask_of
-from workflow_rl.cage2.agent.network_facts import ACTIONS, NetworkFacts, layout_of_hosts
+from workflow_rl.cage2.agent.network_facts import NetworkFacts
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.description import family_of
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs
+from workflow_rl.cage2.env.entities import hosts_as_entities
 from workflow_rl.cage2.env.viewed_envs import ViewedEnvs
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.environments.episode import EpisodeSpec
@@ -43,27 +44,27 @@ class FamilyEnvs(CompiledEnvs):
 
 
 def family_envs(
-    known: NetworkFacts, view: tuple[str, str, Sequence[str]], max_steps: int, n_envs: int
+    facts: NetworkFacts, view: tuple[str, str, Sequence[str]], max_steps: int, n_envs: int
 ) -> ViewedEnvs:
-    """Return envs of a family as Blue's policy sees them. known: its scenarios. view: see
+    """Return envs of a family as Blue's policy sees them. facts: of its networks. view: see
     `Cage2.view`."""
-    return ViewedEnvs(FamilyEnvs(known.scenarios, max_steps, n_envs), *view, known=known)
+    return ViewedEnvs(FamilyEnvs(facts.scenarios, max_steps, n_envs), *view, facts)
 
 
-def compile_for(known: NetworkFacts, max_steps: int) -> None:
+def compile_for(facts: NetworkFacts, max_steps: int) -> None:
     """Compile what plays the networks, so that the workers find it on disk.
 
     Raises ScenarioError.
     """
-    envs = FamilyEnvs(known.scenarios, max_steps, 1)
+    envs = FamilyEnvs(facts.scenarios, max_steps, 1)
     envs.reset([0], [EpisodeSpec(0, "SleepAgent", 0, 0)])
     envs.step([0], np.zeros(1, np.int64))
 
 
 def on_networks(
-    policy: NumpyPolicy, known: NetworkFacts, observation: str, actions: str
+    policy: NumpyPolicy, facts: NetworkFacts, observation: str, actions: str
 ) -> NumpyPolicy:
-    """Return a policy of envs with this view that plays the envs of known networks, of any size.
+    """Return a policy of envs with this view that plays the envs of other networks, of any size.
 
     Raises ValueError if Blue has other kinds of actions there, or the policy knows no entities.
     """
@@ -72,6 +73,7 @@ def on_networks(
             "its network is made for as many hosts as it saw: train with --network entities or "
             "graph"
         )
-    layout = layout_of_hosts(known, observation, actions)
-    carried = policy.parameters.on(layout, Categorical(ACTIONS[actions](known).n))
+    layout = hosts_as_entities(facts, observation, actions)
+    assert layout is not None
+    carried = policy.parameters.on(layout, Categorical(len(layout.actions)))
     return carried.actor(policy.policy_version, policy.greedy)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.cage2.agent.action_sets import Indices
+from workflow_rl.cage2.agent.network_facts import Indices
 from workflow_rl.cage2.agent.views import Bits
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs
@@ -61,10 +61,7 @@ class TaughtEnvs(ViewedEnvs):
 
     def __init__(self, environment: Cage2, teacher: Actor, n_envs: int) -> None:
         self._asking = AskingEnvs(environment, n_envs, teacher)
-        n_actions = len(environment.network.action_names)
-        super().__init__(
-            self._asking, *environment.view, n_actions=n_actions, known=environment.known
-        )
+        super().__init__(self._asking, *environment.view, environment.facts)
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Bits:
         return self._with_advice(super().reset(envs, specs), envs)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage.network_batch import Snapshot
-from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
+from workflow_rl.cage2.agent.network_facts import BlueDecoys, untold_facts
 from workflow_rl.cage2.compiled.batched_simulator import FACTS
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.simulator import batch_with, masks_of_hosts, red_action_of
@@ -118,8 +118,8 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         self._episode_red_agents = np.zeros(num_envs, np.int64)
         self._steps_left = np.zeros(num_envs, np.int64)
         self._started = np.zeros(num_envs, np.bool_)
-        # A mask of the decoys that Blue has on each host.
-        self._decoys = np.zeros((num_envs, n_hosts), np.int64)
+        self._decoys = BlueDecoys(untold_facts(self.scenario))
+        self._decoys.begin(self._envs)
         self._blue_actions = np.full(num_envs, -1, np.int64)
         # The generator from which each env draws its later seeds, and the seed of that generator.
         self._generators: list[np.random.Generator | None] = [None] * num_envs
@@ -177,8 +177,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
         simulator.play(actions, playing)
         envs = self._envs if all_play else np.flatnonzero(playing)
-        if self.scenario.is_scenario2:
-            after_actions(self._decoys, envs, actions[envs])
+        self._decoys.after(envs, actions[envs])
         self._blue_actions[envs] = actions[envs]
         self._steps_left -= playing
         truncated = playing & (self._steps_left == 0)
@@ -225,9 +224,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return the actions that can do any good now, `[N, 145]`: see `Cage2Env.action_masks`."""
-        if not self.scenario.is_scenario2:
-            return np.ones((self.num_envs, self._n_actions), np.bool_)
-        return masks_of(self._decoys)
+        return self._decoys.useful_actions(self._envs)
 
     def go_on_from(
         self,
@@ -246,7 +243,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         """
         self._simulator.load_repeated(network, seeds)
         self._episode_red_agents[:], self._steps_left[:] = red_agent, steps_left
-        self._blue_actions[:], self._decoys[:] = blue_action, decoys
+        self._blue_actions[:], self._decoys.masks[:] = blue_action, decoys
         self._started[:] = True
         self._generator_seeds = seeds.tolist()
 
@@ -306,7 +303,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         self._simulator.reset(episode_seeds, self._episode_red_agents, chosen)
         self._steps_left[chosen] = self.max_steps
         self._started |= chosen
-        self._decoys[chosen] = 0
+        self._decoys.begin(np.flatnonzero(chosen))
         self._blue_actions[chosen] = -1
 
     def _describe(self, chosen: NDArray[np.bool_] | None) -> dict[str, Any]:

@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.cage2.agent.action_sets import Indices, make_action_set
-from workflow_rl.cage2.agent.network_facts import NetworkFacts
-from workflow_rl.cage2.agent.views import TABLE_SIZE, Bits, View, make_view, plain
-from workflow_rl.cage2.scenario2 import ACTION_NAMES
+from workflow_rl.cage2.agent.action_sets import ActionSet
+from workflow_rl.cage2.agent.network_facts import Indices, NetworkFacts
+from workflow_rl.cage2.agent.views import Bits, Sees, View, plain
 from workflow_rl.environments.env_batch import EnvBatch, StepAnswers
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 
 
-class TrueStateView(View):
+class TrueStateView:
     """Shows the whole network: see `compiled.true_state`. envs: of the compiled simulator."""
 
     def __init__(self, envs: EnvBatch) -> None:
@@ -30,6 +29,7 @@ class TrueStateView(View):
         self._states: NDArray[Any] = states
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
+        """See `views.Sees`."""
         from workflow_rl.cage2.compiled.true_state import N_SHOWN, SCENARIO2, show_states
 
         shown = np.empty((len(obs), N_SHOWN), np.uint8)
@@ -37,20 +37,17 @@ class TrueStateView(View):
         return shown
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
+        """See `views.Sees`."""
         return self.begin(envs, obs)
 
 
-def view_size(observation: str) -> int:
+def view_size(observation: str, facts: NetworkFacts) -> int:
     """Return the number of bits that a view shows."""
-    if observation == "table":
-        return TABLE_SIZE
-    from workflow_rl.cage2.compiled import blue_belief, true_state
+    if observation == "true-state":
+        from workflow_rl.cage2.compiled.true_state import N_SHOWN
 
-    if observation == "evidence":
-        from workflow_rl.cage2.agent import history_counts
-
-        return blue_belief.N_SHOWN + 1 + history_counts.N_SHOWN
-    return int((true_state if observation == "true-state" else blue_belief).N_SHOWN)
+        return N_SHOWN
+    return View(observation, facts).n_shown
 
 
 class ViewedEnvs:
@@ -58,8 +55,8 @@ class ViewedEnvs:
 
     Observations end with the mask of the actions, if the actions have masks.
 
-    opening: actions that begin every episode. The policy chooses after them. n_actions: how many
-    actions Blue has. known: see `ViewingActor`.
+    opening: actions that begin every episode. The policy chooses after them. facts: what Blue knows
+    of the networks.
     """
 
     def __init__(
@@ -67,18 +64,20 @@ class ViewedEnvs:
         envs: EnvBatch,
         observation: str,
         actions: str,
-        opening: Sequence[str] = (),
-        n_actions: int = len(ACTION_NAMES),
-        known: NetworkFacts | None = None,
+        opening: Sequence[str],
+        facts: NetworkFacts,
     ) -> None:
         self.n_envs = envs.n_envs
         self.close = envs.close
         self._envs = envs
-        is_true_state = observation == "true-state"
         playing = getattr(envs, "playing", None)
-        self.view = TrueStateView(envs) if is_true_state else make_view(observation, known, playing)
-        self._actions = make_action_set(actions, n_actions, known, playing)
-        self._opening = [ACTION_NAMES.index(name) for name in opening]
+        self.view: Sees = (
+            TrueStateView(envs)
+            if observation == "true-state"
+            else View(observation, facts, playing)
+        )
+        self._actions = ActionSet(actions, facts, playing)
+        self._opening = [facts.named.index(name) for name in opening]
         self._opening_rewards = np.zeros(envs.n_envs)
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Bits:

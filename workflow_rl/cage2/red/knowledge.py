@@ -7,15 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage2.actions import RED
 from workflow_rl.cage2.scenario.scenario import Scenario
 
 NO_SESSION, USER, ROOT = range(3)
-NEEDED = {
-    "DiscoverRemoteSystems": "subnet",
-    "DiscoverNetworkServices": "address",
-    "ExploitRemoteService": "ports",
-}
-"""What an action needs to be known of its target. The others need its name."""
 
 
 class RedKnowledge:
@@ -54,5 +49,5 @@ class RedKnowledge:
         row = [*facts.values(), succeeded is True, succeeded is False]
         for name in self._scenario.red_action_names:
             kind, _, target = name.partition(" ")
-            row.append(not target or facts[f"{target} {NEEDED.get(kind, 'name')}"])
+            row.append(not target or facts[f"{target} {RED[kind].needs}"])
         return np.array(row, np.uint8)

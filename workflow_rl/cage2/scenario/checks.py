@@ -16,8 +16,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from workflow_rl.agents.settings import MOST_LISTED, config_error
 from workflow_rl.cage2 import scenario2 as challenge
+from workflow_rl.cage2.actions import BLUE, RED_ACTIONS
 from workflow_rl.cage2.b_line_plan import kept_hosts
-from workflow_rl.cage2.scenario2 import WITHOUT_HOST, ScenarioError, capacity
+from workflow_rl.cage2.scenario2 import ScenarioError, capacity
 from workflow_rl.printable import printable
 from workflow_rl.suggestions import question, word_meant
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 MOST_HOSTS, MOST_SUBNETS = 64, 8
 MOST_PROCESSES = 64
-BLUE_ACTIONS = (*challenge.BLUE_ACTION_KINDS, "Misinform")
 AGENTS = ("Blue", "Green", "Red")
 
 Place: TypeAlias = tuple[str | int, ...]
@@ -410,7 +410,7 @@ def _in_subnets(data: Mapping[str, Any]) -> Problems:
 def _in_agent(data: Mapping[str, Any], agent: str, facts: Mapping[str, Any]) -> Problems:
     place = ("Agents", agent)
     kinds = {
-        "Blue": BLUE_ACTIONS,
+        "Blue": BLUE,
         "Green": challenge.GREEN_ACTIONS,
         "Red": challenge.RED_ACTION_KINDS,
     }
@@ -444,8 +444,9 @@ def _in_blue(data: Mapping[str, Any]) -> Problems:
         yield (*place, "reward_calculator_type"), f"{found!s:.50} is not played: give {rewarded}"
     if blue.get("adversary") != "Red":
         yield (*place, "adversary") if "adversary" in blue else place, "adversary has to be Red"
-    if any(kind not in blue["actions"] for kind in WITHOUT_HOST):
-        yield (*place, "actions"), "Blue needs the actions Sleep and Monitor"
+    needed = [name for name, kind in BLUE.items() if not kind.on_host]
+    if any(kind not in blue["actions"] for kind in needed):
+        yield (*place, "actions"), f"Blue needs the actions {' and '.join(needed)}"
     for host in data["Hosts"]:
         if host not in blue["INT"]["Hosts"]:
             yield (*place, "INT", "Hosts"), f"{host} is missing: Blue's table shows every host"
@@ -474,7 +475,7 @@ def _in_blue(data: Mapping[str, Any]) -> Problems:
 
 def _in_red(data: Mapping[str, Any]) -> Problems:
     red, place = data["Agents"]["Red"], ("Agents", "Red")
-    if lacking := [kind for kind in challenge.RED_ACTIONS if kind not in red["actions"]]:
+    if lacking := [kind for kind in RED_ACTIONS if kind not in red["actions"]]:
         yield (*place, "actions"), f"{lacking[0]} is missing: the red agents need it"
     at, sessions = (*place, "starting_sessions"), red["starting_sessions"]
     if len(sessions) != 1:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from workflow_rl.cage2.actions import group_of
 from workflow_rl.cage2.b_line_plan import GOAL, kept_hosts, server_host
 from workflow_rl.cage2.red.roster import able_reds, refusals
 from workflow_rl.cage2.scenario.scenario import Scenario, ScenarioError, name_in
@@ -201,7 +202,7 @@ class _Drawing:
 
 
 def _sets_up_no_decoy(kind: str) -> bool:
-    return not kind.startswith(("Decoy", "Misinform"))
+    return group_of(kind) != "Decoy"
 
 
 def _next_name(model: str, hosts: Sequence[str]) -> str:

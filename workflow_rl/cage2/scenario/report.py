@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from prettytable import PrettyTable
 
-from workflow_rl.cage2.attack_graph import EXPLOITS, Reach, attack_graph
+from workflow_rl.cage2.actions import EXPLOITS
+from workflow_rl.cage2.attack_graph import Reach, attack_graph
 from workflow_rl.cage2.red.roster import refusals
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
@@ -117,7 +118,7 @@ def _row(host: Mapping[str, Any], is_entry: bool) -> list[str]:
         value = f"{value}, OT {host['availability']}"
     red = host["red"]
     found = "it begins here" if is_entry else ", ".join(red["found_from"]) or "nowhere"
-    ways = " ".join(str(EXPLOITS[exploit]) for exploit in red["exploits"]) or "nothing"
+    ways = " ".join(str(EXPLOITS[exploit].port) for exploit in red["exploits"]) or "nothing"
     if not red["is_held"] and red["exploits"]:
         ways = f"not reached ({ways})"
     return [value, " ".join(map(str, host["ports"])), found, ways]

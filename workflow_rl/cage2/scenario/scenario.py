@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workflow_rl.cage2 import scenario1b, scenario2
-from workflow_rl.cage2.scenario2 import SCENARIO1B, SCENARIO2, WITHOUT_HOST, ScenarioError, capacity
+from workflow_rl.cage2.actions import blue_action_names, red_action_names
+from workflow_rl.cage2.scenario2 import SCENARIO1B, SCENARIO2, ScenarioError, capacity
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 OF_IMAGE = ("Processes", "System info", "Services", "User Info")
-_ON_A_HOST = ("DiscoverNetworkServices", "ExploitRemoteService", "PrivilegeEscalate")
 
 
 @dataclass(frozen=True)
@@ -145,13 +145,7 @@ class Scenario:
     @functools.cached_property
     def action_names(self) -> tuple[str, ...]:
         """Blue's actions by index, named as CybORG prints them."""
-        return tuple(
-            name
-            for action in self.kinds_of_action
-            for name in (
-                (action,) if action in WITHOUT_HOST else (f"{action} {h}" for h in self.hosts)
-            )
-        )
+        return blue_action_names(self.kinds_of_action, self.hosts)
 
     @functools.cached_property
     def kinds_of_action(self) -> tuple[str, ...]:
@@ -171,10 +165,7 @@ class Scenario:
     @functools.cached_property
     def red_action_names(self) -> tuple[str, ...]:
         """What Red can choose from, by index, if it is told what to do."""
-        pairs = {"DiscoverRemoteSystems": tuple(self.subnets)}
-        pairs |= dict.fromkeys(_ON_A_HOST, self.hosts) | {"Impact": self.ot_hosts}
-        named = (f"{kind} {target}" for kind, targets in pairs.items() for target in targets)
-        return ("Sleep", *named)
+        return red_action_names(self.hosts, tuple(self.subnets), self.ot_hosts)
 
     @property
     def red_obs_size(self) -> int:

@@ -237,8 +237,8 @@ class TrainedPlayer:
         self._critic = critic
         if network is not None:
             network_for(network.text, environment, policy, name)
-        known = environment.known if isinstance(environment, Cage2) else None
-        if known is None:
+        knows_networks = isinstance(environment, Cage2) and environment.knows_networks
+        if not knows_networks:
             trained_on = environment if isinstance(environment, Cage2) else Cage2()
             self.network = network or trained_on.network
         else:
@@ -256,7 +256,7 @@ class TrainedPlayer:
         except ValueError as error:
             raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
         self.actor, self._policy = watch_policy(actor)
-        if known is not None and self._policy.policy is not policy:
+        if knows_networks and self._policy.policy is not policy:
             self._critic = None  # It was made for the hosts of the training.
 
     def into(self, network: Scenario) -> BluePlayer:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage.replay_frame import Moment, moments_of
 from workflow_rl.cage2 import scenario2
+from workflow_rl.cage2.actions import BLUE, RED_ACTIONS
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.scenario.scenario import Scenario
@@ -154,9 +155,7 @@ def record_episode(
             Step(
                 blue_action=blue_action,
                 blue_success=scenario2.SUCCESSES[blue_success],
-                red_action=red_text.split()[0]
-                if red_action < 0
-                else scenario2.RED_ACTIONS[red_action],
+                red_action=red_text.split()[0] if red_action < 0 else RED_ACTIONS[red_action],
                 red_target=None if target < 0 else scenario.red_targets[target],
                 red_text=red_text,
                 red_success=scenario2.SUCCESSES[red_success],
@@ -247,11 +246,9 @@ _host_state = functools.lru_cache(maxsize=4096)(HostState)
 
 def _costs(scenario: Scenario, after: NetworkState, blue_action: str) -> dict[str, float]:
     """Return the costs of a step by cause: see `compiled.observe.reward`."""
-    from workflow_rl.cage2.compiled.tables import RESTORE_COST
-
     costs: dict[str, float] = {}
-    if blue_action.startswith("Restore"):
-        costs[blue_action] = RESTORE_COST / 10
+    if cost := BLUE[blue_action.partition(" ")[0]].cost:
+        costs[blue_action] = cost / 10
     worth = tables_of(scenario).of
     for name, host, tenths in zip(scenario.hosts, after.hosts, worth["worth_of_host"], strict=True):
         if host.red == "privileged" and tenths:

@@ -17,6 +17,7 @@ from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage.replay_frame import replay_command
 from workflow_rl.cage.when_and_where import Act, when_and_where
+from workflow_rl.cage2.actions import GROUPS, group_of
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.red.roster import REDS, refusals
 from workflow_rl.cage2.red.user_reds import in_cyborg
@@ -56,7 +57,6 @@ MAPS = (
 SEED = 0
 NO_HOST = "the network"
 """What actions on no host are done to."""
-KINDS = ("Sleep", "Monitor", "Analyse", "Decoy", "Remove", "Restore")
 
 
 def sections(runs: Sequence[Run], further: Path) -> list[Section]:
@@ -165,13 +165,18 @@ class Played(NamedTuple):
         counts = np.bincount(actions, minlength=len(names)) / len(trajectories)
         return {names[i]: float(counts[i]) for i in np.flatnonzero(counts)}
 
+    def uses_of(self, group: str, red_agent: str) -> float:
+        """Return the mean number of uses of a group's actions in an episode."""
+        uses = self.uses(red_agent).items()
+        return sum(n for name, n in uses if group_of(name.partition(" ")[0]) == group)
+
     def acts(self, red_agent: str) -> Iterator[Act]:
         """Yield all actions, with a decoy's name left out."""
         names = [name.partition(" ") for name in self.network.action_names]
         for trajectory in self.trajectories[red_agent]:
             for step, action in enumerate(trajectory.action.tolist()):
                 kind, _, host = names[action]
-                yield Act(step, "Decoy" if kind.startswith("Decoy") else kind, host or NO_HOST)
+                yield Act(step, group_of(kind), host or NO_HOST)
 
 
 def _checkpoints(run: Run, most: int) -> list[Path]:
@@ -245,7 +250,7 @@ def _actions(runs: Sequence[Run], played: Mapping[str, list[Played]]) -> Section
         '<p class="muted">Training does not record which actions were used: here the checkpoints '
         f"that the run kept (--keep-every), its last and its best play {EPISODES_ON_THE_WAY} "
         f"({EPISODES} the best) of the evaluation's {STEPS}-step episodes against each red agent, "
-        "greedily, in the compiled simulator.</p>" + keys(KINDS)
+        "greedily, in the compiled simulator.</p>" + keys(GROUPS)
     )
     for run in runs:
         of_run = played[run.name]
@@ -280,12 +285,8 @@ def _actions(runs: Sequence[Run], played: Mapping[str, list[Played]]) -> Section
 
 def _shares(played: Sequence[Played], red_agent: str) -> dict[str, list[float]]:
     return {
-        kind: [
-            sum(n for name, n in checkpoint.uses(red_agent).items() if name.startswith(kind))
-            / STEPS
-            for checkpoint in played
-        ]
-        for kind in KINDS
+        group: [checkpoint.uses_of(group, red_agent) / STEPS for checkpoint in played]
+        for group in GROUPS
     }
 
 

@@ -272,21 +272,21 @@ def _player(
     InvalidEnvironmentError and CheckpointError."""
     if not isinstance(environment, Cage2) or not environment.knows_networks:
         return actor_on_bits(policy, environment, name), None
-    from workflow_rl.cage2.agent.network_facts import known_for
+    from workflow_rl.cage2.agent.network_facts import facts_for
     from workflow_rl.cage2.env.family_envs import compile_for, family_envs, on_networks
 
     try:
         if isinstance(played, Scenario):
             return environment.actor_in(played, policy), None
         unseen = played.drawn(range(played.networks, played.networks + UNSEEN))
-        known = known_for(policy, unseen)
-        blue = on_networks(policy, known, environment.observation, environment.actions)
-        compile_for(known, max(settings.max_steps))
+        facts = facts_for(policy, unseen)
+        blue = on_networks(policy, facts, environment.observation, environment.actions)
+        compile_for(facts, max(settings.max_steps))
     except ValueError as error:
         raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
     if settings.output_dir is not None:
         raise InvalidEnvironmentError("output_dir", "a result file is about one scenario")
-    make_envs = functools.partial(family_envs, known, environment.view)
+    make_envs = functools.partial(family_envs, facts, environment.view)
     return blue, functools.partial(functools.partial, make_envs)
 
 

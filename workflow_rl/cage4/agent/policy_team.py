@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
+from workflow_rl.cage4.actions import BLUE
 from workflow_rl.cage4.agent.belief import Bits
 from workflow_rl.cage4.agent.views import SLEEP, VIEWS, ViewRows
-from workflow_rl.cage4.scenario4 import ACTIONS, AGENTS, DURATIONS
+from workflow_rl.cage4.scenario4 import ACTIONS, AGENTS
 
 
 class PolicyTeam:
@@ -60,7 +61,7 @@ class PolicyTeam:
         actions, _ = self.policy.act(row)
         self._taken = self._rows.play([0], actions)
         for agent, action in enumerate(self._taken[0].tolist()):
-            steps = self._busy[0, agent] or DURATIONS[ACTIONS[agent][action].kind]
+            steps = self._busy[0, agent] or BLUE[ACTIONS[agent][action].kind].duration
             self._busy[0, agent] = steps - 1
         sent = self._rows.sent
         return self._taken[0].tolist(), None if sent is None else sent[0]

@@ -3,8 +3,8 @@
 A record `RAW` holds one step of one network. It tells no more than the dictionaries of
 `interface.Simulator.raw_observations` do, for the hosts in the blue agents' zones.
 
-Hosts are numbered as CybORG lists them: 17 places a zone (a router, 10 users, 6 servers), then the
-host of the internet. This module needs NumPy alone, because submissions contain a copy.
+Hosts are numbered as in `scenario4.HOST_NAMES`. This module needs NumPy alone, because submissions
+contain a copy.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4 import scenario4
+from workflow_rl.cage4.actions import OUTCOMES
 
-PLACES = 1 + scenario4.HOSTS_OF_A_ZONE
-N_HOSTS = (len(scenario4.ZONES) - 1) * PLACES + 1
 MAX_SOURCES = 6
 """Sources and shells that a step can show on one host: each of six red agents acts once."""
-TRUE, UNKNOWN, FALSE, IN_PROGRESS = 1, 2, 3, 4
-"""What became of an agent's action."""
+TRUE, UNKNOWN, FALSE, IN_PROGRESS = OUTCOMES.values()
 ANALYSED, CMD, ESCALATE = 4, 1, 2
 """Bits of `files`."""
 SCANNED, APPROACHED, PASSED, TAKEN, DECEIVED = 1, 2, 4, 8, 16
@@ -43,35 +41,26 @@ RAW = np.dtype(
         # By agent: TRUE, UNKNOWN, FALSE or IN_PROGRESS.
         ("success", np.uint8, len(scenario4.AGENTS)),
         # ANALYSED and the kinds of files that were there, 0 on hosts that were not analysed.
-        ("files", np.uint8, N_HOSTS),
+        ("files", np.uint8, scenario4.N_HOSTS),
         # The kind of process and the PID of a decoy that was deployed, or 0.
-        ("decoy", np.uint8, N_HOSTS),
-        ("decoy_pid", np.uint16, N_HOSTS),
+        ("decoy", np.uint8, scenario4.N_HOSTS),
+        ("decoy_pid", np.uint16, scenario4.N_HOSTS),
         # Shells: process events with a PID. Process events without one are a green's false alert.
-        ("n_shells", np.uint8, N_HOSTS),
-        ("shell_pid", np.uint16, (N_HOSTS, MAX_SOURCES)),
-        ("false_alerts", np.uint8, N_HOSTS),
+        ("n_shells", np.uint8, scenario4.N_HOSTS),
+        ("shell_pid", np.uint16, (scenario4.N_HOSTS, MAX_SOURCES)),
+        ("false_alerts", np.uint8, scenario4.N_HOSTS),
         # Hosts from which red acted, each once, and how; the first n_sources count.
-        ("n_sources", np.uint8, N_HOSTS),
-        ("source", np.uint8, (N_HOSTS, MAX_SOURCES)),
-        ("seen", np.uint8, (N_HOSTS, MAX_SOURCES)),
+        ("n_sources", np.uint8, scenario4.N_HOSTS),
+        ("source", np.uint8, (scenario4.N_HOSTS, MAX_SOURCES)),
+        ("seen", np.uint8, (scenario4.N_HOSTS, MAX_SOURCES)),
         # Connection events that greens cause: blocked ones and others.
-        ("green_connections", np.uint16, N_HOSTS),
+        ("green_connections", np.uint16, scenario4.N_HOSTS),
     ],
     align=True,
 )
 
 
-def _names(zone: str) -> list[str]:
-    hosts = scenario4.zone_hosts(zone)
-    servers, users = hosts[: scenario4.N_SERVERS], hosts[scenario4.N_SERVERS :]
-    return [f"{zone}_router", *users, *servers]
-
-
-NUMBER_OF = {
-    name: number
-    for number, name in enumerate(name for zone in scenario4.ZONES[:-1] for name in _names(zone))
-}
+NUMBER_OF = {name: number for number, name in enumerate(scenario4.HOST_NAMES[:-1])}
 """By name: the numbers of all hosts but that of the internet."""
 NUMBERS = np.array(
     [
@@ -134,8 +123,7 @@ class RawReader:
         records = np.zeros(1, RAW)
         record = records[0]
         for agent, told in enumerate(dictionaries):
-            success = {"TRUE": TRUE, "FALSE": FALSE, "IN_PROGRESS": IN_PROGRESS}
-            record["success"][agent] = success.get(told["success"], UNKNOWN)
+            record["success"][agent] = OUTCOMES.get(told["success"], UNKNOWN)
             kind, _, target = told.get("action", "").partition(" ")
             if kind == "Analyse":
                 record["files"][NUMBER_OF[target]] = ANALYSED

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4 import scenario4
+from workflow_rl.cage4.actions import BLUE
 from workflow_rl.cage4.agent.released_team import released_team
 from workflow_rl.cage4.agent.rules import ROBUST_RULES, RuleTeam
 from workflow_rl.cage4.released import RELEASED
@@ -65,7 +66,7 @@ class RandomTeam:
 
     def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
         self._generator = np.random.default_rng([seed, 4])
-        kinds = self._kinds or tuple(scenario4.DURATIONS)
+        kinds = self._kinds or tuple(BLUE)
         self._options = [
             [i for i, action in enumerate(actions) if mask[i] and action.kind in kinds]
             for actions, mask in zip(scenario4.ACTIONS, masks, strict=True)
@@ -134,7 +135,7 @@ class RestoringTeam:
             if self._steps_since_event[agent][host] < self._memory:
                 actions[agent] = int(scenario4.FIRST_OF_KIND["Restore"][agent]) + host
                 self._steps_since_event[agent][host] = self._memory
-                self._busy_steps[agent] = scenario4.DURATIONS["Restore"] - 1
+                self._busy_steps[agent] = BLUE["Restore"].duration - 1
         return actions, None
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF, TeamLayout
 from workflow_rl.cage4 import scenario4
+from workflow_rl.cage4.actions import BLUE
 from workflow_rl.cage4.agent.belief import (
     FIRST,
     IS_USER,
@@ -29,9 +30,9 @@ from workflow_rl.cage4.agent.rules import sweep
 from workflow_rl.cage4.agent.watch import Watch
 
 OBSERVATIONS = ("flat", "belief")
-REPAIR = frozenset({"Sleep", "Remove", "Restore"})
+REPAIR = frozenset(name for name, kind in BLUE.items() if kind.repairs)
 ACTION_SETS = {
-    "all": frozenset(scenario4.DURATIONS),
+    "all": frozenset(BLUE),
     "repair": REPAIR,
     "suspects": REPAIR,
     "watchful": REPAIR,
@@ -43,8 +44,8 @@ SUSPECTING = ("suspects", "watchful")
 
 LINKED = np.zeros((len(scenario4.ZONES),) * 2, np.bool_)
 """Pairs of zones: from the first server of one, Red learns of the first server of the other."""
-for _zone, _other in ((0, 1), (0, 4), (2, 3), (2, 4), (4, 5), (5, 6), (5, 7)):
-    LINKED[_zone, _other] = LINKED[_other, _zone] = True
+for _zone, _others in enumerate(scenario4.SHOWN_ZONES):
+    LINKED[_zone, _others] = True
 
 Shown = NDArray[np.int8]
 N_SEEN = 20

@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage4.compiled.constants import N_BLUE, N_HOSTS, NOBODY, host_name
-from workflow_rl.cage4.scenario4 import ACTIONS, DURATIONS, N_ACTIONS, ON_HOSTS, ZONES
+from workflow_rl.cage4.actions import BLUE, OUTCOMES, RED
+from workflow_rl.cage4.compiled.constants import N_BLUE, NOBODY
+from workflow_rl.cage4.scenario4 import ACTIONS, HOST_NAMES, N_ACTIONS, ZONES
 
-(SLEEP, MONITOR, ANALYSE, REMOVE, RESTORE, ALLOW, BLOCK, DECOY) = range(8)
-BLUE_ACTIONS = tuple(DURATIONS)
-IS_ON_HOST = np.array([name in ON_HOSTS for name in BLUE_ACTIONS])
-BLUE_DURATION = np.array([*DURATIONS.values()], np.int64)
+(SLEEP, MONITOR, ANALYSE, REMOVE, RESTORE, ALLOW, BLOCK, DECOY) = range(len(BLUE))
+BLUE_ACTIONS = tuple(BLUE)
+IS_ON_HOST = np.array([kind.on_host for kind in BLUE.values()])
+BLUE_DURATION = np.array([kind.duration for kind in BLUE.values()], np.int64)
+BLUE_COST = np.array([kind.cost for kind in BLUE.values()], np.int64)
 MAX_ACTIONS = max(N_ACTIONS)
 
 (
@@ -27,29 +29,15 @@ MAX_ACTIONS = max(N_ACTIONS)
     WITHDRAW,
     RED_SLEEP,
     INVALID,
-) = range(11)
+) = range(len(RED))
 """In the order of a red agent's action space; then what replaces an action that is not in it."""
-RED_ACTIONS = (
-    "DiscoverRemoteSystems",
-    "AggressiveServiceDiscovery",
-    "StealthServiceDiscovery",
-    "ExploitRemoteService",
-    "PrivilegeEscalate",
-    "DegradeServices",
-    "DiscoverDeception",
-    "Impact",
-    "Withdraw",
-    "Sleep",
-    "InvalidAction",
-)
-RED_DURATION = np.array([1, 1, 3, 4, 2, 2, 2, 2, 1, 1, 1], np.int64)
+RED_ACTIONS = tuple(RED)
+RED_DURATION = np.array([*RED.values()], np.int64)
 N_RED_ACTIONS = 10
 DROPPED = 11  # In an agent's outcome: its session was gone.
 
-# The observed success of an action.
-TRUE, UNKNOWN, FALSE, IN_PROGRESS = 1, 2, 3, 4
-
-_HOSTS = {host_name(host): host for host in range(N_HOSTS)}
+TRUE, UNKNOWN, FALSE, IN_PROGRESS = OUTCOMES.values()
+_HOSTS = {name: host for host, name in enumerate(HOST_NAMES)}
 
 
 def _blue_actions() -> Any:

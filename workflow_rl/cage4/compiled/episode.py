@@ -7,6 +7,7 @@ from typing import Any
 from workflow_rl.cage4.compiled.actions import (
     ALLOW,
     BLOCK,
+    BLUE_COST,
     BLUE_DURATION,
     DROPPED,
     IMPACT,
@@ -14,7 +15,6 @@ from workflow_rl.cage4.compiled.actions import (
     INVALID,
     KIND_OF,
     RED_SLEEP,
-    RESTORE,
     SLEEP,
     SOURCE_OF,
     TARGET_OF,
@@ -108,8 +108,7 @@ def choose_as_blue(s: Any, actions: Any) -> None:
     for agent in range(N_BLUE):
         action = actions[agent]
         kind = KIND_OF[agent, action] if is_possible(s, agent, action) else SLEEP
-        if kind == RESTORE:
-            s.action_cost -= 1
+        s.action_cost -= BLUE_COST[kind]
         if s.blue_ticks[agent] == 0:
             s.blue_kind[agent] = kind
             s.blue_target[agent] = TARGET_OF[agent, action]

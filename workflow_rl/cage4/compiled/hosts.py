@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from workflow_rl.cage4.agent.raw_record import FIRST_PORT
 from workflow_rl.cage4.compiled import state
 from workflow_rl.cage4.compiled.cells import (
     append_cell,
@@ -37,11 +38,11 @@ def draw_port(s: Any, host: int) -> int:
     n = int64(s.n_log)
     if n == len(s.log_port):
         s.error = state.TOO_MANY_PORTS
-        return state.FIRST_PORT
+        return FIRST_PORT
     s.log_host[n] = host
-    s.log_port[n] = state.FIRST_PORT + port
+    s.log_port[n] = FIRST_PORT + port
     s.n_log = n + 1
-    return state.FIRST_PORT + port
+    return FIRST_PORT + port
 
 
 @compiled

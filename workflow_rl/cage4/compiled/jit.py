@@ -25,7 +25,9 @@ __all__ = [
 # number is a float.
 int64: Any = np.int64
 _HERE, _GUEST = Path(__file__).parents[:2]
-_TABLES = tuple(_GUEST / name for name in ("interface.py", "red_side.py", "scenario4.py"))
+_TABLES = tuple(
+    _GUEST / name for name in ("actions.py", "interface.py", "red_side.py", "scenario4.py")
+)
 entry_point = entry_points(_HERE, *_TABLES)
 agent_entry_point = entry_points(_GUEST / "agent", *_HERE.glob("*.py"), *_TABLES)
 """Decorates the entry points of `agent`, which use tables of the simulator."""

@@ -11,6 +11,7 @@ from workflow_rl.cage4.agent.raw_record import (
     DECEIVED,
     ESCALATE,
     FALSE,
+    FIRST_PORT,
     IN_PROGRESS,
     MAX_SOURCES,
     PASSED,
@@ -25,7 +26,6 @@ from workflow_rl.cage4.compiled.constants import BLUE_OF_ZONE, N_BLUE, N_HOSTS, 
 from workflow_rl.cage4.compiled.exploits import PORTS, SSH
 from workflow_rl.cage4.compiled.hosts import OLD_CONNECTIONS, OLD_PROCESSES
 from workflow_rl.cage4.compiled.jit import compiled, int64
-from workflow_rl.cage4.compiled.state import FIRST_PORT
 
 BY_GREEN = 0
 

@@ -22,12 +22,11 @@ from workflow_rl.cage4.compiled.hosts import OLD_CONNECTIONS, OLD_PROCESSES
 from workflow_rl.cage4.compiled.true_state import (
     DENSITY,
     FILES,
-    HOST_NAMES,
     SERVICE_NAMES,
     Cell,
     address,
 )
-from workflow_rl.cage4.scenario4 import ZONES, BlueAction
+from workflow_rl.cage4.scenario4 import HOST_NAMES, ZONES, BlueAction
 
 _DISTRIBUTIONS = (
     {"OSType": "LINUX", "OSDistribution": "UBUNTU", "OSVersion": "UNKNOWN"},

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from workflow_rl.cage4.agent.raw_record import FIRST_PORT
 from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.generator import GENERATOR
 from workflow_rl.cage4.scenario4 import Scenario
@@ -21,7 +22,7 @@ from workflow_rl.cage4.scenario4 import Scenario
 SIZES = (500, 2_000, 10_000)
 """Lengths of episodes, in steps, for which there is a record. The smallest one that fits is used,
 and the simulator is compiled for it when it is first needed."""
-FIRST_PORT, N_PORTS = 49152, 60000 - 49152
+N_PORTS = 60000 - FIRST_PORT
 MAX_ORIGINAL = 7
 MAX_REACHED, MAX_NEWS = 48, 8
 FIRST_PID, N_PIDS = 1000, 9000

@@ -17,7 +17,7 @@ from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
 from workflow_rl.cage4.cyborg.stock import CyborgSimulator, StockSimulator
 from workflow_rl.cage4.interface import StepResult, checked_red_choices, checked_red_sessions
 from workflow_rl.cage4.red_side import FIRST_KNOWN, RED_CHOICES, RED_HOSTS, RED_TEAM, RED_ZONES
-from workflow_rl.cage4.scenario4 import ZONES
+from workflow_rl.cage4.scenario4 import HOST_NAMES, ZONES
 
 NOWHERE = "0.0.0.0"
 """The address of a host that this network does not have. No agent knows it."""
@@ -103,7 +103,7 @@ class RedSide(CyborgSimulator):
         name, seen, state = RED_TEAM[agent], self._seen[agent], self._controller.state
         interface = self._controller.agent_interfaces[name]
         space = interface.action_space
-        names = [constants.host_name(host) for host in RED_HOSTS[agent]]
+        names = [HOST_NAMES[host] for host in RED_HOSTS[agent]]
         addresses = [state.hostname_ip_map.get(host) for host in names]
         hosts = np.zeros((red_side.N_FEATURES, len(names)), np.int8)
         hosts[red_side.ADDRESS] = [bool(space.ip_address.get(at)) for at in addresses]

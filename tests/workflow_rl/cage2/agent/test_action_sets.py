@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from workflow_rl.cage2.agent.action_sets import LATE, make_action_set, useful_actions
+from workflow_rl.cage2.agent.action_sets import LATE, ActionSet
+from workflow_rl.cage2.agent.network_facts import BlueDecoys, untold_facts
 from workflow_rl.cage2.compiled.tables import FALSE
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.environments.episode import episode_spec
 
+FACTS = untold_facts(Scenario.scenario2())
+
 
 def test_the_useful_actions() -> None:
-    names = {ACTION_NAMES[action] for action in useful_actions()}
+    decoys = BlueDecoys(FACTS)
+    decoys.begin([0])
+    names = {ACTION_NAMES[action] for action in np.flatnonzero(decoys.useful_actions([0])[0])}
     assert len(names) == 67
     assert {"Sleep", "Analyse Op_Host2", "Remove User1", "Restore Op_Server0"} <= names
     assert {"DecoyFemitter Enterprise1", "DecoyVsftpd User4"} <= names
     # Of what would do nothing, or no good.
     assert not {"Monitor", "Restore User0", "Analyse Defender", "DecoyApache User4"} & names
-    assert make_action_set("all").n == len(ACTION_NAMES)
+    assert ActionSet("all", FACTS).n == len(ACTION_NAMES)
 
 
 def test_one_action_for_all_decoys_of_a_host() -> None:
     """The next that fits, in the order in which Red falls for them, until Restore takes them."""
-    actions = make_action_set("by-host")
+    actions = ActionSet("by-host", FACTS)
     assert actions.n == 45
     actions.begin([0, 3])
     restore = ACTION_NAMES.index("Restore User2")
@@ -51,7 +57,7 @@ def test_the_next_decoy_is_one_that_can_be_set_up() -> None:
     envs = environment.make_envs(1)
     envs.reset([0], [episode_spec(0, 0, environment.variants)])
     (simulator,) = {envs._envs._simulator}
-    for choice in range(make_action_set("by-host").n - 11, make_action_set("by-host").n):
+    for choice in range(ActionSet("by-host", FACTS).n - 11, ActionSet("by-host", FACTS).n):
         for _ in range(5):
             envs.step([0], np.array([choice]))
             # Sleep's success is not known.
@@ -60,7 +66,7 @@ def test_the_next_decoy_is_one_that_can_be_set_up() -> None:
 
 def test_by_the_clock_nothing_is_restored_that_does_not_pay() -> None:
     """Users' hosts shortly before each horizon; others, but for the server, in the last step."""
-    timed, untimed = make_action_set("by-host-timed"), make_action_set("by-host")
+    timed, untimed = ActionSet("by-host-timed", FACTS), ActionSet("by-host", FACTS)
     assert timed.n == untimed.n
     choices = np.arange(timed.n)
     envs = [1] * timed.n
@@ -79,7 +85,7 @@ def test_by_the_clock_nothing_is_restored_that_does_not_pay() -> None:
 
 
 def test_every_env_has_its_own_clock() -> None:
-    timed = make_action_set("by-host-timed")
+    timed = ActionSet("by-host-timed", FACTS)
     timed.begin([0, 2])
     in_first_step = timed.chosen([0] * timed.n, np.arange(timed.n)).tolist()
     restore = in_first_step.index(ACTION_NAMES.index("Restore User1"))

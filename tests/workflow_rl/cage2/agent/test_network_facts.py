@@ -5,24 +5,26 @@ import pytest
 
 from tests.workflow_rl.cage2.agent.test_views import policy_for
 from workflow_rl.agents.policies.distributions import Choice
-from workflow_rl.cage2.agent.action_sets import make_action_set
-from workflow_rl.cage2.agent.history_counts import AGES, N_EVENTS
+from workflow_rl.cage2.actions import BY_HOST
+from workflow_rl.cage2.agent.action_sets import ActionSet
+from workflow_rl.cage2.agent.history_counts import AGES, N_EVENTS, N_OF_HOST
 from workflow_rl.cage2.agent.network_facts import (
     DEPTHS,
-    N_BITS,
-    N_HISTORY,
-    ON_HOSTS,
+    FACTS,
     NetworkFacts,
     facts_of,
+    untold_facts,
 )
-from workflow_rl.cage2.agent.views import ViewingActor
+from workflow_rl.cage2.agent.views import View, ViewingActor
 from workflow_rl.cage2.attack_graph import attack_graph
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scenario2 import CONTESTED
 from workflow_rl.environments.episode import EpisodeSpec
 
+N_BITS = 4 + len(FACTS)
 FAMILY = ScenarioFamily.from_ranges(
     {"networks": 3, "hosts": {"User": [3, 7], "Operational": [2, 5]}, "links": [1, 2]}
 )
@@ -49,7 +51,7 @@ def test_a_policy_without_entities_sees_the_facts_of_the_network_that_it_plays()
     assert isinstance(played, ViewingActor)
     played.actor = watched = ByMask(environment.spaces().distribution.n_outputs)
     played.act(np.zeros((1, 52), np.uint8))
-    seen = watched.seen[0][: 13 * (N_BITS + N_HISTORY)].reshape(13, -1)[:, 4:N_BITS]
+    seen = watched.seen[0][: 13 * (N_BITS + N_OF_HOST)].reshape(13, -1)[:, 4:N_BITS]
     np.testing.assert_array_equal(seen, facts_of(other, attack_graph(other)))
     assert (seen != facts_of(known, attack_graph(known))).any()
 
@@ -86,9 +88,8 @@ def test_csle_cyborg_shows_what_the_compiled_simulator_shows(scenario: Scenario,
         obs = answers.obs
         rewards.append(answers.reward[0])
 
-    known = NetworkFacts([scenario])
     inside = ByMask(spaces.distribution.n_outputs)
-    actor = ViewingActor(inside, "history", actions, known=known)
+    actor = ViewingActor(inside, "history", actions, (), NetworkFacts([scenario]))
     env = Cage2Env("RedMeanderAgent", 100, "cyborg", "uint8", scenario=scenario)
     bits, _ = env.reset(seed=5)
     actor.reset(0)
@@ -110,19 +111,18 @@ def test_an_episode_of_a_family_shows_what_its_scenario_shows():
     )
     envs = family.make_envs(3)
     rows = envs.reset(range(3), [EpisodeSpec(i, "SleepAgent", i, 0) for i in range(3)])
-    assert family.known is not None
-    per_host = N_BITS + N_HISTORY
+    per_host = N_BITS + N_OF_HOST
     for number, scenario in enumerate(FAMILY.drawn(range(3))):
-        known, size = NetworkFacts([scenario]), len(scenario.hosts)
-        alone = known.view("history").begin([0], np.zeros((1, 4 * size), np.uint8))[0]
-        hosts = rows[number, : family.known.n_hosts * per_host].reshape(-1, per_host)
+        facts, size = NetworkFacts([scenario]), len(scenario.hosts)
+        alone = View("history", facts).begin([0], np.zeros((1, 4 * size), np.uint8))[0]
+        hosts = rows[number, : family.facts.n_hosts * per_host].reshape(-1, per_host)
         np.testing.assert_array_equal(hosts[:size].ravel(), alone[: size * per_host])
         assert not hosts[size:, 4:N_BITS].any()
 
 
 def test_choices_by_host_are_those_of_scenario2_with_masks():
-    general = NetworkFacts([Scenario.scenario2()]).action_set("by-host")
-    special = make_action_set("by-host")
+    general = ActionSet("by-host", NetworkFacts([Scenario.scenario2()]))
+    special = ActionSet("by-host", untold_facts(Scenario.scenario2()))
     random = np.random.default_rng(3)
     for actions in (general, special):
         actions.begin([0])
@@ -140,10 +140,10 @@ def test_misinform_is_the_next_decoy_where_blue_has_no_other():
     data = Scenario.scenario2().description()
     data["Agents"]["Blue"]["actions"] = ["Sleep", "Monitor", "Analyse", "Misinform", "Restore"]
     scenario = Scenario.from_description(data)
-    actions = NetworkFacts([scenario]).action_set("by-host")
+    actions = ActionSet("by-host", NetworkFacts([scenario]))
     actions.begin([0])
     host = scenario.hosts.index("Enterprise0")
-    choice = np.array([1 + ON_HOSTS.index("NextDecoy") * len(scenario.hosts) + host])
+    choice = np.array([1 + BY_HOST.index("NextDecoy") * len(scenario.hosts) + host])
     n_set_up = 0
     while actions.with_masks(np.zeros((1, 0), np.uint8), [0])[0, choice[0]]:
         action = actions.chosen([0], choice)
@@ -152,7 +152,7 @@ def test_misinform_is_the_next_decoy_where_blue_has_no_other():
         n_set_up += 1
     assert 1 <= n_set_up <= 5
     # Remove is none of Blue's actions.
-    removing = 1 + ON_HOSTS.index("Remove") * len(scenario.hosts)
+    removing = 1 + BY_HOST.index("Remove") * len(scenario.hosts)
     assert not actions.with_masks(np.zeros((1, 0), np.uint8), [0])[0, removing:][
         : len(scenario.hosts)
     ].any()
@@ -160,13 +160,13 @@ def test_misinform_is_the_next_decoy_where_blue_has_no_other():
 
 def test_the_past_of_a_host_and_around_it():
     scenario = Scenario.scenario2()
-    view = NetworkFacts([scenario]).view("history")
+    view = View("history", NetworkFacts([scenario]))
     view.begin([0], np.zeros((1, 52), np.uint8))
     obs = np.zeros((1, 13, 4), np.uint8)
     user1, enterprise1, user2 = map(scenario.hosts.index, ("User1", "Enterprise1", "User2"))
     obs[0, user1, :2] = 1
     shown = view.after([0], np.zeros(1, np.int64), obs.reshape(1, -1))[0]
-    hosts = shown[: 13 * (N_BITS + N_HISTORY)].reshape(13, -1)[:, N_BITS:]
+    hosts = shown[: 13 * (N_BITS + N_OF_HOST)].reshape(13, -1)[:, N_BITS:]
     ages = hosts[:, : (N_EVENTS + 2) * (len(AGES) + 1)].reshape(13, N_EVENTS + 2, -1)
     assert ages[user1, 1].all()
     assert not ages[user2, 1].any()
@@ -174,3 +174,20 @@ def test_the_past_of_a_host_and_around_it():
     assert leading[enterprise1]
     assert not leading[user2]
     assert {scenario.hosts[n] for n in np.flatnonzero(beside)} == set(scenario.subnets["User"])
+
+
+def test_red_takes_and_blue_frees_the_hosts_for_which_policies_are_stored():
+    facts = untold_facts(Scenario.scenario2())
+    assert tuple(np.array(facts.host_names)[facts.contested[0]]) == CONTESTED
+
+
+def test_actions_that_can_do_good_are_known_in_every_scenario():
+    env = Cage2Env("SleepAgent", scenario="scenario1b")
+    names = np.array(env.scenario.action_names)
+    env.reset(seed=0)
+    useful = set(names[env.action_masks()])
+    assert {"Sleep", "Misinform User1", "Restore Op_Server0"} <= useful
+    assert not {"Monitor", "Analyse Defender", "Restore User0"} & useful
+    for _ in range(5):
+        env.step(names.tolist().index("Misinform User1"))
+    assert "Misinform User1" not in names[env.action_masks()]

@@ -10,12 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.workflow_rl.cage2.compiled.doors import door
-from workflow_rl.cage2.agent.action_sets import useful_actions
+from workflow_rl.cage2.agent.network_facts import BlueDecoys, untold_facts
 from workflow_rl.cage2.compiled.blue_belief import (
     BELIEF,
     CONTESTED,
-    MET,
-    MOST_MET,
+    DECOY_SET,
+    MAX_DECOY_SETS,
     N_CANDIDATES,
     N_HYPOTHESES,
     N_SHOWN,
@@ -35,6 +35,10 @@ from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 
 options_of = door(reds_options)
+_DECOYS = BlueDecoys(untold_facts(Scenario.scenario2()))
+_DECOYS.begin([0])
+USEFUL = np.flatnonzero(_DECOYS.useful_actions([0])[0])
+"""Actions that can do some good at the start."""
 
 SLEEP = 0
 TABLES, N_HOSTS = SCENARIO2.record, len(HOSTS)
@@ -61,7 +65,7 @@ class Believing:
         self.beliefs = np.zeros(n_envs, BELIEF)
         self.hypotheses = np.zeros((n_envs, N_HYPOTHESES), HYPOTHESIS)
         self.shown = np.empty((n_envs, n_shown(len(of_use))), np.uint8)
-        self._working = np.zeros(N_CANDIDATES, HYPOTHESIS), np.zeros(MOST_MET, MET)
+        self._working = np.zeros(N_CANDIDATES, HYPOTHESIS), np.zeros(MAX_DECOY_SETS, DECOY_SET)
         self._all = np.arange(n_envs)
         begin_beliefs(self.beliefs, *self._scenario, self._all, self.hypotheses, obs, self.shown)
 
@@ -117,7 +121,7 @@ def masks_of_decoys(state: Any) -> list[int]:
 def defending(random: np.random.Generator, obs: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Random actions of all kinds, and often Restore where an exploit was seen."""
     exploited = obs.reshape(-1, N_HOSTS, 4)[:, :, 1]
-    others = random.choice(useful_actions(), len(obs))
+    others = random.choice(USEFUL, len(obs))
     restores = exploited.any(axis=1) & (random.random(len(obs)) < 0.5)
     return np.where(restores, RESTORE[exploited.argmax(axis=1)], others)
 

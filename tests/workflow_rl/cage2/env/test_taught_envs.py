@@ -12,7 +12,7 @@ import pytest
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.cage2.agent.action_sets import make_action_set
+from workflow_rl.cage2.agent.action_sets import ActionSet
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.cage2.presets import ANY_NETWORK
@@ -112,7 +112,7 @@ def test_who_cannot_play_there_says_why(teacher: str, scenario: str, why: str) -
 def test_what_the_policy_cannot_choose_is_to_sleep(observation: str) -> None:
     view = {"observation": observation, "actions": "by-host"}
     lesson = taught("react-restore", **view)
-    choices = make_action_set("by-host", known=Cage2(**view).known)
+    choices = ActionSet("by-host", Cage2(**view).facts)
     names = {ACTION_NAMES[choices.actions[action]] for action in lesson.action.tolist()}
     assert "Sleep" in names
     assert "Monitor" not in names

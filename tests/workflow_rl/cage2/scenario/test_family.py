@@ -7,12 +7,10 @@ import pytest
 
 from workflow_rl import TrainConfig
 from workflow_rl.agents.policies.entity_layout import EntityLayout
-from workflow_rl.cage2.agent.network_facts import (
-    N_BITS,
-    NetworkFacts,
-    joined_hosts,
-    layout_of_hosts,
-)
+from workflow_rl.cage2.agent.action_sets import ActionSet
+from workflow_rl.cage2.agent.network_facts import FACTS, NetworkFacts, joined_hosts
+from workflow_rl.cage2.agent.views import View
+from workflow_rl.cage2.env.entities import hosts_as_entities
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.red.roster import refusals
 from workflow_rl.cage2.scenario.family import ScenarioFamily
@@ -134,26 +132,28 @@ def test_ranges_without_a_network_are_one_line():
 
 def test_blue_sees_facts_of_hosts_that_exist_and_no_number_of_theirs():
     small, large = sorted(FAMILY.drawn(range(4)), key=lambda network: len(network.hosts))[::3]
-    known = NetworkFacts([small, large])
-    assert known.n_hosts == len(large.hosts)
-    obs = np.ones((1, 4 * len(large.hosts)), np.uint8)
-    (row,) = known.action_set("all").with_masks(known.view("table").begin([0], obs), [0])
-    hosts = row[: known.n_hosts * N_BITS].reshape(known.n_hosts, N_BITS)
-    exists, mask = hosts[:, 4], row[layout_of_hosts(known).n_inputs :]
-    assert exists.tolist() == [1] * len(small.hosts) + [0] * (known.n_hosts - len(small.hosts))
+    facts, n = NetworkFacts([small, large]), len(large.hosts)
+    assert facts.n_hosts == n
+    view = View("table", facts)
+    seen = view.begin([0], np.ones((1, 4 * n), np.uint8))
+    (row,) = ActionSet("all", facts).with_masks(seen, [0])
+    hosts = row[: n * (4 + len(FACTS))].reshape(n, -1)
+    exists, mask = hosts[:, 4], row[view.n_shown :]
+    assert exists.tolist() == [1] * len(small.hosts) + [0] * (n - len(small.hosts))
     assert not hosts[exists == 0][:, 5:].any()
     assert mask[:2].tolist() == [1, 1]
-    np.testing.assert_array_equal(mask[2:].reshape(-1, known.n_hosts), [exists] * 11)
-    layout = layout_of_hosts(known)
+    np.testing.assert_array_equal(mask[2:].reshape(-1, n), [exists] * 11)
+    layout = hosts_as_entities(facts, "table", "all")
     assert isinstance(layout, EntityLayout)
-    assert layout.traits.shape == (known.n_hosts, 0)
+    assert layout.traits.shape == (n, 0)
 
 
 def test_a_network_of_a_family_tells_which_hosts_are_joined():
     small, large = sorted(FAMILY.drawn(range(4)), key=lambda network: len(network.hosts))[::3]
-    known = NetworkFacts([small, large])
-    layout = layout_of_hosts(known)
-    row = known.view("table").begin([0], np.zeros((1, 4 * len(large.hosts)), np.uint8))
+    facts = NetworkFacts([small, large])
+    layout = hosts_as_entities(facts, "table", "all")
+    assert layout is not None
+    row = View("table", facts).begin([0], np.zeros((1, 4 * len(large.hosts)), np.uint8))
     joined = np.pad(row[0], (0, 1))[layout.neighbours] > 0
     n = len(small.hosts)
     assert not joined[:, n:].any()

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workflow_rl.cage4.agent import raw_record
 from workflow_rl.cage4.agent.raw_record import (
     ANALYSED,
     APPROACHED,
@@ -19,7 +18,6 @@ from workflow_rl.cage4.agent.raw_record import (
     FALSE,
     IN_PROGRESS,
     MAX_SOURCES,
-    N_HOSTS,
     NUMBER_OF,
     NUMBERS,
     PASSED,
@@ -33,11 +31,11 @@ from workflow_rl.cage4.agent.raw_record import (
     RawReader,
 )
 from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
-from workflow_rl.cage4.compiled import actions, constants, exploits, state, true_state
+from workflow_rl.cage4.compiled import exploits, true_state
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.compiled.simulator import masks_by_agent, observations_of
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.scenario4 import AGENT_HOSTS, OWN_ZONES, RED_AGENTS
+from workflow_rl.cage4.scenario4 import AGENT_HOSTS, HOST_NAMES, OWN_ZONES, RED_AGENTS
 
 
 def difference(first: Any, second: Any) -> str | None:
@@ -49,16 +47,8 @@ def difference(first: Any, second: Any) -> str | None:
 
 
 def test_numbers_are_those_of_the_compiled_simulator() -> None:
-    names = {host: constants.host_name(host) for host in range(constants.N_HOSTS)}
-    assert {number: name for name, number in NUMBER_OF.items()} | {
-        constants.INTERNET_HOST: names[constants.INTERNET_HOST]
-    } == names
-    assert (N_HOSTS, raw_record.PLACES) == (constants.N_HOSTS, constants.PLACES)
-    own = [[names[number] for number in row] for row in NUMBERS.tolist()]
+    own = [[HOST_NAMES[number] for number in row] for row in NUMBERS.tolist()]
     assert own == [AGENT_HOSTS[agent][16 * i : 16 * i + 16] for agent, i in OWN_ZONES]
-    outcomes = actions.TRUE, actions.UNKNOWN, actions.FALSE, actions.IN_PROGRESS
-    assert outcomes == (TRUE, UNKNOWN, FALSE, IN_PROGRESS)
-    assert state.FIRST_PORT == raw_record.FIRST_PORT
     assert exploits.PORTS[exploits.SSH] == SSH_PORT
     assert {true_state.SERVICE_NAMES[kind]: kind for kind in range(5, 9)} == DECOYS
 

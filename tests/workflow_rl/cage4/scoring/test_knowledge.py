@@ -9,14 +9,13 @@ import pytest
 
 from workflow_rl.cage4.agent.raw_record import STRANGER
 from workflow_rl.cage4.agent.scripted import make_scripted_team
-from workflow_rl.cage4.compiled.constants import N_HOSTS, host_name
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
-from workflow_rl.cage4.scenario4 import RED_AGENTS
+from workflow_rl.cage4.scenario4 import HOST_NAMES, N_HOSTS, RED_AGENTS
 from workflow_rl.cage4.scoring.knowledge import Known
 from workflow_rl.cage4.scoring.recording import record_episodes
 
 STEPS = 200
-NUMBER = {host_name(host): host for host in range(N_HOSTS)}
+NUMBER = {name: host for host, name in enumerate(HOST_NAMES)}
 SSH = 22
 
 
@@ -88,7 +87,7 @@ def test_knowledge_is_what_the_dictionaries_tell(team: str) -> None:
             facts = notes.get(host, {"attacks": {}})
             expected = Known(**facts)._replace(attacks=())
             found = known.get(host, Known())
-            assert found._replace(attacks=()) == expected, (number, host_name(host))
+            assert found._replace(attacks=()) == expected, (number, HOST_NAMES[host])
             assert {a.source: a.step for a in found.attacks} == facts["attacks"], (number, host)
     wanted = {"stranger", "known source"}
     if team == "bursts":

@@ -12,10 +12,9 @@ from tests.html_pages import assert_valid
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from tests.workflow_rl.cage4.env.test_team_envs import random_team
 from workflow_rl.cage4.agent.scripted import make_scripted_team
-from workflow_rl.cage4.compiled.constants import host_name
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.scenario4 import AGENT_HOSTS, AGENT_ZONES, RED_AGENTS
+from workflow_rl.cage4.scenario4 import AGENT_HOSTS, AGENT_ZONES, HOST_NAMES, RED_AGENTS
 from workflow_rl.cage4.scoring.protocol import evaluated_episodes
 from workflow_rl.cage4.scoring.recording import (
     RED_KNOWS,
@@ -59,10 +58,10 @@ def test_the_page_holds_the_episode_of_the_evaluation(tmp_path: Path) -> None:
 
 def frames(recording: Recording) -> list[dict[str, HostState]]:
     """The states of all hosts after each step, by name, from the changes."""
-    states = {host_name(host): recording.states[number] for host, number in recording.beginning}
+    states = {HOST_NAMES[host]: recording.states[number] for host, number in recording.beginning}
     found = []
     for step in recording.steps:
-        states |= {host_name(host): recording.states[number] for host, number in step.changes}
+        states |= {HOST_NAMES[host]: recording.states[number] for host, number in step.changes}
         found.append(dict(states))
     return found
 
@@ -87,7 +86,7 @@ def shown(state: Any) -> dict[str, tuple[int, int, set[str], set[str]]]:
 
 @pytest.mark.parametrize(("team", "seed"), [("bursts", 6), ("sleep", 5), ("rules", 6)])
 def test_states_and_costs_are_the_simulators(team: str, seed: int) -> None:
-    from workflow_rl.cage4.compiled.true_state import HOST_NAMES, SERVICE_NAMES
+    from workflow_rl.cage4.compiled.true_state import SERVICE_NAMES
 
     (recording,) = record_episodes([make_scripted_team(team)], RED_AGENTS[0], STEPS, seed, 0)
     simulator, player = CompiledSimulator(RED_AGENTS[0], STEPS), make_scripted_team(team)

@@ -24,6 +24,7 @@ ACTING = (
     "workflow_rl.cage4.agent.rules",
     "workflow_rl.cage4.agent.views",
     "workflow_rl.cage4.agent.watch",
+    "workflow_rl.cage4.actions",
     "workflow_rl.cage4.scenario4",
 )
 """Modules that are copied into the folder."""

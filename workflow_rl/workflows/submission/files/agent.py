@@ -18,8 +18,10 @@ from acting_handed_in import read_handed_in, require_whole  # noqa: E402
 require_whole()
 
 from acting_cage2_rules import HostRules  # noqa: E402
+from acting_network_facts import untold_facts  # noqa: E402
 from acting_policy_file import load_policy  # noqa: E402
 from acting_rules import OrderedActor  # noqa: E402
+from acting_scenario import Scenario  # noqa: E402
 from acting_views import ViewingActor  # noqa: E402
 
 
@@ -42,6 +44,7 @@ class BlueAgent:
             sees["observation"],
             sees["actions"],
             sees["opening"],
+            untold_facts(Scenario.scenario2()),
         )
         if order is not None:
             self._actor.ask(order=order)

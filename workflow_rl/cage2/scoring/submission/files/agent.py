@@ -18,7 +18,7 @@ from acting_handed_in import read_handed_in, require_whole  # noqa: E402
 
 require_whole()
 
-from acting_network_facts import known_for  # noqa: E402
+from acting_network_facts import facts_for, untold_facts  # noqa: E402
 from acting_policy_file import load_policy  # noqa: E402
 from acting_scenario import Scenario  # noqa: E402
 from acting_views import ViewingActor  # noqa: E402
@@ -31,10 +31,10 @@ class BlueAgent:
         parameters, about = load_policy("policy.npz", read_handed_in("policy.npz"))
         sees, policy = about["env_args"], parameters.player()
         scenario = Scenario(**json.loads(read_handed_in("scenario.json")))
-        known = known_for(policy, [scenario]) if about["knows_networks"] else None
+        is_told = about["knows_networks"]
+        facts = facts_for(policy, [scenario]) if is_told else untold_facts(scenario)
         view = sees["observation"], sees["actions"], sees["opening"]
-        has_view = known is not None or scenario.is_scenario2
-        self._actor = ViewingActor(policy, *view, known) if has_view else policy
+        self._actor = ViewingActor(policy, *view, facts)
         self._n_episodes = 0  # The seed of sampled actions.
         self.end_episode()
 

@@ -1,0 +1,162 @@
+"""The actions of CAGE-2: Blue's and its decoys, Red's and its exploits, each described once.
+
+All lists of actions follow from these tables. The order of a table is the order of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+
+class Decoy(NamedTuple):
+    """A service that Blue sets up to deceive Red.
+
+    port: the port that the decoy opens. free_port: the port that has to be free. system: the
+    operating system; None: any. as_system: whether it runs as SYSTEM, not as Blue's own user.
+    """
+
+    port: int
+    free_port: int
+    system: str | None = None
+    as_system: bool = False
+
+
+class BlueKind(NamedTuple):
+    """A kind of Blue's actions.
+
+    does: what it does, in words. on_host: whether it is made on a host. cost: what it costs, in
+    tenths of a reward. decoy: what it sets up. sets_up_one_of: several decoys. leaves: what Blue's
+    table shows afterwards of a host that looked compromised; "": no change. resets: whether it ends
+    all decoys, files and sessions that were added to the host. by_host: whether the action sets by
+    host offer it. scenarios: the challenges whose Blue has it.
+    """
+
+    does: str = ""
+    on_host: bool = True
+    cost: int = 0
+    decoy: Decoy | None = None
+    sets_up_one_of: tuple[str, ...] = ()
+    leaves: str = ""
+    resets: bool = False
+    by_host: bool = False
+    scenarios: tuple[int, ...] = (1, 2)
+
+    @property
+    def deceives(self) -> bool:
+        """Whether it sets up a decoy."""
+        return self.decoy is not None or self.sets_up_one_of != ()
+
+
+def _decoy(decoy: Decoy) -> BlueKind:
+    return BlueKind("sets up a decoy service", decoy=decoy, scenarios=(2,))
+
+
+BLUE: dict[str, BlueKind] = {
+    "Sleep": BlueKind("nothing", on_host=False),
+    "Monitor": BlueKind("nothing more than the monitoring of every step does", on_host=False),
+    "Analyse": BlueKind("shows whether Red is on the host, and as whom", by_host=True),
+    "Remove": BlueKind(
+        "ends the processes that Red runs as a user", leaves="unknown", by_host=True
+    ),
+    "DecoyApache": _decoy(Decoy(80, 80)),
+    "DecoyFemitter": _decoy(Decoy(21, 21, "WINDOWS", as_system=True)),
+    "DecoyHarakaSMPT": _decoy(Decoy(25, 25, "LINUX")),
+    "DecoySmss": _decoy(Decoy(139, 139, "WINDOWS")),
+    "DecoySSHD": _decoy(Decoy(22, 22)),
+    "DecoySvchost": _decoy(Decoy(3389, 3389, "WINDOWS")),
+    "DecoyTomcat": _decoy(Decoy(443, 443)),
+    # CybORG checks another port than this decoy opens, so that a host can have any number of them.
+    "DecoyVsftpd": _decoy(Decoy(80, 21, "LINUX")),
+    "Misinform": BlueKind(
+        "sets up one of five decoy services, on any operating system",
+        sets_up_one_of=("DecoySSHD", "DecoyApache", "DecoySmss", "DecoyTomcat", "DecoySvchost"),
+        scenarios=(1,),
+    ),
+    "Restore": BlueKind(
+        "returns the host to its first state", cost=10, leaves="clean", resets=True, by_host=True
+    ),
+}
+DECOYS = {name: kind.decoy for name, kind in BLUE.items() if kind.decoy is not None}
+NEXT_DECOY = "NextDecoy"
+"""The choice, in action sets by host, that stands for all decoys of a host."""
+BY_HOST = (*(name for name, kind in BLUE.items() if kind.by_host), NEXT_DECOY)
+"""What an action set by host offers on each host."""
+
+
+def blue_kinds(challenge: int) -> tuple[str, ...]:
+    """Return the kinds of Blue's actions in the scenario of CAGE Challenge 1 or 2."""
+    return tuple(name for name, kind in BLUE.items() if challenge in kind.scenarios)
+
+
+def blue_action_names(kinds: Iterable[str], hosts: Sequence[str]) -> tuple[str, ...]:
+    """Return Blue's actions by index, named as CybORG prints them."""
+    return tuple(
+        name
+        for kind in kinds
+        for name in ([f"{kind} {host}" for host in hosts] if BLUE[kind].on_host else [kind])
+    )
+
+
+def group_of(kind: str) -> str:
+    """Return what reports call a kind of Blue's actions."""
+    return "Decoy" if BLUE[kind].deceives else kind
+
+
+GROUPS = tuple(dict.fromkeys(map(group_of, BLUE)))
+"""What reports call Blue's actions."""
+
+
+class RedKind(NamedTuple):
+    """A kind of Red's actions.
+
+    target: what it is made on: a "subnet", a "host", an "OT host", or "" for nothing. needs: what
+    Red has to know for it: the "subnet", or the "address", the "ports" or the "name" of the host.
+    """
+
+    target: str = ""
+    needs: str = ""
+
+
+RED: dict[str, RedKind] = {
+    "Sleep": RedKind(),
+    "DiscoverRemoteSystems": RedKind("subnet", "subnet"),
+    "DiscoverNetworkServices": RedKind("host", "address"),
+    "ExploitRemoteService": RedKind("host", "ports"),
+    "PrivilegeEscalate": RedKind("host", "name"),
+    "Impact": RedKind("OT host", "name"),
+}
+RED_ACTIONS = tuple(RED)
+"""What the three red agents do, named as CybORG prints it."""
+
+
+def red_action_names(
+    hosts: Sequence[str], subnets: Sequence[str], ot_hosts: Sequence[str]
+) -> tuple[str, ...]:
+    """Return Red's actions by index, if Red is told what to do."""
+    targets = {"subnet": subnets, "host": hosts, "OT host": ot_hosts}
+    return tuple(
+        name
+        for kind, about in RED.items()
+        for name in ([f"{kind} {t}" for t in targets[about.target]] if about.target else [kind])
+    )
+
+
+class Exploit(NamedTuple):
+    """One of Red's exploits. port: the port that it attacks. process: what it looks for there."""
+
+    port: int
+    process: str
+
+
+EXPLOITS: dict[str, Exploit] = {
+    "EternalBlue": Exploit(139, "smb"),
+    "BlueKeep": Exploit(3389, "rdp"),
+    "HTTPRFI": Exploit(80, "webserver"),
+    "HTTPSRFI": Exploit(443, "webserver"),
+    "SSHBruteForce": Exploit(22, "ssh"),
+    "SQLInjection": Exploit(3390, "mysql"),
+    "HarakaRCE": Exploit(25, "smtp"),
+    "FTPDirectoryTraversal": Exploit(21, "femitter"),
+}
+"""In the order in which CybORG's `DefaultExploitActionSelector` lists them."""

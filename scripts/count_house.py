@@ -165,11 +165,12 @@ def are_twins(files: Iterable[str]) -> bool:
 
 
 def simulators(trees: dict[str, ast.Module]) -> int:
-    """Return the most names of simulators that a guest's `interface.SIMULATORS` has."""
+    """Return the most names of simulators that a guest's `SIMULATORS` has."""
     return max(
         len(ast.literal_eval(node.value))
-        for guest in (CAGE2, "workflow_rl/cage4/")
-        for node in trees[f"{guest}interface.py"].body
+        for file, tree in trees.items()
+        if file.startswith((CAGE2, "workflow_rl/cage4/"))
+        for node in tree.body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SIMULATORS"
     )
 

@@ -14,10 +14,10 @@ from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, ScriptedAgent, mak
 from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.interface import OWN_RED, Simulator
 from workflow_rl.cage2.red_parity import RedSides
 from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scenario.simulator_protocol import OWN_RED, Simulator
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, SCENARIO2
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class LockStep:
     """CybORG and the compiled simulator, which play the same episodes step by step.
 
     Args:
-        simulator: which CybORG, one of `interface.SIMULATORS`.
+        simulator: which CybORG, one of `simulator_protocol.SIMULATORS`.
         max_steps: length of an episode.
         scenario: what they play, see `Cage2Env`.
         networks: also compare the networks, and the number of random words drawn, at every step.

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from workflow_rl.cage2.agent.scripted import ScriptedAgent
 from workflow_rl.cage2.cyborg.red_cyborg import ToldRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.interface import OWN_RED
 from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scenario.simulator_protocol import OWN_RED
 from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage.processes import in_processes
-from workflow_rl.cage4.agent.red_scripted import RED_TEAMS, RandomReds
-from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
-from workflow_rl.cage4.agent.trained_reds import PolicyReds, load_reds
+from workflow_rl.cage4.agent.blue_team import SingleTeam
+from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.interface import RedSideSimulator, SimulationError, Simulator, StepResult
-from workflow_rl.cage4.scenario4 import (
+from workflow_rl.cage4.red.roster import PolicyReds, load_reds
+from workflow_rl.cage4.red.scripted import RED_TEAMS, RandomReds
+from workflow_rl.cage4.scenario.scenario4 import (
     AGENTS,
     CHALLENGE,
     FROM_OUTSIDE,
@@ -32,6 +32,12 @@ from workflow_rl.cage4.scenario4 import (
     N_MESSAGE_BITS,
     RED_AGENTS,
     Scenario,
+)
+from workflow_rl.cage4.scenario.simulator_protocol import (
+    RedSideSimulator,
+    SimulationError,
+    Simulator,
+    StepResult,
 )
 from workflow_rl.output_files import appending
 
@@ -87,7 +93,7 @@ def compare_episode(
     second: Any,
     pair: Pair,
     state_every: int = 10,
-    team: ScriptedTeam | None = None,
+    team: SingleTeam | None = None,
 ) -> tuple[int, Difference | None, str, tuple[float, float]]:
     """Play one episode on both simulators, with a team that sees the first: `team`, or the scripted
     one that the pair names.
@@ -123,7 +129,7 @@ def compare_episode(
         if found is not None or error or step == pair.steps:
             difference = None if found is None else Difference(pair, step, *found)
             return step, difference, error, (clocks[0].seconds, clocks[1].seconds)
-        actions, messages = team.act(observations, first.raw_arrays)
+        actions, messages = team.act_in(first, observations)
         if reds is not None:
             chosen = reds.act(first.red_row(), first.red_sessions())
             first.choose(*chosen)

@@ -8,7 +8,7 @@ import pytest
 from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from workflow_rl.cage4 import parity
 from workflow_rl.cage4.parity import Pair, compare_episode, comparisons, difference_of, summary
-from workflow_rl.cage4.scenario4 import Scenario
+from workflow_rl.cage4.scenario.scenario4 import Scenario
 
 PAIR = Pair("random", "SleepAgent", 3, 25)
 NAMES = ("published", "compiled")

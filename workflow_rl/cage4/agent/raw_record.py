@@ -1,7 +1,7 @@
 """What the agents' raw observations tell of hosts, as arrays that a policy reads.
 
 A record `RAW` holds one step of one network. It tells no more than the dictionaries of
-`interface.Simulator.raw_observations` do, for the hosts in the blue agents' zones.
+`simulator_protocol.Simulator.raw_observations` do, for the hosts in the blue agents' zones.
 
 Hosts are numbered as CybORG lists them: 17 places a zone (a router, 10 users, 6 servers), then the
 host of the internet. This module needs NumPy alone, because submissions contain a copy.
@@ -18,14 +18,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4 import scenario4
+from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.scenario4 import (
+    FALSE,
+    HOST_NUMBERS,
+    IN_PROGRESS,
+    N_HOSTS,
+    TRUE,
+    UNKNOWN,
+)
 
-PLACES = 1 + scenario4.HOSTS_OF_A_ZONE
-N_HOSTS = (len(scenario4.ZONES) - 1) * PLACES + 1
 MAX_SOURCES = 6
 """Sources and shells that a step can show on one host: each of six red agents acts once."""
-TRUE, UNKNOWN, FALSE, IN_PROGRESS = 1, 2, 3, 4
-"""What became of an agent's action."""
 ANALYSED, CMD, ESCALATE = 4, 1, 2
 """Bits of `files`."""
 SCANNED, APPROACHED, PASSED, TAKEN, DECEIVED = 1, 2, 4, 8, 16
@@ -60,26 +64,15 @@ RAW = np.dtype(
     ],
     align=True,
 )
-
-
-def _names(zone: str) -> list[str]:
-    hosts = scenario4.zone_hosts(zone)
-    servers, users = hosts[: scenario4.N_SERVERS], hosts[scenario4.N_SERVERS :]
-    return [f"{zone}_router", *users, *servers]
-
-
-NUMBER_OF = {
-    name: number
-    for number, name in enumerate(name for zone in scenario4.ZONES[:-1] for name in _names(zone))
-}
-"""By name: the numbers of all hosts but that of the internet."""
 NUMBERS = np.array(
     [
-        [NUMBER_OF[name] for name in scenario4.zone_hosts(scenario4.AGENT_ZONES[agent][i])]
+        [HOST_NUMBERS[name] for name in scenario4.zone_hosts(scenario4.AGENT_ZONES[agent][i])]
         for agent, i in scenario4.OWN_ZONES
     ]
 )
 """The numbers of the hosts `[7, 16]` of own zones."""
+KNOWN_NAMES = HOST_NUMBERS.keys() - {scenario4.INTERNET_HOST}
+"""The hosts that a record tells of: all but that of the internet."""
 
 
 def plain_observation(value: Any) -> Any:
@@ -118,8 +111,8 @@ class RawReader:
         """Read what a reset shows, which names the hosts of own zones. Return RAW `[1]`."""
         self._hosts = [
             {
-                interface["ip_address"]: NUMBER_OF[name]
-                for name in NUMBER_OF.keys() & told.keys()
+                interface["ip_address"]: HOST_NUMBERS[name]
+                for name in KNOWN_NAMES & told.keys()
                 for interface in told[name].get("Interface", ())
             }
             for told in dictionaries
@@ -138,9 +131,9 @@ class RawReader:
             record["success"][agent] = success.get(told["success"], UNKNOWN)
             kind, _, target = told.get("action", "").partition(" ")
             if kind == "Analyse":
-                record["files"][NUMBER_OF[target]] = ANALYSED
-            for name in NUMBER_OF.keys() & told.keys():
-                _read_host(record, NUMBER_OF[name], told[name], self._hosts[agent])
+                record["files"][HOST_NUMBERS[target]] = ANALYSED
+            for name in KNOWN_NAMES & told.keys():
+                _read_host(record, HOST_NUMBERS[name], told[name], self._hosts[agent])
         return records
 
 

@@ -6,8 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage4.compiled.constants import N_BLUE, N_HOSTS, NOBODY, host_name
-from workflow_rl.cage4.scenario4 import ACTIONS, DURATIONS, N_ACTIONS, ON_HOSTS, ZONES
+from workflow_rl.cage4.compiled.constants import N_BLUE, NOBODY
+from workflow_rl.cage4.scenario.scenario4 import (
+    ACTIONS,
+    DURATIONS,
+    HOST_NUMBERS,
+    N_ACTIONS,
+    ON_HOSTS,
+    ZONES,
+)
 
 (SLEEP, MONITOR, ANALYSE, REMOVE, RESTORE, ALLOW, BLOCK, DECOY) = range(8)
 BLUE_ACTIONS = tuple(DURATIONS)
@@ -29,27 +36,23 @@ MAX_ACTIONS = max(N_ACTIONS)
     INVALID,
 ) = range(11)
 """In the order of a red agent's action space; then what replaces an action that is not in it."""
-RED_ACTIONS = (
-    "DiscoverRemoteSystems",
-    "AggressiveServiceDiscovery",
-    "StealthServiceDiscovery",
-    "ExploitRemoteService",
-    "PrivilegeEscalate",
-    "DegradeServices",
-    "DiscoverDeception",
-    "Impact",
-    "Withdraw",
-    "Sleep",
-    "InvalidAction",
-)
-RED_DURATION = np.array([1, 1, 3, 4, 2, 2, 2, 2, 1, 1, 1], np.int64)
+_RED_DURATIONS = {
+    "DiscoverRemoteSystems": 1,
+    "AggressiveServiceDiscovery": 1,
+    "StealthServiceDiscovery": 3,
+    "ExploitRemoteService": 4,
+    "PrivilegeEscalate": 2,
+    "DegradeServices": 2,
+    "DiscoverDeception": 2,
+    "Impact": 2,
+    "Withdraw": 1,
+    "Sleep": 1,
+    "InvalidAction": 1,
+}
+RED_ACTIONS = tuple(_RED_DURATIONS)
+RED_DURATION = np.array([*_RED_DURATIONS.values()], np.int64)
 N_RED_ACTIONS = 10
 DROPPED = 11  # In an agent's outcome: its session was gone.
-
-# The observed success of an action.
-TRUE, UNKNOWN, FALSE, IN_PROGRESS = 1, 2, 3, 4
-
-_HOSTS = {host_name(host): host for host in range(N_HOSTS)}
 
 
 def _blue_actions() -> Any:
@@ -60,7 +63,7 @@ def _blue_actions() -> Any:
             kind = BLUE_ACTIONS.index(action.kind)
             table[0, agent, i] = kind
             if IS_ON_HOST[kind]:
-                table[1, agent, i] = _HOSTS[action.host]
+                table[1, agent, i] = HOST_NUMBERS[action.host]
             elif action.to_zone:
                 zones = ZONES.index(action.to_zone), ZONES.index(action.from_zone)
                 table[1:, agent, i] = zones

@@ -1,8 +1,7 @@
 """What every network of the challenge has in common, as tables.
 
-Follows `EnterpriseScenarioGenerator`, `BlueRewardMachine` and the wrappers. A host's number is its
-place: 17 places a zone (a router, 10 users, 6 servers), of which an episode uses some; then the
-host of the internet. CybORG lists hosts in this order.
+Follows `EnterpriseScenarioGenerator`, `BlueRewardMachine` and the wrappers. `scenario4.HOST_NAMES`
+numbers the hosts.
 """
 
 from __future__ import annotations
@@ -11,16 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage4 import scenario4
-from workflow_rl.cage4.scenario4 import AGENT_ZONES, N_SERVERS, N_USERS, SORTED_ZONES, ZONES
+from workflow_rl.cage4.agent.raw_record import DECOYS
+from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.scenario4 import (
+    AGENT_ZONES,
+    N_USERS,
+    SORTED_ZONES,
+    ZONES,
+)
 
 RZA, OZA, RZB, OZB, CONTRACTOR, PUBLIC, ADMIN, OFFICE, INTERNET = range(9)
 N_ZONES, N_LAN = len(ZONES), INTERNET
 FIRST_USER = 1
 FIRST_SERVER = FIRST_USER + N_USERS
-PLACES = FIRST_SERVER + N_SERVERS
-INTERNET_HOST = N_LAN * PLACES
-N_HOSTS = INTERNET_HOST + 1
+PLACES, N_HOSTS = scenario4.PLACES, scenario4.N_HOSTS
+INTERNET_HOST = N_HOSTS - 1
 N_BLUE, N_RED = len(AGENT_ZONES), 6
 MAX_GREENS = N_LAN * N_USERS
 MAX_BLUE_SESSIONS = 3 * PLACES
@@ -49,21 +53,9 @@ FIRST_ZONE_OF_RED, N_ZONES_OF_RED = _zones_of(RED_OF_ZONE, N_RED)
 ALPHABETICAL = np.array([ZONES.index(zone) for zone in SORTED_ZONES], np.int64)
 
 
-def host_name(host: int) -> str:
-    """Return CybORG's name of a host."""
-    if host == INTERNET_HOST:
-        return "root_internet_host_0"
-    zone, place = ZONES[ZONE[host]], PLACE[host]
-    if place < FIRST_USER:
-        return f"{zone}_router"
-    if place < FIRST_SERVER:
-        return f"{zone}_user_host_{place - FIRST_USER}"
-    return f"{zone}_server_host_{place - FIRST_SERVER}"
-
-
 # Processes: services, decoys, those of sessions, and the shells of exploits.
 SSHD, OT_SERVICE, APACHE, MYSQL, SMTP = range(5)
-DECOY_APACHE, DECOY_TOMCAT, DECOY_HARAKA, DECOY_VSFTPD = range(5, 9)
+DECOY_APACHE, DECOY_TOMCAT, DECOY_HARAKA, DECOY_VSFTPD = DECOYS.values()
 BLUE_SESSION, VELOCIRAPTOR, GREEN_SESSION, RED_SESSION, SHELL = range(9, 14)
 N_SERVICES = 9
 LISTENS_ON = np.array([22, 1, 80, 3390, 25, 80, 443, 25, 80, 0, 0, 0, 0, 0], np.int64)
@@ -109,20 +101,10 @@ N_HOPS, HOPS = _router_routes()
 """`[8, 8]` and `[8, 8, 5]`."""
 
 # What PrivilegeEscalate on a zone's first server shows: the first servers of other zones.
-_LINKS = {
-    RZA: (OZA, CONTRACTOR),
-    OZA: (RZA,),
-    RZB: (OZB, CONTRACTOR),
-    OZB: (RZB,),
-    CONTRACTOR: (RZA, RZB, PUBLIC),
-    PUBLIC: (CONTRACTOR, ADMIN, OFFICE),
-    ADMIN: (PUBLIC,),
-    OFFICE: (PUBLIC,),
-}
-N_LINKED = np.array([len(_LINKS[zone]) for zone in range(N_LAN)])
+N_LINKED = scenario4.LINKED[:N_LAN].sum(axis=1)
 LINKED = np.zeros((N_LAN, 3), np.int64)
-for _zone, _others in _LINKS.items():
-    LINKED[_zone, : len(_others)] = np.array(_others) * PLACES + FIRST_SERVER
+for _zone, _n in enumerate(N_LINKED):
+    LINKED[_zone, :_n] = np.flatnonzero(scenario4.LINKED[_zone]) * PLACES + FIRST_SERVER
 
 # Zones that greens may reach, by phase: `[3, 9, 9]`.
 GREEN_MAY_REACH = np.zeros((3, N_ZONES, N_ZONES), np.bool_)

@@ -14,7 +14,7 @@ from workflow_rl.cage4.compiled.actions import BLUE_ACTIONS, RED_ACTIONS
 from workflow_rl.cage4.compiled.hosts import CONNECTIONS, OLD_CONNECTIONS, OLD_PROCESSES, PROCESSES
 from workflow_rl.cage4.compiled.red_tables import RANDOM_SELECT, SLEEPING, STATES
 from workflow_rl.cage4.compiled.state import CELL, SESSION
-from workflow_rl.cage4.scenario4 import ZONES
+from workflow_rl.cage4.scenario.scenario4 import HOST_NAMES, ZONES
 
 PROCESS_NAMES = (
     "SSHD",
@@ -38,7 +38,6 @@ USERS = ("user", "ubuntu", "root")
 FILES = ("cmd.sh", "escalate.sh")
 DENSITY = 0.9
 EXPLOIT_DECOY = 2
-HOST_NAMES = tuple(map(constants.host_name, range(constants.N_HOSTS)))
 ZONE_OF, PORTS = constants.ZONE.tolist(), constants.LISTENS_ON.tolist()
 SESSION_TYPES = ("RED_ABSTRACT_SESSION", "SSH", "RED_REVERSE_SHELL")
 

@@ -9,14 +9,12 @@ import pytest
 
 from workflow_rl.cage4.agent.raw_record import STRANGER
 from workflow_rl.cage4.agent.scripted import make_scripted_team
-from workflow_rl.cage4.compiled.constants import N_HOSTS, host_name
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
-from workflow_rl.cage4.scenario4 import RED_AGENTS
+from workflow_rl.cage4.scenario.scenario4 import HOST_NAMES, HOST_NUMBERS, N_HOSTS, RED_AGENTS
 from workflow_rl.cage4.scoring.knowledge import Known
 from workflow_rl.cage4.scoring.recording import record_episodes
 
 STEPS = 200
-NUMBER = {host_name(host): host for host in range(N_HOSTS)}
 SSH = 22
 
 
@@ -29,7 +27,7 @@ class Reader:
         self._names = {
             facts["Interface"][0]["ip_address"]: name
             for name, facts in beginning.items()
-            if name in NUMBER
+            if name in HOST_NUMBERS
         }
 
     def note(self, name: str) -> dict[str, Any]:
@@ -44,7 +42,7 @@ class Reader:
             self.note(target).pop("shell", None)
         elif kind == "Analyse":
             self.note(target)["analysed"] = step
-        for name in data.keys() & NUMBER.keys():
+        for name in data.keys() & HOST_NUMBERS.keys():
             for file in data[name].get("Files", ()):
                 self._seen[file["File Name"]] += 1
                 kind = file["File Name"].removesuffix(".sh")
@@ -63,7 +61,7 @@ class Reader:
         if source is not None:
             self.note(source)["source"] = step
         if self._names.get(connection["local_address"]) == name:
-            number = STRANGER if source is None else NUMBER[source]
+            number = STRANGER if source is None else HOST_NUMBERS[source]
             self.note(name)["attacks"][number] = step
             self._seen["stranger" if source is None else "known source"] += 1
 
@@ -79,16 +77,18 @@ def test_knowledge_is_what_the_dictionaries_tell(team: str) -> None:
     readers = [Reader(data, seen) for data in simulator.raw_observations()]
     known: dict[int, Known] = {}
     for number, step in enumerate(recording.steps, start=1):
-        observations = simulator.step(*player.act(observations, simulator.raw_arrays)).observations
+        observations = simulator.step(*player.act_in(simulator, observations)).observations
         for reader, data in zip(readers, simulator.raw_observations(), strict=True):
             reader.read(number, data)
         known |= {host: recording.known[i] for host, i in step.knows}
-        notes = {NUMBER[name]: facts for reader in readers for name, facts in reader.notes.items()}
+        notes = {}
+        for reader in readers:
+            notes |= {HOST_NUMBERS[name]: facts for name, facts in reader.notes.items()}
         for host in range(N_HOSTS):
             facts = notes.get(host, {"attacks": {}})
             expected = Known(**facts)._replace(attacks=())
             found = known.get(host, Known())
-            assert found._replace(attacks=()) == expected, (number, host_name(host))
+            assert found._replace(attacks=()) == expected, (number, HOST_NAMES[host])
             assert {a.source: a.step for a in found.attacks} == facts["attacks"], (number, host)
     wanted = {"stranger", "known source"}
     if team == "bursts":

@@ -12,10 +12,9 @@ from tests.html_pages import assert_valid
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from tests.workflow_rl.cage4.env.test_team_envs import random_team
 from workflow_rl.cage4.agent.scripted import make_scripted_team
-from workflow_rl.cage4.compiled.constants import host_name
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.scenario4 import AGENT_HOSTS, AGENT_ZONES, RED_AGENTS
+from workflow_rl.cage4.scenario.scenario4 import AGENT_HOSTS, AGENT_ZONES, HOST_NAMES, RED_AGENTS
 from workflow_rl.cage4.scoring.protocol import evaluated_episodes
 from workflow_rl.cage4.scoring.recording import (
     RED_KNOWS,
@@ -59,10 +58,10 @@ def test_the_page_holds_the_episode_of_the_evaluation(tmp_path: Path) -> None:
 
 def frames(recording: Recording) -> list[dict[str, HostState]]:
     """The states of all hosts after each step, by name, from the changes."""
-    states = {host_name(host): recording.states[number] for host, number in recording.beginning}
+    states = {HOST_NAMES[host]: recording.states[number] for host, number in recording.beginning}
     found = []
     for step in recording.steps:
-        states |= {host_name(host): recording.states[number] for host, number in step.changes}
+        states |= {HOST_NAMES[host]: recording.states[number] for host, number in step.changes}
         found.append(dict(states))
     return found
 
@@ -96,7 +95,7 @@ def test_states_and_costs_are_the_simulators(team: str, seed: int) -> None:
     player.reset(simulator.masks, 0)
     causes = set()
     for step, states in zip(recording.steps, frames(recording), strict=True):
-        result = simulator.step(*player.act(observations, simulator.raw_arrays))
+        result = simulator.step(*player.act_in(simulator, observations))
         observations = result.observations
         paid = [sum(one.cost for one in step.costs if (one.cause == 3) is b) for b in (False, True)]
         assert paid == [-result.machine_reward, -result.action_cost]

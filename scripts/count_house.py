@@ -24,7 +24,7 @@ import grimp
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from workflow_rl.cage2.actions import BLUE
+from workflow_rl.cage2.scenario.actions import BLUE
 
 ROOT = Path(__file__).resolve().parents[1]
 GUESTS = ("workflow_rl/cage/", "workflow_rl/cage2/", "workflow_rl/cage4/", "workflow_rl/workflows/")
@@ -170,11 +170,12 @@ def are_twins(files: Iterable[str]) -> bool:
 
 
 def simulators(trees: dict[str, ast.Module]) -> int:
-    """Return the most names of simulators that a guest's `interface.SIMULATORS` has."""
+    """Return the most names of simulators that a guest's `SIMULATORS` has."""
     return max(
         len(ast.literal_eval(node.value))
-        for guest in (CAGE2, "workflow_rl/cage4/")
-        for node in trees[f"{guest}interface.py"].body
+        for file, tree in trees.items()
+        if file.startswith((CAGE2, "workflow_rl/cage4/"))
+        for node in tree.body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SIMULATORS"
     )
 

@@ -5,10 +5,11 @@ python scripts/score_cage4_teams.py --episodes 1000 --first-seed 3000000
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -18,15 +19,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from workflow_rl.agents.policies.team_file import load_policy_or_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
-from workflow_rl.cage4 import scenario4
-from workflow_rl.cage4.agent.raw_record import IN_PROGRESS
+from workflow_rl.cage4.agent.blue_team import Seen, TeamMaker
+from workflow_rl.cage4.agent.policy_team import PolicyTeam
 from workflow_rl.cage4.agent.rules import ROBUST_RULES, RULES, RuleTeam
-from workflow_rl.cage4.agent.views import ViewRows
+from workflow_rl.cage4.agent.trained_teams import RELEASED
 from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import IMPACT
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
-from workflow_rl.cage4.released import RELEASED
-from workflow_rl.cage4.scenario4 import CHALLENGE, SCENARIOS, Scenario
+from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.scenario4 import CHALLENGE, SCENARIOS, Scenario
 from workflow_rl.runs.intervals import mean_of
 
 AT_ONCE = 250
@@ -60,78 +61,39 @@ class Lost(NamedTuple):
     hosts: NDArray[np.int64]
 
 
-class Team(Protocol):
-    """It plays N episodes at once, on what a simulator with raw arrays shows."""
-
-    def begin(self, masks: NDArray[np.bool_]) -> None: ...
-
-    def play(self, raw: NDArray[Any]) -> NDArray[np.int64]: ...
-
-
-class PlayingPolicies:
-    """A trained team, whose policies choose the likeliest actions. path: its policy file.
-
-    obs: what the simulator shows, with the messages. sent: the messages, or None.
-    """
-
-    obs: NDArray[np.int8]
-
-    def __init__(self, path: Path) -> None:
-        try:
-            team, about = load_policy_or_team(path)
-        except ValueError as error:
-            raise click.UsageError(str(error)) from None
-        args = about.get("env_args", {})
-        seen = args.get("observation"), args.get("messages")
-        if not isinstance(team, TeamParameters) or seen != ("belief", "none"):
-            raise click.UsageError(f"{path} holds no team that sees the belief and sends nothing")
-        self._team, self._args = team, args
-
-    @property
-    def sent(self) -> NDArray[np.bool_] | None:
-        return self._rows.sent
-
-    def begin(self, masks: NDArray[np.bool_]) -> None:
-        self._envs, args = list(range(len(masks))), self._args
-        shown = args["observation"], args["actions"], args["own_rewards"], args["messages"]
-        self._rows = ViewRows(len(masks), *shown)
-        self._actor = self._team.actor(greedy=True)
-        for env in self._envs:
-            self._actor.reset(env, env)
-        self._masks: NDArray[np.bool_] | None = masks
-        self._taken = np.zeros((len(masks), len(scenario4.AGENTS)), np.int64)
-
-    def play(self, raw: NDArray[Any]) -> NDArray[np.int64]:
-        envs = self._envs
-        busy = (raw["success"] == IN_PROGRESS).astype(np.int64)
-        if self._masks is not None:
-            rows = self._rows.begin(envs, self.obs, self._masks, raw, busy)
-            self._masks = None
-        else:
-            ended = np.zeros(len(raw), np.bool_)
-            rows = self._rows.after(envs, self._taken, self.obs, raw, busy, ended)
-        self._taken = self._rows.play(envs, self._actor.act(rows, envs)[0])
-        return self._taken
+def team_in(path: Path) -> TeamMaker:
+    """Return what makes the team of a policy file. Its policies choose the likeliest actions."""
+    try:
+        team, about = load_policy_or_team(path)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    args = about.get("env_args", {})
+    if not isinstance(team, TeamParameters) or "observation" not in args:
+        raise click.UsageError(f"{path} holds no team for CAGE-4")
+    shown = {name: args[name] for name in ("observation", "actions", "messages")}
+    return functools.partial(PolicyTeam, policy=team.actor(greedy=True), **shown)
 
 
-def play(team: Team, seeds: Sequence[int], red_agent: str, scenario: Scenario = CHALLENGE) -> Lost:
+def play(
+    make_team: TeamMaker, seeds: Sequence[int], red_agent: str, scenario: Scenario = CHALLENGE
+) -> Lost:
     """Play each seed's episode."""
     parts = []
     for start in range(0, len(seeds), AT_ONCE):
         chosen = list(seeds[start : start + AT_ONCE])
+        envs = list(range(len(chosen)))
         simulator = BatchedSimulator(
             len(chosen), red_agent=red_agent, shows_raw=True, scenario=scenario
         )
         simulator.reset(chosen)
-        team.begin(simulator.masks)
-        if isinstance(team, PlayingPolicies):
-            team.obs = simulator.obs
+        team = make_team(len(chosen))
+        team.begin(envs, envs, simulator.masks, seen_in(simulator))
         lost = Lost(*np.zeros((5, len(chosen)), np.int64))
         lost.hosts[:] = simulator.masks[:, _ANALYSES].sum(1)
         for _ in range(scenario4.COUNTED_STEPS):
-            actions = team.play(simulator.raw)
-            sent = team.sent if isinstance(team, PlayingPolicies) else None
-            _, rewards, _ = simulator.step(actions, sent)
+            actions, messages = team.act(envs)
+            _, rewards, _ = simulator.step(actions, messages)
+            team.see(envs, actions, seen_in(simulator))
             impacts, in_contractor = impacts_of(simulator.states)
             lost.total[:] += rewards.sum(1)
             lost.restores[:] += rewards[:, 1]
@@ -139,6 +101,12 @@ def play(team: Team, seeds: Sequence[int], red_agent: str, scenario: Scenario = 
             lost.impacts[:] += (impacts * ~in_contractor).sum(1)
         parts.append(lost)
     return Lost(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+
+def seen_in(simulator: BatchedSimulator) -> Seen:
+    """Return what the last step, or the reset, showed."""
+    busy = simulator.states["blue_ticks"].astype(np.int64)
+    return Seen(simulator.obs, simulator.raw, busy)
 
 
 def impacts_of(states: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -194,10 +162,10 @@ def main(
 
     The differences to the first team are of pairs with the same seed.
     """
-    teams: dict[str, Team] = {"champion": PlayingPolicies(RELEASED["champion"])} if champion else {}
-    teams |= {str(path): PlayingPolicies(path) for path in weights}
+    teams: dict[str, TeamMaker] = {"champion": team_in(RELEASED["champion"])} if champion else {}
+    teams |= {str(path): team_in(path) for path in weights}
     for name in variant or (() if teams else VARIANTS):
-        teams[name] = RuleTeam(VARIANTS[name])
+        teams[name] = functools.partial(RuleTeam, rules=VARIANTS[name])
     # A seed that is in two sets counts once.
     seeds = list(dict.fromkeys(i for first in first_seed for i in range(first, first + episodes)))
     print(f"episodes: {len(seeds)}")

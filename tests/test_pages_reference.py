@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from tests.pages import DOCS, prose, table
 from workflow_rl.agents.algorithm import find
-from workflow_rl.cage2.actions import BLUE
 from workflow_rl.cage2.compiled.description import SCENARIO2
+from workflow_rl.cage2.scenario.actions import BLUE
 from workflow_rl.cage2.scenario2 import HOSTS
 from workflow_rl.commands.main import main
 from workflow_rl.runs.config import TrainConfig

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.workflow_rl.cage2.random_networks import random_scenario
-from workflow_rl.cage2 import interface
 from workflow_rl.cage2.agent.red_scripted import DRAWS, DrawnRed
 from workflow_rl.cage2.agent.scripted import (
     HOARDERS,
@@ -30,18 +29,19 @@ from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 from workflow_rl.cage2.cyborg.red_cyborg import ToldRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.interface import OWN_RED
 from workflow_rl.cage2.presets import ANY_NETWORK
 from workflow_rl.cage2.red.roster import REDS, refusals
+from workflow_rl.cage2.scenario import simulator_protocol
 from workflow_rl.cage2.scenario.loading import played_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scenario.simulator_protocol import OWN_RED
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.players import actor_on_bits_of
-from workflow_rl.cage4.agent.blue_batches import BlueSees, in_batches
-from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
-from workflow_rl.cage4.released import RELEASED as RELEASED_TEAMS
-from workflow_rl.cage4.scenario4 import RED_AGENTS as REDS_OF_CAGE4
-from workflow_rl.cage4.scenario4 import SCENARIOS
+from workflow_rl.cage4.agent.blue_team import Seen
+from workflow_rl.cage4.agent.scripted import TEAMS
+from workflow_rl.cage4.agent.trained_teams import RELEASED as RELEASED_TEAMS
+from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS as REDS_OF_CAGE4
+from workflow_rl.cage4.scenario.scenario4 import SCENARIOS
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
@@ -110,7 +110,7 @@ def is_here(simulator: str, scenario: Scenario) -> bool:
 
 def _name_of(simulator: str, scenario: Scenario) -> str:
     # CAGE-1's own package plays as it was published.
-    published = "cyborg" if scenario.is_cage1 else interface.PUBLISHED
+    published = "cyborg" if scenario.is_cage1 else simulator_protocol.PUBLISHED
     return {PUBLISHED: published, SPED_UP: "cyborg", COMPILED: "compiled"}[simulator]
 
 
@@ -241,11 +241,10 @@ class TeamGame:
     def __init__(self, n: int, agent: str) -> None:
         reds = ",".join(f"{red}=1" for red in REDS_OF_CAGE4)
         environment: Any = make_environment("workflow_rl/CAGE4-v0", {"red_agent": reds})
-        team = make_scripted_team(agent)
+        self._team = TEAMS[agent](n)
         self.steps = environment.episode_steps
-        self._networks = environment.networks(n, team.reads_raw)
+        self._networks = environment.networks(n, self._team.reads_raw)
         self._reds = [REDS_OF_CAGE4[i % len(REDS_OF_CAGE4)] for i in range(n)]
-        self._team = in_batches([team], [1], n)
         self._all = np.ones(n, np.bool_)
 
     def begin(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -257,17 +256,17 @@ class TeamGame:
 
     def act(self) -> NDArray[Any]:
         actions, sent = self._team.act(range(len(self._all)))
-        self._sent = sent if sent.ndim else None
-        return np.hstack([actions, *([] if self._sent is None else [sent.reshape(len(sent), -1)])])
+        self._sent = sent
+        return actions if sent is None else np.hstack([actions, sent.reshape(len(sent), -1)])
 
     def step(self, actions: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         networks = self._networks
         networks.step(actions[:, :5], self._sent, self._all)
-        self._team.see(range(len(self._all)), self._seen())
+        self._team.see(range(len(self._all)), actions[:, :5], self._seen())
         return networks.obs, networks.masks, networks.rewards.sum(axis=1)
 
-    def _seen(self) -> BlueSees:
-        return BlueSees(self._networks.obs, self._networks.raw, self._networks.busy_steps)
+    def _seen(self) -> Seen:
+        return Seen(self._networks.obs, self._networks.raw, self._networks.busy_steps)
 
 
 def game_named(name: str, n: int) -> Game | TeamGame:

@@ -9,23 +9,24 @@ import pytest
 from click.testing import CliRunner
 
 from scripts import score_cage4_teams
-from scripts.score_cage4_teams import Lost, PlayingPolicies, play
+from scripts.score_cage4_teams import Lost, play
+from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.agent.rules import RuleTeam
-from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
+from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
+from workflow_rl.cage4.agent.trained_teams import RELEASED
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
-from workflow_rl.cage4.released import RELEASED
-from workflow_rl.cage4.scenario4 import COUNTED_STEPS, RED_AGENTS, SCENARIOS, Scenario
+from workflow_rl.cage4.scenario.scenario4 import COUNTED_STEPS, RED_AGENTS, SCENARIOS, Scenario
 
 SEEDS = range(40, 43)
 
 
-def total_of(team: ScriptedTeam, seed: int) -> int:
+def total_of(team: SingleTeam, seed: int) -> int:
     simulator = CompiledSimulator(RED_AGENTS[0], 500)
     observations = simulator.reset(seed)
     team.reset(simulator.masks, seed)
     total = 0
     for _ in range(COUNTED_STEPS):
-        result = simulator.step(*team.act(observations, simulator.raw_arrays))
+        result = simulator.step(*team.act_in(simulator, observations))
         observations = result.observations
         total += result.reward
     return total
@@ -39,8 +40,8 @@ def require_parts(lost: Lost) -> None:
 
 
 def test_totals_are_those_of_single_episodes() -> None:
-    for team, name in ((RuleTeam(), "rules"), (PlayingPolicies(RELEASED["champion"]), "champion")):
-        lost = play(team, SEEDS, RED_AGENTS[0])
+    for name in ("rules", "champion"):
+        lost = play(TEAMS[name], SEEDS, RED_AGENTS[0])
         require_parts(lost)
         expected = [total_of(make_scripted_team(name), seed) for seed in SEEDS]
         assert np.array_equal(lost.total, expected)
@@ -92,9 +93,9 @@ def test_a_table_has_every_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_scenario_is_played() -> None:
     """In a network of constant size, where mail opens sessions at once, totals are others."""
     scenario = Scenario(users=6, servers=3, phishing_rate=0.75)
-    lost = play(RuleTeam(), SEEDS, RED_AGENTS[0], scenario)
+    lost = play(RuleTeam, SEEDS, RED_AGENTS[0], scenario)
     assert (lost.hosts == 63).all()
-    assert (lost.total < play(RuleTeam(), SEEDS, RED_AGENTS[0]).total).all()
+    assert (lost.total < play(RuleTeam, SEEDS, RED_AGENTS[0]).total).all()
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:

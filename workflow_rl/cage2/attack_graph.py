@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workflow_rl.cage2.actions import EXPLOITS
+from workflow_rl.cage2.scenario.actions import EXPLOITS
 from workflow_rl.cage2.scenario.scenario import Scenario
 
 ENTERPRISE = "Enterprise"

@@ -175,7 +175,7 @@ class Cage2Guest(Guest):
         return parity
 
     def findings(self) -> Iterable[Callable[[], Iterable[Any]]]:
-        from workflow_rl.cage2 import installation
+        from workflow_rl.cage2.cyborg import installation
 
         return (installation.simulators, installation.weights)
 

@@ -28,8 +28,8 @@ from workflow_rl.cage2.agent.scripted import ScriptedAgent
 from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 from workflow_rl.cage2.cyborg.red_cyborg import ToldRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.interface import OWN_RED, Simulator
 from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scenario.simulator_protocol import OWN_RED, Simulator
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Actor

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage2.actions import RED_ACTIONS, blue_kinds
+from workflow_rl.cage2.scenario.actions import RED_ACTIONS, blue_kinds
 
 RULES = "CAGE-1"
 """What a scenario says under Rules if it is played by the rules of CAGE Challenge 1."""

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from workflow_rl.cage2.actions import (
+from workflow_rl.cage2.scenario.actions import (
     BLUE,
     EXPLOITS,
     RED_ACTIONS,

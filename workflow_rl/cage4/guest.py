@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from workflow_rl.cage4.agent.trained_teams import RELEASED
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
-from workflow_rl.cage4.presets import CHAMPION, QUICK, ROBUST
-from workflow_rl.cage4.released import RELEASED
-from workflow_rl.cage4.scenario4 import ENV_ID, MAX_STEPS, RED_AGENTS, RED_ENV_ID, Scenario
+from workflow_rl.cage4.env.presets import CHAMPION, QUICK, ROBUST
+from workflow_rl.cage4.scenario.scenario4 import ENV_ID, MAX_STEPS, RED_AGENTS, RED_ENV_ID, Scenario
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.guest import (
     ChampionBudget,
@@ -98,7 +98,7 @@ class Cage4Guest(Guest):
         return Cage4Scoring()
 
     def champion_recipe(self) -> ChampionRecipe:
-        from workflow_rl.cage4.recipe import Cage4Recipe
+        from workflow_rl.cage4.scoring.recipe import Cage4Recipe
 
         return Cage4Recipe()
 
@@ -114,7 +114,7 @@ class Cage4Guest(Guest):
         return parity
 
     def findings(self) -> Iterable[Callable[[], Iterable[Any]]]:
-        from workflow_rl.cage4 import installation
+        from workflow_rl.cage4.cyborg import installation
 
         return (installation.simulators,)
 

@@ -28,12 +28,12 @@ from workflow_rl.cage.comparison import (
     comparisons,
     is_same,
 )
-from workflow_rl.cage4.agent.red_scripted import RED_TEAMS, Chosen, RandomReds
-from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
-from workflow_rl.cage4.agent.trained_reds import PolicyReds, load_reds
+from workflow_rl.cage4.agent.blue_team import SingleTeam
+from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.interface import RedSideSimulator, Simulator
-from workflow_rl.cage4.scenario4 import (
+from workflow_rl.cage4.red.roster import PolicyReds, load_reds
+from workflow_rl.cage4.red.scripted import RED_TEAMS, Chosen, RandomReds
+from workflow_rl.cage4.scenario.scenario4 import (
     AGENTS,
     CHALLENGE,
     FROM_OUTSIDE,
@@ -41,6 +41,10 @@ from workflow_rl.cage4.scenario4 import (
     N_MESSAGE_BITS,
     RED_AGENTS,
     Scenario,
+)
+from workflow_rl.cage4.scenario.simulator_protocol import (
+    RedSideSimulator,
+    Simulator,
 )
 from workflow_rl.output_files import appending
 
@@ -50,7 +54,7 @@ AllChosen: TypeAlias = tuple[list[int], NDArray[np.bool_] | None, Chosen | None]
 class TeamAndReds:
     """The `comparison.Players`. reds: None if a class of CybORG's plays Red."""
 
-    def __init__(self, team: ScriptedTeam, reds: RandomReds | PolicyReds | None) -> None:
+    def __init__(self, team: SingleTeam, reds: RandomReds | PolicyReds | None) -> None:
         self._team, self._reds = team, reds
 
     def reset(self, episode: ComparedEpisode, first: SimulatorSide) -> None:
@@ -59,7 +63,7 @@ class TeamAndReds:
             self._reds.reset(episode.seed)
 
     def choose(self, first: SimulatorSide) -> AllChosen:
-        actions, messages = self._team.act(first.observations, first.simulator.raw_arrays)
+        actions, messages = self._team.act_in(first.simulator, first.observations)
         if self._reds is None:
             return actions, messages, None
         red_side = cast(RedSideSimulator, first.simulator)

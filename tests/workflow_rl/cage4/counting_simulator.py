@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4.agent.raw_record import RAW
-from workflow_rl.cage4.interface import SimulationError, StepResult
-from workflow_rl.cage4.scenario4 import (
+from workflow_rl.cage4.scenario.scenario4 import (
     AGENTS,
     CHALLENGE,
     N_ACTIONS,
@@ -18,6 +17,7 @@ from workflow_rl.cage4.scenario4 import (
     SLEEP_ACTIONS,
     Scenario,
 )
+from workflow_rl.cage4.scenario.simulator_protocol import SimulationError, StepResult
 
 
 class CountingSimulator:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage.comparison import ComparedEpisode
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
-from workflow_rl.cage4.interface import SimulationError, Simulator, StepResult
+from workflow_rl.cage4.scenario.simulator_protocol import SimulationError, Simulator, StepResult
 
 STEP_BYTES = 4
 STATE_EVERY = 50
@@ -66,7 +66,7 @@ def episode_digests(simulator: Simulator, pair: ComparedEpisode) -> EpisodeDiges
     states = [state_digest(simulator.true_state())]
     for step in range(1, pair.steps + 1):
         try:
-            result: StepResult = simulator.step(*team.act(observations, simulator.raw_arrays))
+            result: StepResult = simulator.step(*team.act_in(simulator, observations))
         except SimulationError:
             break
         observations = result.observations

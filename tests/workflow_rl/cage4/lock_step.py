@@ -6,7 +6,7 @@ from typing import Any
 
 from workflow_rl.cage.comparison import ComparedEpisode, Difference, compare_episode
 from workflow_rl.cage4.parity import Cage4Comparison, SimulatorSide
-from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS
+from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS, RED_AGENTS
 
 
 def episode_of(blue: str, red_agent: str, seed: int, steps: int = MAX_STEPS) -> ComparedEpisode:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from workflow_rl import TrainConfig
-from workflow_rl.cage4.scenario4 import RED_ENV_ID
+from workflow_rl.cage4.scenario.scenario4 import RED_ENV_ID
 from workflow_rl.runs.export import write_policy
 from workflow_rl.runs.make_agent import make_agent
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from workflow_rl.cage4.presets import CHAMPION
+from workflow_rl.cage4.env.presets import CHAMPION
 
 SMALL = {
     **{"n_envs": 2, "episodes_per_update": 2, "keep_every": 1, "n_workers": 1},

@@ -18,7 +18,7 @@ from tests.workflow_rl.cage4.digests import STORED_TEAMS, episode_digests, store
 from workflow_rl.cage.comparison import ComparedEpisode
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS
+from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS, RED_AGENTS
 
 FILE = Path(__file__).parent / "digests.npz"
 

@@ -16,7 +16,7 @@ from tests.workflow_rl.cage4.digests import (
 )
 from workflow_rl.cage.comparison import ComparedEpisode
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.scenario4 import RED_AGENTS
+from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS
 
 FILE = Path(__file__).parent / "digests.npz"
 

@@ -18,7 +18,7 @@ from workflow_rl.cage4.parity import (
     recorded_comparisons,
     summary,
 )
-from workflow_rl.cage4.scenario4 import Scenario
+from workflow_rl.cage4.scenario.scenario4 import Scenario
 
 EPISODE = episode_of("random", "SleepAgent", 3, 25)
 CHALLENGE = Cage4Comparison(("published", "compiled"), max_steps=9)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.cage2.actions import BY_HOST, NEXT_DECOY
 from workflow_rl.cage2.agent.network_facts import (
     BlueDecoys,
     Indices,
@@ -17,6 +16,7 @@ from workflow_rl.cage2.agent.network_facts import (
     likeliest_decoys,
     with_rows,
 )
+from workflow_rl.cage2.scenario.actions import BY_HOST, NEXT_DECOY
 from workflow_rl.cage2.scenario2 import HORIZONS
 
 LATE = {30: 5, 50: 3, 100: 12}

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.actions import BLUE, DECOYS, EXPLOITS, NEXT_DECOY
 from workflow_rl.cage2.attack_graph import Reach, attack_graph
 from workflow_rl.cage2.b_line_plan import GOAL
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.description import tables_of
+from workflow_rl.cage2.scenario.actions import BLUE, DECOYS, EXPLOITS, NEXT_DECOY
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import WORTH_IN_TENTHS
 

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.actions import DECOYS
 from workflow_rl.cage2.compiled.description import tables_of
+from workflow_rl.cage2.scenario.actions import DECOYS
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, WORTH_IN_TENTHS
 

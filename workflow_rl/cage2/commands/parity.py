@@ -20,11 +20,11 @@ from workflow_rl.cage2.agent.scripted import (
     make_blue_agent,
 )
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.interface import MAX_STEPS, PUBLISHED
 from workflow_rl.cage2.parity import Cage2Comparison, PolicyAgent
 from workflow_rl.cage2.red.roster import able_reds, refusals
 from workflow_rl.cage2.scenario.loading import scenario_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS, PUBLISHED
 from workflow_rl.cage2.scenario2 import RED_AGENTS, RED_ENV_ID, SCENARIO2, ScenarioError
 from workflow_rl.commands.options import PATH, TRUST, Content, plain_option
 from workflow_rl.commands.parity import shared_options

@@ -16,7 +16,7 @@ from workflow_rl.cage2.compiled.generator import seed
 from workflow_rl.cage2.compiled.jit import announce_compiling, entry_point, tables_at
 from workflow_rl.cage2.compiled.state import NO_ERROR, SIZES, error_of, state_for
 from workflow_rl.cage2.compiled.tables import UNKNOWN, Tables
-from workflow_rl.cage2.interface import SEED_LIMIT
+from workflow_rl.cage2.scenario.simulator_protocol import SEED_LIMIT
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 FACTS = ("blue_success", "red_action", "red_target", "red_success", "caught_host")

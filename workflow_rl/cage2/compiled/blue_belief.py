@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage2 import scenario2
-from workflow_rl.cage2.actions import RED_ACTIONS
 from workflow_rl.cage2.compiled import red_hypothesis, tables
 from workflow_rl.cage2.compiled.description import SCENARIO2, Tables
 from workflow_rl.cage2.compiled.jit import compiled, entry_point, int64
 from workflow_rl.cage2.compiled.observe import EXPLOITED, NO_ACTIVITY, SCAN, count_bits
 from workflow_rl.cage2.compiled.red_agents import B_LINE, LAST, MEANDER, next_of_b_line
 from workflow_rl.cage2.compiled.state import NONE
+from workflow_rl.cage2.scenario.actions import RED_ACTIONS
 from workflow_rl.cage2.scenario2 import HOSTS
 
 N_HOSTS = len(HOSTS)

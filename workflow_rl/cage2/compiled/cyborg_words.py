@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage2.actions import BLUE, DECOYS, RED, RED_ACTIONS
 from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS, PRIVILEGED, SHELL
 from workflow_rl.cage2.compiled.tables import (
@@ -26,6 +25,7 @@ from workflow_rl.cage2.compiled.tables import (
     REFUSED,
     Tables,
 )
+from workflow_rl.cage2.scenario.actions import BLUE, DECOYS, RED, RED_ACTIONS
 
 Process = tuple[int, bool, list[int]]
 """The PID, whether the process runs as root or SYSTEM, and its listening ports."""

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.actions import BLUE, DECOYS, RED, RED_ACTIONS
 from workflow_rl.cage2.b_line_plan import PLAN
 from workflow_rl.cage2.compiled.tables import (
     CAPACITIES,
@@ -49,6 +48,7 @@ from workflow_rl.cage2.compiled.tables import (
     Tables,
     tables_dtype,
 )
+from workflow_rl.cage2.scenario.actions import BLUE, DECOYS, RED, RED_ACTIONS
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import (
     FACTS_OF_A_HOST,

@@ -27,7 +27,7 @@ __all__ = [
 int64: Any = np.int64
 """A signed number of 64 bits, which numba's `int` of a shorter one is not."""
 _HERE = Path(__file__).parent
-_TABLES = [_HERE.parent / f"{name}.py" for name in ("actions", "b_line_plan", "scenario2")]
+_TABLES = [_HERE.parent / f"{name}.py" for name in ("scenario/actions", "b_line_plan", "scenario2")]
 entry_point = entry_points(_HERE, *_TABLES)
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage2.actions import BLUE
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.jit import compiled, int64
 from workflow_rl.cage2.compiled.state import NONE
+from workflow_rl.cage2.scenario.actions import BLUE
 
 # A host's activity and its compromise have two bits each. The first bit is the lowest.
 NO_ACTIVITY, SCAN, EXPLOITED = 0b00, 0b01, 0b11

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage2 import b_line_plan
-from workflow_rl.cage2.actions import RED_ACTIONS
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.generator import randbelow, shuffle, shuffle_nibbles
 from workflow_rl.cage2.compiled.jit import compiled, int64
 from workflow_rl.cage2.compiled.state import CYBORG_FAILS, NONE
+from workflow_rl.cage2.scenario.actions import RED_ACTIONS
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 B_LINE, MEANDER, SLEEP = map(RED_AGENTS.index, ("B_lineAgent", "RedMeanderAgent", "SleepAgent"))

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage2.actions import DECOYS
 from workflow_rl.cage2.compiled import red_agents, tables
 from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.jit import compiled, int64
 from workflow_rl.cage2.compiled.observe import NO_ACTIVITY, activity_of, count_bits
 from workflow_rl.cage2.compiled.state import NO_ERROR, NONE, red_fields
+from workflow_rl.cage2.scenario.actions import DECOYS
 
 HYPOTHESIS = np.dtype(
     [

@@ -24,7 +24,7 @@ from workflow_rl.cage2.compiled.red_steps import (
 )
 from workflow_rl.cage2.compiled.state import SIZES
 from workflow_rl.cage2.compiled.tables import Tables
-from workflow_rl.cage2.interface import OWN_RED
+from workflow_rl.cage2.scenario.simulator_protocol import OWN_RED
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 NO_ATTACKERS: Mapping[str, AttackerBatch] = MappingProxyType({})

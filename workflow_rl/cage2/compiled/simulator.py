@@ -18,7 +18,7 @@ from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.red_simulator import NO_ATTACKERS, RedSimulator
 from workflow_rl.cage2.compiled.state import SIZES
 from workflow_rl.cage2.compiled.tables import Tables
-from workflow_rl.cage2.interface import Facts
+from workflow_rl.cage2.scenario.simulator_protocol import Facts
 from workflow_rl.environments.env_batch import StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -36,7 +36,7 @@ def batch_with(
 
 
 class CompiledSimulator:
-    """One network behind the interface of `interface.Simulator`, for episodes of `max_steps`.
+    """One network behind `simulator_protocol.Simulator`, for episodes of `max_steps`.
 
     attackers: further red agents, by name. tables: the scenario.
     """

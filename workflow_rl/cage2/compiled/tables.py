@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage2 import scenario2
-from workflow_rl.cage2.actions import BLUE, DECOYS, EXPLOITS, RED
 from workflow_rl.cage2.b_line_plan import PLAN
+from workflow_rl.cage2.scenario.actions import BLUE, DECOYS, EXPLOITS, RED
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import WORTH_IN_TENTHS
 

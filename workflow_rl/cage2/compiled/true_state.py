@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage2.actions import RED_ACTIONS
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.jit import compiled, entry_point
 from workflow_rl.cage2.compiled.red_agents import B_LINE, LAST
 from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS
+from workflow_rl.cage2.scenario.actions import RED_ACTIONS
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 N_MASKS_OF_HOSTS, N_HOSTS_POINTED_AT, N_FLAGS = 9, 4, 4

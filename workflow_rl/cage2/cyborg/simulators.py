@@ -19,9 +19,9 @@ from workflow_rl.cage2.cyborg.stock import (
     cage1_simulator,
     stock_simulator,
 )
-from workflow_rl.cage2.interface import PUBLISHED, SIMULATORS, Simulator
 from workflow_rl.cage2.red import user_reds
 from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scenario.simulator_protocol import PUBLISHED, SIMULATORS, Simulator
 from workflow_rl.runs.machine import package_version
 
 

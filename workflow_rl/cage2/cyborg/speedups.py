@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.actions import BLUE
 from workflow_rl.cage2.cyborg.private_cyborg import PrivateCyborg
 from workflow_rl.cage2.cyborg.stock import red_action_index, red_target_index
 from workflow_rl.cage2.cyborg.template import Template, clone
-from workflow_rl.cage2.interface import Facts
+from workflow_rl.cage2.scenario.actions import BLUE
 from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scenario.simulator_protocol import Facts
 from workflow_rl.cage2.scenario2 import RED_AGENTS, SUCCESSES
 
 # The two bits of a host's activity and of its compromise, as `BlueTableWrapper` encodes them.

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage.attackers import AttackerError
-from workflow_rl.cage2.actions import RED_ACTIONS
 from workflow_rl.cage2.cyborg.imports import no_stable_baselines3
 from workflow_rl.cage2.cyborg.pickles import dumps, loads
-from workflow_rl.cage2.interface import Facts
+from workflow_rl.cage2.scenario.actions import RED_ACTIONS
 from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scenario.simulator_protocol import Facts
 from workflow_rl.cage2.scenario2 import RED_AGENTS, SUCCESSES
 
 CAGE1_COMMIT, CAGE2_COMMIT = "6d5d9fd", "26ce1c1"

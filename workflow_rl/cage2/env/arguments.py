@@ -9,11 +9,11 @@ from pydantic import BeforeValidator, Field, model_validator
 from workflow_rl.agents.settings import ConfigError, ContentOf, Later, OneOf, Settings
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_environment import Cage2Red
-from workflow_rl.cage2.interface import MAX_STEPS, SIMULATORS
 from workflow_rl.cage2.red.roster import REDS, problem_of_reds
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import played_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import NAMED, Scenario
+from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS, SIMULATORS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
 OBSERVATIONS = ("table", "belief", "evidence", "history", "true-state")

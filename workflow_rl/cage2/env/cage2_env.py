@@ -14,9 +14,9 @@ from workflow_rl.cage.attackers import Attacker, AttackerError
 from workflow_rl.cage2.agent.network_facts import BlueDecoys, untold_facts
 from workflow_rl.cage2.cyborg.simulators import make_simulator
 from workflow_rl.cage2.env import checks
-from workflow_rl.cage2.interface import Facts, Simulator
 from workflow_rl.cage2.red.roster import REDS, checked_reds
 from workflow_rl.cage2.scenario.loading import scenario_of
+from workflow_rl.cage2.scenario.simulator_protocol import Facts, Simulator
 from workflow_rl.cage2.scenario2 import RED_AGENTS, SCENARIO2, SUCCESSES
 from workflow_rl.environments.gymnasium_versions import AutoresetMode
 

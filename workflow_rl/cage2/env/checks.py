@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workflow_rl.cage.checks import checked_whole
-from workflow_rl.cage2.interface import MAX_STEPS, SEED_LIMIT
+from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS, SEED_LIMIT
 from workflow_rl.cage2.scenario2 import OBS_SIZE
 
 if TYPE_CHECKING:

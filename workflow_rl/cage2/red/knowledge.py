@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.actions import RED
+from workflow_rl.cage2.scenario.actions import RED
 from workflow_rl.cage2.scenario.scenario import Scenario
 
 NO_SESSION, USER, ROOT = range(3)

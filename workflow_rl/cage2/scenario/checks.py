@@ -16,8 +16,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from workflow_rl.agents.settings import MOST_LISTED, config_error
 from workflow_rl.cage2 import scenario2 as challenge
-from workflow_rl.cage2.actions import BLUE, RED_ACTIONS
 from workflow_rl.cage2.b_line_plan import kept_hosts
+from workflow_rl.cage2.scenario.actions import BLUE, RED_ACTIONS
 from workflow_rl.cage2.scenario2 import ScenarioError, capacity
 from workflow_rl.printable import printable
 from workflow_rl.suggestions import question, word_meant

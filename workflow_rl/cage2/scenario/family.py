@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workflow_rl.cage2.actions import group_of
 from workflow_rl.cage2.b_line_plan import GOAL, kept_hosts, server_host
 from workflow_rl.cage2.red.roster import able_reds, refusals
+from workflow_rl.cage2.scenario.actions import group_of
 from workflow_rl.cage2.scenario.scenario import Scenario, ScenarioError, name_in
 
 if TYPE_CHECKING:

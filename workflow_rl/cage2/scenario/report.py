@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from prettytable import PrettyTable
 
-from workflow_rl.cage2.actions import EXPLOITS
 from workflow_rl.cage2.attack_graph import Reach, attack_graph
 from workflow_rl.cage2.red.roster import refusals
+from workflow_rl.cage2.scenario.actions import EXPLOITS
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.table_styles import SINGLE_BORDER

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workflow_rl.cage2 import scenario1b, scenario2
-from workflow_rl.cage2.actions import blue_action_names, red_action_names
+from workflow_rl.cage2.scenario.actions import blue_action_names, red_action_names
 from workflow_rl.cage2.scenario2 import SCENARIO1B, SCENARIO2, ScenarioError, capacity
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from workflow_rl.cage.attackers import Attackers
 from workflow_rl.cage.check import PlayedTwice, checked
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion, simulator_version
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.interface import MAX_STEPS
 from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.red.user_reds import in_cyborg, with_policies
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores

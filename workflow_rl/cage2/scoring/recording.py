@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage.replay_frame import Moment, moments_of
 from workflow_rl.cage2 import scenario2
-from workflow_rl.cage2.actions import BLUE, RED_ACTIONS
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.red.roster import REDS
+from workflow_rl.cage2.scenario.actions import BLUE, RED_ACTIONS
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scoring.decisions import Decision
 from workflow_rl.cage2.scoring.protocol import cell_spec

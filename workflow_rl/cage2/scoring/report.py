@@ -17,10 +17,10 @@ from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage.replay_frame import replay_command
 from workflow_rl.cage.when_and_where import Act, when_and_where
-from workflow_rl.cage2.actions import GROUPS, group_of
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.red.roster import REDS, refusals
 from workflow_rl.cage2.red.user_reds import in_cyborg
+from workflow_rl.cage2.scenario.actions import GROUPS, group_of
 from workflow_rl.cage2.scenario.loading import played_in
 from workflow_rl.cage2.scenario.report import lines, lines_of_family, scenario_figure
 from workflow_rl.cage2.scenario.scenario import Scenario

@@ -14,11 +14,11 @@ from workflow_rl.agents.settings import ContentOf, OneOf, Settings
 from workflow_rl.cage.scoring import Check, ResultSettings, as_tuple
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.interface import MAX_STEPS, SIMULATORS
 from workflow_rl.cage2.red.roster import REDS, able_reds, problem_of_reds
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import scenario_text
 from workflow_rl.cage2.scenario.scenario import NAMED, Scenario
+from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS, SIMULATORS
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
 from workflow_rl.cage2.scoring.leaderboard import (
     LEADERBOARD_NOTE,

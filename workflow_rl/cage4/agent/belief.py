@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4 import scenario4
-from workflow_rl.cage4.agent.raw_record import CMD, ESCALATE, IN_PROGRESS, NUMBERS, STRANGER, TAKEN
+from workflow_rl.cage4.agent.raw_record import CMD, ESCALATE, NUMBERS, STRANGER, TAKEN
+from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.scenario4 import IN_PROGRESS
 
 Bits: TypeAlias = NDArray[np.bool_]
 Joint: TypeAlias = NDArray[np.int64]
@@ -27,9 +28,10 @@ OWNERS = np.array([owner for owner, _ in scenario4.OWN_ZONES])
 IS_USER = np.arange(N_PLACES) >= scenario4.N_SERVERS
 NEVER = -(10**6)
 ANALYSE, REMOVE, RESTORE, DECOY = range(1, 5)
-KINDS = ("", "Analyse", "Remove", "Restore", "DeployDecoy")
-FIRST = np.stack([np.full(N_AGENTS, -1), *(scenario4.FIRST_OF_KIND[kind] for kind in KINDS[1:])])
-"""By kind of action on hosts: each agent's first action."""
+FIRST = np.stack(
+    [np.full(N_AGENTS, -1), *(scenario4.FIRST_OF_KIND[kind] for kind in scenario4.ON_HOSTS)]
+)
+"""By kind of action on hosts: each agent's first action. Kind 0 is none."""
 _PLACE_OF = np.full(STRANGER + 1, -1)
 _PLACE_OF[NUMBERS] = np.arange(NUMBERS.size).reshape(NUMBERS.shape)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4.agent.belief import IS_USER
-from workflow_rl.cage4.scenario4 import AGENTS, MESSAGE_BITS, OWN_ZONES
+from workflow_rl.cage4.scenario.scenario4 import AGENTS, MESSAGE_BITS, OWN_ZONES
 
 MESSAGES = ("none", "alerts", "learned")
 LEARNED_BITS = 2

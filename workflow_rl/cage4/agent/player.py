@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.agent.raw_record import RawReader
-from workflow_rl.cage4.agent.scripted import ScriptedTeam
-from workflow_rl.cage4.scenario4 import AGENTS, OBS_SIZES
+from workflow_rl.cage4.scenario.scenario4 import AGENTS, OBS_SIZES
 from workflow_rl.errors import ObservationError
 
 _SILENCE = [np.zeros(size, np.int64) for size in OBS_SIZES]
@@ -24,7 +24,7 @@ class TeamPlayer:
 
     agents = AGENTS
 
-    def __init__(self, team: ScriptedTeam) -> None:
+    def __init__(self, team: SingleTeam) -> None:
         self._team = team
         self._reader = RawReader()
         self._seed: int | None = 0
@@ -37,8 +37,8 @@ class TeamPlayer:
         """Return the five agents' actions for what `reset` or `step` of the environment returned.
 
         observations: by agent, a dictionary if the team reads raw observations, otherwise int [92],
-        and [210] of agent 4. infos: by agent; the first of an episode have `action_mask`, [82], and
-        [242] of agent 4.
+        and [210] of agent 4. infos: by agent, with `busy_steps`; the first of an episode have
+        `action_mask`, [82], and [242] of agent 4.
 
         Raises ObservationError if an agent's observation is missing or of another kind or, at the
         beginning of an episode, if its mask is missing.
@@ -46,6 +46,7 @@ class TeamPlayer:
         is_first = self._seed is not None
         try:
             shown = [observations[name] for name in AGENTS]
+            busy = [infos[name]["busy_steps"] for name in AGENTS]
             if is_first:
                 masks = [np.asarray(infos[name]["action_mask"], np.bool_) for name in AGENTS]
         except KeyError as error:
@@ -60,7 +61,7 @@ class TeamPlayer:
         if self._seed is not None:
             self._team.reset(masks, self._seed)
             self._seed = None
-        actions, _ = self._team.act(vectors, lambda: record)
+        actions, _ = self._team.act(vectors, lambda: record, busy)
         return dict(zip(AGENTS, actions, strict=True))
 
     def _record(self, shown: list[Any], is_first: bool) -> NDArray[Any]:

@@ -1,67 +1,52 @@
-"""A trained team that plays one episode at a time, from what the challenge shows five agents.
+"""A trained team, which plays from what the challenge shows five agents.
 
 This module needs NumPy and `agents` alone, because submissions contain a copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import copy
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
-from workflow_rl.cage4.actions import BLUE
-from workflow_rl.cage4.agent.belief import Bits
-from workflow_rl.cage4.agent.views import SLEEP, VIEWS, ViewRows
-from workflow_rl.cage4.scenario4 import ACTIONS, AGENTS
+from workflow_rl.cage4.agent.belief import Bits, Joint
+from workflow_rl.cage4.agent.blue_team import Seen
+from workflow_rl.cage4.agent.views import ViewRows
 
 
 class PolicyTeam:
-    """Policies behind `scripted.ScriptedTeam`.
+    """Policies behind `blue_team.Team`. A copy of `policy` plays.
 
     observation, actions, messages: the arguments of the environment that the policies learned in.
     """
 
     def __init__(
         self,
+        n_envs: int,
         policy: TeamPolicy,
         observation: str,
         actions: str,
         messages: str = "none",
     ) -> None:
-        self.policy = policy
-        own_rewards = policy.parameters.layout.own_rewards
-        self._made_with = observation, actions, own_rewards, messages
-        self.reads_raw = VIEWS[observation].reads_raw
+        self._policy = copy.deepcopy(policy)
+        layout = policy.parameters.layout
+        self._views = ViewRows(n_envs, observation, actions, layout.own_rewards, messages)
+        self.reads_raw = self._views.reads_raw
+        self._rows = np.zeros((n_envs, layout.row_size), np.float32)
 
-    def views(self, n_envs: int) -> ViewRows:
-        """Return what makes the policies' rows in `n_envs` envs."""
-        return ViewRows(n_envs, *self._made_with)
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
+        for env, seed in zip(envs, seeds, strict=True):
+            self._policy.reset(seed, env)
+        self._rows[envs] = self._views.begin(envs, seen.obs, masks, seen.raw, seen.busy)
 
-    def reset(self, masks: Sequence[Bits], seed: int) -> None:
-        self.policy.reset(seed)
-        self._rows = self.views(1)
-        self._masks: Bits | None = np.concatenate(masks)[None]
-        self._busy = np.zeros((1, len(AGENTS)), np.int64)
-        self._taken = SLEEP[None]
+    def act(self, envs: Sequence[int]) -> tuple[Joint, Bits | None]:
+        decided, _ = self._policy.act(self._rows[envs], envs)
+        taken = self._views.play(envs, decided)
+        sent = self._views.sent
+        return taken, None if sent is None else sent[envs]
 
-    def act(
-        self, observations: Sequence[NDArray[np.int64]], look: Callable[[], NDArray[Any]]
-    ) -> tuple[list[int], Bits | None]:
-        raw = look() if self.reads_raw else np.zeros(0)
-        obs = np.concatenate(observations)[None].astype(np.int8)
-        if self._masks is not None:
-            row = self._rows.begin([0], obs, self._masks, raw, self._busy)
-            self._masks = None
-        else:
-            ended = np.zeros(1, np.bool_)
-            row = self._rows.after([0], self._taken, obs, raw, self._busy, ended)
-        actions, _ = self.policy.act(row)
-        self._taken = self._rows.play([0], actions)
-        for agent, action in enumerate(self._taken[0].tolist()):
-            steps = self._busy[0, agent] or BLUE[ACTIONS[agent][action].kind].duration
-            self._busy[0, agent] = steps - 1
-        sent = self._rows.sent
-        return self._taken[0].tolist(), None if sent is None else sent[0]
+    def see(self, envs: Sequence[int], taken: Joint, seen: Seen) -> None:
+        ended = np.zeros(len(envs), np.bool_)
+        self._rows[envs] = self._views.after(envs, taken, *seen, ended)

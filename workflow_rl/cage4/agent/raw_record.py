@@ -1,7 +1,7 @@
 """What the agents' raw observations tell of hosts, as arrays that a policy reads.
 
 A record `RAW` holds one step of one network. It tells no more than the dictionaries of
-`interface.Simulator.raw_observations` do, for the hosts in the blue agents' zones.
+`simulator_protocol.Simulator.raw_observations` do, for the hosts in the blue agents' zones.
 
 Hosts are numbered as in `scenario4.HOST_NAMES`. This module needs NumPy alone, because submissions
 contain a copy.
@@ -18,12 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4 import scenario4
-from workflow_rl.cage4.actions import OUTCOMES
+from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.actions import OUTCOMES
+from workflow_rl.cage4.scenario.scenario4 import (
+    HOST_NUMBERS,
+    UNKNOWN,
+)
 
 MAX_SOURCES = 6
 """Sources and shells that a step can show on one host: each of six red agents acts once."""
-TRUE, UNKNOWN, FALSE, IN_PROGRESS = OUTCOMES.values()
 ANALYSED, CMD, ESCALATE = 4, 1, 2
 """Bits of `files`."""
 SCANNED, APPROACHED, PASSED, TAKEN, DECEIVED = 1, 2, 4, 8, 16
@@ -58,17 +61,15 @@ RAW = np.dtype(
     ],
     align=True,
 )
-
-
-NUMBER_OF = {name: number for number, name in enumerate(scenario4.HOST_NAMES[:-1])}
-"""By name: the numbers of all hosts but that of the internet."""
 NUMBERS = np.array(
     [
-        [NUMBER_OF[name] for name in scenario4.zone_hosts(scenario4.AGENT_ZONES[agent][i])]
+        [HOST_NUMBERS[name] for name in scenario4.zone_hosts(scenario4.AGENT_ZONES[agent][i])]
         for agent, i in scenario4.OWN_ZONES
     ]
 )
 """The numbers of the hosts `[7, 16]` of own zones."""
+KNOWN_NAMES = HOST_NUMBERS.keys() - {scenario4.INTERNET_HOST}
+"""The hosts that a record tells of: all but that of the internet."""
 
 
 def plain_observation(value: Any) -> Any:
@@ -107,8 +108,8 @@ class RawReader:
         """Read what a reset shows, which names the hosts of own zones. Return RAW `[1]`."""
         self._hosts = [
             {
-                interface["ip_address"]: NUMBER_OF[name]
-                for name in NUMBER_OF.keys() & told.keys()
+                interface["ip_address"]: HOST_NUMBERS[name]
+                for name in KNOWN_NAMES & told.keys()
                 for interface in told[name].get("Interface", ())
             }
             for told in dictionaries
@@ -126,9 +127,9 @@ class RawReader:
             record["success"][agent] = OUTCOMES.get(told["success"], UNKNOWN)
             kind, _, target = told.get("action", "").partition(" ")
             if kind == "Analyse":
-                record["files"][NUMBER_OF[target]] = ANALYSED
-            for name in NUMBER_OF.keys() & told.keys():
-                _read_host(record, NUMBER_OF[name], told[name], self._hosts[agent])
+                record["files"][HOST_NUMBERS[target]] = ANALYSED
+            for name in KNOWN_NAMES & told.keys():
+                _read_host(record, HOST_NUMBERS[name], told[name], self._hosts[agent])
         return records
 
 

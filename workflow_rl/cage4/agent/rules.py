@@ -7,13 +7,12 @@ attacks came from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.belief import (
     ANALYSE,
     DECOY,
@@ -28,10 +27,10 @@ from workflow_rl.cage4.agent.belief import (
     Bits,
     Joint,
 )
-from workflow_rl.cage4.agent.raw_record import IN_PROGRESS
+from workflow_rl.cage4.agent.blue_team import Seen
+from workflow_rl.cage4.scenario import scenario4
 
 Floats = NDArray[np.float64]
-_ALL = slice(None)
 _SLEEP = np.array(scenario4.SLEEP_ACTIONS)
 _PHASE_ENDS = (*scenario4.PHASE_STARTS[1:], scenario4.MAX_STEPS)
 _IS_ENTRANCE = np.zeros((len(OWNERS), N_PLACES), np.bool_)
@@ -160,39 +159,23 @@ def _is_decisive(step: Joint, lead: int) -> Bits:
 
 
 class RuleTeam:
-    """The team of rules. `begin` and `play` play N episodes at once; `reset` and `act` play one
-    episode, as `scripted.ScriptedTeam` says."""
+    """The team of rules. See `blue_team.Team`."""
 
     reads_raw = True
 
-    def __init__(self, rules: Rules = RULES) -> None:
-        self._rules = rules
+    def __init__(self, n_envs: int = 1, rules: Rules = RULES) -> None:
+        self._rules, self.belief = rules, Belief(n_envs)
+        self._is_free = np.ones((n_envs, N_AGENTS), np.bool_)
 
-    def begin(self, masks: Bits) -> None:
-        """Begin N episodes. masks: bool `[N, 570]`."""
-        self._masks: Bits | None = masks
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
+        self.belief.begin(envs, masks, seen.raw)
+        self._is_free[envs] = True
 
-    def play(self, raw: NDArray[Any]) -> Joint:
-        """Return actions `[N, 5]`. raw: `RAW` `[N]`, of the reset or of the last step."""
-        if self._masks is not None:
-            self.belief = Belief(len(raw))
-            self.belief.begin(_ALL, self._masks, raw)
-            self._masks = None
-        else:
-            self.belief.update(_ALL, raw)
-        is_free = raw["success"] != IN_PROGRESS
-        actions = np.where(is_free, ruled(self.belief, _ALL, self._rules), _SLEEP)
-        self.belief.begin_actions(_ALL, actions)
-        return actions
+    def act(self, envs: Sequence[int]) -> tuple[Joint, None]:
+        advice = ruled(self.belief, envs, self._rules)
+        return np.where(self._is_free[envs], advice, _SLEEP), None
 
-    def advise(self, belief: Belief, envs: Any) -> Joint:
-        """Return what free agents do on a belief that somebody else keeps, `[M, 5]`."""
-        return ruled(belief, envs, self._rules)
-
-    def reset(self, masks: Sequence[Bits], seed: int) -> None:
-        self.begin(np.concatenate(masks)[None])
-
-    def act(
-        self, observations: Sequence[NDArray[np.int64]], look: Callable[[], NDArray[Any]]
-    ) -> tuple[list[int], None]:
-        return self.play(look())[0].tolist(), None
+    def see(self, envs: Sequence[int], taken: Joint, seen: Seen) -> None:
+        self.belief.begin_actions(envs, taken)
+        self.belief.update(envs, seen.raw)
+        self._is_free[envs] = seen.busy == 0

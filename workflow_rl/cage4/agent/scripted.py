@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4 import scenario4
-from workflow_rl.cage4.actions import BLUE
-from workflow_rl.cage4.agent.released_team import released_team
-from workflow_rl.cage4.agent.rules import ROBUST_RULES, RuleTeam
-from workflow_rl.cage4.released import RELEASED
+from workflow_rl.cage4.agent.belief import RESTORE, Bits, Joint
+from workflow_rl.cage4.agent.blue_team import Seen, SingleTeam, TeamMaker
+from workflow_rl.cage4.agent.rules import ROBUST_RULES, RuleTeam, most_urgent
+from workflow_rl.cage4.agent.trained_teams import RELEASED, released_team
+from workflow_rl.cage4.agent.views import ALL_KINDS, SLEEP
+from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.actions import BLUE
 
-Look: TypeAlias = Callable[[], NDArray[Any]]
 SHORTEST_BURST, LONGEST_BURST = 3, 30
-
-
-class ScriptedTeam(Protocol):
-    """Five blue agents. An object plays one episode at a time.
-
-    reads_raw: whether the team calls `look`. Such a team reads nothing but messages in vectors.
-    """
-
-    @property
-    def reads_raw(self) -> bool: ...
-
-    def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
-        """Begin an episode. masks: as `Simulator.masks`. seed: of the team's own draws."""
-
-    def act(
-        self, observations: Sequence[NDArray[np.int64]], look: Look
-    ) -> tuple[list[int], NDArray[np.bool_] | None]:
-        """Return five actions, and messages `[5, 8]` or None, as `Simulator.step` takes them.
-
-        observations: the five vectors of the last step, or of the reset. look: returns the raw
-            observations of the same step; see `Simulator.raw_arrays`.
-        """
 
 
 class SleepingTeam:
@@ -46,55 +24,74 @@ class SleepingTeam:
 
     reads_raw = False
 
-    def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
+    def __init__(self, n_envs: int = 1) -> None:
         pass
 
-    def act(self, observations: Any, look: Any = None) -> tuple[list[int], None]:
-        return list(scenario4.SLEEP_ACTIONS), None
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
+        pass
+
+    def act(self, envs: Sequence[int]) -> tuple[Joint, None]:
+        return np.tile(SLEEP, (len(envs), 1)), None
+
+    def see(self, envs: Sequence[int], taken: Joint, seen: Seen) -> None:
+        pass
 
 
 class RandomTeam:
     """It draws possible actions of some kinds, and messages.
 
-    kinds: CybORG's classes of actions, all if empty.
+    kinds: CybORG's classes of actions.
     """
 
     reads_raw = False
 
-    def __init__(self, *kinds: str) -> None:
-        self._kinds = kinds
+    def __init__(self, n_envs: int = 1, kinds: Sequence[str] = tuple(BLUE)) -> None:
+        self._is_of_kinds = np.isin(ALL_KINDS, kinds)
+        self._generators: dict[int, np.random.Generator] = {}
+        self._options: dict[int, list[NDArray[np.int64]]] = {}
 
-    def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
-        self._generator = np.random.default_rng([seed, 4])
-        kinds = self._kinds or tuple(BLUE)
-        self._options = [
-            [i for i, action in enumerate(actions) if mask[i] and action.kind in kinds]
-            for actions, mask in zip(scenario4.ACTIONS, masks, strict=True)
-        ]
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
+        for env, seed, mask in zip(envs, seeds, masks, strict=True):
+            self._generators[env] = np.random.default_rng([seed, 4])
+            of_agents = np.split(mask & self._is_of_kinds, scenario4.FIRST_ACTION[1:])
+            self._options[env] = [np.flatnonzero(possible) for possible in of_agents]
 
-    def act(self, observations: Any, look: Any = None) -> tuple[list[int], NDArray[np.bool_]]:
-        draw = self._generator.integers
-        actions = [options[draw(len(options))] for options in self._options]
-        return actions, draw(0, 2, (len(scenario4.AGENTS), scenario4.MESSAGE_BITS)).astype(np.bool_)
+    def act(self, envs: Sequence[int]) -> tuple[Joint, Bits]:
+        drawn = [self._draw(env) for env in envs]
+        actions = np.array([actions for actions, _ in drawn])
+        return actions, np.array([messages for _, messages in drawn])
+
+    def _draw(self, env: int) -> tuple[list[int], Bits]:
+        """Return five actions and messages `[5, 8]` for one env."""
+        draw = self._generators[env].integers
+        actions = [int(options[draw(len(options))]) for options in self._options[env]]
+        shape = len(scenario4.AGENTS), scenario4.MESSAGE_BITS
+        return actions, draw(0, 2, shape).astype(np.bool_)
+
+    def see(self, envs: Sequence[int], taken: Joint, seen: Seen) -> None:
+        pass
 
 
 class BurstTeam(RandomTeam):
     """Each agent repeats one possible action for some steps, then another one."""
 
-    def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
-        super().reset(masks, seed)
-        self._last = list(scenario4.SLEEP_ACTIONS)
-        self._steps_left = [0] * len(scenario4.AGENTS)
+    def __init__(self, n_envs: int = 1) -> None:
+        super().__init__(n_envs)
+        self._repeated, self._steps_left = np.zeros((2, n_envs, len(scenario4.AGENTS)), np.int64)
 
-    def act(self, observations: Any, look: Any = None) -> tuple[list[int], NDArray[np.bool_]]:
-        drawn, messages = super().act(observations, look)
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
+        super().begin(envs, seeds, masks, seen)
+        self._steps_left[envs] = 0
+
+    def _draw(self, env: int) -> tuple[list[int], Bits]:
+        drawn, messages = super()._draw(env)
         for agent in range(len(scenario4.AGENTS)):
-            if self._steps_left[agent] == 0:
-                self._last[agent] = drawn[agent]
-                burst = self._generator.integers(SHORTEST_BURST, LONGEST_BURST, endpoint=True)
-                self._steps_left[agent] = int(burst)
-            self._steps_left[agent] -= 1
-        return list(self._last), messages
+            if self._steps_left[env, agent] == 0:
+                self._repeated[env, agent] = drawn[agent]
+                burst = self._generators[env].integers(SHORTEST_BURST, LONGEST_BURST, endpoint=True)
+                self._steps_left[env, agent] = burst
+            self._steps_left[env, agent] -= 1
+        return self._repeated[env].tolist(), messages
 
 
 class RestoringTeam:
@@ -110,69 +107,54 @@ class RestoringTeam:
 
     reads_raw = False
 
-    def __init__(self, on_connections: bool, memory: int) -> None:
-        self._on_connections = on_connections
-        self._memory = memory
+    def __init__(self, n_envs: int = 1, *, on_connections: bool, memory: int) -> None:
+        self._on_connections, self._memory = on_connections, memory
+        self._steps_since_event = np.zeros((n_envs, *scenario4.PROCESSES.shape), np.int64)
+        self._is_free = np.ones((n_envs, len(scenario4.AGENTS)), np.bool_)
 
-    def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
-        self._steps_since_event = [
-            np.full(len(hosts), self._memory) for hosts in scenario4.AGENT_HOSTS
-        ]
-        self._busy_steps = [0] * len(scenario4.AGENTS)
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
+        self._steps_since_event[envs] = self._memory
+        self._look(envs, seen)
 
-    def act(
-        self, observations: Sequence[NDArray[np.int64]], look: Any = None
-    ) -> tuple[list[int], None]:
-        actions = list(scenario4.SLEEP_ACTIONS)
-        for agent, observation in enumerate(observations):
-            seen = _hosts_with_events(agent, observation, self._on_connections)
-            self._steps_since_event[agent] += 1
-            self._steps_since_event[agent][seen] = 0
-            if self._busy_steps[agent] > 0:
-                self._busy_steps[agent] -= 1
-                continue
-            host = int(np.argmin(self._steps_since_event[agent]))
-            if self._steps_since_event[agent][host] < self._memory:
-                actions[agent] = int(scenario4.FIRST_OF_KIND["Restore"][agent]) + host
-                self._steps_since_event[agent][host] = self._memory
-                self._busy_steps[agent] = BLUE["Restore"].duration - 1
-        return actions, None
+    def act(self, envs: Sequence[int]) -> tuple[Joint, None]:
+        freshness = self._memory - self._steps_since_event[envs]
+        restores = most_urgent(np.where(freshness > 0, RESTORE, 0), np.maximum(freshness, 0))
+        return np.where(self._is_free[envs], restores, SLEEP), None
 
+    def see(self, envs: Sequence[int], taken: Joint, seen: Seen) -> None:
+        is_played = np.zeros((len(envs), scenario4.N_MASKS), np.bool_)
+        np.put_along_axis(is_played, scenario4.FIRST_ACTION + taken, True, axis=1)
+        is_restored = is_played[:, scenario4.ON_HOSTS["Restore"]]
+        since = np.where(is_restored, self._memory, self._steps_since_event[envs])
+        self._steps_since_event[envs] = since
+        self._look(envs, seen)
 
-def _hosts_with_events(
-    agent: int, observation: NDArray[np.int64], on_connections: bool
-) -> NDArray[np.bool_]:
-    """Return `[16]` or `[48]`: which of AGENT_HOSTS have an event in the observation."""
-    n_zones = len(scenario4.AGENT_ZONES[agent])
-    zones = observation[1 : 1 + n_zones * scenario4.BITS_OF_A_ZONE].reshape(
-        n_zones, scenario4.BITS_OF_A_ZONE
-    )
-    events = zones[:, scenario4.BITS_ABOUT_ZONES :].reshape(n_zones, 2, scenario4.HOSTS_OF_A_ZONE)
-    seen = events.any(axis=1) if on_connections else events[:, 0] > 0
-    return seen.ravel()
+    def _look(self, envs: Sequence[int], seen: Seen) -> None:
+        has_event = seen.obs[:, scenario4.PROCESSES] > 0
+        if self._on_connections:
+            has_event |= seen.obs[:, scenario4.PROCESSES + scenario4.HOSTS_OF_A_ZONE] > 0
+        self._steps_since_event[envs] = np.where(has_event, 0, self._steps_since_event[envs] + 1)
+        self._is_free[envs] = seen.busy == 0
 
 
-BASELINES: dict[str, Callable[[], ScriptedTeam]] = {
+TEAMS: Mapping[str, TeamMaker] = {
     "sleep": SleepingTeam,
     "random": RandomTeam,
-    "restore-when-seen": lambda: RestoringTeam(on_connections=False, memory=8),
-}
-"""Teams whose scores are measured."""
-TEAMS: dict[str, Callable[[], ScriptedTeam]] = {
-    **BASELINES,
+    "restore-when-seen": functools.partial(RestoringTeam, on_connections=False, memory=8),
     "bursts": BurstTeam,
-    "blocks": lambda: RandomTeam("BlockTrafficZone"),
-    "decoys": lambda: RandomTeam("DeployDecoy"),
-    "restores": lambda: RandomTeam("Restore"),
-    "restore-all-seen": lambda: RestoringTeam(on_connections=True, memory=1),
+    "blocks": functools.partial(RandomTeam, kinds=("BlockTrafficZone",)),
+    "decoys": functools.partial(RandomTeam, kinds=("DeployDecoy",)),
+    "restores": functools.partial(RandomTeam, kinds=("Restore",)),
+    "restore-all-seen": functools.partial(RestoringTeam, on_connections=True, memory=1),
     "rules": RuleTeam,
-    "robust-rules": lambda: RuleTeam(ROBUST_RULES),
+    "robust-rules": functools.partial(RuleTeam, rules=ROBUST_RULES),
     **{name: functools.partial(released_team, name) for name in RELEASED},
 }
+"""What makes each team, by its name."""
 
 
-def make_scripted_team(name: str) -> ScriptedTeam:
-    """Return one of TEAMS. Raises ValueError."""
+def make_scripted_team(name: str) -> SingleTeam:
+    """Return one of TEAMS, which plays one episode at a time. Raises ValueError."""
     if name not in TEAMS:
         raise ValueError(f"blue={name!r}: choose one of {', '.join(TEAMS)}")
-    return TEAMS[name]()
+    return SingleTeam(TEAMS[name](1))

@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF, TeamLayout
-from workflow_rl.cage4 import scenario4
-from workflow_rl.cage4.actions import BLUE
 from workflow_rl.cage4.agent.belief import (
     FIRST,
     IS_USER,
@@ -25,9 +23,11 @@ from workflow_rl.cage4.agent.belief import (
     Bits,
     Joint,
 )
+from workflow_rl.cage4.agent.hidden_red_timer import HiddenRedTimer
 from workflow_rl.cage4.agent.messages import N_WORDS, alerts, spoken
 from workflow_rl.cage4.agent.rules import sweep
-from workflow_rl.cage4.agent.watch import Watch
+from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.actions import BLUE
 
 OBSERVATIONS = ("flat", "belief")
 REPAIR = frozenset(name for name, kind in BLUE.items() if kind.repairs)
@@ -39,19 +39,16 @@ ACTION_SETS = {
 }
 """The kinds of actions that a team chooses from, by the name of the set. Of `suspects`, a Remove or
 Restore is possible only on a host that the belief suspects. Whoever does neither analyses, or
-deploys a decoy. `watchful` does the same, but restores if nothing is seen for long: see `watch`."""
+deploys a decoy. `watchful` does the same, but restores if nothing is seen for long: see
+`hidden_red_timer`."""
 SUSPECTING = ("suspects", "watchful")
-
-LINKED = np.zeros((len(scenario4.ZONES),) * 2, np.bool_)
-"""Pairs of zones: from the first server of one, Red learns of the first server of the other."""
-for _zone, _others in enumerate(scenario4.SHOWN_ZONES):
-    LINKED[_zone, _others] = True
 
 Shown = NDArray[np.int8]
 N_SEEN = 20
 """Numbers of the true state that a critic sees of each agent's zones: see `privileged`."""
 _HEARD = (N_AGENTS - 1) * scenario4.MESSAGE_BITS
-_ALL_KINDS = np.array([action.kind for actions in scenario4.ACTIONS for action in actions])
+ALL_KINDS = np.array([action.kind for actions in scenario4.ACTIONS for action in actions])
+"""The kind of each action in a row of masks `[570]`."""
 SLEEP = np.array(scenario4.SLEEP_ACTIONS)
 
 
@@ -270,14 +267,15 @@ def _hosts_of(agent: int, n_words: int) -> Mapping[str, Any]:
 
 def edges_among(zone: NDArray[np.int64], is_server: Bits) -> Mapping[str, Any]:
     """Return the edges between hosts: of one zone, to the servers of the zone, and between the
-    first servers of LINKED zones.
+    first servers of `scenario4.LINKED` zones.
 
     zone, is_server: of each host `[N]`. The first server is the first one listed.
     """
     same = zone[:, None] == zone
-    first = is_server & (np.cumsum(same & is_server, axis=1).diagonal() == 1)
-    doors = LINKED[zone[:, None], zone] & np.outer(first, first)
-    joined = {"zone": same, "servers": same & is_server, "doors": doors}
+    n_servers_until = np.cumsum(same & is_server, axis=1).diagonal()
+    is_first = is_server & (n_servers_until == 1)
+    crossings = scenario4.LINKED[zone[:, None], zone] & np.outer(is_first, is_first)
+    joined = {"zone": same, "servers": same & is_server, "zone_crossings": crossings}
     return {name: np.argwhere(pairs).tolist() for name, pairs in joined.items()}
 
 
@@ -331,26 +329,21 @@ class ViewRows:
         talks = messages != "none"
         self._view = VIEWS[observation](n_envs, talks)
         self.reads_raw = self._view.reads_raw
-        self._sweeping, self._watch = None, None
+        self._sweeping, self._timer = None, None
         if actions in SUSPECTING:
             assert isinstance(self._view, BeliefView)
             self._sweeping = self._view
-            self._watch = Watch(self._view.belief) if actions == "watchful" else None
+            self._timer = HiddenRedTimer(self._view.belief) if actions == "watchful" else None
         self._alerts, self._learned = messages == "alerts", messages == "learned"
-        self._chosen_from = np.isin(_ALL_KINDS, sorted(ACTION_SETS[actions]))
+        self._chosen_from = np.isin(ALL_KINDS, sorted(ACTION_SETS[actions]))
         self._masks = np.zeros((n_envs, scenario4.N_MASKS), np.bool_)
         self.acts, self._free = np.zeros((2, n_envs, N_AGENTS), np.bool_)
         self.own = np.zeros((n_envs, own_rewards * N_AGENTS), np.float32)
         self.seen = np.zeros((*self.own.shape, N_SEEN), np.float32)
-        sends = talks or self._watch
+        sends = talks or self._timer
         self.sent = (
             np.zeros((n_envs, N_AGENTS, scenario4.MESSAGE_BITS), np.bool_) if sends else None
         )
-
-    @property
-    def belief(self) -> Belief | None:
-        """What the team knows of all envs, if the policies see it."""
-        return self._view.belief if isinstance(self._view, BeliefView) else None
 
     def play(self, envs: Sequence[int], decided: Joint) -> Joint:
         """Return the actions [M, 5] of the coming step. Who decides nothing sleeps; of `suspects`,
@@ -368,8 +361,8 @@ class ViewRows:
         if self._sweeping:
             waits = self._free[envs] & (taken == SLEEP)
             sweeping = self._sweeping.sweep(envs)
-            if self._watch:
-                sweeping = self._watch.instead(list(envs), sweeping)
+            if self._timer:
+                sweeping = self._timer.instead(list(envs), sweeping)
             taken = np.where(waits, sweeping, taken)
         return taken
 
@@ -382,8 +375,8 @@ class ViewRows:
         self.own[envs] = self.seen[envs] = 0
         if self.sent is not None:
             self.sent[envs] = False
-        if self._watch:
-            self._watch.begin(list(envs))
+        if self._timer:
+            self._timer.begin(list(envs))
         return self._rows(envs, self._view.begin(envs, obs, masks, raw), obs, busy)
 
     def after(
@@ -397,8 +390,8 @@ class ViewRows:
     ) -> NDArray[np.generic]:
         """Return the rows of M envs after a step. ended: bool [M]; see `View.after`."""
         seen = self._view.after(envs, taken, obs, raw)
-        if self._watch:
-            self._watch.see(list(envs), obs, raw)
+        if self._timer:
+            self._timer.see(list(envs), obs, raw)
         rows = self._rows(envs, seen, obs, busy)
         if ended.any():
             start = seen.shape[1]
@@ -415,9 +408,9 @@ class ViewRows:
             n_options = np.add.reduceat(masks, scenario4.FIRST_ACTION, axis=1, dtype=np.int64)
             acts = self._sweeping.asks(envs, acts & (n_options > 1))
         self.acts[envs] = acts
-        if self._watch:
+        if self._timer:
             assert self.sent is not None
-            self.sent[envs] = self._watch.says(list(envs))
+            self.sent[envs] = self._timer.says(list(envs))
         if self._alerts:
             assert self.sent is not None
             self.sent[envs] = alerts(self._view.suspected(envs, obs))

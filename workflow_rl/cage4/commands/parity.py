@@ -11,14 +11,20 @@ from tqdm import tqdm
 
 from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage.comparison import ComparedEpisode
-from workflow_rl.cage4.agent.red_scripted import RED_TEAMS
 from workflow_rl.cage4.agent.scripted import TEAMS
-from workflow_rl.cage4.agent.trained_reds import load_reds
-from workflow_rl.cage4.cyborg.checkout import CheckoutError, checkout
+from workflow_rl.cage4.cyborg.checkout import CheckoutError, cyborg_checkout
 from workflow_rl.cage4.env.arguments import ScenarioSettings
-from workflow_rl.cage4.interface import PUBLISHED
 from workflow_rl.cage4.parity import Cage4Comparison, recorded_comparisons, summary
-from workflow_rl.cage4.scenario4 import LEAST_STEPS, MAX_STEPS, RED_AGENTS, RED_ENV_ID, Scenario
+from workflow_rl.cage4.red.roster import load_reds
+from workflow_rl.cage4.red.scripted import RED_TEAMS
+from workflow_rl.cage4.scenario.scenario4 import (
+    LEAST_STEPS,
+    MAX_STEPS,
+    RED_AGENTS,
+    RED_ENV_ID,
+    Scenario,
+)
+from workflow_rl.cage4.scenario.simulator_protocol import PUBLISHED
 from workflow_rl.commands.options import PATH, plain_option, setting_options
 from workflow_rl.commands.parity import shared_options
 from workflow_rl.output_files import require_writable
@@ -49,7 +55,7 @@ def parity(**options: Any) -> None:
     simulators, as trained teams do. What red agents see is compared, too.
     """
     try:
-        checkout()
+        cyborg_checkout()
     except CheckoutError as error:
         raise click.UsageError(str(error)) from None
     max_steps = options["max_steps"]

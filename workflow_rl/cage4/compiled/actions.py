@@ -6,9 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage4.actions import BLUE, OUTCOMES, RED
 from workflow_rl.cage4.compiled.constants import N_BLUE, NOBODY
-from workflow_rl.cage4.scenario4 import ACTIONS, HOST_NAMES, N_ACTIONS, ZONES
+from workflow_rl.cage4.scenario.actions import BLUE, RED
+from workflow_rl.cage4.scenario.scenario4 import (
+    ACTIONS,
+    HOST_NUMBERS,
+    N_ACTIONS,
+    ZONES,
+)
 
 (SLEEP, MONITOR, ANALYSE, REMOVE, RESTORE, ALLOW, BLOCK, DECOY) = range(len(BLUE))
 BLUE_ACTIONS = tuple(BLUE)
@@ -36,9 +41,6 @@ RED_DURATION = np.array([*RED.values()], np.int64)
 N_RED_ACTIONS = 10
 DROPPED = 11  # In an agent's outcome: its session was gone.
 
-TRUE, UNKNOWN, FALSE, IN_PROGRESS = OUTCOMES.values()
-_HOSTS = {name: host for host, name in enumerate(HOST_NAMES)}
-
 
 def _blue_actions() -> Any:
     """Return by agent and index the kind, and the host or the zones to and from: `[3, 5, 242]`."""
@@ -48,7 +50,7 @@ def _blue_actions() -> Any:
             kind = BLUE_ACTIONS.index(action.kind)
             table[0, agent, i] = kind
             if IS_ON_HOST[kind]:
-                table[1, agent, i] = _HOSTS[action.host]
+                table[1, agent, i] = HOST_NUMBERS[action.host]
             elif action.to_zone:
                 zones = ZONES.index(action.to_zone), ZONES.index(action.from_zone)
                 table[1:, agent, i] = zones

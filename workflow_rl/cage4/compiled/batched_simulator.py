@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from workflow_rl.cage.checks import checked_least
 from workflow_rl.cage.network_batch import NetworkBatch, of_shape
-from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.raw_record import MAX_SOURCES, RAW
 from workflow_rl.cage4.compiled.constants import N_BLUE
 from workflow_rl.cage4.compiled.episode import reset_env, step_env
@@ -19,8 +18,13 @@ from workflow_rl.cage4.compiled.jit import announce_compiling, entry_point
 from workflow_rl.cage4.compiled.observe import observe, write_masks
 from workflow_rl.cage4.compiled.raw_arrays import write_raw
 from workflow_rl.cage4.compiled.state import NO_ERROR, error_of, room_for, state_for
-from workflow_rl.cage4.interface import SimulationError, checked_bits, seed_or_none
-from workflow_rl.cage4.scenario4 import CHALLENGE, Scenario
+from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.scenario4 import CHALLENGE, Scenario
+from workflow_rl.cage4.scenario.simulator_protocol import (
+    SimulationError,
+    checked_bits,
+    seed_or_none,
+)
 
 
 @entry_point

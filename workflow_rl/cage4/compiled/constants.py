@@ -1,7 +1,7 @@
 """What every network of the challenge has in common, as tables.
 
-Follows `EnterpriseScenarioGenerator`, `BlueRewardMachine` and the wrappers. A host's number is its
-place in `scenario4.HOST_NAMES`, of which an episode uses some.
+Follows `EnterpriseScenarioGenerator`, `BlueRewardMachine` and the wrappers. `scenario4.HOST_NAMES`
+numbers the hosts.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.raw_record import DECOYS, STRANGER
-from workflow_rl.cage4.scenario4 import (
+from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.scenario4 import (
     AGENT_ZONES,
     N_HOSTS,
     N_USERS,
@@ -52,6 +52,7 @@ def _zones_of(owner_of_zone: Any, n_agents: int) -> tuple[Any, Any]:
 FIRST_ZONE_OF_BLUE, N_ZONES_OF_BLUE = _zones_of(BLUE_OF_ZONE, N_BLUE)
 FIRST_ZONE_OF_RED, N_ZONES_OF_RED = _zones_of(RED_OF_ZONE, N_RED)
 ALPHABETICAL = np.array([ZONES.index(zone) for zone in SORTED_ZONES], np.int64)
+
 
 # Processes: services, decoys, those of sessions, and the shells of exploits.
 SSHD, OT_SERVICE, APACHE, MYSQL, SMTP = range(5)
@@ -101,10 +102,10 @@ N_HOPS, HOPS = _router_routes()
 """`[8, 8]` and `[8, 8, 5]`."""
 
 # What PrivilegeEscalate on a zone's first server shows: the first servers of other zones.
-N_LINKED = np.array([len(zones) for zones in scenario4.SHOWN_ZONES])
+N_LINKED = scenario4.LINKED[:N_LAN].sum(axis=1)
 LINKED = np.zeros((N_LAN, 3), np.int64)
-for _zone, _others in enumerate(scenario4.SHOWN_ZONES):
-    LINKED[_zone, : len(_others)] = np.array(_others) * PLACES + FIRST_SERVER
+for _zone, _n in enumerate(N_LINKED):
+    LINKED[_zone, :_n] = np.flatnonzero(scenario4.LINKED[_zone]) * PLACES + FIRST_SERVER
 
 # Zones that greens may reach, by phase: `[3, 9, 9]`.
 GREEN_MAY_REACH = np.zeros((3, N_ZONES, N_ZONES), np.bool_)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from workflow_rl.cage4.compiled import constants
-from workflow_rl.cage4.compiled.actions import DROPPED, UNKNOWN
+from workflow_rl.cage4.compiled.actions import DROPPED
 from workflow_rl.cage4.compiled.generator import below, random
 from workflow_rl.cage4.compiled.hosts import rebuild
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.red_sessions import add_session, learn_own_host
 from workflow_rl.cage4.compiled.state import FIRST_PID, N_PIDS, UNSEEN
-from workflow_rl.cage4.red_side import FIRST_KNOWN
-from workflow_rl.cage4.scenario4 import N_SERVERS, N_USERS
+from workflow_rl.cage4.red.red_api import FIRST_KNOWN
+from workflow_rl.cage4.scenario.scenario4 import N_SERVERS, N_USERS, UNKNOWN
 
 N_OCTETS, N_ADDRESSES = 256, 254
 

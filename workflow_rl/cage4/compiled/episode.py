@@ -11,14 +11,12 @@ from workflow_rl.cage4.compiled.actions import (
     BLUE_DURATION,
     DROPPED,
     IMPACT,
-    IN_PROGRESS,
     INVALID,
     KIND_OF,
     RED_SLEEP,
     SLEEP,
     SOURCE_OF,
     TARGET_OF,
-    UNKNOWN,
 )
 from workflow_rl.cage4.compiled.blue_actions import act_as_blue, control_traffic, monitor
 from workflow_rl.cage4.compiled.cells import check_room
@@ -30,12 +28,12 @@ from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.observe import is_possible
 from workflow_rl.cage4.compiled.red_actions import act_as_red
 from workflow_rl.cage4.compiled.red_agents import choose_as_red
+from workflow_rl.cage4.compiled.red_from_outside import remember_outcomes
 from workflow_rl.cage4.compiled.red_memory import learn
 from workflow_rl.cage4.compiled.red_sessions import index_of
-from workflow_rl.cage4.compiled.red_side import remember_outcomes
 from workflow_rl.cage4.compiled.red_turn import check_sessions, move_sessions
 from workflow_rl.cage4.compiled.state import LOST_SESSION, NO_ERROR, PAST_THE_END
-from workflow_rl.cage4.scenario4 import IMPACT_COST, MISSION_PHASES
+from workflow_rl.cage4.scenario.scenario4 import IMPACT_COST, IN_PROGRESS, MISSION_PHASES, UNKNOWN
 
 PHASES = len(MISSION_PHASES)
 

@@ -17,7 +17,7 @@ from workflow_rl.cage4.compiled.hosts import (
 )
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.red_sessions import add_session
-from workflow_rl.cage4.scenario4 import FAILED_ACCESS, FAILED_WORK
+from workflow_rl.cage4.scenario.scenario4 import FAILED_ACCESS, FAILED_WORK
 
 ACCESS, WORK, N_CHOICES = 0, 1, 3
 REFUSED_PORT = 8800

@@ -13,7 +13,6 @@ from numba.extending import intrinsic
 from workflow_rl.jit import announce_compiling, compiled, entry_points
 
 __all__ = [
-    "agent_entry_point",
     "announce_compiling",
     "compiled",
     "entry_point",
@@ -24,13 +23,13 @@ __all__ = [
 # In compiled code, `int` of an unsigned number is an unsigned 64-bit number, whose sum with another
 # number is a float.
 int64: Any = np.int64
-_HERE, _GUEST = Path(__file__).parents[:2]
-_TABLES = tuple(
-    _GUEST / name for name in ("actions.py", "interface.py", "red_side.py", "scenario4.py")
+_GUEST = Path(__file__).parents[1]
+_TABLES = (
+    *_GUEST.glob("scenario/*.py"),
+    _GUEST / "agent" / "raw_record.py",
+    _GUEST / "red" / "red_api.py",
 )
-entry_point = entry_points(_HERE, *_TABLES)
-agent_entry_point = entry_points(_GUEST / "agent", *_HERE.glob("*.py"), *_TABLES)
-"""Decorates the entry points of `agent`, which use tables of the simulator."""
+entry_point = entry_points(Path(__file__).parent, *_TABLES)
 
 
 def _multiply_add(

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import IS_ON_HOST, KIND_OF, TARGET_OF
 from workflow_rl.cage4.compiled.hosts import CONNECTION_BITS, PROCESS_BITS
 from workflow_rl.cage4.compiled.jit import compiled
+from workflow_rl.cage4.scenario import scenario4
 
 ACTION_COUNTS = np.array(scenario4.N_ACTIONS)
 SEEN_ZONES = np.zeros((constants.N_BLUE, scenario4.N_ZONES_OF_AGENT.max()), np.int64)

@@ -9,7 +9,7 @@ import gc
 
 import workflow_rl.collection.worker  # noqa: F401
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
-from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS, SLEEP_ACTIONS
+from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS, RED_AGENTS, SLEEP_ACTIONS
 
 _simulator = CompiledSimulator(RED_AGENTS[0], MAX_STEPS)
 _simulator.reset(0)

@@ -10,22 +10,19 @@ from workflow_rl.cage4.agent.raw_record import (
     CMD,
     DECEIVED,
     ESCALATE,
-    FALSE,
     FIRST_PORT,
-    IN_PROGRESS,
     MAX_SOURCES,
     PASSED,
     SCANNED,
     STRANGER,
     TAKEN,
-    TRUE,
-    UNKNOWN,
 )
 from workflow_rl.cage4.compiled.actions import ALLOW, ANALYSE, BLOCK, DECOY, SLEEP
 from workflow_rl.cage4.compiled.constants import BLUE_OF_ZONE, N_BLUE, N_HOSTS, ZONE
 from workflow_rl.cage4.compiled.exploits import PORTS, SSH
 from workflow_rl.cage4.compiled.hosts import OLD_CONNECTIONS, OLD_PROCESSES
 from workflow_rl.cage4.compiled.jit import compiled, int64
+from workflow_rl.cage4.scenario.scenario4 import FALSE, IN_PROGRESS, TRUE, UNKNOWN
 
 BY_GREEN = 0
 

@@ -26,7 +26,7 @@ from workflow_rl.cage4.compiled.true_state import (
     Cell,
     address,
 )
-from workflow_rl.cage4.scenario4 import HOST_NAMES, ZONES, BlueAction
+from workflow_rl.cage4.scenario.scenario4 import HOST_NAMES, ZONES, BlueAction
 
 _DISTRIBUTIONS = (
     {"OSType": "LINUX", "OSDistribution": "UBUNTU", "OSVersion": "UNKNOWN"},

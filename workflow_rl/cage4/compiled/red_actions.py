@@ -19,6 +19,7 @@ from workflow_rl.cage4.compiled.hosts import (
 )
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.red_sessions import index_of
+from workflow_rl.cage4.scenario.scenario4 import FALSE, TRUE
 
 DECOY_RATE, FALSE_DECOY_RATE = 0.5, 0.1
 DEGRADATION = 20
@@ -31,7 +32,7 @@ def act_as_red(s: Any, agent: int) -> None:
     s.seen_kind[agent] = kind
     s.seen_target[agent] = target
     if kind == actions.INVALID:
-        s.seen_success[agent] = actions.FALSE
+        s.seen_success[agent] = FALSE
         return
     if kind == actions.DISCOVER:
         succeeded = discover(s, agent, target)
@@ -53,7 +54,7 @@ def act_as_red(s: Any, agent: int) -> None:
         succeeded = withdraw(s, agent, int64(s.red_hostname[agent]))
     else:
         return  # Sleep's outcome is unknown.
-    s.seen_success[agent] = actions.TRUE if succeeded else actions.FALSE
+    s.seen_success[agent] = TRUE if succeeded else FALSE
 
 
 @compiled

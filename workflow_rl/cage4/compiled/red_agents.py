@@ -10,9 +10,10 @@ from workflow_rl.cage4.compiled import actions, red_tables
 from workflow_rl.cage4.compiled.constants import FIRST_SERVER, N_HOSTS, N_RED, N_ZONES, PLACE
 from workflow_rl.cage4.compiled.generator import below, choice_by_weight, random
 from workflow_rl.cage4.compiled.jit import compiled, int64
+from workflow_rl.cage4.compiled.red_from_outside import take_choice
 from workflow_rl.cage4.compiled.red_memory import remember_hosts
-from workflow_rl.cage4.compiled.red_side import take_choice
 from workflow_rl.cage4.compiled.state import NO_KNOWN_HOST
+from workflow_rl.cage4.scenario.scenario4 import IN_PROGRESS
 
 
 @compiled
@@ -41,7 +42,7 @@ def choose_as_red(s: Any) -> None:
 @compiled
 def choose_by_state(s: Any, agent: int) -> int:
     """`FiniteStateRedAgent.get_action`. Returns the kind; sets target and session."""
-    is_busy = s.seen_success[agent] == actions.IN_PROGRESS
+    is_busy = s.seen_success[agent] == IN_PROGRESS
     remember_hosts(s, agent)
     s.red_steps[agent] += 1
     if is_busy or s.error != 0:

@@ -10,6 +10,7 @@ from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.red_sessions import has_session_on, learn_own_host, learn_session
 from workflow_rl.cage4.compiled.red_tables import FOLLOWING, HAS_SESSION, KD, F, K, U
 from workflow_rl.cage4.compiled.state import NO_SESSIONS_IN_OBSERVATION, UNSEEN
+from workflow_rl.cage4.scenario.scenario4 import TRUE
 
 
 @compiled
@@ -32,7 +33,7 @@ def learn(s: Any, agent: int) -> None:
             actions.EXPLOIT,
         ):
             s.knows_address[agent, target] = True
-        if kind == actions.EXPLOIT and s.seen_success[agent] == actions.TRUE:
+        if kind == actions.EXPLOIT and s.seen_success[agent] == TRUE:
             s.knows_name[agent, target] = True
             s.knows_address[agent, s.seen_source[agent]] = True
         elif kind == actions.ESCALATE and s.seen_abstract[agent]:
@@ -53,7 +54,7 @@ def learn(s: Any, agent: int) -> None:
 @compiled
 def remember_hosts(s: Any, agent: int) -> None:
     """Bring the states of hosts up to date with the last step's observations."""
-    if s.seen_success[agent] == actions.TRUE and s.seen_kind[agent] <= actions.WITHDRAW:
+    if s.seen_success[agent] == TRUE and s.seen_kind[agent] <= actions.WITHDRAW:
         change_states(s, agent)
     s.marked[:] = False
     see_outcome(s, agent)
@@ -93,7 +94,7 @@ def see_outcome(s: Any, agent: int) -> None:
     if not s.sees_target[agent]:
         return
     kind, target = s.seen_kind[agent], int64(s.seen_target[agent])
-    succeeded = s.seen_success[agent] == actions.TRUE
+    succeeded = s.seen_success[agent] == TRUE
     if kind == actions.DISCOVER:
         for host in range(
             target * constants.PLACES + constants.FIRST_USER, (target + 1) * constants.PLACES

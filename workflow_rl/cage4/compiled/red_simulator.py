@@ -9,16 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workflow_rl.cage.network_batch import of_shape
-from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.compiled.constants import N_RED
 from workflow_rl.cage4.compiled.jit import entry_point
-from workflow_rl.cage4.compiled.red_side import show_red
+from workflow_rl.cage4.compiled.red_from_outside import show_red
 from workflow_rl.cage4.compiled.red_tables import FROM_OUTSIDE
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
-from workflow_rl.cage4.interface import checked_red_choices, checked_red_sessions
-from workflow_rl.cage4.red_side import FIRST_KNOWN, N_RED_ROW
-from workflow_rl.cage4.scenario4 import CHALLENGE, Scenario
+from workflow_rl.cage4.red.red_api import (
+    FIRST_KNOWN,
+    N_RED_ROW,
+    checked_red_choices,
+    checked_red_sessions,
+)
+from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.scenario4 import CHALLENGE, Scenario
 
 
 @entry_point
@@ -36,7 +40,7 @@ class RedSimulator(BatchedSimulator):
     """N networks, both of whose teams are played from outside: see `BatchedSimulator`.
 
     rows: uint8 `[N, N_RED_ROW]`, what the red agents see, and which actions they can begin now, as
-        far as they know: see `red_side.red_layout`. The next call overwrites it. After
+        far as they know: see `red_api.red_layout`. The next call overwrites it. After
         `set_red_agent` to another class, the rows of those envs are not written.
     """
 
@@ -57,7 +61,7 @@ class RedSimulator(BatchedSimulator):
     def choose(self, choices: ArrayLike, sessions: ArrayLike = FIRST_KNOWN) -> None:
         """Set what the red agents do in the coming steps.
 
-        choices: `[N, 6]`, indices of `red_side.RED_CHOICES`. A busy agent's choice is dropped. A
+        choices: `[N, 6]`, indices of `red_api.RED_CHOICES`. A busy agent's choice is dropped. A
             choice of something that its agent does not know is an InvalidAction.
         sessions: `[N, 6]`, the ids of the sessions to act with, or FIRST_KNOWN. An action with an
             id that its agent does not know is an InvalidAction.
@@ -83,7 +87,7 @@ class RedSimulator(BatchedSimulator):
 
 
 class CompiledRedSide(CompiledSimulator):
-    """One network behind `interface.RedSideSimulator`."""
+    """One network behind `simulator_protocol.RedSideSimulator`."""
 
     _envs: RedSimulator
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from workflow_rl.cage4.compiled import state
-from workflow_rl.cage4.compiled.actions import AGGRESSIVE_SCAN, EXPLOIT, STEALTH_SCAN, TRUE
+from workflow_rl.cage4.compiled.actions import AGGRESSIVE_SCAN, EXPLOIT, STEALTH_SCAN
 from workflow_rl.cage4.compiled.cells import append_cell, free_list, free_whole_list, new_cell
 from workflow_rl.cage4.compiled.constants import ABSTRACT, N_RED, NO_PARENT, RED_OF_ZONE, ZONE
 from workflow_rl.cage4.compiled.generator import below
@@ -19,6 +19,7 @@ from workflow_rl.cage4.compiled.red_sessions import (
     join_host,
     leave_host,
 )
+from workflow_rl.cage4.scenario.scenario4 import TRUE
 
 
 @compiled

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.compiled.constants import N_BLUE
 from workflow_rl.cage4.compiled.raw_observations import raw_observations
 from workflow_rl.cage4.compiled.true_state import true_state
-from workflow_rl.cage4.interface import (
+from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.scenario4 import CHALLENGE, Scenario
+from workflow_rl.cage4.scenario.simulator_protocol import (
     SimulationError,
     StepResult,
     checked_actions,
     checked_messages,
 )
-from workflow_rl.cage4.scenario4 import CHALLENGE, Scenario
 
 
 def observations_of(row: NDArray[np.int8]) -> tuple[NDArray[np.int64], ...]:
@@ -37,7 +37,7 @@ def masks_by_agent(row: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], ...]:
 
 
 class CompiledSimulator:
-    """One network behind `interface.Simulator`."""
+    """One network behind `simulator_protocol.Simulator`."""
 
     def __init__(self, red_agent: str, max_steps: int, scenario: Scenario = CHALLENGE) -> None:
         self.red_agent, self.max_steps = red_agent, max_steps

@@ -17,7 +17,7 @@ import numpy as np
 from workflow_rl.cage4.agent.raw_record import FIRST_PORT
 from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.generator import GENERATOR
-from workflow_rl.cage4.scenario4 import Scenario
+from workflow_rl.cage4.scenario.scenario4 import Scenario
 
 SIZES = (500, 2_000, 10_000)
 """Lengths of episodes, in steps, for which there is a record. The smallest one that fits is used,
@@ -202,7 +202,7 @@ _EVERY_STEP: list[Any] = [
     ("route_start", np.uint8, constants.N_RED),
     ("is_active", np.uint8, constants.N_RED),
     ("red_steps", np.int32, constants.N_RED),
-    # What agents of FROM_OUTSIDE choose: an index of `red_side.RED_CHOICES`, and a session's id.
+    # What agents of FROM_OUTSIDE choose: an index of `red_api.RED_CHOICES`, and a session's id.
     ("red_choice", np.int16, constants.N_RED),
     ("red_choice_session", np.int16, constants.N_RED),
     # What a red agent observed of its last action: kind, success, target, whether the target is

@@ -14,7 +14,7 @@ from workflow_rl.cage4.compiled.actions import BLUE_ACTIONS, RED_ACTIONS
 from workflow_rl.cage4.compiled.hosts import CONNECTIONS, OLD_CONNECTIONS, OLD_PROCESSES, PROCESSES
 from workflow_rl.cage4.compiled.red_tables import RANDOM_SELECT, SLEEPING, STATES
 from workflow_rl.cage4.compiled.state import CELL, SESSION
-from workflow_rl.cage4.scenario4 import HOST_NAMES, ZONES
+from workflow_rl.cage4.scenario.scenario4 import HOST_NAMES, ZONES
 
 PROCESS_NAMES = (
     "SSHD",

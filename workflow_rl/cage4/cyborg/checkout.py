@@ -23,7 +23,7 @@ class CheckoutError(RuntimeError):
     """CybORG 4 is not there, or is another commit. The message says in one line what to do."""
 
 
-def checkout() -> Path:
+def cyborg_checkout() -> Path:
     """Return the folder that holds the package `CybORG`, after a check of its files.
 
     Raises:

@@ -16,7 +16,7 @@ from workflow_rl.cage4.cyborg.reds import (
     knows_parameters,
     update_action_space,
 )
-from workflow_rl.cage4.scenario4 import AGENTS
+from workflow_rl.cage4.scenario.scenario4 import AGENTS
 
 FIRST = 1
 """Priority of Allow and Block, which are played before all other actions."""

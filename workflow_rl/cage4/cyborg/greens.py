@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
-from workflow_rl.cage4.scenario4 import MISSION_PHASES
+from workflow_rl.cage4.scenario.scenario4 import MISSION_PHASES
 
 ACCESS, WORK, _SLEEP = range(3)
 """`EnterpriseGreenAgent`'s actions, in the order of its action space."""

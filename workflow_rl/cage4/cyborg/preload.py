@@ -9,7 +9,7 @@ import gc
 
 import workflow_rl.collection.worker  # noqa: F401
 from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
-from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS
+from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS, RED_AGENTS
 
 SpedUpNetwork(RED_AGENTS[0], MAX_STEPS).reset(0)
 

@@ -18,7 +18,7 @@ import gymnasium
 import numpy as np
 
 from workflow_rl.cage.private_modules import take_modules
-from workflow_rl.cage4.cyborg.checkout import checkout
+from workflow_rl.cage4.cyborg.checkout import cyborg_checkout
 
 PACKAGE = "CybORG"
 MODULES = ("env", "Agents", "Agents.Wrappers", "Simulator.Scenarios")
@@ -32,7 +32,7 @@ class Cyborg:
     """
 
     def __init__(self) -> None:
-        folder = str(checkout())
+        folder = str(cyborg_checkout())
         others = take_modules(PACKAGE)
         sys.path.insert(0, folder)
         try:

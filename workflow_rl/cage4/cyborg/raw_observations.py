@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from workflow_rl.cage4.agent.raw_record import plain_observation
 from workflow_rl.cage4.cyborg.episode import Episode
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
-from workflow_rl.cage4.scenario4 import AGENTS
+from workflow_rl.cage4.scenario.scenario4 import AGENTS
 
 
 def stock_observations(controller: Any) -> tuple[dict[str, Any], ...]:

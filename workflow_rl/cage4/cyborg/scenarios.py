@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
-from workflow_rl.cage4.scenario4 import CHALLENGE, FROM_OUTSIDE, Scenario
+from workflow_rl.cage4.scenario.scenario4 import CHALLENGE, FROM_OUTSIDE, Scenario
 
 
 def scenario_generator(cyborg: Cyborg, red_agent: str, max_steps: int, scenario: Scenario) -> Any:

@@ -7,9 +7,8 @@ from typing import cast
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage.checks import checked_least
-from workflow_rl.cage4.agent.trained_reds import WithReds
-from workflow_rl.cage4.interface import PUBLISHED, SIMULATORS, RedSideSimulator, Simulator
-from workflow_rl.cage4.scenario4 import (
+from workflow_rl.cage4.red.roster import WithReds
+from workflow_rl.cage4.scenario.scenario4 import (
     CHALLENGE,
     FROM_OUTSIDE,
     LEAST_STEPS,
@@ -17,6 +16,12 @@ from workflow_rl.cage4.scenario4 import (
     RED_AGENTS,
     RED_CLASSES,
     Scenario,
+)
+from workflow_rl.cage4.scenario.simulator_protocol import (
+    PUBLISHED,
+    SIMULATORS,
+    RedSideSimulator,
+    Simulator,
 )
 
 _CLASSES = {
@@ -26,8 +31,8 @@ _CLASSES = {
 }
 _RED_SIDES = {
     "compiled": ("workflow_rl.cage4.compiled.red_simulator", "CompiledRedSide"),
-    "cyborg": ("workflow_rl.cage4.cyborg.red_side", "SpedUpRedSide"),
-    PUBLISHED: ("workflow_rl.cage4.cyborg.red_side", "StockRedSide"),
+    "cyborg": ("workflow_rl.cage4.cyborg.red_cyborg", "SpedUpRedSide"),
+    PUBLISHED: ("workflow_rl.cage4.cyborg.red_cyborg", "StockRedSide"),
 }
 
 

@@ -15,7 +15,12 @@ from workflow_rl.cage4.cyborg.speedups import sped_up_cyborg
 from workflow_rl.cage4.cyborg.stock import CyborgSimulator
 from workflow_rl.cage4.cyborg.true_state import cyborg_state
 from workflow_rl.cage4.cyborg.vectors import Vectors
-from workflow_rl.cage4.interface import StepResult, checked_actions, checked_messages, seed_or_none
+from workflow_rl.cage4.scenario.simulator_protocol import (
+    StepResult,
+    checked_actions,
+    checked_messages,
+    seed_or_none,
+)
 
 
 class SpedUpNetwork(CyborgSimulator):

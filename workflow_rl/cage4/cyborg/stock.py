@@ -13,14 +13,14 @@ from workflow_rl.cage4.cyborg.private_cyborg import Cyborg, published_cyborg
 from workflow_rl.cage4.cyborg.raw_observations import stock_observations
 from workflow_rl.cage4.cyborg.scenarios import scenario_generator
 from workflow_rl.cage4.cyborg.true_state import cyborg_state, generator_state
-from workflow_rl.cage4.interface import (
+from workflow_rl.cage4.scenario.scenario4 import AGENTS, CHALLENGE, Scenario
+from workflow_rl.cage4.scenario.simulator_protocol import (
     SimulationError,
     StepResult,
     checked_actions,
     checked_messages,
     seed_or_none,
 )
-from workflow_rl.cage4.scenario4 import AGENTS, CHALLENGE, Scenario
 
 
 class CyborgSimulator:

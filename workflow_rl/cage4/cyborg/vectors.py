@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
+from workflow_rl.cage4.scenario import scenario4
 
 N_ZONES = len(scenario4.SORTED_ZONES)
 BLOCKED, EVENTS = N_ZONES, scenario4.BITS_ABOUT_ZONES

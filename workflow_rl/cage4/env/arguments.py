@@ -11,9 +11,9 @@ from workflow_rl.cage4.agent.messages import MESSAGES
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS, SUSPECTING
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.env.red_environment import Cage4Red
-from workflow_rl.cage4.interface import SIMULATORS
-from workflow_rl.cage4.reds import REDS
-from workflow_rl.cage4.scenario4 import LEAST_STEPS, MOST_OF_SCENARIO, SCENARIOS, Scenario
+from workflow_rl.cage4.red.roster import REDS
+from workflow_rl.cage4.scenario.scenario4 import LEAST_STEPS, MOST_OF_SCENARIO, SCENARIOS, Scenario
+from workflow_rl.cage4.scenario.simulator_protocol import SIMULATORS
 
 MOST_STEPS = 10_000
 """The compiled simulator has no room for longer episodes."""

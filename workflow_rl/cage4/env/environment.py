@@ -14,14 +14,19 @@ from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.cage.attackers import AttackerError, Attackers, label_of
-from workflow_rl.cage4.agent.trained_reds import load_reds
 from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, ViewRows, views_layout
-from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, checkout
+from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, cyborg_checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs
-from workflow_rl.cage4.interface import Simulator
-from workflow_rl.cage4.reds import REDS
-from workflow_rl.cage4.scenario4 import ENV_ID, MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
+from workflow_rl.cage4.red.roster import REDS, load_reds
+from workflow_rl.cage4.scenario.scenario4 import (
+    ENV_ID,
+    MAX_STEPS,
+    RED_AGENTS,
+    Scenario,
+    scenarios_of,
+)
+from workflow_rl.cage4.scenario.simulator_protocol import Simulator
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
@@ -147,7 +152,7 @@ class Cage4(Scenario):
             )
         try:
             if not self.steps_together:
-                checkout()
+                cyborg_checkout()
             envs = self.make_envs(1)
         except CheckoutError as error:
             raise InvalidEnvironmentError("simulator", str(error)) from None

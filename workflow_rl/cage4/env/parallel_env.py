@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage.attackers import Attacker, Attackers
 from workflow_rl.cage.parallel_env import PlainParallelEnv
-from workflow_rl.cage4 import scenario4
-from workflow_rl.cage4.agent.trained_reds import load_reds
 from workflow_rl.cage4.agent.views import SLEEP, BeliefView
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.raw_space import RawSpace
-from workflow_rl.cage4.interface import Simulator, checked_action, seed_or_none
-from workflow_rl.cage4.reds import REDS
+from workflow_rl.cage4.red.roster import REDS, load_reds
+from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.simulator_protocol import Simulator, checked_action, seed_or_none
 
 OBSERVATIONS = ("flat", "raw", "belief")
 
@@ -30,9 +29,10 @@ class Cage4ParallelEnv(PlainParallelEnv):
     that it should block, 16 for hosts with events of processes and 16 with events of connections;
     32 bits of messages follow. `scenario4` names zones, hosts and actions. With
     `observation="raw"`, an observation is the dictionary that CybORG gives an agent, with plain
-    values: see `interface.Simulator.raw_observations`. It tells more: addresses, ports and PIDs of
-    events, the files that Analyse finds, what became of the action. With `observation="belief"`,
-    it is float32, what the agent knows from its raw observations since the reset, and 32 bits of
+    values: see `simulator_protocol.Simulator.raw_observations`. It tells more: addresses, ports and
+    PIDs of events, the files that Analyse finds, what became of the action. With
+    `observation="belief"`, it is float32, what the agent knows from its raw observations since the
+    reset, and 32 bits of
     messages: see `agent.views.BeliefView`. An action is an index into `scenario4.ACTIONS`, of 82 or
     242. The reward is the team's, the same for all agents, zero or less.
 

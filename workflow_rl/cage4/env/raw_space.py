@@ -8,7 +8,7 @@ from gymnasium.spaces import Space
 
 
 class RawSpace(Space[dict[str, Any]]):
-    """The dictionaries of `interface.Simulator.raw_observations`.
+    """The dictionaries of `simulator_protocol.Simulator.raw_observations`.
 
     Which keys a dictionary has differs from step to step, so that none of Gymnasium's spaces
     describes them. This one has no shape and no dtype, and cannot be flattened: a policy reads the

@@ -14,10 +14,12 @@ from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.cage.against_blue import AgainstBlue
 from workflow_rl.cage.attackers import label_of
-from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
+from workflow_rl.cage4.agent.blue_team import TeamMaker
+from workflow_rl.cage4.agent.scripted import TEAMS
+from workflow_rl.cage4.agent.trained_teams import trained_team
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.red_side import red_layout
-from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_ENV_ID, Scenario
+from workflow_rl.cage4.red.red_api import red_layout
+from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS, RED_ENV_ID, Scenario
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
@@ -53,7 +55,7 @@ class Cage4Red(AgainstBlue, Scenario):
     def _brought(self) -> Collection[str]:
         return TEAMS
 
-    def _made(self) -> list[ScriptedTeam]:
+    def _made(self) -> list[TeamMaker]:
         return [*map(_team, self.weights)]
 
     def check(self) -> None:
@@ -69,23 +71,22 @@ class Cage4Red(AgainstBlue, Scenario):
 
     def make_envs(self, n_envs: int) -> EnvBatch:
         """Return `n_envs` envs as the policies of the red team see them."""
-        from workflow_rl.cage4.env.red_envs import RedTeamEnvs
+        from workflow_rl.cage4.env.red_env_batch import RedTeamEnvs
 
         blues = self.blue, [*self.weights.values()]
         return RedTeamEnvs(n_envs, self.max_steps, *blues, Scenario.among(vars(self)))
 
 
-def _team(blue_agent: str) -> ScriptedTeam:
-    from workflow_rl.cage4.agent.trained_team import policy_team
+def _team(blue_agent: str) -> TeamMaker:
     from workflow_rl.runs.checkpoint import CheckpointError
     from workflow_rl.runs.saved_agent import load_saved
 
     if blue_agent in TEAMS:
-        return make_scripted_team(blue_agent)
+        return TEAMS[blue_agent]
     try:
         saved = load_saved(Path(blue_agent))
         if not isinstance(saved.environment, Cage4):
             raise InvalidEnvironmentError("env", "the agent is no blue team for CAGE-4")
-        return policy_team(saved.policy, saved.environment)
+        return trained_team(saved.policy, saved.environment)
     except (CheckpointError, InvalidEnvironmentError) as error:
         raise InvalidEnvironmentError("blue_agent", str(error)) from None

@@ -14,11 +14,19 @@ from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage.network_batch import mask_of
 from workflow_rl.cage4.agent.belief import Bits, Joint
+from workflow_rl.cage4.agent.blue_team import Seen
 from workflow_rl.cage4.agent.raw_record import RAW
 from workflow_rl.cage4.agent.views import SLEEP, Shown, ViewRows, on_hosts
-from workflow_rl.cage4.interface import SimulationError, Simulator
-from workflow_rl.cage4.red_side import RED_TEAM
-from workflow_rl.cage4.scenario4 import AGENTS, FROM_OUTSIDE, N_MASKS, N_OBS, RED_AGENTS, Scenario
+from workflow_rl.cage4.red.red_api import RED_TEAM
+from workflow_rl.cage4.scenario.scenario4 import (
+    AGENTS,
+    FROM_OUTSIDE,
+    N_MASKS,
+    N_OBS,
+    RED_AGENTS,
+    Scenario,
+)
+from workflow_rl.cage4.scenario.simulator_protocol import SimulationError, Simulator
 from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -118,7 +126,7 @@ class CompiledNetworks:
         return busy
 
     def look(self, played: Joint, seen: Floats, rewards: Floats) -> None:
-        from workflow_rl.cage4.agent.privileged import look
+        from workflow_rl.cage4.compiled.privileged import look
 
         look(self._states, on_hosts("Restore", played)[0], seen, rewards)
 
@@ -180,6 +188,7 @@ class TeamEnvs:
         self._networks = networks
         self._rows = rows
         self._specs: dict[int, EpisodeSpec] = {}
+        self._played = np.tile(SLEEP, (self.n_envs, 1))
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
         """Begin an episode in each of M envs. Return rows [M, row_size]."""
@@ -188,30 +197,30 @@ class TeamEnvs:
         for env, spec in zip(envs, specs, strict=True):
             seeds[env], variants[env] = spec.env_seed, spec.variant
         networks.reset(seeds, variants, mask_of(envs, self.n_envs))
-        shown = networks.obs[envs], networks.masks[envs], self._raw(envs)
-        return self._rows.begin(envs, *shown, networks.busy_steps[envs])
+        obs, raw, busy = self._seen(envs)
+        return self._rows.begin(envs, obs, networks.masks[envs], raw, busy)
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         """Step each of M envs once. actions: [M, 5], see `ViewRows.play`."""
         networks = self._networks
         taken = self._rows.play(envs, actions)
-        played = np.tile(SLEEP, (self.n_envs, 1))
-        played[envs] = taken
+        self._played[envs] = taken
         try:
-            networks.step(played, self._rows.sent, mask_of(envs, self.n_envs))
+            networks.step(self._played, self._rows.sent, mask_of(envs, self.n_envs))
         except SimulationError as error:
             raise EpisodeError(self._specs[networks.failed()[-1]]) from error
         if self._rows.own.size:
-            networks.look(played, self._rows.seen, self._rows.own)
+            networks.look(self._played, self._rows.seen, self._rows.own)
         ended = networks.dones[envs]
-        shown = networks.obs[envs], self._raw(envs), networks.busy_steps[envs]
-        rows = self._rows.after(envs, taken, *shown, ended)
+        rows = self._rows.after(envs, taken, *self._seen(envs), ended)
         reward = networks.rewards[envs].sum(axis=1).astype(np.float64)
         return StepAnswers(rows, reward, np.zeros(len(envs), np.bool_), ended)
 
-    def _raw(self, envs: Sequence[int]) -> NDArray[Any]:
-        raw = self._networks.raw
-        return raw[envs] if len(raw) else raw
+    def _seen(self, envs: Sequence[int]) -> Seen:
+        """Return what the last step, or the reset, showed of these envs."""
+        networks = self._networks
+        raw = networks.raw[envs] if len(networks.raw) else networks.raw
+        return Seen(networks.obs[envs], raw, networks.busy_steps[envs])
 
     def close(self) -> None:
         """Do nothing: there is nothing to free."""

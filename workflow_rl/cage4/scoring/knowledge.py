@@ -1,7 +1,7 @@
 """What blue agents know of their hosts after a step, from all that their observations showed.
 
-The raw observations of `interface.Simulator.raw_observations` tell it. Whether a team reads them is
-another matter: teams that read the flat vectors alone know less.
+The raw observations of `simulator_protocol.Simulator.raw_observations` tell it. Teams that read the
+flat vectors alone know less.
 """
 
 from __future__ import annotations

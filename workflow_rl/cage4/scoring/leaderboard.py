@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from workflow_rl.cage4.scenario4 import CHALLENGE, MAX_STEPS, RED_AGENTS, scenarios_of
+from workflow_rl.cage4.scenario.scenario4 import CHALLENGE, MAX_STEPS, RED_AGENTS, scenarios_of
 
 
 class KnownScore(NamedTuple):

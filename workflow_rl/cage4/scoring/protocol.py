@@ -22,11 +22,18 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage.scoring import ReturnStatistics
-from workflow_rl.cage4.agent.scripted import ScriptedTeam
+from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.cyborg.checkout import COMMIT
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.interface import Simulator, StepResult
-from workflow_rl.cage4.scenario4 import ACTIONS, AGENTS, CHALLENGE, MAX_STEPS, RED_AGENTS, Scenario
+from workflow_rl.cage4.scenario.scenario4 import (
+    ACTIONS,
+    AGENTS,
+    CHALLENGE,
+    MAX_STEPS,
+    RED_AGENTS,
+    Scenario,
+)
+from workflow_rl.cage4.scenario.simulator_protocol import Simulator, StepResult
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import replacing, require_no_links, write_text
 from workflow_rl.runs.bar import Progress
@@ -86,7 +93,7 @@ class TeamScores(ReturnStatistics):
 
 
 def evaluated_episodes(
-    team: ScriptedTeam, simulator: Simulator, episodes: int, seed: int
+    team: SingleTeam, simulator: Simulator, episodes: int, seed: int
 ) -> Iterator[EvaluatedEpisode]:
     """Play the episodes of an evaluation in turn."""
     simulator.start_stream(seed)
@@ -96,7 +103,7 @@ def evaluated_episodes(
         played = EvaluatedEpisode([], [], [])
         effects = _Effects(simulator)
         while True:
-            actions, messages = team.act(observations, simulator.raw_arrays)
+            actions, messages = team.act_in(simulator, observations)
             effects.begin(actions)
             result: StepResult = simulator.step(actions, messages)
             observations = result.observations
@@ -133,7 +140,7 @@ class _Effects:
 
 
 def play_protocol(
-    team: ScriptedTeam,
+    team: SingleTeam,
     author: Author,
     simulator: str = "compiled",
     episodes: int = EPISODES,

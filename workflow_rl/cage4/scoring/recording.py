@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage.replay_frame import Moment, moments_of
-from workflow_rl.cage4.agent.scripted import ScriptedTeam
+from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import IMPACT, RED_SLEEP, TARGET_OF, WITHDRAW
 from workflow_rl.cage4.compiled.green_actions import WORK
@@ -27,7 +27,7 @@ from workflow_rl.cage4.compiled.red_tables import STATES
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.compiled.state import UNSEEN
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.scenario4 import (
+from workflow_rl.cage4.scenario.scenario4 import (
     ACTIONS,
     CHALLENGE,
     FAILED_ACCESS,
@@ -68,7 +68,7 @@ _KNOWN[: len(STATES)] = ["_KSFUR".index(state[0]) for state in STATES]
 LONGEST_PAUSE = 10
 """Steps without a cost within one moment. Greens work in one step of three."""
 DROPPED = 5
-"""A red action whose session was gone; beside `actions.TRUE` to `IN_PROGRESS`."""
+"""A red action whose session was gone; beside `scenario4.TRUE` to `IN_PROGRESS`."""
 
 
 class HostState(NamedTuple):
@@ -157,7 +157,7 @@ class Recording:
 
 
 def record_episodes(
-    teams: Sequence[ScriptedTeam],
+    teams: Sequence[SingleTeam],
     red_agent: str | TeamPolicy,
     max_steps: int,
     seed: int,
@@ -175,7 +175,7 @@ def record_episodes(
     return [_record(copy.deepcopy(simulator), team, episode) for team in teams]
 
 
-def _record(simulator: CompiledSimulator, team: ScriptedTeam, number: int) -> Recording:
+def _record(simulator: CompiledSimulator, team: SingleTeam, number: int) -> Recording:
     """Play one episode as `protocol.evaluated_episodes` does."""
     observations = simulator.reset()
     team.reset(simulator.masks, number)
@@ -183,7 +183,7 @@ def _record(simulator: CompiledSimulator, team: ScriptedTeam, number: int) -> Re
     beginning = tuple(hosts.changes(simulator.state))
     steps, total = list[Step](), 0
     while True:
-        actions, messages = team.act(observations, simulator.raw_arrays)
+        actions, messages = team.act_in(simulator, observations)
         result = simulator.step(actions, messages)
         observations = result.observations
         if result.done:

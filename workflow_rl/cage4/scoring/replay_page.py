@@ -10,7 +10,7 @@ from workflow_rl.cage4.agent.raw_record import APPROACHED, DECEIVED, STRANGER, T
 from workflow_rl.cage4.compiled.actions import BLUE_ACTIONS, RED_ACTIONS
 from workflow_rl.cage4.compiled.constants import BLUE_OF_ZONE, LINKS, NOBODY, RED_OF_ZONE, ZONE
 from workflow_rl.cage4.compiled.true_state import SERVICE_NAMES
-from workflow_rl.cage4.scenario4 import AGENTS, HOST_NAMES, MISSION_PHASES
+from workflow_rl.cage4.scenario.scenario4 import AGENTS, HOST_NAMES, MISSION_PHASES
 from workflow_rl.cage4.scoring.recording import CAUSES, RED_KNOWS, ZONE_TITLES, Recording
 
 PAGES = "workflow_rl.cage4.scoring.pages"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -11,11 +10,12 @@ from pydantic import Field
 
 from workflow_rl.agents.settings import Settings
 from workflow_rl.cage.replay_frame import shown_name
-from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
-from workflow_rl.cage4.agent.trained_team import policy_team
+from workflow_rl.cage4.agent.blue_team import SingleTeam, TeamMaker
+from workflow_rl.cage4.agent.scripted import TEAMS
+from workflow_rl.cage4.agent.trained_teams import trained_team
 from workflow_rl.cage4.env.arguments import OneRed, ScenarioSettings
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
+from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
 from workflow_rl.cage4.scoring.scoring import LEAST_EVALUATED, learned_elsewhere
 from workflow_rl.environments.guest import Replay
 
@@ -37,12 +37,12 @@ class ReplaySettings(ScenarioSettings):
 
 
 class ShownTeam(NamedTuple):
-    """A team to watch. told: its name, and how it plays. made: returns the team. learned: the
+    """A team to watch. told: its name, and how it plays. make: makes the team. learned: the
     scenarios that it learned in, if it learned."""
 
     name: str
     told: str
-    made: Callable[[], ScriptedTeam]
+    make: TeamMaker
     learned: Mapping[str, Scenario] | None = None
 
 
@@ -55,18 +55,17 @@ class Cage4Replays:
         """Return the team."""
         if not agent.exists() and str(agent) in TEAMS:
             name = str(agent)
-            return ShownTeam(name, f"the team {name}", lambda: make_scripted_team(name))
+            return ShownTeam(name, f"the team {name}", TEAMS[name])
         from workflow_rl.runs.checkpoint import CheckpointError
         from workflow_rl.runs.saved_agent import load_saved
 
         policy, environment = load_saved(agent, which, greedy)
         if not isinstance(environment, Cage4):
             raise CheckpointError(f"{agent} was trained on {environment.env_id}, not on CAGE-4")
-        made = partial(policy_team, policy, environment)
-        made()  # This refuses a team of another shape.
+        make = trained_team(policy, environment)
         name = shown_name(agent)
         told = f"{name} ({'greedy' if policy.greedy else 'sampled'} actions)"
-        return ShownTeam(name, told, made, scenarios_of(environment.args))
+        return ShownTeam(name, told, make, scenarios_of(environment.args))
 
     def replay(
         self, agents: Sequence[ShownTeam], settings: Settings, seed: int, episode: int
@@ -79,7 +78,7 @@ class Cage4Replays:
         red_agent, max_steps = settings.red_agent, settings.max_steps
         scenario = Scenario.among(dict(settings))
         opponent = red_agent + (f" ({scenario.changes})" if scenario.changes else "")
-        teams = [agent.made() for agent in agents]
+        teams = [SingleTeam(agent.make(1)) for agent in agents]
         reds = Cage4(red_agent=red_agent).red_teams.get(red_agent, red_agent)
         recordings = record_episodes(teams, reds, max_steps, seed, episode, scenario)
         lines = [

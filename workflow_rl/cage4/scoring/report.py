@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from workflow_rl.cage.replay_frame import replay_command
 from workflow_rl.cage.when_and_where import Act, when_and_where
+from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.scenario4 import AGENTS, MAX_STEPS, RED_AGENTS, ZONES
+from workflow_rl.cage4.scenario.scenario4 import AGENTS, MAX_STEPS, RED_AGENTS, ZONES
 from workflow_rl.cage4.scoring.protocol import EvaluatedEpisode, evaluated_episodes
 from workflow_rl.cage4.scoring.recording import ZONE_TITLES
 from workflow_rl.cage4.scoring.replays import Cage4Replays
@@ -46,7 +47,7 @@ def sections(runs: Sequence[Run]) -> list[Section]:
     with Progress(False, len(able) * len(ATTACKERS), "part", desc="playing", leave=False) as bar:
         for run in able:
             try:
-                team = Cage4Replays().load(run.path, None, None).made()
+                team = SingleTeam(Cage4Replays().load(run.path, None, None).make(1))
             except InvalidEnvironmentError as error:
                 raise CheckpointError(f"{run.path} cannot be played: {error}") from None
             maps, commands = "", list[str]()

@@ -15,13 +15,20 @@ from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage.check import PlayedTwice, checked
 from workflow_rl.cage.scoring import Check, ResultSettings, as_tuple
-from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
-from workflow_rl.cage4.agent.trained_team import policy_team
-from workflow_rl.cage4.cyborg.checkout import COMMIT, VARIABLE, CheckoutError, checkout
+from workflow_rl.cage4.agent.blue_team import SingleTeam
+from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
+from workflow_rl.cage4.agent.trained_teams import trained_team
+from workflow_rl.cage4.cyborg.checkout import COMMIT, VARIABLE, CheckoutError, cyborg_checkout
 from workflow_rl.cage4.env.arguments import MOST_STEPS, EpisodeSettings, OneRed
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.reds import REDS
-from workflow_rl.cage4.scenario4 import CHALLENGE, MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
+from workflow_rl.cage4.red.roster import REDS
+from workflow_rl.cage4.scenario.scenario4 import (
+    CHALLENGE,
+    MAX_STEPS,
+    RED_AGENTS,
+    Scenario,
+    scenarios_of,
+)
 from workflow_rl.cage4.scoring.leaderboard import KNOWN
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
 from workflow_rl.environments.environment import Environment
@@ -157,7 +164,7 @@ def _checkable(settings: ProtocolSettings) -> tuple[int, str | None]:
     if settings.simulator != "compiled" or not settings.check or not is_asked_for:
         return 0, None
     try:
-        checkout()
+        cyborg_checkout()
     except CheckoutError as error:
         return 0, f"No episode was played again: {error}."
     return settings.check, None
@@ -218,9 +225,9 @@ class Cage4Scoring:
         played.check()
         if environment is None:
             assert settings.agent is not None
-            team: ScriptedTeam = make_scripted_team(settings.agent)
+            team = make_scripted_team(settings.agent)
         else:
-            team = policy_team(actor, environment)
+            team = SingleTeam(trained_team(actor, environment)(1))
         author = Author(settings.author, settings.team, name if environment is None else "PPO")
         scores, settled = {}, (red_agent, steps, quiet)
         reds = played.red_teams.get(red_agent)

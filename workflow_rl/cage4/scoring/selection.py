@@ -11,7 +11,7 @@ from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage.recipe import eligible_agents
 from workflow_rl.cage.tournament import tournament
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.scenario4 import COUNTED_STEPS, MAX_STEPS
+from workflow_rl.cage4.scenario.scenario4 import COUNTED_STEPS, MAX_STEPS
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint, save_checkpoint

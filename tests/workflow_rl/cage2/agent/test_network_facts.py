@@ -5,7 +5,6 @@ import pytest
 
 from tests.workflow_rl.cage2.agent.test_views import policy_for
 from workflow_rl.agents.policies.distributions import Choice
-from workflow_rl.cage2.actions import BY_HOST
 from workflow_rl.cage2.agent.action_sets import ActionSet
 from workflow_rl.cage2.agent.history_counts import AGES, N_EVENTS, N_OF_HOST
 from workflow_rl.cage2.agent.network_facts import (
@@ -19,6 +18,7 @@ from workflow_rl.cage2.agent.views import View, ViewingActor
 from workflow_rl.cage2.attack_graph import attack_graph
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario.actions import BY_HOST
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import CONTESTED

@@ -24,11 +24,11 @@ from workflow_rl.cage2.cyborg.simulators import make_simulator
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
-from workflow_rl.cage2.interface import MAX_STEPS
 from workflow_rl.cage2.red.roster import REDS
+from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_AGENTS, RED_ENV_ID
 from workflow_rl.cage2.scoring.protocol import cell_spec
-from workflow_rl.cage4.scenario4 import RED_ENV_ID as CAGE4_RED_ENV_ID
+from workflow_rl.cage4.scenario.scenario4 import RED_ENV_ID as CAGE4_RED_ENV_ID
 from workflow_rl.collection import trial
 from workflow_rl.commands.main import main
 from workflow_rl.environments.by_name import make_environment

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage4.agent.raw_record import ANALYSED, DECOYS, IN_PROGRESS, NUMBERS, RAW, TRUE
-from workflow_rl.cage4.scenario4 import AGENTS, N_MASKS
+from workflow_rl.cage4.agent.raw_record import ANALYSED, DECOYS, NUMBERS, RAW
+from workflow_rl.cage4.scenario.scenario4 import AGENTS, IN_PROGRESS, N_MASKS, TRUE
 
 SERVER, USER, OTHER_USER = 0, 9, 10
 ALL_HOSTS = np.ones((1, N_MASKS), np.bool_)

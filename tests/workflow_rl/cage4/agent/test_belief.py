@@ -15,7 +15,7 @@ from tests.workflow_rl.cage4.agent.raw_records import (
 from workflow_rl.cage4.agent.belief import FIRST, NEVER, OWNERS, REMOVE, RESTORE, Belief
 from workflow_rl.cage4.agent.raw_record import CMD, ESCALATE, NUMBERS, SCANNED, STRANGER, TAKEN
 from workflow_rl.cage4.agent.views import SLEEP
-from workflow_rl.cage4.scenario4 import ACTIONS, FIRST_ZONE_OF_AGENT, ON_HOSTS
+from workflow_rl.cage4.scenario.scenario4 import ACTIONS, FIRST_ZONE_OF_AGENT, ON_HOSTS
 
 ENV = [0]
 ZONES = pytest.mark.parametrize("zone", [1, 3, 6])

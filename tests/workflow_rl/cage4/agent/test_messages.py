@@ -7,7 +7,7 @@ import pytest
 
 from workflow_rl.cage4.agent.messages import N_WORDS, alerts, spoken
 from workflow_rl.cage4.agent.views import SLEEP, View, ViewRows, views_layout
-from workflow_rl.cage4.scenario4 import N_ACTIONS, OBS_SIZES
+from workflow_rl.cage4.scenario.scenario4 import N_ACTIONS, OBS_SIZES
 
 SERVER, USER = 0, 6
 N_MASKS = sum(N_ACTIONS)

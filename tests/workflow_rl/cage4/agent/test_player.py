@@ -8,7 +8,7 @@ from workflow_rl import load_agent
 from workflow_rl.cage4 import parallel_env
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
-from workflow_rl.cage4.scenario4 import ENV_ID, RED_AGENTS
+from workflow_rl.cage4.scenario.scenario4 import ENV_ID, RED_AGENTS
 from workflow_rl.commands.main import main
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.errors import ObservationError
@@ -29,7 +29,7 @@ def test_a_team_of_this_name_plays_as_it_is_scored(name: str, observation: str) 
         player.reset(seed)
         team.reset(simulator.masks, seed)
         while env.agents:
-            actions, _ = team.act(vectors, simulator.raw_arrays)
+            actions, _ = team.act_in(simulator, vectors)
             assert player.act(shown, infos) == dict(zip(env.agents, actions, strict=True))
             vectors = simulator.step(actions).observations
             shown, *_, infos = env.step(dict(zip(env.agents, actions, strict=True)))

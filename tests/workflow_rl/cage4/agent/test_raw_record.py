@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scripts.score_cage4_teams import seen_in
+from workflow_rl.cage4.agent.mixed_teams import MixedTeams
 from workflow_rl.cage4.agent.raw_record import (
     ANALYSED,
     APPROACHED,
@@ -15,10 +17,7 @@ from workflow_rl.cage4.agent.raw_record import (
     DECEIVED,
     DECOYS,
     ESCALATE,
-    FALSE,
-    IN_PROGRESS,
     MAX_SOURCES,
-    NUMBER_OF,
     NUMBERS,
     PASSED,
     RAW,
@@ -26,16 +25,23 @@ from workflow_rl.cage4.agent.raw_record import (
     SSH_PORT,
     STRANGER,
     TAKEN,
-    TRUE,
-    UNKNOWN,
     RawReader,
 )
-from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
+from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
 from workflow_rl.cage4.compiled import exploits, true_state
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
-from workflow_rl.cage4.compiled.simulator import masks_by_agent, observations_of
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.scenario4 import AGENT_HOSTS, HOST_NAMES, OWN_ZONES, RED_AGENTS
+from workflow_rl.cage4.scenario.scenario4 import (
+    AGENT_HOSTS,
+    FALSE,
+    HOST_NAMES,
+    HOST_NUMBERS,
+    IN_PROGRESS,
+    OWN_ZONES,
+    RED_AGENTS,
+    TRUE,
+    UNKNOWN,
+)
 
 
 def difference(first: Any, second: Any) -> str | None:
@@ -50,7 +56,7 @@ def test_numbers_are_those_of_the_compiled_simulator() -> None:
     own = [[HOST_NAMES[number] for number in row] for row in NUMBERS.tolist()]
     assert own == [AGENT_HOSTS[agent][16 * i : 16 * i + 16] for agent, i in OWN_ZONES]
     assert exploits.PORTS[exploits.SSH] == SSH_PORT
-    assert {true_state.SERVICE_NAMES[kind]: kind for kind in range(5, 9)} == DECOYS
+    assert [true_state.SERVICE_NAMES[kind] for kind in DECOYS.values()] == [*DECOYS]
 
 
 @pytest.mark.parametrize("red_agent", RED_AGENTS)
@@ -63,27 +69,23 @@ def test_dictionaries_are_read_as_the_compiled_simulator_writes(red_agent: str, 
     record = reader.begin(simulator.raw_observations())
     for step in range(200):
         assert difference(record, simulator.raw_arrays()) is None, step
-        observations = simulator.step(*team.act(observations, simulator.raw_arrays)).observations
+        observations = simulator.step(*team.act_in(simulator, observations)).observations
         record = reader.read(simulator.raw_observations())
-
-
-def acted(team: ScriptedTeam, simulator: BatchedSimulator, env: int) -> list[int]:
-    shown = observations_of(simulator.obs[env])
-    return team.act(shown, lambda: simulator.raw[env : env + 1])[0]
 
 
 def test_all_that_a_record_can_tell_occurs() -> None:
     """Otherwise the test above would compare less than there is."""
     simulator = BatchedSimulator(6, shows_raw=True)
     simulator.reset(list(range(6)))
-    teams = [make_scripted_team(name) for name in ("random", "decoys", "rules") * 2]
-    for env, team in enumerate(teams):
-        team.reset(masks_by_agent(simulator.masks[env]), env)
+    team = MixedTeams([TEAMS[name](6) for name in ("random", "decoys", "rules")], [1, 1, 1])
+    team.begin(range(6), range(6), simulator.masks, seen_in(simulator))
     seen, files, success = 0, 0, set()
     fields = ("decoy", "decoy_pid", "n_shells", "shell_pid", "false_alerts", "green_connections")
     missing = set(fields)
     for _ in range(200):
-        simulator.step([acted(team, simulator, env) for env, team in enumerate(teams)])
+        taken, _ = team.act(range(6))
+        simulator.step(taken)
+        team.see(range(6), taken, seen_in(simulator))
         seen |= int(np.bitwise_or.reduce(simulator.raw["seen"], axis=None))
         files |= int(np.bitwise_or.reduce(simulator.raw["files"], axis=None))
         success |= set(simulator.raw["success"].ravel().tolist())
@@ -107,7 +109,7 @@ def test_cyborgs_records_are_the_compiled_ones(
     for step in range(steps):
         for _ in range(2):  # To ask twice changes nothing.
             assert difference(first.raw_arrays(), second.raw_arrays()) is None, step
-        taken, _ = team.act(observations, second.raw_arrays)
+        taken, _ = team.act_in(second, observations)
         first.step(taken)
         observations = second.step(taken).observations
 
@@ -144,9 +146,9 @@ def test_addresses_of_other_agents_zones_belong_to_strangers() -> None:
         for n, address in enumerate(("10.0.0.9", "10.7.0.1"), start=50_000)
     ]
     record = reader.read(told(**{host: {"Processes": [{"Connections": [scan]} for scan in scans]}}))
-    at = 0, NUMBER_OF[host]
+    at = 0, HOST_NUMBERS[host]
     assert record["n_sources"][at] == 2
-    assert record["source"][at][:2].tolist() == [NUMBER_OF[other], STRANGER]
+    assert record["source"][at][:2].tolist() == [HOST_NUMBERS[other], STRANGER]
     assert record["seen"][at][:2].tolist() == [SCANNED, SCANNED]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scripts.score_cage4_teams import play
 from tests.workflow_rl.cage4.agent.raw_records import (
     ALL_HOSTS,
     OTHER_USER,
@@ -13,12 +14,20 @@ from tests.workflow_rl.cage4.agent.raw_records import (
     raw_record,
 )
 from workflow_rl.cage4.agent.belief import FIRST, RESTORE, Belief
+from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.agent.raw_record import CMD, ESCALATE, NUMBERS, RAW, STRANGER, TAKEN
 from workflow_rl.cage4.agent.rules import RULES, Rules, RuleTeam, ruled, sweep, worth_of_decoys
 from workflow_rl.cage4.agent.views import SLEEP
-from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
-from workflow_rl.cage4.compiled.simulator import masks_by_agent
-from workflow_rl.cage4.scenario4 import ACTIONS, COUNTED_STEPS, MAX_STEPS, ON_HOSTS, PHASE_STARTS
+from workflow_rl.cage4.scenario.scenario4 import (
+    ACTIONS,
+    COUNTED_STEPS,
+    IN_PROGRESS,
+    MAX_STEPS,
+    N_OBS,
+    ON_HOSTS,
+    PHASE_STARTS,
+    RED_AGENTS,
+)
 from workflow_rl.cage4.scoring.protocol import Author, play_protocol
 
 ZONE = 1  # Operational A, which has one agent of the same number.
@@ -28,18 +37,30 @@ NAMES = [action.host for action in ACTIONS[ZONE][:16]]
 NO_DECOYS = RULES._replace(decoy=0, entrance=0)
 
 
+class Shown:
+    """The rules in one env, in which all hosts exist, on records that are written by hand."""
+
+    def __init__(self, rules: Rules = RULES) -> None:
+        rule_team = RuleTeam(1, rules)
+        self.belief, self._team = rule_team.belief, SingleTeam(rule_team)
+        self._team.reset(ALL_HOSTS, 0)
+
+    def play(self, raw: Any) -> list[int]:
+        """Return five actions after a step that showed `raw`."""
+        busy = raw["success"][0] == IN_PROGRESS
+        return self._team.act(np.zeros((1, N_OBS)), lambda: raw, busy)[0]
+
+
 @pytest.fixture
-def team() -> RuleTeam:
-    team = RuleTeam(NO_DECOYS)
-    team.begin(ALL_HOSTS)
-    return team
+def team() -> Shown:
+    return Shown(NO_DECOYS)
 
 
-def act(team: RuleTeam, raw: Any) -> str:
-    return str(ACTIONS[ZONE][team.play(raw)[0, ZONE]])
+def act(team: Shown, raw: Any) -> str:
+    return str(ACTIONS[ZONE][team.play(raw)[ZONE]])
 
 
-def test_hosts_are_analysed_in_turn_and_those_of_users_more_often(team: RuleTeam) -> None:
+def test_hosts_are_analysed_in_turn_and_those_of_users_more_often(team: Shown) -> None:
     hosts = []
     for _ in range(80):
         kind, host = act(team, raw_record()).split()
@@ -52,8 +73,7 @@ def test_hosts_are_analysed_in_turn_and_those_of_users_more_often(team: RuleTeam
 
 
 def test_users_hosts_get_decoys_until_an_analyse_is_worth_more() -> None:
-    team = RuleTeam()
-    team.begin(ALL_HOSTS)
+    team = Shown()
     deployed, shown = [0] * 16, raw_record()
     for _ in range(20):
         kind, host = act(team, shown).split()
@@ -66,18 +86,17 @@ def test_users_hosts_get_decoys_until_an_analyse_is_worth_more() -> None:
 
 
 def test_red_meets_decoys_on_the_servers_that_it_knows_from_the_beginning() -> None:
-    team, deployed = RuleTeam(), []
-    team.begin(ALL_HOSTS)
+    team, deployed = Shown(), []
     shown = raw_record()
     for _ in range(3):
-        actions = [str(ACTIONS[agent][i]) for agent, i in enumerate(team.play(shown)[0])]
+        actions = [str(ACTIONS[agent][i]) for agent, i in enumerate(team.play(shown))]
         deployed.append([actions[agent] for agent in (0, 2, 4)])
         team.play(raw_record(busy=True))
         shown = raw_record()
         shown["decoy"][0, NUMBERS[[0, 2, 6], 0]] = 1
     zones = "restricted_zone_a", "restricted_zone_b", "public_access_zone"
     assert deployed == [[f"DeployDecoy {zone}_subnet_server_host_0" for zone in zones]] * 3
-    actions = [str(ACTIONS[agent][i]) for agent, i in enumerate(team.play(shown)[0])]
+    actions = [str(ACTIONS[agent][i]) for agent, i in enumerate(team.play(shown))]
     assert not any("server" in action for action in actions)
 
 
@@ -105,23 +124,23 @@ def test_no_decoy_is_worth_deploying_where_red_is() -> None:
     assert (np.delete(worth[6:], [USER - 6, OTHER_USER - 6]) == RULES.decoy).all()
 
 
-def test_a_host_with_root_is_restored_before_all_else(team: RuleTeam) -> None:
+def test_a_host_with_root_is_restored_before_all_else(team: Shown) -> None:
     shown = raw_record(files=(ZONE, USER, CMD | ESCALATE), shells=((ZONE, SERVER),))
     assert act(team, shown) == f"Restore {NAMES[USER]}"
     # The Restore has taken effect now, and the shell is next.
     assert act(team, raw_record()) == f"Remove {NAMES[SERVER]}"
 
 
-def test_an_old_shells_file_means_nothing(team: RuleTeam) -> None:
+def test_an_old_shells_file_means_nothing(team: Shown) -> None:
     assert act(team, raw_record(files=(ZONE, USER, CMD))).startswith("Analyse ")
 
 
-def test_a_shell_is_removed_and_its_host_analysed(team: RuleTeam) -> None:
+def test_a_shell_is_removed_and_its_host_analysed(team: Shown) -> None:
     assert act(team, raw_record(shells=((ZONE, USER),))) == f"Remove {NAMES[USER]}"
     assert act(team, raw_record()) == f"Analyse {NAMES[USER]}"
 
 
-def test_a_shell_on_a_source_is_restored(team: RuleTeam) -> None:
+def test_a_shell_on_a_source_is_restored(team: Shown) -> None:
     act(team, raw_record(source=(ZONE, SERVER, NUMBERS[ZONE, USER], TAKEN)))
     act(team, raw_record())  # The first Restore is behind it.
     attack = ZONE, SERVER, NUMBERS[ZONE, OTHER_USER], TAKEN
@@ -130,7 +149,7 @@ def test_a_shell_on_a_source_is_restored(team: RuleTeam) -> None:
 
 
 def test_the_first_source_of_a_zone_is_restored_and_others_after_some_attacks(
-    team: RuleTeam,
+    team: Shown,
 ) -> None:
     shown = raw_record(source=(ZONE, SERVER, NUMBERS[ZONE, USER], TAKEN))
     assert act(team, shown) == f"Restore {NAMES[USER]}"
@@ -140,7 +159,7 @@ def test_the_first_source_of_a_zone_is_restored_and_others_after_some_attacks(
     assert act(team, shown) == f"Restore {NAMES[OTHER_USER]}"
 
 
-def test_every_source_is_restored_soon_before_its_zones_decisive_phase(team: RuleTeam) -> None:
+def test_every_source_is_restored_soon_before_its_zones_decisive_phase(team: Shown) -> None:
     act(team, raw_record(source=(ZONE, SERVER, NUMBERS[ZONE, USER], TAKEN)))
     act(team, raw_record(source=(ZONE, SERVER, NUMBERS[ZONE, OTHER_USER], TAKEN)))
     step = PHASE_STARTS[1] - RULES.lead
@@ -149,12 +168,12 @@ def test_every_source_is_restored_soon_before_its_zones_decisive_phase(team: Rul
     assert act(team, raw_record()) == f"Restore {NAMES[OTHER_USER]}"
 
 
-def test_a_stranger_is_no_host_of_ours(team: RuleTeam) -> None:
+def test_a_stranger_is_no_host_of_ours(team: Shown) -> None:
     shown = raw_record(source=(ZONE, SERVER, STRANGER, TAKEN))
     assert act(team, shown).startswith("Analyse ")
 
 
-def test_nothing_is_repaired_or_analysed_that_no_longer_counts(team: RuleTeam) -> None:
+def test_nothing_is_repaired_or_analysed_that_no_longer_counts(team: Shown) -> None:
     act(team, raw_record())
     shown = raw_record(files=(ZONE, USER, CMD | ESCALATE))
     team.belief.step[0] = COUNTED_STEPS - RULES.last - 2
@@ -164,7 +183,7 @@ def test_nothing_is_repaired_or_analysed_that_no_longer_counts(team: RuleTeam) -
     assert act(team, shown) == "Sleep"
 
 
-def test_an_episode_that_goes_on_after_the_challenges_end_is_played_on(team: RuleTeam) -> None:
+def test_an_episode_that_goes_on_after_the_challenges_end_is_played_on(team: Shown) -> None:
     act(team, raw_record())
     team.belief.step[0] = MAX_STEPS
     assert act(team, raw_record(files=(ZONE, USER, CMD | ESCALATE))).startswith("Restore ")
@@ -200,9 +219,7 @@ def test_the_sweep_prefers_what_is_longest_ago_and_what_was_attacked() -> None:
 @pytest.mark.parametrize(("rules", "routine"), [(NO_DECOYS, "Analyse"), (RULES, "DeployDecoy")])
 def test_an_agent_acts_on_its_own_observations_alone(rules: Rules, routine: str) -> None:
     draw = np.random.default_rng(1)
-    team, other = RuleTeam(rules), RuleTeam(rules)
-    team.begin(ALL_HOSTS)
-    other.begin(ALL_HOSTS)
+    team, other = Shown(rules), Shown(rules)
     own = np.zeros(137, np.bool_)
     own[2 * 17 : 3 * 17] = True
     taken = set()
@@ -213,7 +230,7 @@ def test_an_agent_acts_on_its_own_observations_alone(rules: Rules, routine: str)
                 changed[name][0, 2] = shown[name][0, 2]
             else:
                 changed[name][0, own] = shown[name][0, own]
-        actions = [int(player.play(raw)[0, 2]) for player, raw in ((team, shown), (other, changed))]
+        actions = [player.play(raw)[2] for player, raw in ((team, shown), (other, changed))]
         assert actions[0] == actions[1]
         taken.add(ACTIONS[2][actions[0]].kind)
     assert taken >= {routine, "Remove", "Restore"}
@@ -235,23 +252,16 @@ def drawn_record(draw: np.random.Generator) -> Any:
 
 def test_many_episodes_at_once_are_played_as_one_and_well() -> None:
     n = 40
-    simulator, team, alone = BatchedSimulator(n, shows_raw=True), RuleTeam(), RuleTeam()
-    simulator.reset(list(range(7_000_000, 7_000_000 + n)))
-    team.begin(simulator.masks)
-    alone.reset(masks_by_agent(simulator.masks[3]), 0)
-    totals = np.zeros(n)
-    for _ in range(COUNTED_STEPS):
-        actions = team.play(simulator.raw)
-        assert alone.act((), lambda: simulator.raw[3:4])[0] == actions[3].tolist()
-        _, rewards, _ = simulator.step(actions)
-        totals += rewards.sum(axis=1)
-    assert totals.mean() > -110
+    seeds = range(7_000_000, 7_000_000 + n)
+    total = play(RuleTeam, seeds, RED_AGENTS[0]).total
+    assert play(RuleTeam, seeds[3:4], RED_AGENTS[0]).total == total[3]
+    assert total.mean() > -110
 
 
 def test_both_simulators_give_the_team_the_same_returns(checkout: object) -> None:
     author = Author("rules", "us", "rules")
     totals = [
-        play_protocol(RuleTeam(), author, name, 2, 3, steps=60).totals
+        play_protocol(SingleTeam(RuleTeam()), author, name, 2, 3, steps=60).totals
         for name in ("compiled", "cyborg")
     ]
     assert totals[0] == totals[1]

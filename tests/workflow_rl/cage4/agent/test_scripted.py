@@ -5,7 +5,15 @@ import pytest
 
 from tests.workflow_rl.cage4.agent.raw_records import raw_record
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
-from workflow_rl.cage4.scenario4 import ACTIONS, AGENT_HOSTS, N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
+from workflow_rl.cage4.scenario.scenario4 import (
+    ACTIONS,
+    AGENT_HOSTS,
+    N_ACTIONS,
+    OBS_SIZES,
+    SLEEP_ACTIONS,
+)
+
+FREE, BUSY = [0] * 5, [1] * 5
 
 
 def observations() -> list[np.ndarray]:
@@ -23,7 +31,7 @@ def test_teams_take_possible_actions_that_the_seed_decides(name: str) -> None:
     def play(seed: int) -> str:
         team = make_scripted_team(name)
         team.reset(masks(), seed)
-        steps = [team.act(observations(), raw_record) for _ in range(40)]
+        steps = [team.act(observations(), raw_record, FREE) for _ in range(40)]
         for actions, _ in steps:
             assert all(mask[action] for mask, action in zip(masks(), actions, strict=True))
         return repr(steps)
@@ -36,7 +44,7 @@ def test_teams_take_possible_actions_that_the_seed_decides(name: str) -> None:
 def test_a_burst_repeats_an_action() -> None:
     team = make_scripted_team("bursts")
     team.reset(masks(), 1)
-    taken = [team.act(observations(), raw_record)[0][4] for _ in range(300)]
+    taken = [team.act(observations(), raw_record, FREE)[0][4] for _ in range(300)]
     changes = [i for i in range(1, 300) if taken[i] != taken[i - 1]]
     assert 8 < len(changes) < 60
     assert min(np.diff(changes)) >= 3
@@ -49,13 +57,13 @@ def test_a_host_with_a_process_event_is_restored_once_free(agent: int, zone: int
     seen = observations()
     host = 16 * zone + 7
     seen[agent][1 + 59 * zone + 27 + 7] = 1
-    first = team.act(seen, raw_record)[0]
+    first = team.act(seen, raw_record, FREE)[0]
     action = ACTIONS[agent][first[agent]]
     assert (action.kind, action.host) == ("Restore", AGENT_HOSTS[agent][host])
     # It costs to hand in another while the first one is in progress.
-    while_busy = [team.act(seen, raw_record)[0][agent] for _ in range(4)]
+    while_busy = [team.act(seen, raw_record, BUSY)[0][agent] for _ in range(4)]
     assert while_busy == [SLEEP_ACTIONS[agent]] * 4
-    assert team.act(observations(), raw_record)[0][agent] == first[agent]
+    assert team.act(observations(), raw_record, FREE)[0][agent] == first[agent]
 
 
 def test_connections_alone_concern_one_team_only() -> None:
@@ -64,7 +72,7 @@ def test_connections_alone_concern_one_team_only() -> None:
     for name, kind in (("restore-when-seen", "Sleep"), ("restore-all-seen", "Restore")):
         team = make_scripted_team(name)
         team.reset(masks(), 1)
-        assert ACTIONS[1][team.act(seen, raw_record)[0][1]].kind == kind
+        assert ACTIONS[1][team.act(seen, raw_record, FREE)[0][1]].kind == kind
 
 
 def test_an_unknown_team_is_refused() -> None:

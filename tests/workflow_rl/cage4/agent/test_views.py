@@ -18,7 +18,6 @@ from workflow_rl.agents.team import ACTS
 from workflow_rl.cage4.agent.raw_record import CMD, ESCALATE, NUMBERS, TAKEN
 from workflow_rl.cage4.agent.views import (
     CLOCK,
-    LINKED,
     N_CONTEXT,
     N_FEATURES,
     RHYTHM,
@@ -27,8 +26,7 @@ from workflow_rl.cage4.agent.views import (
     ViewRows,
     views_layout,
 )
-from workflow_rl.cage4.compiled import constants
-from workflow_rl.cage4.scenario4 import (
+from workflow_rl.cage4.scenario.scenario4 import (
     ACTIONS,
     AGENT_HOSTS,
     AGENT_ZONES,
@@ -107,12 +105,8 @@ def test_the_tables_name_the_host_of_each_action(n_words: int) -> None:
 
 
 def test_hosts_are_joined_by_their_zones_and_by_what_red_learns_from_servers() -> None:
-    linked = np.zeros_like(LINKED)
-    for zone, n in enumerate(constants.N_LINKED):
-        linked[zone, constants.ZONE[constants.LINKED[zone, :n]]] = True
-    np.testing.assert_array_equal(LINKED, linked)
     edges = BeliefView.entities()[4]["edges"]
-    assert {(AGENT_HOSTS[4][a], AGENT_HOSTS[4][b]) for a, b in edges["doors"]} == {
+    assert {(AGENT_HOSTS[4][a], AGENT_HOSTS[4][b]) for a, b in edges["zone_crossings"]} == {
         (f"{a}_server_host_0", f"{b}_server_host_0")
         for a in AGENT_ZONES[4]
         for b in AGENT_ZONES[4]
@@ -120,7 +114,7 @@ def test_hosts_are_joined_by_their_zones_and_by_what_red_learns_from_servers() -
     }
     assert len(edges["zone"]) == 3 * 16**2
     assert [b for a, b in edges["servers"] if a == 20] == [16, 17, 18, 19, 20, 21]
-    assert BeliefView.entities()[0]["edges"]["doors"] == []
+    assert BeliefView.entities()[0]["edges"]["zone_crossings"] == []
 
 
 def test_what_is_known_of_a_host_that_does_not_exist_is_zero() -> None:

@@ -11,7 +11,7 @@ from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.compiled.constants import N_LAN
 from workflow_rl.cage4.compiled.hosts import CONNECTIONS
 from workflow_rl.cage4.compiled.state import RARE
-from workflow_rl.cage4.scenario4 import SLEEP_ACTIONS, VARIANTS, Scenario
+from workflow_rl.cage4.scenario.scenario4 import SLEEP_ACTIONS, VARIANTS, Scenario
 
 N_ENVS = 4
 STEPS = 200

@@ -14,8 +14,8 @@ from tests.workflow_rl.cage4.test_digests import stored_digests
 from workflow_rl.cage.comparison import ComparedEpisode
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.cyborg.stock import StockSimulator
-from workflow_rl.cage4.interface import SimulationError
-from workflow_rl.cage4.scenario4 import RED_AGENTS, SLEEP_ACTIONS
+from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS, SLEEP_ACTIONS
+from workflow_rl.cage4.scenario.simulator_protocol import SimulationError
 
 pytestmark = pytest.mark.system
 

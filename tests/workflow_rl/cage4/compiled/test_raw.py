@@ -15,8 +15,8 @@ from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.compiled.hosts import OLD_PROCESSES
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.interface import SIMULATORS, SimulationError
-from workflow_rl.cage4.scenario4 import RED_AGENTS, SLEEP_ACTIONS
+from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS, SLEEP_ACTIONS
+from workflow_rl.cage4.scenario.simulator_protocol import SIMULATORS, SimulationError
 
 
 @pytest.mark.parametrize("names", list(itertools.pairwise(SIMULATORS)), ids="-".join)
@@ -40,13 +40,12 @@ def test_simulators_show_the_same_in_whole_episodes(checkout: Path) -> None:
 def test_a_network_that_was_asked_goes_on_alike() -> None:
     asked, other = (make_simulator("compiled") for _ in range(2))
     team = make_scripted_team("random")
-    for simulator in (asked, other):
-        simulator.reset(8)
+    observations, _ = asked.reset(8), other.reset(8)
     team.reset(asked.masks, 8)
     for _ in range(40):
-        actions, messages = team.act(None)
+        actions, messages = team.act_in(asked, observations)
         assert asked.raw_observations() == asked.raw_observations()
-        asked.step(actions, messages)
+        observations = asked.step(actions, messages).observations
         other.step(actions, messages)
     assert asked.true_state() == other.true_state()
     assert asked.raw_observations() == other.raw_observations()

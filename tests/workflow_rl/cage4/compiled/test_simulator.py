@@ -13,8 +13,8 @@ from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator, step_
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator, masks_by_agent, observations_of
 from workflow_rl.cage4.compiled.state import RARE, SIZES, state_for
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.interface import SimulationError, Simulator
-from workflow_rl.cage4.scenario4 import RED_AGENTS, SLEEP_ACTIONS, Scenario
+from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS, SLEEP_ACTIONS, Scenario
+from workflow_rl.cage4.scenario.simulator_protocol import SimulationError, Simulator
 
 N_ENVS = 3
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow_rl.cage4.cyborg.checkout import COMMIT, VARIABLE, CheckoutError
-from workflow_rl.cage4.cyborg.checkout import checkout as find_checkout
+from workflow_rl.cage4.cyborg.checkout import COMMIT, VARIABLE, CheckoutError, cyborg_checkout
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 
@@ -22,14 +21,14 @@ def assert_one_clear_line(error: pytest.ExceptionInfo[CheckoutError]) -> None:
 def test_a_missing_name_is_told_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     with pytest.raises(CheckoutError, match="--cyborg4") as error:
-        find_checkout()
+        cyborg_checkout()
     assert_one_clear_line(error)
 
 
 def test_a_folder_without_cyborg_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     with pytest.raises(CheckoutError, match=str(tmp_path)) as error:
-        find_checkout()
+        cyborg_checkout()
     assert_one_clear_line(error)
 
 
@@ -39,11 +38,11 @@ def test_another_commit_is_refused(
     copy = tmp_path / "copy"
     shutil.copytree(checkout / "CybORG", copy / "CybORG")
     monkeypatch.setenv(VARIABLE, str(copy))
-    assert find_checkout() == copy
+    assert cyborg_checkout() == copy
     with (copy / "CybORG" / "Simulator" / "State.py").open("a") as file:
         file.write("changed = True\n")
     with pytest.raises(CheckoutError, match="not that of commit") as error:
-        find_checkout()
+        cyborg_checkout()
     assert_one_clear_line(error)
 
 

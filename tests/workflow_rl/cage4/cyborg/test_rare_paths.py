@@ -5,7 +5,7 @@ from pathlib import Path
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.cyborg.rare_paths import RARE_PATHS, counted_rare_paths
 from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
-from workflow_rl.cage4.scenario4 import RED_AGENTS
+from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS
 
 
 def play(simulator: SpedUpNetwork, blue: str, seed: int, steps: int) -> tuple[int, int, int, int]:
@@ -13,7 +13,7 @@ def play(simulator: SpedUpNetwork, blue: str, seed: int, steps: int) -> tuple[in
     observations = simulator.reset(seed)
     team.reset(simulator.masks, seed)
     for _ in range(steps):
-        observations = simulator.step(*team.act(observations)).observations
+        observations = simulator.step(*team.act_in(simulator, observations)).observations
     return simulator.generator_state()
 
 

@@ -14,7 +14,7 @@ from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
 from workflow_rl.cage4.cyborg.stock import StockSimulator
-from workflow_rl.cage4.scenario4 import (
+from workflow_rl.cage4.scenario.scenario4 import (
     CHALLENGE,
     N_ACTIONS,
     OBS_SIZES,

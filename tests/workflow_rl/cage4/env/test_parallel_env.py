@@ -13,8 +13,14 @@ from workflow_rl.cage4.agent.views import BeliefView
 from workflow_rl.cage4.env import parallel_env as module
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.env.team_envs import TeamEnvs
-from workflow_rl.cage4.reds import REDS
-from workflow_rl.cage4.scenario4 import AGENTS, N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS, Scenario
+from workflow_rl.cage4.red.roster import REDS
+from workflow_rl.cage4.scenario.scenario4 import (
+    AGENTS,
+    N_ACTIONS,
+    OBS_SIZES,
+    SLEEP_ACTIONS,
+    Scenario,
+)
 from workflow_rl.environments.episode import episode_spec
 
 SLEEP = dict(zip(AGENTS, SLEEP_ACTIONS, strict=True))

@@ -14,7 +14,7 @@ from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.guest import Cage4Guest
-from workflow_rl.cage4.scenario4 import ACTIONS
+from workflow_rl.cage4.scenario.scenario4 import ACTIONS
 from workflow_rl.collection.advice import Advised
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.episode import episode_spec
@@ -47,7 +47,7 @@ def test_a_team_earns_as_a_teacher_what_it_earns_alone(args: dict[str, Any]) -> 
     team.reset(simulator.masks, SPEC.action_seed)
     rewards = []
     for _ in range(STEPS - 1):
-        result = simulator.step(*team.act(seen, simulator.raw_arrays))
+        result = simulator.step(*team.act_in(simulator, seen))
         seen = result.observations
         rewards.append(result.machine_reward + result.action_cost)
     assert taught("rules", **args).reward.tolist() == rewards

@@ -14,6 +14,7 @@ from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.team_policy import TeamParameters, TeamPolicy
 from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF, policy_map
+from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
 from workflow_rl.cage4.agent.raw_record import NUMBERS
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS, SLEEP, ViewRows
@@ -21,7 +22,7 @@ from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.arguments import MOST_STEPS
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.env.team_envs import SerialNetworks, TeamEnvs
-from workflow_rl.cage4.scenario4 import ACTIONS, N_ACTIONS, SCENARIOS
+from workflow_rl.cage4.scenario.scenario4 import ACTIONS, N_ACTIONS, SCENARIOS
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.env_batch import EnvBatch, EpisodeError
@@ -205,14 +206,12 @@ def test_a_trained_team_plays_alone_as_in_training(
     policy, (spec,) = random_team(environment), specs(7)
     trajectory = play_episode(environment.make_envs(1), policy, spec)
     simulator = CompiledSimulator("FiniteStateRedAgent", 60)
-    team = PolicyTeam(policy, observation, "all", messages)
+    team = SingleTeam(PolicyTeam(1, policy, observation, "all", messages))
     observations = simulator.reset(spec.env_seed)
     team.reset(simulator.masks, spec.action_seed)
     rewards, heard, done = [], 0, False
     while not done:
-        observations, reward, _, _, done = simulator.step(
-            *team.act(observations, simulator.raw_arrays)
-        )
+        observations, reward, _, _, done = simulator.step(*team.act_in(simulator, observations))
         rewards.append(reward)
         heard += sum(int(one[-32:].sum()) for one in observations)
     assert rewards == trajectory.reward.tolist()

@@ -10,12 +10,11 @@ import pytest
 from workflow_rl.cage4.agent.raw_record import STRANGER
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
-from workflow_rl.cage4.scenario4 import HOST_NAMES, N_HOSTS, RED_AGENTS
+from workflow_rl.cage4.scenario.scenario4 import HOST_NAMES, HOST_NUMBERS, N_HOSTS, RED_AGENTS
 from workflow_rl.cage4.scoring.knowledge import Known
 from workflow_rl.cage4.scoring.recording import record_episodes
 
 STEPS = 200
-NUMBER = {name: host for host, name in enumerate(HOST_NAMES)}
 SSH = 22
 
 
@@ -28,7 +27,7 @@ class Reader:
         self._names = {
             facts["Interface"][0]["ip_address"]: name
             for name, facts in beginning.items()
-            if name in NUMBER
+            if name in HOST_NUMBERS
         }
 
     def note(self, name: str) -> dict[str, Any]:
@@ -43,7 +42,7 @@ class Reader:
             self.note(target).pop("shell", None)
         elif kind == "Analyse":
             self.note(target)["analysed"] = step
-        for name in data.keys() & NUMBER.keys():
+        for name in data.keys() & HOST_NUMBERS.keys():
             for file in data[name].get("Files", ()):
                 self._seen[file["File Name"]] += 1
                 kind = file["File Name"].removesuffix(".sh")
@@ -62,7 +61,7 @@ class Reader:
         if source is not None:
             self.note(source)["source"] = step
         if self._names.get(connection["local_address"]) == name:
-            number = STRANGER if source is None else NUMBER[source]
+            number = STRANGER if source is None else HOST_NUMBERS[source]
             self.note(name)["attacks"][number] = step
             self._seen["stranger" if source is None else "known source"] += 1
 
@@ -78,11 +77,13 @@ def test_knowledge_is_what_the_dictionaries_tell(team: str) -> None:
     readers = [Reader(data, seen) for data in simulator.raw_observations()]
     known: dict[int, Known] = {}
     for number, step in enumerate(recording.steps, start=1):
-        observations = simulator.step(*player.act(observations, simulator.raw_arrays)).observations
+        observations = simulator.step(*player.act_in(simulator, observations)).observations
         for reader, data in zip(readers, simulator.raw_observations(), strict=True):
             reader.read(number, data)
         known |= {host: recording.known[i] for host, i in step.knows}
-        notes = {NUMBER[name]: facts for reader in readers for name, facts in reader.notes.items()}
+        notes = {}
+        for reader in readers:
+            notes |= {HOST_NUMBERS[name]: facts for name, facts in reader.notes.items()}
         for host in range(N_HOSTS):
             facts = notes.get(host, {"attacks": {}})
             expected = Known(**facts)._replace(attacks=())

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS
+from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS, RED_AGENTS
 from workflow_rl.cage4.scoring.leaderboard import SCRIPTED, known_returns
 
 

@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
-from workflow_rl.cage4.agent.scripted import RandomTeam, SleepingTeam
+from workflow_rl.cage4.agent.blue_team import SingleTeam
+from workflow_rl.cage4.agent.scripted import RandomTeam, make_scripted_team
 from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
-from workflow_rl.cage4.scenario4 import Scenario
+from workflow_rl.cage4.scenario.scenario4 import Scenario
 from workflow_rl.cage4.scoring import protocol
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, evaluated_episodes, play_protocol
 from workflow_rl.errors import UserError
 
 AUTHOR = Author("sleeper", "us", "sleep")
+SLEEPER = make_scripted_team("sleep")
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def simulator(monkeypatch: pytest.MonkeyPatch) -> CountingSimulator:
 
 
 def test_498_rewards_count_and_episodes_are_of_one_stream(simulator: CountingSimulator) -> None:
-    scores = play_protocol(SleepingTeam(), AUTHOR, episodes=2, seed=5)
+    scores = play_protocol(SLEEPER, AUTHOR, episodes=2, seed=5)
     assert scores.totals == [-498 * 499 // 2] * 2
     assert simulator.streams == [5]
     assert simulator.seeds == [None, None]
@@ -41,7 +43,7 @@ def test_498_rewards_count_and_episodes_are_of_one_stream(simulator: CountingSim
 
 def test_files_are_those_of_the_challenge(simulator: CountingSimulator, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
-    play_protocol(SleepingTeam(), AUTHOR, "compiled", 2, 5, folder, steps=4)
+    play_protocol(SLEEPER, AUTHOR, "compiled", 2, 5, folder, steps=4)
     names = ["actions.txt", "full.txt", "scores.txt", "summary.json", "summary.txt"]
     assert sorted(file.name for file in folder.iterdir()) == names
     header = (
@@ -65,9 +67,7 @@ def test_files_are_those_of_the_challenge(simulator: CountingSimulator, tmp_path
 
 def test_the_scenario_is_played_and_written(simulator: CountingSimulator, tmp_path: Path) -> None:
     scenario = Scenario(longest_red_action=1)
-    scores = play_protocol(
-        SleepingTeam(), AUTHOR, "compiled", 2, 5, tmp_path, steps=4, scenario=scenario
-    )
+    scores = play_protocol(SLEEPER, AUTHOR, "compiled", 2, 5, tmp_path, steps=4, scenario=scenario)
     assert simulator.scenario == scores.scenario == scenario
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["scenario"] == dataclasses.asdict(scenario)
@@ -85,7 +85,7 @@ def test_only_the_challenges_episodes_are_official() -> None:
 
 
 def test_one_episode_has_no_standard_deviation(simulator: CountingSimulator) -> None:
-    assert math.isnan(play_protocol(SleepingTeam(), AUTHOR, episodes=1, steps=4).std)
+    assert math.isnan(play_protocol(SLEEPER, AUTHOR, episodes=1, steps=4).std)
 
 
 def test_logged_actions_are_those_that_cyborg_played(checkout: Path) -> None:
@@ -93,11 +93,11 @@ def test_logged_actions_are_those_that_cyborg_played(checkout: Path) -> None:
     played = []
 
     class Watched(RandomTeam):
-        def act(self, observations, look=None):  # type: ignore[no-untyped-def]
+        def act(self, envs):  # type: ignore[no-untyped-def]
             played.append(simulator._controller.last_blue_actions)
-            return super().act(observations)
+            return super().act(envs)
 
-    (episode,) = evaluated_episodes(Watched(), simulator, 1, 3)
+    (episode,) = evaluated_episodes(SingleTeam(Watched()), simulator, 1, 3)
     assert len(episode.rewards) == 38
     # A team acts after the step whose actions are logged.
     assert [list(step.values()) for step in episode.actions] == played[1:]
@@ -121,6 +121,6 @@ def test_links_in_a_folder_lead_to_no_other_file(
     for name in [*names, "summary.txt", "summary.json", "scores.txt"]:
         (folder / name).symlink_to(own)
     with pytest.raises(UserError, match="is a link"):
-        play_protocol(SleepingTeam(), AUTHOR, "compiled", 1, 5, folder, steps=4)
+        play_protocol(SLEEPER, AUTHOR, "compiled", 1, 5, folder, steps=4)
     assert own.read_text() == "the user's"
     assert (folder / "full.txt").is_symlink()

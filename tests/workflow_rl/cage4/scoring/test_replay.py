@@ -14,7 +14,7 @@ from tests.workflow_rl.cage4.env.test_team_envs import random_team
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.scenario4 import AGENT_HOSTS, AGENT_ZONES, HOST_NAMES, RED_AGENTS
+from workflow_rl.cage4.scenario.scenario4 import AGENT_HOSTS, AGENT_ZONES, HOST_NAMES, RED_AGENTS
 from workflow_rl.cage4.scoring.protocol import evaluated_episodes
 from workflow_rl.cage4.scoring.recording import (
     RED_KNOWS,
@@ -95,7 +95,7 @@ def test_states_and_costs_are_the_simulators(team: str, seed: int) -> None:
     player.reset(simulator.masks, 0)
     causes = set()
     for step, states in zip(recording.steps, frames(recording), strict=True):
-        result = simulator.step(*player.act(observations, simulator.raw_arrays))
+        result = simulator.step(*player.act_in(simulator, observations))
         observations = result.observations
         paid = [sum(one.cost for one in step.costs if (one.cause == 3) is b) for b in (False, True)]
         assert paid == [-result.machine_reward, -result.action_cost]

@@ -12,10 +12,11 @@ import pytest
 
 from tests.workflow_rl.cage4.env.test_team_envs import random_team
 from workflow_rl import TrainConfig, train
-from workflow_rl.cage4.agent.trained_team import policy_team
+from workflow_rl.cage4.agent.blue_team import SingleTeam
+from workflow_rl.cage4.agent.trained_teams import trained_team
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.scenario4 import COUNTED_STEPS, RED_AGENTS
+from workflow_rl.cage4.scenario.scenario4 import COUNTED_STEPS, RED_AGENTS
 from workflow_rl.cage4.scoring import selection
 from workflow_rl.cage4.scoring.selection import choose_best_candidate, totals_of
 from workflow_rl.environments.episode import SeedStream, episode_spec
@@ -44,12 +45,12 @@ def test_498_rewards_of_the_greedy_team_count() -> None:
     totals = totals_of(team, environment, 3)
     spec = episode_spec(0, 2, environment.variants, SeedStream.SELECTION)
     simulator = CompiledSimulator(RED_AGENTS[0], 500)
-    player = policy_team(team.parameters.actor(greedy=True), environment)
+    player = SingleTeam(trained_team(team.parameters.actor(greedy=True), environment)(1))
     observations = simulator.reset(spec.env_seed)
     player.reset(simulator.masks, 0)
     total = 0
     for _ in range(COUNTED_STEPS):
-        result = simulator.step(*player.act(observations, simulator.raw_arrays))
+        result = simulator.step(*player.act_in(simulator, observations))
         observations = result.observations
         total += result.reward
     assert totals[2] == total

@@ -14,8 +14,9 @@ from click.testing import CliRunner
 
 from tests.handed_in import require_whole_to_load, used_together
 from tests.workflow_rl.cage4.env.test_team_envs import random_team
+from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.agent.scripted import make_scripted_team
-from workflow_rl.cage4.agent.trained_team import policy_team
+from workflow_rl.cage4.agent.trained_teams import trained_team
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scoring.protocol import Author, play_protocol
 from workflow_rl.cage4.scoring.submission.export import write_submission
@@ -134,7 +135,7 @@ def test_a_trained_team_is_handed_in(checkout: Path, tmp_path: Path) -> None:
     environment = Cage4(observation="belief", actions="suspects", messages="learned")
     team = random_team(environment).parameters
     write_submission(team, environment, tmp_path / "submission")
-    own = policy_team(team.actor(greedy=True), environment)
+    own = SingleTeam(trained_team(team.actor(greedy=True), environment)(1))
     scores = play_protocol(own, Author("", "", ""), "compiled", 2, 5, steps=60)
     packed = PACKINGS["zip -r"](tmp_path / "submission")
     assert official_totals(checkout, packed, 60) == scores.totals

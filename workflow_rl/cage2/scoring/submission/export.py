@@ -17,7 +17,7 @@ from workflow_rl.runs.acting import needs_of, write_handed_in
 
 ACTING = (
     "workflow_rl.cage2.agent.action_sets",
-    "workflow_rl.cage2.actions",
+    "workflow_rl.cage2.scenario.actions",
     "workflow_rl.cage2.scenario1b",
     "workflow_rl.cage2.scenario2",
     "workflow_rl.cage2.scenario.scenario",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.cage4.agent.trained_teams import RELEASED
 from workflow_rl.cage4.cyborg.checkout import COMMIT
-from workflow_rl.cage4.released import RELEASED
-from workflow_rl.cage4.scenario4 import MAX_STEPS
+from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guest import Exported
 from workflow_rl.runs.acting import needs_of, write_handed_in
@@ -22,10 +22,10 @@ ACTING = (
     "workflow_rl.cage4.agent.policy_team",
     "workflow_rl.cage4.agent.raw_record",
     "workflow_rl.cage4.agent.rules",
+    "workflow_rl.cage4.agent.blue_team",
     "workflow_rl.cage4.agent.views",
-    "workflow_rl.cage4.agent.watch",
-    "workflow_rl.cage4.actions",
-    "workflow_rl.cage4.scenario4",
+    "workflow_rl.cage4.agent.hidden_red_timer",
+    "workflow_rl.cage4.scenario.scenario4",
 )
 """Modules that are copied into the folder."""
 RULES = "rules"

@@ -10,5 +10,4 @@ TEAM_FILE = "team.npz"
 def make_team() -> PolicyTeam:
     team, about = load_policy_or_team(TEAM_FILE, read_handed_in(TEAM_FILE))
     args = about["env_args"]
-    made_with = (args[name] for name in ("observation", "actions", "messages"))
-    return PolicyTeam(team.player(), *made_with)
+    return PolicyTeam(1, team.player(), args["observation"], args["actions"], args["messages"])

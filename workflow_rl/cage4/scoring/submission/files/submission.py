@@ -24,9 +24,10 @@ from acting_handed_in import require_whole  # noqa: E402
 
 require_whole()
 
+from acting_blue_team import SingleTeam  # noqa: E402
 from acting_make_team import make_team  # noqa: E402
 from acting_raw_record import RawReader, plain_observation  # noqa: E402
-from acting_scenario4 import AGENTS  # noqa: E402
+from acting_scenario4 import AGENTS, IN_PROGRESS  # noqa: E402
 from CybORG.Agents import BaseAgent  # noqa: E402
 from CybORG.Agents.Wrappers import BlueEnterpriseWrapper  # noqa: E402
 
@@ -37,7 +38,7 @@ class Wrapper(BlueEnterpriseWrapper):  # type: ignore[misc]
     def __init__(self, env: Any) -> None:
         super().__init__(env)
         self._reader, self._raw = RawReader(), dict[str, Any]()
-        self._team = make_team()
+        self._team = SingleTeam(make_team())
         self._episode = 0
         self._decided: dict[str, int] = {}
 
@@ -71,7 +72,8 @@ class Wrapper(BlueEnterpriseWrapper):  # type: ignore[misc]
         return answer
 
     def _decide(self, observations: Any, shown: Any) -> None:
-        chosen, messages = self._team.act([observations[name] for name in AGENTS], lambda: shown)
+        vectors, busy = [observations[name] for name in AGENTS], shown["success"][0] == IN_PROGRESS
+        chosen, messages = self._team.act(vectors, lambda: shown, busy)
         self._decided.update(zip(AGENTS, chosen, strict=True))
         self._messages = {} if messages is None else dict(zip(AGENTS, messages, strict=True))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage4.scenario4 import SCENARIOS
+from workflow_rl.cage4.scenario.scenario4 import SCENARIOS
 
 CHAMPION: dict[str, Any] = {
     "env_args": {

@@ -1,4 +1,4 @@
-"""Trained red teams as opponents of Blue. They draw their actions, as in their training."""
+"""The red agents that Blue can be played against: CybORG's classes by name, and trained teams."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
-from workflow_rl.cage.attackers import AttackerError
-from workflow_rl.cage4.agent.red_scripted import Chosen
-from workflow_rl.cage4.interface import RedSideSimulator, StepResult
-from workflow_rl.cage4.red_side import FIRST_KNOWN, RED_TEAM, red_layout
+from workflow_rl.cage.attackers import AttackerError, Roster
+from workflow_rl.cage4.red.red_api import FIRST_KNOWN, RED_TEAM, red_layout
+from workflow_rl.cage4.red.scripted import Chosen
+from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS
+from workflow_rl.cage4.scenario.simulator_protocol import RedSideSimulator, StepResult
+
+REDS = Roster(RED_AGENTS, takes_classes=False)
 
 
 def load_reds(name: str) -> TeamPolicy:
-    """Return a trained red team, by its run folder or policy file. Raises AttackerError."""
+    """Return a trained red team, by its run folder or policy file. Raises AttackerError.
+
+    The team draws its actions, as in its training.
+    """
     from workflow_rl.runs.checkpoint import CheckpointError
     from workflow_rl.runs.saved_agent import load_saved
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF
 from workflow_rl.cage4.agent.scripted import make_scripted_team
+from workflow_rl.cage4.agent.trained_teams import RELEASED
 from workflow_rl.cage4.cyborg.simulators import make_red_side
 from workflow_rl.cage4.env.red_environment import Cage4Red
-from workflow_rl.cage4.red_side import FIRST_RED_CHOICE, red_layout
-from workflow_rl.cage4.released import RELEASED
-from workflow_rl.cage4.scenario4 import RED_ENV_ID
+from workflow_rl.cage4.red.red_api import FIRST_RED_CHOICE, red_layout
+from workflow_rl.cage4.scenario.scenario4 import RED_ENV_ID
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
@@ -54,7 +54,7 @@ def test_blue_plays_in_batches_as_it_plays_alone(blue: str) -> None:
             choices = drawn(rows[env][None], random)
             answers = envs.step([env], choices)
             alone[env].choose(choices[0].tolist(), [-1] * 6)
-            result = alone[env].step(*teams[env].act(seen[env], alone[env].raw_arrays))
+            result = alone[env].step(*teams[env].act_in(alone[env], seen[env]))
             seen[env], rows[env] = result.observations, answers.obs[0]
             assert answers.reward[0] == -result.reward
             assert np.array_equal(rows[env], alone[env].red_row())

@@ -10,15 +10,15 @@ from typing import Any
 
 from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import IMPACT, REMOVE, RESTORE
-from workflow_rl.cage4.compiled.jit import agent_entry_point, compiled
+from workflow_rl.cage4.compiled.jit import compiled, entry_point
 from workflow_rl.cage4.compiled.red_tables import HAS_SESSION
-from workflow_rl.cage4.scenario4 import FAILED_WORK, IMPACT_COST
+from workflow_rl.cage4.scenario.scenario4 import FAILED_WORK, IMPACT_COST
 
 GREEN_WORK = 1 / 3  # Of three choices, one is to work.
 FULL = 100
 
 
-@agent_entry_point
+@entry_point
 def look(states: Any, restores: Any, seen: Any, rewards: Any) -> None:
     """Write what N networks hold and what the last step cost each agent.
 

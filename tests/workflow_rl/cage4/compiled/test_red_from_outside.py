@@ -10,13 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.workflow_rl.cage4.lock_step import compare, episode_of
-from workflow_rl.cage4 import red_side
-from workflow_rl.cage4.agent.red_scripted import RED_TEAMS, ProgramReds
 from workflow_rl.cage4.compiled import actions
 from workflow_rl.cage4.compiled.red_simulator import RedSimulator
 from workflow_rl.cage4.cyborg.simulators import make_red_side
-from workflow_rl.cage4.red_side import FIRST_KNOWN, FIRST_RED_CHOICE, RED_CHOICES, RedAction
-from workflow_rl.cage4.scenario4 import SLEEP_ACTIONS
+from workflow_rl.cage4.red import red_api
+from workflow_rl.cage4.red.red_api import FIRST_KNOWN, FIRST_RED_CHOICE, RED_CHOICES, RedAction
+from workflow_rl.cage4.red.scripted import RED_TEAMS, ProgramReds
+from workflow_rl.cage4.scenario.scenario4 import FALSE, IN_PROGRESS, SLEEP_ACTIONS, TRUE, UNKNOWN
 
 CONTRACTOR = "contractor_network_subnet"
 
@@ -34,11 +34,11 @@ def test_red_agents_see_and_do_what_they_do_in_cyborg(
 
 def facts(simulator: RedSimulator, agent: int) -> tuple[list[int], list[int]]:
     """The success and the kind in an agent's observation, as numbers."""
-    obs = simulator.rows[0, red_side.FIRST_RED_OBS[agent] :]
-    success = obs[red_side.SUCCESS : red_side.KIND]
+    obs = simulator.rows[0, red_api.FIRST_RED_OBS[agent] :]
+    success = obs[red_api.SUCCESS : red_api.KIND]
     return (
         (np.flatnonzero(success) + 1).tolist(),
-        np.flatnonzero(obs[red_side.KIND : red_side.ACTIVE]).tolist(),
+        np.flatnonzero(obs[red_api.KIND : red_api.ACTIVE]).tolist(),
     )
 
 
@@ -66,7 +66,7 @@ def test_what_an_agent_discovers_it_may_scan_next() -> None:
     simulator = begun()
     before = masks(simulator).sum()
     play(simulator, {0: discovery()})
-    assert facts(simulator, 0) == ([actions.TRUE], [actions.DISCOVER])
+    assert facts(simulator, 0) == ([TRUE], [actions.DISCOVER])
     n_hosts = simulator.states["exists"][0, 4 * 17 + 1 : 5 * 17].sum()
     # Four kinds of actions need an address, and the start host was known before.
     assert masks(simulator).sum() - before == 4 * (n_hosts - 1)
@@ -77,15 +77,15 @@ def test_what_an_agent_does_not_know_is_an_invalid_action() -> None:
     unknown = RED_CHOICES[0].index(RedAction("Impact", "restricted_zone_a_subnet_server_host_0"))
     assert not simulator.rows[0, FIRST_RED_CHOICE[0] + unknown]
     play(simulator, {0: unknown})
-    assert facts(simulator, 0) == ([actions.FALSE], [actions.WITHDRAW + 1])
+    assert facts(simulator, 0) == ([FALSE], [actions.WITHDRAW + 1])
     play(simulator, {0: discovery()}, sessions=3)
-    assert facts(simulator, 0) == ([actions.FALSE], [actions.WITHDRAW + 1])
+    assert facts(simulator, 0) == ([FALSE], [actions.WITHDRAW + 1])
 
 
 def test_agents_without_a_session_do_nothing() -> None:
     simulator = begun()
     play(simulator, dict.fromkeys(range(1, 6), 1))
-    assert facts(simulator, 3) == ([actions.UNKNOWN], [])
+    assert facts(simulator, 3) == ([UNKNOWN], [])
     assert simulator.rows[0, FIRST_RED_CHOICE[1] :].sum() == 5
 
 
@@ -99,7 +99,7 @@ def test_a_busy_agent_goes_on() -> None:
     scan = next(i for i in scans if simulator.rows[0, start + i])
     play(simulator, {0: scan})
     play(simulator, {0: discovery()})
-    assert facts(simulator, 0) == ([actions.IN_PROGRESS], [])
+    assert facts(simulator, 0) == ([IN_PROGRESS], [])
     play(simulator, {})
     assert facts(simulator, 0)[1] == [actions.STEALTH_SCAN]
 

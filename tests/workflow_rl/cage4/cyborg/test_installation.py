@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow_rl.cage4.installation import simulators
+from workflow_rl.cage4.cyborg.installation import simulators
 
 
 def test_doctor_tells_of_the_checkout(

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage.checks import checked_least, checked_whole
-from workflow_rl.cage4.red_side import FIRST_KNOWN, N_RED_CHOICES
-from workflow_rl.cage4.scenario4 import AGENTS, MESSAGE_BITS, N_ACTIONS
+from workflow_rl.cage4.scenario.scenario4 import AGENTS, MESSAGE_BITS, N_ACTIONS
 
 SIMULATORS = ("compiled", "cyborg")
 PUBLISHED = "published"
@@ -67,26 +66,6 @@ def checked_actions(actions: Sequence[Any]) -> list[int]:
     if len(actions) != len(AGENTS):
         raise ValueError(f"actions: {len(AGENTS)} are needed, not {len(actions)}")
     return [checked_action(f"actions[{i}]", i, action) for i, action in enumerate(actions)]
-
-
-def checked_red_choices(choices: Any) -> NDArray[np.int16]:
-    """Return what red agents choose, `[..., 6]`, as indices of `red_side.RED_CHOICES`."""
-    indices = np.asarray(choices)
-    if indices.dtype.kind not in "iu" or indices.shape[-1:] != (len(N_RED_CHOICES),):
-        raise ValueError(f"choices: {len(N_RED_CHOICES)} integers are needed, one a red agent")
-    wrong = np.argwhere((indices < 0) | (indices >= N_RED_CHOICES))
-    if len(wrong):
-        agent = wrong[0][-1]
-        raise ValueError(f"choices: red agent {agent} has those to {N_RED_CHOICES[agent] - 1}")
-    return indices.astype(np.int16)
-
-
-def checked_red_sessions(sessions: Any) -> NDArray[np.int16]:
-    """Return ids of sessions of red agents, or FIRST_KNOWN."""
-    ids, most = np.asarray(sessions), np.iinfo(np.int16).max
-    if ids.dtype.kind not in "iu" or ((ids < FIRST_KNOWN) | (ids > most)).any():
-        raise ValueError(f"sessions: ids from 0 to {most} are needed, or {FIRST_KNOWN}")
-    return ids.astype(np.int16)
 
 
 def checked_bits(name: str, bits: Any) -> NDArray[np.bool_]:
@@ -207,7 +186,7 @@ class RedSideSimulator(Simulator, Protocol):
 
     def red_row(self) -> NDArray[np.uint8]:
         """Return what the red agents see after the last step or the reset, and which choices they
-        know to be possible: a row of `red_side.red_layout`."""
+        know to be possible: a row of `red_api.red_layout`."""
 
     def red_sessions(self) -> list[list[int]]:
         """Return for each red agent the ids of sessions that it learned of, in that order."""

@@ -11,13 +11,13 @@ from tests.workflow_rl.cage4.agent.raw_records import ALL_HOSTS, OTHER_USER, USE
 from workflow_rl.agents.policies.team_file import load_policy_or_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.agents.settings import ConfigError
+from workflow_rl.cage4.agent.hidden_red_timer import LONG, MOST_APART
 from workflow_rl.cage4.agent.raw_record import NUMBERS
+from workflow_rl.cage4.agent.trained_teams import RELEASED
 from workflow_rl.cage4.agent.views import SLEEP, ViewRows
-from workflow_rl.cage4.agent.watch import LONG, MOST_APART
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.env.arguments import Cage4Arguments
-from workflow_rl.cage4.released import RELEASED
-from workflow_rl.cage4.scenario4 import ACTIONS, AGENT_HOSTS, N_OBS, PHASE_STARTS
+from workflow_rl.cage4.scenario.scenario4 import ACTIONS, AGENT_HOSTS, N_OBS, PHASE_STARTS
 
 FREE = np.zeros((1, 5), np.int64)
 GOES_ON = np.zeros(1, np.bool_)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from workflow_rl.cage4.cyborg.stock import StockSimulator
-from workflow_rl.cage4.scenario4 import (
+from workflow_rl.cage4.scenario.scenario4 import (
     ACTIONS,
     AGENT_HOSTS,
     AGENTS,

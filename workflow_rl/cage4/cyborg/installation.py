@@ -10,7 +10,7 @@ from workflow_rl.cage4.cyborg.checkout import (
     HOW_TO_GET_IT,
     VARIABLE,
     CheckoutError,
-    checkout,
+    cyborg_checkout,
 )
 from workflow_rl.runs.installation import Finding
 
@@ -22,7 +22,7 @@ def simulators() -> Iterator[Finding]:
         yield Finding("CybORG 4", text)
         return
     try:
-        checkout()
+        cyborg_checkout()
     except CheckoutError as error:
         yield Finding("CybORG 4", str(error).partition(": ")[2], HOW_TO_GET_IT)
     else:

@@ -13,13 +13,13 @@ from click.testing import CliRunner
 from tests.workflow_rl.cage4.lock_step import compare, episode_of
 from tests.workflow_rl.cage4.red_files import write_red_team
 from workflow_rl.cage4 import parallel_env
-from workflow_rl.cage4.agent.trained_reds import PolicyReds, load_reds
+from workflow_rl.cage4.agent.trained_teams import RELEASED
 from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.interface import StepResult
-from workflow_rl.cage4.released import RELEASED
-from workflow_rl.cage4.scenario4 import AGENTS, ENV_ID
+from workflow_rl.cage4.red.roster import PolicyReds, load_reds
+from workflow_rl.cage4.scenario.scenario4 import AGENTS, ENV_ID
+from workflow_rl.cage4.scenario.simulator_protocol import StepResult
 from workflow_rl.commands.main import main
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError

@@ -14,7 +14,7 @@ from tests.workflow_rl.reporting.test_report import figures
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.scenario4 import RED_AGENTS, Scenario
+from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS, Scenario
 from workflow_rl.cage4.scoring import report
 from workflow_rl.cage4.scoring.protocol import Author, evaluated_episodes, play_protocol
 from workflow_rl.cage4.scoring.replays import Cage4Replays

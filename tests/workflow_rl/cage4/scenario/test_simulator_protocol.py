@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.interface import SIMULATORS, Simulator
-from workflow_rl.cage4.scenario4 import SLEEP_ACTIONS
+from workflow_rl.cage4.scenario.scenario4 import SLEEP_ACTIONS
+from workflow_rl.cage4.scenario.simulator_protocol import SIMULATORS, Simulator
 
 
 @pytest.fixture(scope="module", params=SIMULATORS)

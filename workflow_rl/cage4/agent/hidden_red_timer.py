@@ -1,4 +1,4 @@
-"""A watch for a red that shows nothing: what agents tell each other, probe, and restore.
+"""A timer for a red that shows nothing: what agents tell each other, probe, and restore.
 
 A mail opens a session for red without a trace, and an Impact shows nothing either. Red needs no
 more to cost blue up to 10 in every second step. The challenge's red agent shows itself soon: it
@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4 import scenario4
 from workflow_rl.cage4.agent.belief import DECOY, IS_USER, N_AGENTS, RESTORE, Belief, Bits, Joint
 from workflow_rl.cage4.agent.raw_record import NUMBERS
 from workflow_rl.cage4.agent.rules import most_urgent, remaining
-from workflow_rl.cage4.scenario4 import MESSAGE_BITS, OBS_SIZES
+from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.scenario4 import MESSAGE_BITS, OBS_SIZES
 
 LONG = np.array([100, 100, 180])
 """By mission phase: steps in which most agents saw nothing, after which the team looks for hidden
@@ -44,7 +44,7 @@ _SILENT_IN = _heard_in()
 _FOUND_IN = _SILENT_IN + 1
 
 
-class Watch:
+class HiddenRedTimer:
     """What the agents have told each other in N envs, and what each has found with decoys.
 
     silence: int `[N, 5]`, for how many steps an agent has said that it sees nothing of red. Every

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from tests.workflow_rl.cage4.small_champion import small_preset
 from workflow_rl.agents.policies.team_file import load_policy_or_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
-from workflow_rl.cage4.recipe import AGENT_FILE, Cage4Recipe
-from workflow_rl.cage4.scenario4 import ENV_ID
+from workflow_rl.cage4.scenario.scenario4 import ENV_ID
 from workflow_rl.cage4.scoring import selection
+from workflow_rl.cage4.scoring.recipe import AGENT_FILE, Cage4Recipe
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.commands.main import main
 from workflow_rl.runs.checkpoint import load_checkpoint

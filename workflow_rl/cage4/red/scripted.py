@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4 import red_side
 from workflow_rl.cage4.compiled import actions
 from workflow_rl.cage4.compiled.red_tables import CUMULATED, FINITE_STATE, N_OPTIONS, OPTIONS
 from workflow_rl.cage4.compiled.red_tables import STATES as HOST_STATES
-from workflow_rl.cage4.red_side import (
+from workflow_rl.cage4.red import red_api
+from workflow_rl.cage4.red.red_api import (
     FIRST_KNOWN,
     FIRST_RED_CHOICE,
     FIRST_RED_OBS,
@@ -48,7 +48,7 @@ class RandomReds:
 
     def _choice(self, agent: int, obs: NDArray[np.uint8], mask: NDArray[np.uint8]) -> int:
         possible = np.flatnonzero(mask)
-        kinds = red_side.KIND_OF[agent, possible]
+        kinds = red_api.KIND_OF[agent, possible]
         return self._one_of(possible[kinds == self._one_of(np.unique(kinds))])
 
     def _session(self, known: Sequence[int]) -> int:
@@ -65,7 +65,7 @@ class CarelessReds(RandomReds):
     def _choice(self, agent: int, obs: NDArray[np.uint8], mask: NDArray[np.uint8]) -> int:
         if self._generator.random() < 0.5:
             return super()._choice(agent, obs, mask)
-        return int(self._generator.integers(red_side.N_RED_CHOICES[agent]))
+        return int(self._generator.integers(red_api.N_RED_CHOICES[agent]))
 
     def _session(self, known: Sequence[int]) -> int:
         if self._generator.random() < 0.1:
@@ -78,9 +78,9 @@ class ProgramReds(RandomReds):
     as `RandomReds`. They act with the first session that can scan."""
 
     def _choice(self, agent: int, obs: NDArray[np.uint8], mask: NDArray[np.uint8]) -> int:
-        n_hosts, n_zones = red_side.N_HOSTS_OF[agent], red_side.N_ZONES_OF[agent]
-        hosts = obs[red_side.N_FACTS[agent] :].reshape(red_side.N_FEATURES, n_hosts)
-        states = hosts[red_side.STATE :]
+        n_hosts, n_zones = red_api.N_HOSTS_OF[agent], red_api.N_ZONES_OF[agent]
+        hosts = obs[red_api.N_FACTS[agent] :].reshape(red_api.N_FEATURES, n_hosts)
+        states = hosts[red_api.STATE :]
         known = np.flatnonzero(states[: HOST_STATES.index("F")].any(axis=0))
         if not len(known) or self._generator.random() < 0.1:
             return super()._choice(agent, obs, mask)

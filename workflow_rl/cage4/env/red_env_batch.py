@@ -8,19 +8,19 @@ import numpy as np
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage.network_batch import mask_of
-from workflow_rl.cage4.agent.blue_batches import BlueSees, in_batches
-from workflow_rl.cage4.agent.scripted import ScriptedTeam
+from workflow_rl.cage4.agent.blue_team import Seen, TeamMaker
+from workflow_rl.cage4.agent.mixed_teams import MixedTeams
 from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.compiled.red_simulator import RedSimulator
-from workflow_rl.cage4.interface import SimulationError
-from workflow_rl.cage4.red_side import RED_TEAM
-from workflow_rl.cage4.scenario4 import AGENTS, CHALLENGE, MESSAGE_BITS, Scenario
+from workflow_rl.cage4.red.red_api import RED_TEAM
+from workflow_rl.cage4.scenario.scenario4 import AGENTS, CHALLENGE, MESSAGE_BITS, Scenario
+from workflow_rl.cage4.scenario.simulator_protocol import SimulationError
 from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
 
 class RedTeamEnvs:
-    """Networks in rows of `red_side.red_layout`. An EnvBatch.
+    """Networks in rows of `red_api.red_layout`. An EnvBatch.
 
     A red agent that has no session yet, or not any more, is busy. blues: the teams that defend, of
     which each episode draws one with their weights.
@@ -30,14 +30,13 @@ class RedTeamEnvs:
         self,
         n_envs: int,
         max_steps: int,
-        blues: Sequence[ScriptedTeam],
+        blues: Sequence[TeamMaker],
         weights: Sequence[float],
         scenario: Scenario = CHALLENGE,
     ) -> None:
         self.n_envs = n_envs
-        reads_raw = any(blue.reads_raw for blue in blues)
-        self._simulator = RedSimulator(n_envs, max_steps, reads_raw, scenario)
-        self._blue = in_batches(blues, weights, n_envs)
+        self._blue = MixedTeams([make_blue(n_envs) for make_blue in blues], weights)
+        self._simulator = RedSimulator(n_envs, max_steps, self._blue.reads_raw, scenario)
         self._specs: dict[int, EpisodeSpec] = {}
         self._blues = np.tile(SLEEP, (n_envs, 1))
         self._messages = np.zeros((n_envs, len(AGENTS), MESSAGE_BITS), np.int8)
@@ -55,7 +54,7 @@ class RedTeamEnvs:
         return simulator.rows[of]
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        """Step each of M envs once. actions: [M, 6], indices of `red_side.RED_CHOICES`."""
+        """Step each of M envs once. actions: [M, 6], indices of `red_api.RED_CHOICES`."""
         simulator, of = self._simulator, list(envs)
         self._blues[of], self._messages[of] = self._blue.act(of)
         self._reds[of] = actions
@@ -65,17 +64,17 @@ class RedTeamEnvs:
         except SimulationError as error:
             failed = np.flatnonzero(simulator.states["error"])[-1]
             raise EpisodeError(self._specs[int(failed)]) from error
-        self._blue.see(of, self._seen(of))
+        self._blue.see(of, self._blues[of], self._seen(of))
         # 0.0 - x is never -0.0.
         rewards = 0.0 - simulator.rewards[of].sum(axis=1)
         ended = simulator.dones[of]
         return StepAnswers(simulator.rows[of], rewards, np.zeros_like(ended), ended)
 
-    def _seen(self, envs: list[int]) -> BlueSees:
+    def _seen(self, envs: list[int]) -> Seen:
         simulator = self._simulator
         busy = simulator.states["blue_ticks"][envs].astype(np.int64)
         raw = simulator.raw[envs] if len(simulator.raw) else simulator.raw
-        return BlueSees(simulator.obs[envs], raw, busy)
+        return Seen(simulator.obs[envs], raw, busy)
 
     def close(self) -> None:
         """Do nothing: there is nothing to free."""

@@ -10,21 +10,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF
-from workflow_rl.cage4 import red_side
 from workflow_rl.cage4.compiled import actions, constants
 from workflow_rl.cage4.compiled.red_tables import STATES
 from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
 from workflow_rl.cage4.cyborg.stock import CyborgSimulator, StockSimulator
-from workflow_rl.cage4.interface import StepResult, checked_red_choices, checked_red_sessions
-from workflow_rl.cage4.red_side import FIRST_KNOWN, RED_CHOICES, RED_HOSTS, RED_TEAM, RED_ZONES
-from workflow_rl.cage4.scenario4 import HOST_NAMES, ZONES
+from workflow_rl.cage4.red import red_api
+from workflow_rl.cage4.red.red_api import (
+    FIRST_KNOWN,
+    RED_CHOICES,
+    RED_HOSTS,
+    RED_TEAM,
+    RED_ZONES,
+    checked_red_choices,
+    checked_red_sessions,
+)
+from workflow_rl.cage4.scenario.scenario4 import HOST_NAMES, ZONES
+from workflow_rl.cage4.scenario.simulator_protocol import StepResult
 
 NOWHERE = "0.0.0.0"
 """The address of a host that this network does not have. No agent knows it."""
 
 
 class RedSide(CyborgSimulator):
-    """See `interface.RedSideSimulator`. To be mixed into a simulator of CybORG."""
+    """See `simulator_protocol.RedSideSimulator`. To be mixed into a simulator of CybORG."""
 
     def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
         observations = super().reset(seed)
@@ -105,46 +113,46 @@ class RedSide(CyborgSimulator):
         space = interface.action_space
         names = [HOST_NAMES[host] for host in RED_HOSTS[agent]]
         addresses = [state.hostname_ip_map.get(host) for host in names]
-        hosts = np.zeros((red_side.N_FEATURES, len(names)), np.int8)
-        hosts[red_side.ADDRESS] = [bool(space.ip_address.get(at)) for at in addresses]
-        hosts[red_side.NAME] = [bool(space.hostname.get(host)) for host in names]
+        hosts = np.zeros((red_api.N_FEATURES, len(names)), np.int8)
+        hosts[red_api.ADDRESS] = [bool(space.ip_address.get(at)) for at in addresses]
+        hosts[red_api.NAME] = [bool(space.hostname.get(host)) for host in names]
         is_server = constants.PLACE[RED_HOSTS[agent]] >= constants.FIRST_SERVER
-        hosts[red_side.SERVER] = is_server & hosts[red_side.ADDRESS]
+        hosts[red_api.SERVER] = is_server & hosts[red_api.ADDRESS]
         is_own = constants.RED_OF_ZONE[constants.ZONE[RED_HOSTS[agent]]] == agent
-        hosts[red_side.OWN] = is_own & hosts[red_side.ADDRESS]
+        hosts[red_api.OWN] = is_own & hosts[red_api.ADDRESS]
         for place, (host, at) in enumerate(zip(names, addresses, strict=True)):
             shown = [seen.get(key) for key in (host, str(at)) if isinstance(seen.get(key), dict)]
-            hosts[red_side.SHOWN, place] = bool(shown)
-            hosts[red_side.GAINED, place] = "Sessions" in (seen.get(str(at)) or ())
+            hosts[red_api.SHOWN, place] = bool(shown)
+            hosts[red_api.GAINED, place] = "Sessions" in (seen.get(str(at)) or ())
             known = interface.agent.host_states.get(str(at))
             if known is not None:
-                hosts[red_side.STATE + STATES.index(known["state"]), place] = 1
+                hosts[red_api.STATE + STATES.index(known["state"]), place] = 1
         of_agent, acts_with = state.sessions[name], self._first_known(name)
         for session in of_agent.values():
             place = names.index(session.hostname)
-            hosts[red_side.SESSION, place] = 1
-            hosts[red_side.ROOT, place] |= session.username == "root"
-            hosts[red_side.ABSTRACT, place] |= hasattr(session, "ports")
+            hosts[red_api.SESSION, place] = 1
+            hosts[red_api.ROOT, place] |= session.username == "root"
+            hosts[red_api.ABSTRACT, place] |= hasattr(session, "ports")
         if acts_with in of_agent:
             acting = of_agent[acts_with]
-            hosts[red_side.ACTS_FROM, names.index(acting.hostname)] = 1
+            hosts[red_api.ACTS_FROM, names.index(acting.hostname)] = 1
             for place, at in enumerate(addresses):
                 ports = getattr(acting, "ports", {}).get(at, ())
-                hosts[red_side.PORT : red_side.STATE, place] = np.isin(red_side.PORTS, ports)
+                hosts[red_api.PORT : red_api.STATE, place] = np.isin(red_api.PORTS, ports)
         zones = [
             bool(space.subnet.get(state.subnet_name_to_cidr[ZONES[zone]]))
             for zone in RED_ZONES[agent]
         ]
-        facts = np.zeros(red_side.KNOWN_ZONES, np.int8)
+        facts = np.zeros(red_api.KNOWN_ZONES, np.int8)
         facts[self.phase] = 1
-        facts[red_side.SUCCESS + seen["success"].value - 1] = 1
-        facts[red_side.ACTIVE] = interface.active
+        facts[red_api.SUCCESS + seen["success"].value - 1] = 1
+        facts[red_api.ACTIVE] = interface.active
         kind = type(seen.get("action")).__name__
         if kind in actions.RED_ACTIONS and kind != "Sleep":
-            facts[red_side.KIND + min(actions.RED_ACTIONS.index(kind), actions.WITHDRAW + 1)] = 1
+            facts[red_api.KIND + min(actions.RED_ACTIONS.index(kind), actions.WITHDRAW + 1)] = 1
         is_free = interface.active and not self._controller.actions_in_progress.get(name)
-        addresses, names = hosts[[red_side.ADDRESS, red_side.NAME]].astype(np.bool_)
-        mask = red_side.known_choices(agent, addresses, names, np.array(zones))
+        addresses, names = hosts[[red_api.ADDRESS, red_api.NAME]].astype(np.bool_)
+        mask = red_api.known_choices(agent, addresses, names, np.array(zones))
         mask[1:] &= bool(is_free)
         status = CUT_OFF if self._done else ACTS if is_free else BUSY
         obs = np.concatenate([facts, zones, hosts.ravel()], dtype=np.int8, casting="unsafe")

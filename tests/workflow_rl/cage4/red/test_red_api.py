@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workflow_rl.cage4.red_side import (
+from workflow_rl.cage4.red.red_api import (
     N_RED_CHOICES,
     RED_CHOICES,
     RED_HOSTS,
@@ -42,7 +42,7 @@ def test_agents_of_like_zones_can_share_a_policy() -> None:
     assert layout.obs_sizes == RED_OBS_SIZES
     assert layout.entities[1] == layout.entities[3]
     first = [n for n, host in enumerate(RED_HOSTS[0]) if host % 17 == 11]
-    assert layout.entities[0]["edges"]["doors"] == [
+    assert layout.entities[0]["edges"]["zone_crossings"] == [
         [a, b, -1]
         for a in first
         for b in first

@@ -17,7 +17,7 @@ from workflow_rl.agents.team import TeamLayout
 from workflow_rl.cage4.agent.views import edges_among
 from workflow_rl.cage4.compiled import actions, constants
 from workflow_rl.cage4.compiled.red_tables import STATES
-from workflow_rl.cage4.scenario4 import HOST_NAMES, MISSION_PHASES, ZONES
+from workflow_rl.cage4.scenario.scenario4 import HOST_NAMES, MISSION_PHASES, ZONES
 
 RED_TEAM = tuple(f"red_agent_{i}" for i in range(constants.N_RED))
 HOST_KINDS = (
@@ -90,11 +90,11 @@ def _choices(agent: int) -> list[tuple[int, int]]:
 
 _CHOICES = tuple(_choices(agent) for agent in range(constants.N_RED))
 N_RED_CHOICES = tuple(map(len, _CHOICES))
-KIND_OF, TARGET_OF = (
-    np.array([[*column, *[0] * (max(N_RED_CHOICES) - len(column))] for column in columns])
-    for columns in zip(*(zip(*choices, strict=True) for choices in _CHOICES), strict=True)
-)
+KIND_OF, TARGET_OF = np.zeros((2, constants.N_RED, max(N_RED_CHOICES)), np.int64)
 """By agent and index, `[6, 396]` each: the number of a kind of action, and of a host or zone."""
+for _agent, _choices_of_agent in enumerate(_CHOICES):
+    for _index, (_kind, _target) in enumerate(_choices_of_agent):
+        KIND_OF[_agent, _index], TARGET_OF[_agent, _index] = _kind, _target
 
 
 def _named(kind: int, target: int) -> RedAction:
@@ -142,6 +142,26 @@ def known_choices(
     """
     parts = [names if kind in NEEDS_NAME else addresses for kind in HOST_KINDS]
     return np.concatenate([[True], zones, *parts])
+
+
+def checked_red_choices(choices: Any) -> NDArray[np.int16]:
+    """Return what red agents choose, `[..., 6]`, as indices of `RED_CHOICES`."""
+    indices = np.asarray(choices)
+    if indices.dtype.kind not in "iu" or indices.shape[-1:] != (len(N_RED_CHOICES),):
+        raise ValueError(f"choices: {len(N_RED_CHOICES)} integers are needed, one a red agent")
+    wrong = np.argwhere((indices < 0) | (indices >= N_RED_CHOICES))
+    if len(wrong):
+        agent = wrong[0][-1]
+        raise ValueError(f"choices: red agent {agent} has those to {N_RED_CHOICES[agent] - 1}")
+    return indices.astype(np.int16)
+
+
+def checked_red_sessions(sessions: Any) -> NDArray[np.int16]:
+    """Return ids of sessions of red agents, or FIRST_KNOWN."""
+    ids, most = np.asarray(sessions), np.iinfo(np.int16).max
+    if ids.dtype.kind not in "iu" or ((ids < FIRST_KNOWN) | (ids > most)).any():
+        raise ValueError(f"sessions: ids from 0 to {most} are needed, or {FIRST_KNOWN}")
+    return ids.astype(np.int16)
 
 
 def _entities(agent: int) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4.actions import BLUE
+from workflow_rl.cage4.scenario.actions import BLUE, OUTCOMES
 
 ENV_ID = "workflow_rl/CAGE4-v0"
 RED_ENV_ID = "workflow_rl/CAGE4-red-v0"
@@ -22,7 +22,7 @@ AGENTS = tuple(f"blue_agent_{i}" for i in range(5))
 RED_AGENTS = ("FiniteStateRedAgent", "DiscoveryFSRed", "RandomSelectRedAgent", "SleepAgent")
 """Names of CybORG's classes. Every red agent of an episode is of one class."""
 FROM_OUTSIDE = "from outside"
-"""In the place of a class's name: the caller chooses what the red agents do. See `red_side`."""
+"""In the place of a class's name: the caller chooses what the red agents do. See `red_api`."""
 RED_CLASSES = (*RED_AGENTS, FROM_OUTSIDE)
 """In the order of `compiled.red_tables`."""
 OBS_SIZES = (92, 92, 92, 92, 210)
@@ -33,7 +33,8 @@ MESSAGE_BITS = 8
 N_MESSAGE_BITS = (len(AGENTS) - 1) * MESSAGE_BITS
 """The last entries of an observation: the messages of the other agents."""
 MAX_STEPS = 500
-"""Length of an episode in the challenge. Its last step is step 499: see `interface.StepResult`."""
+"""Length of an episode in the challenge. Its last step is step 499: see
+`simulator_protocol.StepResult`."""
 LEAST_STEPS = 3
 """A shorter episode has no step in each phase, and CybORG then fails."""
 ZONES = (
@@ -94,6 +95,8 @@ DECISIVE_PHASES = tuple(
     if prices[FAILED_WORK] == -10
 )
 """Zone and phase in which a green's failed work costs 10."""
+TRUE, UNKNOWN, FALSE, IN_PROGRESS = OUTCOMES.values()
+
 MOST_OF_SCENARIO = {"longest_red_action": 4, "users": N_USERS, "servers": N_SERVERS}
 """The largest numbers in a `Scenario`, from 1. The longest red action is the exploit."""
 
@@ -178,16 +181,26 @@ def zone_hosts(zone: str) -> list[str]:
     return servers + [f"{zone}_user_host_{i}" for i in range(N_USERS)]
 
 
-def _placed_hosts(zone: str) -> list[str]:
-    hosts = zone_hosts(zone)
-    return [f"{zone}_router", *hosts[N_SERVERS:], *hosts[:N_SERVERS]]
+INTERNET_HOST = "root_internet_host_0"
 
 
-HOST_NAMES = (
-    *(name for zone in ZONES[:-1] for name in _placed_hosts(zone)),
-    "root_internet_host_0",
-)
-"""All hosts, numbered as CybORG lists them: a router, 10 users and 6 servers of each zone."""
+def _host_names() -> tuple[str, ...]:
+    """Return the names of all hosts as CybORG lists them: 17 places a zone (a router, 10 users, 6
+    servers), of which an episode uses some; then the host of the internet."""
+    names = []
+    for zone in ZONES[:-1]:
+        servers, users = np.split(zone_hosts(zone), [N_SERVERS])
+        names += [f"{zone}_router", *users.tolist(), *servers.tolist()]
+    return (*names, INTERNET_HOST)
+
+
+HOST_NAMES = _host_names()
+"""By a host's number."""
+HOST_NUMBERS = {name: number for number, name in enumerate(HOST_NAMES)}
+LINKED = np.zeros((len(ZONES), len(ZONES)), np.bool_)
+"""Pairs of zones: from the first server of one, Red learns of the first server of the other."""
+for _zone, _others in enumerate(SHOWN_ZONES):
+    LINKED[_zone, _others] = True
 AGENT_HOSTS = tuple([host for zone in zones for host in zone_hosts(zone)] for zones in AGENT_ZONES)
 """Each blue agent's hosts, 16 or 48."""
 

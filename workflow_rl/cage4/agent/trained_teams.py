@@ -1,0 +1,55 @@
+"""Trained teams: those that the package brings, and those of users.
+
+Imports are late, because the command line reads the names in RELEASED without NumPy.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.numpy_policy import Actor
+    from workflow_rl.cage4.agent.blue_team import TeamMaker
+    from workflow_rl.cage4.agent.policy_team import PolicyTeam
+    from workflow_rl.environments.environment import Environment
+
+RELEASED = {
+    name: Path(__file__).parent / "released" / f"{name}.npz" for name in ("champion", "watchful")
+}
+"""The policy files of the teams that the package brings, by the team's name."""
+
+
+def released_team(name: str, n_envs: int = 1) -> PolicyTeam:
+    """Return a released team. Its policies choose the likeliest actions."""
+    from workflow_rl.agents.policies.team_file import load_policy_or_team
+    from workflow_rl.agents.policies.team_policy import TeamParameters
+    from workflow_rl.cage4.agent.policy_team import PolicyTeam
+
+    team, about = load_policy_or_team(RELEASED[name])
+    assert isinstance(team, TeamParameters)
+    args = about["env_args"]
+    return PolicyTeam(n_envs, team.player(), args["observation"], args["actions"], args["messages"])
+
+
+def trained_team(actor: Actor | None, environment: Environment) -> TeamMaker:
+    """Return what makes a trained team.
+
+    Raises InvalidEnvironmentError if it is no team for CAGE-4, or for what agents see there now.
+    """
+    from workflow_rl.agents.policies.team_policy import TeamPolicy
+    from workflow_rl.cage4.agent.policy_team import PolicyTeam
+    from workflow_rl.environments.environment import InvalidEnvironmentError
+
+    if not isinstance(actor, TeamPolicy):
+        raise InvalidEnvironmentError("env", "the agent is no team for CAGE-4")
+    if actor.parameters.layout != environment.spaces().team:
+        raise InvalidEnvironmentError(
+            "env",
+            "the team does not fit what agents see and do in CAGE-4 now, as one of an earlier "
+            "version of the package: train it anew",
+        )
+    args = environment.args
+    shown = {name: args[name] for name in ("observation", "actions", "messages")}
+    return functools.partial(PolicyTeam, policy=actor, **shown)

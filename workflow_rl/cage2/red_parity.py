@@ -74,7 +74,7 @@ class RedSides:
 
         self.env = Cage2Env("SleepAgent", max_steps, simulator, "uint8", scenario=scenario)
         self.compiled = CompiledSimulator(max_steps, {OWN_RED: self}, tables_of(scenario))
-        batch = self.compiled._simulator
+        batch = self.compiled.batch
         assert isinstance(batch, RedSimulator)
         self._batch = batch
         self._red = ToldRed(self.env)

@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage.processes import in_processes
 from workflow_rl.cage4.agent.red_scripted import RED_TEAMS, RandomReds
 from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.agent.trained_reds import PolicyReds, load_reds
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.interface import RedSideSimulator, SimulationError, Simulator, StepResult
+from workflow_rl.cage4.interface import RedSideSimulator, Simulator, StepResult
 from workflow_rl.cage4.scenario4 import (
     AGENTS,
     CHALLENGE,

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage4.agent.raw_record import RAW
-from workflow_rl.cage4.interface import SimulationError, StepResult
+from workflow_rl.cage4.interface import StepResult
 from workflow_rl.cage4.scenario4 import (
     AGENTS,
     CHALLENGE,

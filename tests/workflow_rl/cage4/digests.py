@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
-from workflow_rl.cage4.interface import SimulationError, Simulator, StepResult
+from workflow_rl.cage4.interface import Simulator, StepResult
 from workflow_rl.cage4.parity import Pair
 
 STEP_BYTES = 4

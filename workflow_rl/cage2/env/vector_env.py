@@ -17,7 +17,8 @@ from workflow_rl.cage.network_batch import Snapshot
 from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
 from workflow_rl.cage2.compiled.batched_simulator import FACTS
 from workflow_rl.cage2.compiled.description import tables_of
-from workflow_rl.cage2.compiled.simulator import batch_with, masks_of_hosts, red_action_of
+from workflow_rl.cage2.compiled.network import red_action_of
+from workflow_rl.cage2.compiled.simulator import batch_with
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.red.roster import REDS, checked_reds
 from workflow_rl.cage2.red.user_reds import batches_of
@@ -113,7 +114,6 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         except AttackerError as error:
             raise ValueError(f"red_agent: {error}") from error
         self._simulator = batch_with(num_envs, self.max_steps, batches, tables_of(self.scenario))
-        self._caught = masks_of_hosts(n_hosts)
         self._envs = np.arange(num_envs)
         self._episode_red_agents = np.zeros(num_envs, np.int64)
         self._steps_left = np.zeros(num_envs, np.int64)
@@ -165,7 +165,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
 
         Raises:
             ValueError: there are not N actions, or one is out of range; no env has advanced then.
-            RuntimeError: see `Simulator.step`.
+            SimulationError: see `BatchedSimulator.step`.
             gymnasium.error.ResetNeeded: an env was never reset, or was truncated and does not
                 reset itself.
         """
@@ -213,7 +213,10 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
             raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
         blue_success, _, _, red_success, caught = self._simulator.facts[env].tolist()
         seen = self.scenario.seen_of_step(
-            self._blue_actions[env], blue_success, self._caught[caught], self._simulator.obs[env]
+            self._blue_actions[env],
+            blue_success,
+            self._simulator.masks_of_hosts[caught],
+            self._simulator.obs[env],
         )
         if not truth:
             return seen
@@ -317,7 +320,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
             "red_agent": np.where(reds < len(RED_AGENTS), reds, -1),
             "blue_action": self._blue_actions.copy(),
             **dict(zip(FACTS[:-1], facts[:-1], strict=True)),
-            "suspicious_hosts": self._caught[facts[-1]],
+            "suspicious_hosts": self._simulator.caught,
         }
         masks = np.ones((len(values), self.num_envs), np.bool_)
         if chosen is not None:

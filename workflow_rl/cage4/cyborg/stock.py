@@ -8,18 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage4.agent.raw_record import RawReader
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg, published_cyborg
 from workflow_rl.cage4.cyborg.raw_observations import stock_observations
 from workflow_rl.cage4.cyborg.scenarios import scenario_generator
 from workflow_rl.cage4.cyborg.true_state import cyborg_state, generator_state
-from workflow_rl.cage4.interface import (
-    SimulationError,
-    StepResult,
-    checked_actions,
-    checked_messages,
-    seed_or_none,
-)
+from workflow_rl.cage4.interface import StepResult, checked_actions, checked_messages, seed_or_none
 from workflow_rl.cage4.scenario4 import AGENTS, CHALLENGE, Scenario
 
 

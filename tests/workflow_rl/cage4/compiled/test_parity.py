@@ -10,9 +10,9 @@ import pytest
 from tests.workflow_rl.cage4.conftest import BESIDE_THE_REPOSITORY
 from tests.workflow_rl.cage4.digests import episode_digests, state_digest
 from tests.workflow_rl.cage4.test_digests import stored_digests
+from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.cyborg.stock import StockSimulator
-from workflow_rl.cage4.interface import SimulationError
 from workflow_rl.cage4.parity import Pair, compare_episode
 from workflow_rl.cage4.scenario4 import RED_AGENTS, SLEEP_ACTIONS
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage4.agent.raw_record import MAX_SOURCES, RAW
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.compiled.hosts import OLD_PROCESSES
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.interface import SIMULATORS, SimulationError
+from workflow_rl.cage4.interface import SIMULATORS
 from workflow_rl.cage4.parity import Pair, compare_episode
 from workflow_rl.cage4.scenario4 import RED_AGENTS, SLEEP_ACTIONS
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.workflow_rl.cage4.conftest import BESIDE_THE_REPOSITORY
 from tests.workflow_rl.cage4.digests import state_digest
+from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
 from workflow_rl.cage4.cyborg.stock import StockSimulator
-from workflow_rl.cage4.interface import SimulationError
 from workflow_rl.cage4.parity import Pair, compare_episode
 from workflow_rl.cage4.scenario4 import RED_AGENTS
 

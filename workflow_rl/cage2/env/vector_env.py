@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -13,7 +13,6 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from workflow_rl.cage.attackers import AttackerError
-from workflow_rl.cage.network_batch import Snapshot
 from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
 from workflow_rl.cage2.compiled.batched_simulator import FACTS
 from workflow_rl.cage2.compiled.description import tables_of
@@ -25,6 +24,9 @@ from workflow_rl.cage2.red.user_reds import batches_of
 from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario2 import RED_AGENTS, SCENARIO2, SUCCESSES
 from workflow_rl.environments.gymnasium_versions import AutoresetMode
+
+if TYPE_CHECKING:
+    from workflow_rl.cage2.env.cage2_env import Snapshot
 
 
 class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
@@ -232,26 +234,14 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
             return np.ones((self.num_envs, self._n_actions), np.bool_)
         return masks_of(self._decoys)
 
-    def go_on_from(
-        self,
-        network: Snapshot,
-        seeds: NDArray[np.int64],
-        red_agent: int,
-        steps_left: int,
-        blue_action: int,
-        decoys: NDArray[np.int64],
-    ) -> None:
-        """Go on in all envs from the middle of an episode of another env.
-
-        network: what the simulator of that env saved. seeds: `[N]`, of the draws from now on. All
-        others are of that episode: the number of the red agent, the steps that are left, Blue's
-        last action (-1: none), and the masks of decoys `[H]`.
-        """
-        self._simulator.load_repeated(network, seeds)
+    def go_on_from(self, snapshot: Snapshot, seeds: list[int]) -> None:
+        """Go on in all envs from the middle of an episode. seeds: N, of the draws from now on."""
+        self._simulator.load_repeated(snapshot.network, np.array(seeds))
+        red_agent, steps_left, blue_action = snapshot.episode
         self._episode_red_agents[:], self._steps_left[:] = red_agent, steps_left
-        self._blue_actions[:], self._decoys[:] = blue_action, decoys
+        self._blue_actions[:], self._decoys[:] = blue_action, snapshot.decoys
         self._started[:] = True
-        self._generator_seeds = seeds.tolist()
+        self._generator_seeds = [*seeds]
 
     def _check_red_agent(self, red_agent: Any) -> None:
         for attacker in checked_reds(self.scenario, red_agent).foreign:
@@ -264,9 +254,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         if seed is None:
             return [None] * self.num_envs
         if isinstance(seed, str) or not np.iterable(seed):
-            first = checks.checked_seed(seed)
-            checks.checked_seed(first + self.num_envs - 1)
-            return list(range(first, first + self.num_envs))
+            return [*checks.checked_seeds(seed, self.num_envs)]
         seeds = [None if number is None else checks.checked_seed(number) for number in seed]
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed: {len(seeds)} seeds for {self.num_envs} envs")
@@ -320,7 +308,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
             "red_agent": np.where(reds < len(RED_AGENTS), reds, -1),
             "blue_action": self._blue_actions.copy(),
             **dict(zip(FACTS[:-1], facts[:-1], strict=True)),
-            "suspicious_hosts": self._simulator.caught,
+            "suspicious_hosts": self._simulator.masks_of_hosts[facts[-1]],
         }
         masks = np.ones((len(values), self.num_envs), np.bool_)
         if chosen is not None:

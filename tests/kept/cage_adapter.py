@@ -168,7 +168,7 @@ class Network:
         if not self._drawn:
             return []
         if self._env is None:
-            batch = self._simulator._simulator
+            batch = self._simulator.batch
             observation, row = batch.observation(0), batch.rows[0].tolist()
         else:
             observation, row = self._told.shown().values()

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Snapshot: TypeAlias = tuple[NDArray[Any], ...]
 """What `NetworkBatch.save` returns: the networks' bytes, then what they show."""
+
+
+class SimulationError(RuntimeError):
+    """A network cannot go on: what happens does not fit into its record, or CybORG itself fails.
+
+    The message names the cause. env: the network's number in its batch, if it plays in one.
+    """
+
+    def __init__(self, why: str, env: int | None = None) -> None:
+        super().__init__(why if env is None else f"env {env}: {why}")
+        self.why, self.env = why, env
 
 
 class NetworkBatch:
@@ -59,6 +70,35 @@ class NetworkBatch:
         if mask.dtype != np.bool_:
             raise ValueError(f"chosen: booleans are needed, not {mask.dtype}")
         return mask.copy()
+
+
+Batch = TypeVar("Batch", bound=NetworkBatch)
+
+
+class OneNetwork(Generic[Batch]):
+    """A batch of one network. Copies and pickles go on as the original would.
+
+    chosen: the mask of the network, bool `[1]`.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.chosen = np.ones(1, np.bool_)
+
+    __copy__ = copy.deepcopy
+
+    @property
+    def state(self) -> Any:
+        """The network itself, a record."""
+        return self.batch.states[0]
+
+    def save(self) -> Snapshot:
+        """See `NetworkBatch.save`."""
+        return self.batch.save()
+
+    def load(self, snapshot: Snapshot) -> None:
+        """See `NetworkBatch.load`."""
+        self.batch.load(snapshot)
 
 
 def of_shape(name: str, values: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -130,7 +130,7 @@ class Cage2Guest(Guest):
     def teaching(self, agent: str, environment: Environment) -> EnvBatchFactory | None:
         from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
         from workflow_rl.cage2.env.environment import Cage2
-        from workflow_rl.cage2.env.taught_envs import TaughtEnvs
+        from workflow_rl.cage2.env.viewed_envs import taught_envs
         from workflow_rl.cage2.scoring.players import load_on_records, load_trained, network_for
         from workflow_rl.environments.environment import InvalidEnvironmentError
 
@@ -150,9 +150,8 @@ class Cage2Guest(Guest):
         fast = environment.scored()
         fast.batches(why="only compiled code asks a teacher that sees or chooses other things")
         fast.check()
-        return functools.partial(
-            TaughtEnvs, environment, load_on_records(agent, environment.network)
-        )
+        teacher = load_on_records(agent, environment.network)
+        return functools.partial(taught_envs, environment, teacher)
 
     def player(self, agent: Path) -> Any:
         from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent

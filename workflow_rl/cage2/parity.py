@@ -74,7 +74,7 @@ class CybORGSide:
     """CybORG, as a `comparison.ComparedSimulator`.
 
     Args:
-        simulator: which CybORG, one of `interface.SIMULATORS`, or PUBLISHED.
+        simulator: which CybORG, one of SIMULATORS, or PUBLISHED.
         from_outside: whether Red chooses from outside.
     """
 
@@ -122,7 +122,7 @@ class CompiledSide:
         self._tables = tables_of(scenario)
         attackers = {OWN_RED: self} if from_outside else {}
         self.simulator = CompiledSimulator(max_steps, attackers, self._tables)
-        batch = self.simulator._simulator
+        batch = self.simulator.batch
         self._batch = batch if isinstance(batch, RedSimulator) else None
 
     def begin(self, envs: Sequence[int], seeds: Sequence[int], generators: Sequence[Any]) -> None:
@@ -185,7 +185,7 @@ class Cage2Comparison:
     """See `comparison.ComparedChallenge`.
 
     Args:
-        simulator: which CybORG, one of `interface.SIMULATORS`, or PUBLISHED.
+        simulator: which CybORG, one of SIMULATORS, or PUBLISHED.
         blues, reds: the agents by name; None for a red agent of CybORG's.
     """
 

@@ -42,10 +42,7 @@ from workflow_rl.cage4.scenario.scenario4 import (
     RED_AGENTS,
     Scenario,
 )
-from workflow_rl.cage4.scenario.simulator_protocol import (
-    RedSideSimulator,
-    Simulator,
-)
+from workflow_rl.cage4.scenario.simulator_protocol import RedSideSimulator, Simulator
 from workflow_rl.output_files import appending
 
 AllChosen: TypeAlias = tuple[list[int], NDArray[np.bool_] | None, Chosen | None]
@@ -118,7 +115,7 @@ class SimulatorSide:
 class Cage4Comparison:
     """See `comparison.ComparedChallenge`.
 
-    names: of the simulators, of `interface.SIMULATORS` or PUBLISHED. max_steps: the longest
+    names: of the simulators, of SIMULATORS or PUBLISHED. max_steps: the longest
     episode. scenario: of all episodes.
 
     The red agent of an episode is a class of CybORG, or what chooses from outside: one of

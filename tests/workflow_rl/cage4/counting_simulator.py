@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage4.agent.raw_record import RAW
 from workflow_rl.cage4.scenario.scenario4 import (
     AGENTS,
@@ -17,7 +18,7 @@ from workflow_rl.cage4.scenario.scenario4 import (
     SLEEP_ACTIONS,
     Scenario,
 )
-from workflow_rl.cage4.scenario.simulator_protocol import SimulationError, StepResult
+from workflow_rl.cage4.scenario.simulator_protocol import StepResult
 
 
 class CountingSimulator:

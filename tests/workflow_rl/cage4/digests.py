@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage.comparison import ComparedEpisode
+from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
-from workflow_rl.cage4.scenario.simulator_protocol import SimulationError, Simulator, StepResult
+from workflow_rl.cage4.scenario.simulator_protocol import Simulator, StepResult
 
 STEP_BYTES = 4
 STATE_EVERY = 50

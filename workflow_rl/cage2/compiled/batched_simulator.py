@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workflow_rl.cage.network_batch import NetworkBatch, Snapshot, of_shape
+from workflow_rl.cage.network_batch import NetworkBatch, SimulationError, Snapshot, of_shape
 from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.episode import reset_env, step_env, tell
 from workflow_rl.cage2.compiled.fetching import fetch_ahead
@@ -99,6 +99,7 @@ class BatchedSimulator(NetworkBatch):
             then the subnets, and the one on which monitoring caught a process into the hosts; -1:
             none.
         red_agents: the names of the red agents, by number.
+        masks_of_hosts: bool `[H + 1, H]`: row i has host i alone, and the last row no host.
     """
 
     red_agents: tuple[str, ...] = RED_AGENTS
@@ -122,6 +123,8 @@ class BatchedSimulator(NetworkBatch):
         announce_compiling(what, "20 seconds", self._compiled, self.states.dtype)
         self.rewards = np.zeros(n_envs)
         self.facts = np.zeros((n_envs, len(FACTS)), np.int8)
+        n_hosts = len(self.tables.hosts)
+        self.masks_of_hosts = np.eye(n_hosts + 1, n_hosts, dtype=np.bool_)
         self._words = np.zeros((n_envs, capacity.hosts), np.uint32)
         self._show()
 
@@ -144,6 +147,11 @@ class BatchedSimulator(NetworkBatch):
     @property
     def _shown(self) -> tuple[NDArray[Any], ...]:
         return self._words, self.rewards, self.facts
+
+    @property
+    def caught(self) -> NDArray[np.bool_]:
+        """Masks `[N, H]` of the hosts on which monitoring caught a process in the last step."""
+        return self.masks_of_hosts[self.facts[:, -1]]
 
     def load_repeated(self, snapshot: Snapshot, seeds: NDArray[np.int64]) -> None:
         """Load the snapshot of one env into all envs. seeds: `[N]`, for the draws from now on."""
@@ -186,8 +194,7 @@ class BatchedSimulator(NetworkBatch):
 
         Raises:
             ValueError: an action is out of range.
-            RuntimeError: an env cannot go on: what happens in it does not fit into its state, or
-                CybORG itself would fail. Reset it.
+            SimulationError: an env cannot go on. Reset it.
         """
         n_actions = len(self.tables.of["action_kind"])
         self.play(self._checked("actions", actions, n_actions), self._mask(chosen))
@@ -204,8 +211,8 @@ class BatchedSimulator(NetworkBatch):
         if failed >= 0:
             raise self._error_of(failed)
 
-    def _error_of(self, failed: int) -> RuntimeError:
-        return RuntimeError(f"env {failed}: {error_of(self.states[failed])}")
+    def _error_of(self, failed: int) -> SimulationError:
+        return SimulationError(error_of(self.states[failed]), failed)
 
     def _checked(self, name: str, values: ArrayLike, stop: int) -> NDArray[np.int64]:
         """Return one number from 0 to stop - 1 for each env. Compiled code checks no range."""

@@ -1,8 +1,7 @@
-"""Compiled environments as a worker's envs, and one behind CybORG's interface."""
+"""Compiled networks as a worker's envs, and one behind the interface of all simulators."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.cage.network_batch import Snapshot, mask_of
+from workflow_rl.cage.network_batch import OneNetwork
+from workflow_rl.cage.network_envs import NetworkEnvs, Numbers
 from workflow_rl.cage2.attackers import AttackerBatch
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.cyborg_words import red_action_of
@@ -19,7 +19,7 @@ from workflow_rl.cage2.compiled.red_simulator import NO_ATTACKERS, RedSimulator
 from workflow_rl.cage2.compiled.state import SIZES
 from workflow_rl.cage2.compiled.tables import Tables
 from workflow_rl.cage2.scenario.simulator_protocol import Facts
-from workflow_rl.environments.env_batch import StepAnswers
+from workflow_rl.environments.env_batch import Obs
 from workflow_rl.environments.episode import EpisodeSpec
 
 
@@ -27,15 +27,16 @@ def batch_with(
     n_envs: int,
     max_steps: int,
     attackers: Mapping[str, AttackerBatch],
-    tables: Tables = SCENARIO2,
+    tables: Tables | Sequence[Tables] = SCENARIO2,
 ) -> BatchedSimulator:
     """Return a simulator whose `red_agents` are CybORG's and the attackers, by name."""
     if not attackers:
         return BatchedSimulator(n_envs, max_steps, tables=tables)
+    assert isinstance(tables, Tables), "attackers play one scenario"
     return RedSimulator(n_envs, max_steps, attackers, tables=tables)
 
 
-class CompiledSimulator:
+class CompiledSimulator(OneNetwork[BatchedSimulator]):
     """One network behind `simulator_protocol.Simulator`, for episodes of `max_steps`.
 
     attackers: further red agents, by name. tables: the scenario.
@@ -47,64 +48,45 @@ class CompiledSimulator:
         attackers: Mapping[str, AttackerBatch] = NO_ATTACKERS,
         tables: Tables = SCENARIO2,
     ) -> None:
-        self._simulator = batch_with(1, max_steps, attackers, tables)
+        super().__init__(batch_with(1, max_steps, attackers, tables))
         # A tuple hands out its rows faster than an array.
-        self._masks = tuple(masks_of_hosts(len(tables.hosts)))
-        self._chosen = np.ones(1, np.bool_)
+        self._masks = tuple(self.batch.masks_of_hosts)
         self._action = np.zeros(1, np.int64)
-
-    __copy__ = copy.deepcopy
-
-    @property
-    def state(self) -> Any:
-        """The network itself, a record of `state.STATE`."""
-        return self._simulator.states[0]
 
     def reset(self, seed: int, red_agent: str) -> NDArray[np.uint8]:
         """Start an episode with the draws that follow `random.seed(seed)`."""
-        return self._simulator.reset(abs(seed), self._simulator.red_agents.index(red_agent))[0]
+        return self.batch.reset(abs(seed), self.batch.red_agents.index(red_agent))[0]
 
     def step(self, action: int) -> tuple[NDArray[np.uint8], float]:
         """Play one step: observation (bits, overwritten by the next call) and reward.
 
         action: an index into `Scenario.action_names`.
         """
-        simulator = self._simulator
+        batch = self.batch
         self._action[0] = action
-        simulator.play(self._action, self._chosen)
-        return simulator.obs[0], simulator.rewards.item()
+        batch.play(self._action, self.chosen)
+        return batch.obs[0], batch.rewards.item()
 
     @property
     def facts(self) -> Facts:
-        ((blue, action, target, red, caught_host),) = self._simulator.facts.tolist()
+        ((blue, action, target, red, caught_host),) = self.batch.facts.tolist()
         return blue, action, target, red, self._masks[caught_host].copy()
 
     @property
     def texts(self) -> tuple[str, str]:
-        tables = self._simulator.tables
+        tables = self.batch.tables
         return tables.scenario.action_names[self._action[0]], red_action_of(self.state, tables)
 
-    def save(self) -> Snapshot:
-        """Return a snapshot."""
-        return self._simulator.save()
 
-    def load(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot."""
-        self._simulator.load(snapshot)
+class CompiledEnvs(NetworkEnvs):
+    """`n_envs` networks that step in one call of compiled code, as Blue's policy plays them.
 
-
-def masks_of_hosts(n_hosts: int) -> NDArray[np.bool_]:
-    """Return masks of hosts, `[n_hosts + 1, n_hosts]`: row i has host i alone, and row -1 none."""
-    return np.eye(n_hosts + 1, n_hosts, dtype=np.bool_)
-
-
-class CompiledEnvs:
-    """`n_envs` networks that step in one call of compiled code.
-
-    They play what as many `Cage2Env` play. Episodes are truncated after `max_steps` steps.
+    They play what as many `Cage2Env` play.
 
     attackers: further red agents, by name. An episode's variant names its red agent. tables: the
-    scenario.
+    scenario, or several, of which each episode plays one by its seed.
+
+    playing: the number of the scenario that each env plays, `[n_envs]`.
     """
 
     def __init__(
@@ -112,43 +94,34 @@ class CompiledEnvs:
         max_steps: int,
         n_envs: int,
         attackers: Mapping[str, AttackerBatch] = NO_ATTACKERS,
-        tables: Tables = SCENARIO2,
+        tables: Tables | Sequence[Tables] = SCENARIO2,
     ) -> None:
-        self.n_envs = n_envs
-        self._max_steps = max_steps
-        self._simulator = batch_with(n_envs, max_steps, attackers, tables)
-        self._masks = masks_of_hosts(len(tables.hosts))
-        self._steps_left = np.zeros(n_envs, np.int64)
+        super().__init__(n_envs, max_steps)
+        self.batch = batch_with(n_envs, max_steps, attackers, tables)
+        self.playing = np.zeros(n_envs, np.int64)
 
     @property
     def states(self) -> NDArray[Any]:
-        """The envs themselves, records `[n_envs]` of `state.STATE`."""
-        return self._simulator.states
+        """The networks, records `[n_envs]` of `state.STATE`."""
+        return self.batch.states
 
     @property
     def caught(self) -> NDArray[np.bool_]:
         """Masks of the hosts [n_envs, H] on which monitoring caught a process in the last step."""
-        return self._masks[self._simulator.facts[:, -1]]
+        return self.batch.caught
 
-    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> NDArray[np.uint8]:
-        """Begin an episode in each of M envs. Returns obs [M, 4 H]."""
-        chosen = mask_of(envs, self.n_envs)
-        seeds, red_agents = np.zeros((2, self.n_envs), np.int64)
-        seeds[envs] = [spec.env_seed for spec in specs]
-        red_agents[envs] = [self._simulator.red_agents.index(spec.variant) for spec in specs]
-        self._simulator.reset(seeds, red_agents, chosen)
-        self._steps_left[envs] = self._max_steps
-        return self._simulator.obs[envs]
+    def _begin(
+        self, envs: Numbers, specs: Sequence[EpisodeSpec], seeds: Numbers, mask: NDArray[np.bool_]
+    ) -> Obs:
+        red_agents = np.zeros(self.n_envs, np.int64)
+        red_agents[envs] = [self.batch.red_agents.index(spec.variant) for spec in specs]
+        self.playing[envs] = seeds[envs] % len(self.batch.family)
+        return self.batch.reset(seeds, red_agents, mask, self.playing)[envs]
 
-    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        """Step each of M envs once."""
-        rows = np.asarray(envs)
+    def _play(
+        self, envs: Numbers, actions: Actions, mask: NDArray[np.bool_]
+    ) -> tuple[Obs, NDArray[Any]]:
         all_actions = np.zeros(self.n_envs, np.int64)
-        all_actions[rows] = actions
-        obs, rewards = self._simulator.step(all_actions, mask_of(rows, self.n_envs))
-        self._steps_left[rows] -= 1
-        truncated = self._steps_left[rows] == 0
-        return StepAnswers(obs[rows], rewards[rows], np.zeros_like(truncated), truncated)
-
-    def close(self) -> None:
-        """Nothing is held."""
+        all_actions[envs] = actions
+        obs, rewards = self.batch.step(all_actions, mask)
+        return obs[envs], rewards[envs]

@@ -30,17 +30,20 @@ NUMBERS = [*np.arange(1000), np.int64(-1)]
 
 
 class Snapshot(NamedTuple):
-    """What `Cage2Env.save_state` returns, for `load_state` alone."""
+    """What `Cage2Env.save_state` returns, for `load_state` and for forks.
 
-    simulator: str
-    scenario: str
-    max_steps: int
+    made_for: simulator, scenario and length of episodes. red: the name of a red agent of the user's
+    own. network: what the simulator saved. episode: the number of the red agent, the steps that are
+    left, and Blue's last action. generator: its state, if there is one, and its seed.
+    """
+
+    made_for: tuple[str, str, int]
     red: str | None
     network: Any
-    episode: tuple[Any, ...]
+    episode: tuple[int, int, int]
     bits: NDArray[Any]
     decoys: NDArray[np.int64]
-    generator: Mapping[str, Any] | None
+    generator: tuple[Mapping[str, Any] | None, int | None]
 
 
 class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
@@ -251,35 +254,38 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
 
     def save_state(self) -> Snapshot:
         """Return everything that determines the rest of the episode, and the later seeds."""
+        generator = None if self._np_random is None else self._np_random.bit_generator.state
         return Snapshot(
-            self.simulator,
-            self.scenario.digest,
-            self.max_steps,
+            self._made_for,
             self._red,
             self._simulator.save(),
-            (self._episode_red_agent, self._steps_left, self._last_action, self._np_random_seed),
+            (self._episode_red_agent, self._steps_left, self._last_action),
             self._bits.copy(),
             self._decoys_now().masks.copy(),
-            None if self._np_random is None else self._np_random.bit_generator.state,
+            (generator, self._np_random_seed),
         )
+
+    @property
+    def _made_for(self) -> tuple[str, str, int]:
+        return self.simulator, self.scenario.digest, self.max_steps
 
     def load_state(self, snapshot: Snapshot) -> None:
         """Go on from the state of this env, or of another env with the same arguments.
 
         Raises:
-            ValueError: that env had another simulator, a red agent of your own that this env has
-                not played, or episodes of another length.
+            ValueError: that env had another simulator or scenario, a red agent of your own that
+                this env has not played, or episodes of another length.
             TypeError: the snapshot is not one of `Cage2Env`.
         """
         if not isinstance(snapshot, Snapshot):
             raise TypeError("a snapshot made by Cage2Env.save_state is needed")
-        if (snapshot.simulator, snapshot.max_steps) != (self.simulator, self.max_steps):
+        if snapshot.made_for != self._made_for:
+            simulator, scenario, max_steps = snapshot.made_for
             raise ValueError(
-                f"the snapshot is of simulator={snapshot.simulator!r} and "
-                f"max_steps={snapshot.max_steps}, not of {self.simulator!r} and {self.max_steps}"
+                f"the snapshot is of simulator={simulator!r}, max_steps={max_steps} and the "
+                f"scenario {scenario}, not of {self.simulator!r}, {self.max_steps} and "
+                f"{self.scenario.digest}"
             )
-        if snapshot.scenario != self.scenario.digest:
-            raise ValueError(f"the snapshot is of another scenario than {self.scenario}")
         if snapshot.red not in self._simulators:
             raise ValueError(
                 f"the snapshot's red agent is {snapshot.red or 'one of the three'}, which this env "
@@ -288,15 +294,16 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self._red = snapshot.red
         self._simulator = self._simulators[self._red]
         self._simulator.load(snapshot.network)
-        self._episode_red_agent, self._steps_left, self._last_action, seed = snapshot.episode
+        self._episode_red_agent, self._steps_left, self._last_action = snapshot.episode
         self._bits = snapshot.bits
         self._new_actions.clear()
         self._decoys_now().masks[:] = snapshot.decoys
-        if snapshot.generator is None:
+        generator, seed = snapshot.generator
+        if generator is None:
             self._np_random = None
         else:
             # The property makes the generator if there is none.
-            self.np_random.bit_generator.state = snapshot.generator
+            self.np_random.bit_generator.state = generator
         self._np_random_seed = seed
 
     def fork(
@@ -325,10 +332,8 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
         n = checks.checked_count("n", n)
         if seed is None:
-            first = int(np.random.SeedSequence().generate_state(1)[0])
-        else:
-            first = checks.checked_seed(seed)
-            checks.checked_seed(first + n - 1)
+            seed = int(np.random.SeedSequence().generate_state(1)[0])
+        seeds = checks.checked_seeds(seed, n)
         if self._red is not None:
             raise ValueError(
                 f"red_agent: {self._red}: episodes of a red agent of your own cannot be forked; "
@@ -347,12 +352,5 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             obs_dtype=str(self._dtype),
             scenario=self.scenario,
         )
-        envs.go_on_from(
-            self._simulator.save(),
-            first + np.arange(n),
-            self._episode_red_agent,
-            self._steps_left,
-            self._last_action,
-            self._decoys_now().masks,
-        )
+        envs.go_on_from(self.save_state(), seeds)
         return envs

@@ -50,6 +50,13 @@ def checked_seed(seed: Any) -> int:
     return number
 
 
+def checked_seeds(first: Any, n: int) -> list[int]:
+    """Return the seeds of n envs, of which each is one more than the seed before."""
+    seed = checked_seed(first)
+    checked_seed(seed + n - 1)
+    return list(range(seed, seed + n))
+
+
 def check_options(options: Mapping[str, Any] | None, known: Collection[str]) -> None:
     """Require options that `reset` knows."""
     if options is not None and not isinstance(options, Mapping):

@@ -8,17 +8,57 @@ from typing import Any, SupportsIndex
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import seeding
+from numpy.typing import NDArray
 
+from workflow_rl.cage.network_batch import OneNetwork
 from workflow_rl.cage.parallel_env import PlainParallelEnv
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.compiled.red_steps import OUTSIDE
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.scenario.loading import scenario_of
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import SCENARIO2
 
 BLUE, RED = AGENTS = ("Blue", "Red")
 SLEEP = 0
+
+
+class BothSides(OneNetwork[RedSimulator]):
+    """One compiled network of a scenario, whose two sides are played from outside."""
+
+    def __init__(self, max_steps: int, scenario: Scenario) -> None:
+        super().__init__(RedSimulator(1, max_steps, remembers=True, tables=tables_of(scenario)))
+        self._max_steps, self._n_seen = max_steps, scenario.red_obs_size
+        self._blue, self._red = np.zeros((2, 1), np.int64)
+        self.steps_left = 0
+
+    def begin(self, seed: int) -> None:
+        """Begin an episode."""
+        self.batch.reset(seed, OUTSIDE)
+        self.steps_left = self._max_steps
+
+    def play(self, blue: int, red: int) -> float:
+        """Play a step with the index of an action of each side. Return Blue's reward."""
+        self._blue[0], self._red[0] = blue, red
+        self.batch.play_both(self._blue, self._red, self.chosen)
+        self.steps_left -= 1
+        return self.batch.rewards.item()
+
+    @property
+    def blue_obs(self) -> NDArray[np.float32]:
+        """What Blue sees."""
+        return self.batch.obs[0].astype(np.float32)
+
+    @property
+    def red_obs(self) -> NDArray[np.float32]:
+        """What Red sees."""
+        return self.batch.rows[0, : self._n_seen].astype(np.float32)
+
+    @property
+    def red_mask(self) -> NDArray[np.uint8]:
+        """Which actions are possible for Red. The next call overwrites it."""
+        return self.batch.rows[0, self._n_seen :]
 
 
 class Cage2DuelEnv(PlainParallelEnv):
@@ -55,17 +95,14 @@ class Cage2DuelEnv(PlainParallelEnv):
         network = scenario_of(scenario)
         self.possible_agents = list(AGENTS)
         self.agents = []
-        self._n_seen = network.red_obs_size
-        sizes = network.obs_size, self._n_seen
+        sizes = network.obs_size, network.red_obs_size
         actions = len(network.action_names), len(network.red_action_names)
         self.observation_spaces = {
             agent: Box(0, 1, (size,), np.float32) for agent, size in zip(AGENTS, sizes, strict=True)
         }
         self.action_spaces = {agent: Discrete(n) for agent, n in zip(AGENTS, actions, strict=True)}
-        self._simulator = RedSimulator(1, self.max_steps, tables=tables_of(network))
-        self._chosen = np.ones(1, np.bool_)
+        self._sides = BothSides(self.max_steps, network)
         self._generator: np.random.Generator | None = None
-        self._steps_left = 0
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -79,8 +116,7 @@ class Cage2DuelEnv(PlainParallelEnv):
         if seed is not None or self._generator is None:
             self._generator = seeding.np_random(seed)[0]
         episode_seed = int(self._generator.integers(2**31)) if seed is None else seed
-        self._simulator.reset(episode_seed, OUTSIDE)
-        self._steps_left = self.max_steps
+        self._sides.begin(episode_seed)
         self.agents = list(AGENTS)
         return self._observations(), self._infos()
 
@@ -107,15 +143,13 @@ class Cage2DuelEnv(PlainParallelEnv):
             if agent not in AGENTS:
                 raise ValueError(f"actions: agent {agent!r} is unknown: choose of Blue and Red")
         blue, red = (
-            np.array([checks.checked_index(actions.get(agent, SLEEP), int(space.n))])
+            checks.checked_index(actions.get(agent, SLEEP), int(space.n))
             for agent, space in self.action_spaces.items()
         )
-        self._simulator.play_both(blue, red, self._chosen)
-        self._steps_left -= 1
-        is_over = self._steps_left == 0
+        reward = self._sides.play(blue, red)
+        is_over = self._sides.steps_left == 0
         if is_over:
             self.agents = []
-        reward = self._simulator.rewards.item()
         return (
             self._observations(),
             {BLUE: reward, RED: 0.0 - reward},
@@ -125,10 +159,9 @@ class Cage2DuelEnv(PlainParallelEnv):
         )
 
     def _observations(self) -> dict[str, Any]:
-        blue, red = self._simulator.obs[0], self._simulator.rows[0, : self._n_seen]
-        return {BLUE: blue.astype(np.float32), RED: red.astype(np.float32)}
+        return {BLUE: self._sides.blue_obs, RED: self._sides.red_obs}
 
     def _infos(self) -> dict[str, dict[str, Any]]:
         blue = np.ones(self.action_spaces[BLUE].n, np.int8)
-        red = self._simulator.rows[0, self._n_seen :]
-        return {BLUE: {"action_mask": blue}, RED: {"action_mask": red.astype(np.int8)}}
+        red = self._sides.red_mask.astype(np.int8)
+        return {BLUE: {"action_mask": blue}, RED: {"action_mask": red}}

@@ -5,42 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
-from workflow_rl.cage.network_batch import mask_of
 from workflow_rl.cage2.agent.network_facts import NetworkFacts
-from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.description import family_of
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.env.entities import hosts_as_entities
 from workflow_rl.cage2.env.viewed_envs import ViewedEnvs
-from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.environments.episode import EpisodeSpec
-
-
-class FamilyEnvs(CompiledEnvs):
-    """`n_envs` compiled networks, of which each episode plays one by its seed.
-
-    playing: the number of the scenario that each env plays, `[n_envs]`.
-    """
-
-    def __init__(self, scenarios: Sequence[Scenario], max_steps: int, n_envs: int) -> None:
-        super().__init__(max_steps, n_envs)
-        self._simulator = BatchedSimulator(n_envs, max_steps, tables=family_of(scenarios))
-        self._n_scenarios = len(scenarios)
-        self.playing = np.zeros(n_envs, np.int64)
-
-    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> NDArray[np.uint8]:
-        """Begin an episode in each of M envs. Returns obs [M, 4 H]."""
-        seeds, red_agents = np.zeros((2, self.n_envs), np.int64)
-        seeds[envs] = [spec.env_seed for spec in specs]
-        red_agents[envs] = [self._simulator.red_agents.index(spec.variant) for spec in specs]
-        self.playing[envs] = seeds[envs] % self._n_scenarios
-        self._simulator.reset(seeds, red_agents, mask_of(envs, self.n_envs), self.playing)
-        self._steps_left[envs] = self._max_steps
-        return self._simulator.obs[envs]
 
 
 def family_envs(
@@ -48,7 +21,11 @@ def family_envs(
 ) -> ViewedEnvs:
     """Return envs of a family as Blue's policy sees them. facts: of its networks. view: see
     `Cage2.view`."""
-    return ViewedEnvs(FamilyEnvs(facts.scenarios, max_steps, n_envs), *view, facts)
+    return ViewedEnvs(_networks(facts, max_steps, n_envs), *view, facts)
+
+
+def _networks(facts: NetworkFacts, max_steps: int, n_envs: int) -> CompiledEnvs:
+    return CompiledEnvs(max_steps, n_envs, tables=family_of(facts.scenarios))
 
 
 def compile_for(facts: NetworkFacts, max_steps: int) -> None:
@@ -56,7 +33,7 @@ def compile_for(facts: NetworkFacts, max_steps: int) -> None:
 
     Raises ScenarioError.
     """
-    envs = FamilyEnvs(facts.scenarios, max_steps, 1)
+    envs = _networks(facts, max_steps, 1)
     envs.reset([0], [EpisodeSpec(0, "SleepAgent", 0, 0)])
     envs.step([0], np.zeros(1, np.int64))
 

@@ -11,17 +11,13 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage.checks import checked_whole
 from workflow_rl.cage2.compiled.cyborg_words import red_action_of
-from workflow_rl.cage2.compiled.description import tables_of
-from workflow_rl.cage2.compiled.red_simulator import RedSimulator
-from workflow_rl.cage2.compiled.red_steps import OUTSIDE
 from workflow_rl.cage2.env import checks
+from workflow_rl.cage2.env.duel_env import SLEEP, BothSides
 from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario2 import SCENARIO2, SUCCESSES
 
-SLEEP = 0
 
-
-class Blue(Protocol):
+class Defender(Protocol):
     """A defender, such as what `load_agent` returns."""
 
     def reset(self, seed: int) -> Any:
@@ -49,7 +45,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     included. The simulator is the compiled one, which plays as csle-cyborg does.
 
     Args:
-        blue: a `Blue`; None is a Blue that sleeps.
+        blue: a `Defender`; None is a Blue that sleeps.
         max_steps: length of an episode in steps, 100 unless given.
         render_mode: None: there are no pictures.
         scenario: what is played: a Scenario, scenario2, scenario1b, or the path of a file.
@@ -63,7 +59,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
 
     def __init__(
         self,
-        blue: Blue | None = None,
+        blue: Defender | None = None,
         max_steps: int | None = None,
         render_mode: str | None = None,
         scenario: Any = SCENARIO2,
@@ -71,18 +67,14 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         checks.check_render_mode(render_mode)
         self.max_steps = checks.checked_steps(max_steps)
         self.scenario = scenario_of(scenario)
-        self._n_seen = self.scenario.red_obs_size
         self._n_actions = len(self.scenario.red_action_names)
         self.blue = blue
-        self.observation_space = gymnasium.spaces.Box(0, 1, (self._n_seen,), np.float32)
-        self.action_space = gymnasium.spaces.Discrete(self._n_actions)
-        self._simulator = RedSimulator(
-            1, self.max_steps, remembers=True, tables=tables_of(self.scenario)
+        self.observation_space = gymnasium.spaces.Box(
+            0, 1, (self.scenario.red_obs_size,), np.float32
         )
-        self._blue, self._red = np.zeros((2, 1), np.int64)
-        self._chosen = np.ones(1, np.bool_)
-        self._steps_left = 0
-        self._has_stepped = False
+        self.action_space = gymnasium.spaces.Discrete(self._n_actions)
+        self._sides = BothSides(self.max_steps, self.scenario)
+        self._blue_action: int | None = None
 
     __copy__ = copy.deepcopy
 
@@ -99,12 +91,11 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
             seed = checks.checked_seed(seed)
         super().reset(seed=seed)
         episode_seed = int(self.np_random.integers(2**31)) if seed is None else seed
-        self._simulator.reset(episode_seed, OUTSIDE)
+        self._sides.begin(episode_seed)
         if self.blue is not None:
             self.blue.reset(episode_seed)
-        self._steps_left = self.max_steps
-        self._has_stepped = False
-        return self._observation(), self._info()
+        self._blue_action = None
+        return self._sides.red_obs, self._info()
 
     def step(
         self, action: SupportsIndex
@@ -117,22 +108,20 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
             gymnasium.error.ResetNeeded: the episode has been truncated or never started.
         """
         index = checks.checked_index(action, self._n_actions)
-        if self._steps_left == 0:
+        if self._sides.steps_left == 0:
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
-        blue = SLEEP
-        if self.blue is not None:
-            seen = self._simulator.obs[0].astype(np.float32)
-            blue = checked_whole("the action of blue", self.blue.act(seen))
-            n = len(self.scenario.action_names)
-            if not 0 <= blue < n:
-                raise ValueError(f"the action of blue={blue}: it is no index from 0 to {n - 1}")
-        self._blue[0], self._red[0] = blue, index
-        self._simulator.play_both(self._blue, self._red, self._chosen)
-        self._steps_left -= 1
-        self._has_stepped = True
-        reward = 0.0 - self._simulator.rewards.item()  # Never -0.0.
+        blue = SLEEP if self.blue is None else self._choice_of(self.blue)
+        reward = 0.0 - self._sides.play(blue, index)  # Never -0.0.
+        self._blue_action = blue
         info = self._info() | {"blue_action": np.int64(blue)}
-        return self._observation(), reward, False, self._steps_left == 0, info
+        return self._sides.red_obs, reward, False, self._sides.steps_left == 0, info
+
+    def _choice_of(self, blue: Defender) -> int:
+        choice = checked_whole("the action of blue", blue.act(self._sides.blue_obs))
+        n = len(self.scenario.action_names)
+        if not 0 <= choice < n:
+            raise ValueError(f"the action of blue={choice}: it is no index from 0 to {n - 1}")
+        return choice
 
     def render(self) -> None:
         """Raise NotImplementedError, which names the alternatives."""
@@ -146,24 +135,21 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         Raises:
             gymnasium.error.ResetNeeded: there has been no step in this episode.
         """
-        if not self._has_stepped:
+        if self._blue_action is None:
             raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
-        success = SUCCESSES[self._simulator.facts[0, 3]]
+        batch = self._sides.batch
         seen: dict[str, Any] = {
-            "red_action": red_action_of(self._simulator.states[0]),
-            "red_success": {"TRUE": True, "FALSE": False}.get(success),
+            "red_action": red_action_of(batch.states[0], batch.tables),
+            "red_success": {"TRUE": True, "FALSE": False}.get(SUCCESSES[batch.facts[0, 3]]),
         }
         if not truth:
             return seen
-        return seen | {"blue_action": self.scenario.action_names[self._blue[0]]}
+        return seen | {"blue_action": self.scenario.action_names[self._blue_action]}
 
     def red_observation(self) -> dict[str, Any]:
         """Return what CybORG shows Red after the last action, in plain values: see
         `attackers.Seen`."""
-        return self._simulator.observation(0)
+        return self._sides.batch.observation(0)
 
     def _info(self) -> dict[str, Any]:
-        return {"action_mask": self._simulator.rows[0, self._n_seen :].astype(np.bool_)}
-
-    def _observation(self) -> NDArray[np.float32]:
-        return self._simulator.rows[0, : self._n_seen].astype(np.float32)
+        return {"action_mask": self._sides.red_mask.astype(np.bool_)}

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions, Choice
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.cage.network_batch import mask_of
+from workflow_rl.cage.network_envs import NetworkEnvs, Numbers
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.compiled.red_steps import OUTSIDE
-from workflow_rl.cage2.compiled.simulator import masks_of_hosts
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scoring.evaluation_env import record_of
-from workflow_rl.environments.env_batch import StepAnswers
+from workflow_rl.environments.env_batch import Obs
 from workflow_rl.environments.episode import EpisodeSpec
 
 
-class RedEnvs:
-    """`n_envs` networks that step in one call of compiled code. An EnvBatch.
+class RedEnvs(NetworkEnvs):
+    """`n_envs` networks that step in one call of compiled code, as Red's policy plays them.
 
     They play what as many `Cage2RedEnv` play. Observations uint8, `[M, 69 + 44]` in Scenario 2, end
     with the mask of Red's actions.
@@ -31,44 +31,35 @@ class RedEnvs:
     """
 
     def __init__(self, max_steps: int, n_envs: int, blue: Actor | None, scenario: Scenario) -> None:
-        self.n_envs = n_envs
-        self._max_steps = max_steps
+        super().__init__(n_envs, max_steps)
         self._simulator = RedSimulator(n_envs, max_steps, tables=tables_of(scenario))
         self._record_type = record_of(scenario)
-        self._caught = masks_of_hosts(len(scenario.hosts))
         self._blue = blue
-        self._steps_left, self._blues = np.zeros((2, n_envs), np.int64)
+        self._blues = np.zeros(n_envs, np.int64)
 
-    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> NDArray[np.uint8]:
-        """Begin an episode in each of M envs. Return what Red sees."""
-        seeds = np.zeros(self.n_envs, np.int64)
-        seeds[envs] = [spec.env_seed for spec in specs]
-        self._simulator.reset(seeds, OUTSIDE, mask_of(envs, self.n_envs))
-        self._steps_left[envs] = self._max_steps
+    def _begin(
+        self, envs: Numbers, specs: Sequence[EpisodeSpec], seeds: Numbers, mask: NDArray[np.bool_]
+    ) -> Obs:
+        self._simulator.reset(seeds, OUTSIDE, mask)
         if self._blue is not None:
-            for env, spec in zip(envs, specs, strict=True):
+            for env, spec in zip(envs.tolist(), specs, strict=True):
                 self._blue.reset(spec.env_seed, env)
         return self._simulator.rows[envs]
 
-    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        """Step each of M envs once: Blue acts on what it saw of the step before, then Red."""
-        simulator, chosen = self._simulator, np.asarray(envs)
+    def _play(
+        self, envs: Numbers, actions: Actions, mask: NDArray[np.bool_]
+    ) -> tuple[Obs, NDArray[Any]]:
+        """Let Blue act on what it saw of the step before, then Red."""
+        simulator = self._simulator
         if self._blue is not None:
             records = np.zeros(len(envs), self._record_type)
-            records["obs"] = simulator.obs[chosen]
-            records["suspicious"] = self._caught[simulator.facts[chosen, -1]]
-            self._blues[chosen], _ = self._blue.act(records, envs)
+            records["obs"], records["suspicious"] = simulator.obs[envs], simulator.caught[envs]
+            self._blues[envs], _ = self._blue.act(records, envs.tolist())
         reds = np.zeros(self.n_envs, np.int64)
-        reds[chosen] = actions
-        simulator.play_both(self._blues, reds, mask_of(chosen, self.n_envs))
-        self._steps_left[chosen] -= 1
-        truncated = self._steps_left[chosen] == 0
+        reds[envs] = actions
+        simulator.play_both(self._blues, reds, mask)
         # 0.0 - x is never -0.0.
-        rewards = 0.0 - simulator.rewards[chosen]
-        return StepAnswers(simulator.rows[chosen], rewards, np.zeros_like(truncated), truncated)
-
-    def close(self) -> None:
-        """Nothing is held."""
+        return simulator.rows[envs], 0.0 - simulator.rewards[envs]
 
 
 class BareRed:

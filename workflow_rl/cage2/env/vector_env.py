@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -13,17 +13,20 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from workflow_rl.cage.attackers import AttackerError
-from workflow_rl.cage.network_batch import Snapshot
 from workflow_rl.cage2.agent.network_facts import BlueDecoys, untold_facts
 from workflow_rl.cage2.compiled.batched_simulator import FACTS
+from workflow_rl.cage2.compiled.cyborg_words import red_action_of
 from workflow_rl.cage2.compiled.description import tables_of
-from workflow_rl.cage2.compiled.simulator import batch_with, masks_of_hosts, red_action_of
+from workflow_rl.cage2.compiled.simulator import batch_with
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.red.roster import REDS, checked_reds
 from workflow_rl.cage2.red.user_reds import batches_of
 from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario2 import RED_AGENTS, SCENARIO2, SUCCESSES
 from workflow_rl.environments.gymnasium_versions import AutoresetMode
+
+if TYPE_CHECKING:
+    from workflow_rl.cage2.env.cage2_env import Snapshot
 
 
 class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
@@ -95,7 +98,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.scenario = scenario_of(scenario)
-        self._n_actions, n_hosts = len(self.scenario.action_names), len(self.scenario.hosts)
+        self._n_actions = len(self.scenario.action_names)
         self.single_observation_space = checks.observation_space(obs_dtype, self.scenario.obs_size)
         self.single_action_space = gymnasium.spaces.Discrete(self._n_actions)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -113,7 +116,6 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         except AttackerError as error:
             raise ValueError(f"red_agent: {error}") from error
         self._simulator = batch_with(num_envs, self.max_steps, batches, tables_of(self.scenario))
-        self._caught = masks_of_hosts(n_hosts)
         self._envs = np.arange(num_envs)
         self._episode_red_agents = np.zeros(num_envs, np.int64)
         self._steps_left = np.zeros(num_envs, np.int64)
@@ -165,7 +167,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
 
         Raises:
             ValueError: there are not N actions, or one is out of range; no env has advanced then.
-            RuntimeError: see `Simulator.step`.
+            SimulationError: see `BatchedSimulator.step`.
             gymnasium.error.ResetNeeded: an env was never reset, or was truncated and does not
                 reset itself.
         """
@@ -212,7 +214,10 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
             raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
         blue_success, _, _, red_success, caught = self._simulator.facts[env].tolist()
         seen = self.scenario.seen_of_step(
-            self._blue_actions[env], blue_success, self._caught[caught], self._simulator.obs[env]
+            self._blue_actions[env],
+            blue_success,
+            self._simulator.masks_of_hosts[caught],
+            self._simulator.obs[env],
         )
         if not truth:
             return seen
@@ -226,26 +231,14 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         """Return the actions that can do any good now, `[N, 145]`: see `Cage2Env.action_masks`."""
         return self._decoys.useful_actions(self._envs)
 
-    def go_on_from(
-        self,
-        network: Snapshot,
-        seeds: NDArray[np.int64],
-        red_agent: int,
-        steps_left: int,
-        blue_action: int,
-        decoys: NDArray[np.int64],
-    ) -> None:
-        """Go on in all envs from the middle of an episode of another env.
-
-        network: what the simulator of that env saved. seeds: `[N]`, of the draws from now on. All
-        others are of that episode: the number of the red agent, the steps that are left, Blue's
-        last action (-1: none), and the masks of decoys `[H]`.
-        """
-        self._simulator.load_repeated(network, seeds)
+    def go_on_from(self, snapshot: Snapshot, seeds: list[int]) -> None:
+        """Go on in all envs from the middle of an episode. seeds: N, of the draws from now on."""
+        self._simulator.load_repeated(snapshot.network, np.array(seeds))
+        red_agent, steps_left, blue_action = snapshot.episode
         self._episode_red_agents[:], self._steps_left[:] = red_agent, steps_left
-        self._blue_actions[:], self._decoys.masks[:] = blue_action, decoys
+        self._blue_actions[:], self._decoys.masks[:] = blue_action, snapshot.decoys
         self._started[:] = True
-        self._generator_seeds = seeds.tolist()
+        self._generator_seeds = [*seeds]
 
     def _check_red_agent(self, red_agent: Any) -> None:
         for attacker in checked_reds(self.scenario, red_agent).foreign:
@@ -258,9 +251,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         if seed is None:
             return [None] * self.num_envs
         if isinstance(seed, str) or not np.iterable(seed):
-            first = checks.checked_seed(seed)
-            checks.checked_seed(first + self.num_envs - 1)
-            return list(range(first, first + self.num_envs))
+            return [*checks.checked_seeds(seed, self.num_envs)]
         seeds = [None if number is None else checks.checked_seed(number) for number in seed]
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed: {len(seeds)} seeds for {self.num_envs} envs")
@@ -314,7 +305,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
             "red_agent": np.where(reds < len(RED_AGENTS), reds, -1),
             "blue_action": self._blue_actions.copy(),
             **dict(zip(FACTS[:-1], facts[:-1], strict=True)),
-            "suspicious_hosts": self._caught[facts[-1]],
+            "suspicious_hosts": self._simulator.masks_of_hosts[facts[-1]],
         }
         masks = np.ones((len(values), self.num_envs), np.bool_)
         if chosen is not None:

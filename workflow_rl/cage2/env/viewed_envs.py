@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
+from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.agent.action_sets import ActionSet
 from workflow_rl.cage2.agent.network_facts import Indices, NetworkFacts
 from workflow_rl.cage2.agent.views import Bits, Sees, View, plain
 from workflow_rl.environments.env_batch import EnvBatch, StepAnswers
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
+
+if TYPE_CHECKING:
+    from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
+    from workflow_rl.cage2.env.environment import Cage2
+
+SLEEP_CHOICE = 0
+"""The choice to sleep in every action set, for actions of a teacher that the set lacks."""
 
 
 class TrueStateView:
@@ -53,10 +61,11 @@ def view_size(observation: str, facts: NetworkFacts) -> int:
 class ViewedEnvs:
     """CAGE-2 envs with the observations and actions of Blue's policy. An EnvBatch.
 
-    Observations end with the mask of the actions, if the actions have masks.
+    Observations end with the mask of the actions, if the actions have masks, and then with what a
+    teacher would choose now, if there is one.
 
     opening: actions that begin every episode. The policy chooses after them. facts: what Blue knows
-    of the networks.
+    of the networks. teacher: acts on records of compiled envs, see `scoring.evaluation_env`.
     """
 
     def __init__(
@@ -66,6 +75,7 @@ class ViewedEnvs:
         actions: str,
         opening: Sequence[str],
         facts: NetworkFacts,
+        teacher: Actor | None = None,
     ) -> None:
         self.n_envs = envs.n_envs
         self.close = envs.close
@@ -79,17 +89,24 @@ class ViewedEnvs:
         self._actions = ActionSet(actions, facts, playing)
         self._opening = [facts.named.index(name) for name in opening]
         self._opening_rewards = np.zeros(envs.n_envs)
+        self._teacher = teacher
+        # What the teacher would do next, by env: indices of Blue's actions.
+        self._advice = np.zeros(envs.n_envs, np.int64)
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Bits:
         """Begin an episode in each of M envs. Return what Blue sees, uint8 [M, D]."""
         seen = self.view.begin(envs, self._envs.reset(envs, specs))
         self._actions.begin(envs)
+        if self._teacher is not None:
+            for env, spec in zip(envs, specs, strict=True):
+                self._teacher.reset(spec.action_seed, env)
+            self._ask(envs)
         self._opening_rewards[envs] = 0
         for action in self._opening:
             transitions = self._step(envs, np.full(len(envs), action))
             self._opening_rewards[envs] += transitions.reward
             seen = transitions.obs
-        return self._actions.with_masks(seen, envs)
+        return self._rows(envs, seen)
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         """Step each of M envs once. actions: indices [M] into the action set.
@@ -99,10 +116,48 @@ class ViewedEnvs:
         transitions = self._step(envs, self._actions.chosen(envs, actions))
         reward = transitions.reward + self._opening_rewards[envs]
         self._opening_rewards[envs] = 0
-        obs = self._actions.with_masks(transitions.obs, envs)
-        return transitions._replace(obs=obs, reward=reward)
+        return transitions._replace(obs=self._rows(envs, transitions.obs), reward=reward)
 
     def _step(self, envs: Sequence[int], actions: Indices) -> StepAnswers:
         transitions = self._envs.step(envs, actions)
         self._actions.after(envs, actions)
+        if self._teacher is not None:
+            self._ask(envs)
         return transitions._replace(obs=self.view.after(envs, actions, transitions.obs))
+
+    def _rows(self, envs: Sequence[int], seen: Bits) -> Bits:
+        rows = self._actions.with_masks(seen, envs)
+        if self._teacher is None:
+            return rows
+        return np.concatenate([rows, self._choices_of_teacher(envs)[:, None]], axis=1)
+
+    def _ask(self, envs: Sequence[int]) -> None:
+        from workflow_rl.cage2.scoring.evaluation_env import record_of
+
+        assert self._teacher is not None
+        batch: BatchedSimulator = self._envs.batch  # type: ignore[attr-defined]
+        records = np.zeros(len(envs), record_of(batch.tables.scenario))
+        records["obs"], records["suspicious"] = batch.obs[envs], batch.caught[envs]
+        self._advice[envs], _ = self._teacher.act(records, envs)
+
+    def _choices_of_teacher(self, envs: Sequence[int]) -> Bits:
+        """Return the first choice of each env that stands for what the teacher would do, or
+        SLEEP_CHOICE, `[M]`."""
+        n, m = self._actions.n, len(envs)
+        choices = np.tile(np.arange(n), m)
+        options = self._actions.chosen(np.repeat(envs, n).tolist(), choices).reshape(m, n)
+        fits = options == self._advice[envs][:, None]
+        masks = self._actions.with_masks(np.zeros((m, 0), np.uint8), envs)
+        fits &= masks.astype(bool) if masks.shape[1] else True
+        return np.where(fits.any(axis=1), fits.argmax(axis=1), SLEEP_CHOICE).astype(np.uint8)
+
+
+def taught_envs(environment: Cage2, teacher: Actor, n_envs: int) -> ViewedEnvs:
+    """Return the envs of `environment` on the compiled simulator, with a teacher: see
+    `Guest.teaching`."""
+    from workflow_rl.cage2.compiled.description import tables_of
+    from workflow_rl.cage2.compiled.simulator import CompiledEnvs
+
+    tables = tables_of(environment.network)
+    envs = CompiledEnvs(environment.max_steps, n_envs, environment.batches(), tables)
+    return ViewedEnvs(envs, *environment.view, environment.facts, teacher)

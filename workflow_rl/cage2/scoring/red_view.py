@@ -77,7 +77,7 @@ class CompiledRed:
             self._attacker = PolicyAttacker(self._policy)
         self._names = scenario.red_action_names
         self.simulator = CompiledSimulator(max_steps, {OWN_RED: self}, tables_of(scenario))
-        batch = self.simulator._simulator
+        batch = self.simulator.batch
         assert isinstance(batch, RedSimulator)
         self._batch = batch
 

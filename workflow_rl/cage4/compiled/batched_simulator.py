@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workflow_rl.cage.checks import checked_least
-from workflow_rl.cage.network_batch import NetworkBatch, of_shape
+from workflow_rl.cage.network_batch import NetworkBatch, SimulationError, of_shape
 from workflow_rl.cage4.agent.raw_record import MAX_SOURCES, RAW
 from workflow_rl.cage4.compiled.constants import N_BLUE
 from workflow_rl.cage4.compiled.episode import reset_env, step_env
@@ -20,11 +20,7 @@ from workflow_rl.cage4.compiled.raw_arrays import write_raw
 from workflow_rl.cage4.compiled.state import NO_ERROR, error_of, room_for, state_for
 from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.scenario4 import CHALLENGE, Scenario
-from workflow_rl.cage4.scenario.simulator_protocol import (
-    SimulationError,
-    checked_bits,
-    seed_or_none,
-)
+from workflow_rl.cage4.scenario.simulator_protocol import checked_bits, seed_or_none
 
 
 @entry_point
@@ -196,8 +192,7 @@ class BatchedSimulator(NetworkBatch):
 
         Raises:
             ValueError: an action or a message is out of range, or an array has another shape.
-            SimulationError: an env cannot go on: what happens in it does not fit into its state, or
-                CybORG itself would fail. Reset it.
+            SimulationError: an env cannot go on. Reset it.
         """
         shape = (len(self.states), N_BLUE)
         taken = np.asarray(actions)
@@ -227,7 +222,7 @@ class BatchedSimulator(NetworkBatch):
             self.states, chosen, actions, messages, self.obs, self.rewards, self.dones
         )
         if failed >= 0:
-            raise SimulationError(f"env {failed}: {error_of(self.states[failed])}")
+            raise SimulationError(error_of(self.states[failed]), failed)
         self._write_raw(chosen)
 
     def raw_arrays(self) -> NDArray[Any]:
@@ -244,4 +239,4 @@ class BatchedSimulator(NetworkBatch):
         failed = show_envs(self.states, chosen, raw)
         if failed >= 0:
             what = f"more than {MAX_SOURCES} sources or shells seen on a host in one step"
-            raise SimulationError(f"env {failed}: {what}")
+            raise SimulationError(what, failed)

@@ -89,16 +89,16 @@ class RedSimulator(BatchedSimulator):
 class CompiledRedSide(CompiledSimulator):
     """One network behind `simulator_protocol.RedSideSimulator`."""
 
-    _envs: RedSimulator
+    batch: RedSimulator
 
     def _made(self, red_agent: str, max_steps: int, scenario: Scenario) -> RedSimulator:
         return RedSimulator(1, max_steps, scenario=scenario)
 
     def choose(self, choices: Sequence[int], sessions: Sequence[int]) -> None:
-        self._envs.choose([choices], [sessions])
+        self.batch.choose([choices], [sessions])
 
     def red_row(self) -> NDArray[np.uint8]:
-        return self._envs.rows[0].copy()
+        return self.batch.rows[0].copy()
 
     def red_sessions(self) -> list[list[int]]:
         known = zip(self.state["ids"], self.state["n_ids"], strict=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage4.agent.raw_record import RawReader
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg, published_cyborg
 from workflow_rl.cage4.cyborg.raw_observations import stock_observations
@@ -15,7 +16,6 @@ from workflow_rl.cage4.cyborg.scenarios import scenario_generator
 from workflow_rl.cage4.cyborg.true_state import cyborg_state, generator_state
 from workflow_rl.cage4.scenario.scenario4 import AGENTS, CHALLENGE, Scenario
 from workflow_rl.cage4.scenario.simulator_protocol import (
-    SimulationError,
     StepResult,
     checked_actions,
     checked_messages,

@@ -177,7 +177,7 @@ class Cage4(Scenario):
     def make_envs(self, n_envs: int) -> EnvBatch:
         """Return `n_envs` envs as the policies of the team see them."""
         rows = self.rows(n_envs)
-        return TeamEnvs(self.networks(n_envs, rows.reads_raw), rows)
+        return TeamEnvs(self.networks(n_envs, rows.reads_raw), rows, self.episode_steps)
 
     def networks(self, n_envs: int, shows_raw: bool) -> Networks:
         """Return `n_envs` networks. A worker imports one simulator alone."""

@@ -23,7 +23,7 @@ class TaughtTeamEnvs(TeamEnvs):
 
     def __init__(self, environment: Cage4, teacher: str, n_envs: int) -> None:
         networks = environment.networks(n_envs, shows_raw=True)
-        super().__init__(networks, environment.rows(n_envs))
+        super().__init__(networks, environment.rows(n_envs), environment.episode_steps)
         self._teacher = TEAMS[teacher](n_envs)
         layout = environment.spaces().team
         assert layout is not None

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.policies.team_policy import TeamPolicy
-from workflow_rl.cage.network_batch import mask_of
+from workflow_rl.cage.network_batch import SimulationError
+from workflow_rl.cage.network_envs import NetworkEnvs, Numbers
 from workflow_rl.cage4.agent.belief import Bits, Joint
 from workflow_rl.cage4.agent.blue_team import Seen
 from workflow_rl.cage4.agent.raw_record import RAW
@@ -26,8 +27,8 @@ from workflow_rl.cage4.scenario.scenario4 import (
     RED_AGENTS,
     Scenario,
 )
-from workflow_rl.cage4.scenario.simulator_protocol import SimulationError, Simulator
-from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers
+from workflow_rl.cage4.scenario.simulator_protocol import Simulator
+from workflow_rl.environments.env_batch import Obs
 from workflow_rl.environments.episode import EpisodeSpec
 
 Floats = NDArray[np.float32]
@@ -36,21 +37,20 @@ Floats = NDArray[np.float32]
 class Networks(Protocol):
     """N simulated networks, numbered from 0, in the form of `BatchedSimulator`.
 
-    obs: int8 [N, 578]. masks: bool [N, 570]. rewards: int64 [N, 2]. dones: bool [N]. raw:
-    `raw_record.RAW` [N], or [0] if nobody reads it.
+    obs: int8 [N, 578]. masks: bool [N, 570]. rewards: int64 [N, 2]. raw: `raw_record.RAW` [N], or
+    [0] if nobody reads it.
     """
 
     obs: Shown
     masks: Bits
     rewards: NDArray[np.int64]
-    dones: Bits
     raw: NDArray[Any]
 
     def reset(self, seeds: Sequence[int], variants: Sequence[str], chosen: Bits) -> None:
         """Begin episodes in the chosen ones, bool [N]. seeds, variants: [N]."""
 
     def step(self, actions: Joint, messages: Bits | None, chosen: Bits) -> None:
-        """Step the chosen ones once. Raises SimulationError.
+        """Step the chosen ones once. Raises SimulationError with its `env`.
 
         actions: [N, 5]. messages: bool [N, 5, 8], or None.
         """
@@ -58,9 +58,6 @@ class Networks(Protocol):
     @property
     def busy_steps(self) -> Joint:
         """The coming steps [N, 5] in which an agent's action goes on."""
-
-    def failed(self) -> list[int]:
-        """Return the networks that cannot go on."""
 
     def look(self, played: Joint, seen: Floats, rewards: Floats) -> None:
         """Write the true state [N, 5, N_SEEN], and each agent's reward [N, 5] of the last step.
@@ -97,7 +94,7 @@ class CompiledNetworks:
         self._choices = np.zeros((n_envs, len(RED_TEAM)), np.int64)
         self.raw = simulator.raw
         self.obs, self.masks = simulator.obs, simulator.masks
-        self.rewards, self.dones = simulator.rewards, simulator.dones
+        self.rewards = simulator.rewards
         self._states = simulator.states
 
     def reset(self, seeds: Sequence[int], variants: Sequence[str], chosen: Bits) -> None:
@@ -130,10 +127,6 @@ class CompiledNetworks:
 
         look(self._states, on_hosts("Restore", played)[0], seen, rewards)
 
-    def failed(self) -> list[int]:
-        found: list[int] = np.flatnonzero(self._states["error"]).tolist()
-        return found
-
 
 class SerialNetworks:
     """Simulators that are stepped one after another. make: returns a simulator of a variant."""
@@ -142,11 +135,9 @@ class SerialNetworks:
         self.raw = np.zeros(n * shows_raw, RAW)
         self._made = [functools.cache(make) for _ in range(n)]
         self._simulators: dict[int, Simulator] = {}
-        self._failed: list[int] = []
         self.obs = np.zeros((n, N_OBS), np.int8)
         self.masks = np.zeros((n, N_MASKS), np.bool_)
         self.rewards = np.zeros((n, 2), np.int64)
-        self.dones = np.zeros(n, np.bool_)
         self.busy_steps = np.zeros((n, len(AGENTS)), np.int64)
 
     def reset(self, seeds: Sequence[int], variants: Sequence[str], chosen: Bits) -> None:
@@ -160,12 +151,14 @@ class SerialNetworks:
     def step(self, actions: Joint, messages: Bits | None, chosen: Bits) -> None:
         for env in np.flatnonzero(chosen).tolist():
             simulator = self._simulators[env]
-            self._failed = [env]
             sent = None if messages is None else messages[env]
-            result = simulator.step(actions[env].tolist(), sent)
+            try:
+                result = simulator.step(actions[env].tolist(), sent)
+            except SimulationError as error:
+                error.env = env
+                raise
             self.obs[env] = np.concatenate(result.observations)
             self.rewards[env] = result.machine_reward, result.action_cost
-            self.dones[env] = result.done
             self.busy_steps[env] = simulator.busy_steps
             self._show(env)
 
@@ -176,51 +169,42 @@ class SerialNetworks:
     def look(self, played: Joint, seen: Floats, rewards: Floats) -> None:
         raise NotImplementedError("own rewards are read from the compiled simulator's state")
 
-    def failed(self) -> list[int]:
-        return self._failed
 
+class TeamEnvs(NetworkEnvs):
+    """CAGE-4 networks in rows of `agents.team`. rows: what the policies see."""
 
-class TeamEnvs:
-    """CAGE-4 networks in rows of `agents.team`. An EnvBatch. rows: what the policies see."""
-
-    def __init__(self, networks: Networks, rows: ViewRows) -> None:
-        self.n_envs = len(networks.obs)
+    def __init__(self, networks: Networks, rows: ViewRows, n_steps: int) -> None:
+        super().__init__(len(networks.obs), n_steps)
         self._networks = networks
         self._rows = rows
-        self._specs: dict[int, EpisodeSpec] = {}
         self._played = np.tile(SLEEP, (self.n_envs, 1))
 
-    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
-        """Begin an episode in each of M envs. Return rows [M, row_size]."""
-        networks, seeds, variants = self._networks, [0] * self.n_envs, [""] * self.n_envs
-        self._specs.update(zip(envs, specs, strict=True))
-        for env, spec in zip(envs, specs, strict=True):
-            seeds[env], variants[env] = spec.env_seed, spec.variant
-        networks.reset(seeds, variants, mask_of(envs, self.n_envs))
+    def _begin(
+        self, envs: Numbers, specs: Sequence[EpisodeSpec], seeds: Numbers, mask: NDArray[np.bool_]
+    ) -> Obs:
+        networks, variants = self._networks, [""] * self.n_envs
+        for env, spec in zip(envs.tolist(), specs, strict=True):
+            variants[env] = spec.variant
+        networks.reset(seeds.tolist(), variants, mask)
         obs, raw, busy = self._seen(envs)
-        return self._rows.begin(envs, obs, networks.masks[envs], raw, busy)
+        return self._rows.begin(envs.tolist(), obs, networks.masks[envs], raw, busy)
 
-    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        """Step each of M envs once. actions: [M, 5], see `ViewRows.play`."""
+    def _play(
+        self, envs: Numbers, actions: Actions, mask: NDArray[np.bool_]
+    ) -> tuple[Obs, NDArray[Any]]:
+        """actions: [M, 5], see `ViewRows.play`."""
         networks = self._networks
-        taken = self._rows.play(envs, actions)
+        taken = self._rows.play(envs.tolist(), actions)
         self._played[envs] = taken
-        try:
-            networks.step(self._played, self._rows.sent, mask_of(envs, self.n_envs))
-        except SimulationError as error:
-            raise EpisodeError(self._specs[networks.failed()[-1]]) from error
+        networks.step(self._played, self._rows.sent, mask)
         if self._rows.own.size:
             networks.look(self._played, self._rows.seen, self._rows.own)
-        ended = networks.dones[envs]
-        rows = self._rows.after(envs, taken, *self._seen(envs), ended)
-        reward = networks.rewards[envs].sum(axis=1).astype(np.float64)
-        return StepAnswers(rows, reward, np.zeros(len(envs), np.bool_), ended)
+        ended = self._steps_left[envs] == 0
+        rows = self._rows.after(envs.tolist(), taken, *self._seen(envs), ended)
+        return rows, networks.rewards[envs].sum(axis=1)
 
-    def _seen(self, envs: Sequence[int]) -> Seen:
+    def _seen(self, envs: Sequence[int] | Numbers) -> Seen:
         """Return what the last step, or the reset, showed of these envs."""
         networks = self._networks
         raw = networks.raw[envs] if len(networks.raw) else networks.raw
         return Seen(networks.obs[envs], raw, networks.busy_steps[envs])
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to free."""

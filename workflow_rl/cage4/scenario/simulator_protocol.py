@@ -20,13 +20,6 @@ PUBLISHED = "published"
 """CybORG without the speed-ups of `cyborg`, which only comparisons of simulators play."""
 
 
-class SimulationError(RuntimeError):
-    """CybORG cannot play this step, or a bound of the compiled simulator is too small for it.
-
-    The message names the cause. CybORG fails at the same step.
-    """
-
-
 class StepResult(NamedTuple):
     """What a step gives.
 

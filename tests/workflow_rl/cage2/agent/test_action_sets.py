@@ -56,7 +56,7 @@ def test_the_next_decoy_is_one_that_can_be_set_up() -> None:
     environment = Cage2("SleepAgent", 60, "compiled", "belief", "by-host")
     envs = environment.make_envs(1)
     envs.reset([0], [episode_spec(0, 0, environment.variants)])
-    (simulator,) = {envs._envs._simulator}
+    (simulator,) = {envs._envs.batch}
     for choice in range(ActionSet("by-host", FACTS).n - 11, ActionSet("by-host", FACTS).n):
         for _ in range(5):
             envs.step([0], np.array([choice]))

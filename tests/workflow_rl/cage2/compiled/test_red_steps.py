@@ -97,7 +97,7 @@ def test_a_refused_action_is_told_as_cyborg_tells_it() -> None:
 
 
 def test_an_own_red_agents_number_is_of_red_simulators_alone() -> None:
-    simulator = CompiledSimulator()._simulator
+    simulator = CompiledSimulator().batch
     with pytest.raises(ValueError, match="red_agents: 3 is not from 0 to 2"):
         simulator.reset(0, OUTSIDE)
 

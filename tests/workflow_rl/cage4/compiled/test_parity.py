@@ -12,10 +12,10 @@ from tests.workflow_rl.cage4.digests import episode_digests, state_digest
 from tests.workflow_rl.cage4.lock_step import compare, episode_of
 from tests.workflow_rl.cage4.test_digests import stored_digests
 from workflow_rl.cage.comparison import ComparedEpisode
+from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.cyborg.stock import StockSimulator
 from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS, SLEEP_ACTIONS
-from workflow_rl.cage4.scenario.simulator_protocol import SimulationError
 
 pytestmark = pytest.mark.system
 

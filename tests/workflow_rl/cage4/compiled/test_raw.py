@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from tests.workflow_rl.cage4.lock_step import compare, episode_of
+from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage4.agent.raw_record import MAX_SOURCES, RAW
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.compiled.hosts import OLD_PROCESSES
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS, SLEEP_ACTIONS
-from workflow_rl.cage4.scenario.simulator_protocol import SIMULATORS, SimulationError
+from workflow_rl.cage4.scenario.simulator_protocol import SIMULATORS
 
 
 @pytest.mark.parametrize("names", list(itertools.pairwise(SIMULATORS)), ids="-".join)

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator, step_envs
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator, masks_by_agent, observations_of
 from workflow_rl.cage4.compiled.state import RARE, SIZES, state_for
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS, SLEEP_ACTIONS, Scenario
-from workflow_rl.cage4.scenario.simulator_protocol import SimulationError, Simulator
+from workflow_rl.cage4.scenario.simulator_protocol import Simulator
 
 N_ENVS = 3
 

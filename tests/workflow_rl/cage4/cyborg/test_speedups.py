@@ -10,10 +10,10 @@ import pytest
 from tests.workflow_rl.cage4.conftest import BESIDE_THE_REPOSITORY
 from tests.workflow_rl.cage4.digests import state_digest
 from tests.workflow_rl.cage4.lock_step import compare, episode_of
+from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
 from workflow_rl.cage4.cyborg.stock import StockSimulator
 from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS
-from workflow_rl.cage4.scenario.simulator_protocol import SimulationError
 
 pytestmark = pytest.mark.system
 

@@ -222,7 +222,7 @@ def test_a_trained_team_plays_alone_as_in_training(
 def test_an_error_names_its_episode() -> None:
     made = iter([CountingSimulator(), CountingSimulator(fails_at=2)])
     networks = SerialNetworks(2, lambda variant: next(made), False)
-    envs = TeamEnvs(networks, ViewRows(2, "flat", "all"))
+    envs = TeamEnvs(networks, ViewRows(2, "flat", "all"), 499)
     envs.reset([0, 1], specs(8, 9))
     envs.step([0, 1], np.tile(SLEEP, (2, 1)))
     with pytest.raises(EpisodeError) as error:

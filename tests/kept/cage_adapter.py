@@ -15,19 +15,24 @@ from numpy.typing import NDArray
 
 from tests.workflow_rl.cage2.random_networks import random_scenario
 from workflow_rl.cage2 import interface
-from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
+from workflow_rl.cage2.agent.red_scripted import DRAWS, DrawnRed
+from workflow_rl.cage2.agent.scripted import (
+    HOARDERS,
+    MIXTURES,
+    SCRIPTED_AGENTS,
+    MixedAgent,
+    make_scripted_agent,
+)
+from workflow_rl.cage2.compiled.cyborg_words import compiled_network
 from workflow_rl.cage2.compiled.description import tables_of
-from workflow_rl.cage2.compiled.network import compiled_network
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 from workflow_rl.cage2.cyborg.red_cyborg import ToldRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import OWN_RED
-from workflow_rl.cage2.parity import HOARDERS, MIXTURES, MixedAgent
 from workflow_rl.cage2.presets import ANY_NETWORK
 from workflow_rl.cage2.red.roster import REDS, refusals
-from workflow_rl.cage2.red_parity import DRAWS, DrawnRed
 from workflow_rl.cage2.scenario.loading import played_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS

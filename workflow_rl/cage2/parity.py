@@ -1,106 +1,45 @@
-"""The compiled simulator and CybORG in lock-step: the first difference between them, if any."""
+"""What CAGE-2 brings to a comparison of CybORG with the compiled simulator: see `cage.comparison`.
+
+What an agent of each team does in the next step, as `Players.choose` returns it, is a pair: Blue's
+action, and Red's if Red chooses from outside of the simulators.
+"""
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from workflow_rl.cage.processes import in_processes
-from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, ScriptedAgent, make_scripted_agent
+from workflow_rl.cage.comparison import (
+    ComparedEpisode,
+    ComparedSimulator,
+    Difference,
+    WorkShare,
+    is_same,
+    paired,
+)
+from workflow_rl.cage2.agent.scripted import ScriptedAgent
 from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
+from workflow_rl.cage2.cyborg.red_cyborg import ToldRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import OWN_RED, Simulator
-from workflow_rl.cage2.red_parity import RedSides
-from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, SCENARIO2
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Actor
-    from workflow_rl.cage2.compiled.simulator import CompiledSimulator
+    from workflow_rl.cage2.attackers import SeenBatch
 
-MIXTURES = {
-    "mixed-decoys": {"Decoy": 0.8, "Monitor": 0.1, "Restore": 0.1},
-    "all-kinds": {
-        "Sleep": 0.2,
-        "Monitor": 0.2,
-        "Analyse": 0.2,
-        "Remove": 0.15,
-        "Decoy": 0.15,
-        "Restore": 0.1,
-    },
-}
-"""Blue agents that draw a kind of action, then a host. They reach states that scripted agents
-seldom reach."""
-HOARDERS = {
-    "decoys-only": {"Decoy": 1.0},
-    # CybORG sets up any number of these on one host.
-    "stacked-decoys": {"DecoyVsftpd": 1.0},
-    "decoys-on-one-host": {"DecoyVsftpd Enterprise1": 1.0},
-}
-"""Blue agents that fill a network with what nothing removes, for long episodes."""
-BLUE_AGENTS = (*SCRIPTED_AGENTS, *MIXTURES)
 EPISODES_OF_A_SHARE = 50
-
-
-class Difference(NamedTuple):
-    """Where an episode first differs.
-
-    step: 0 is the reset. what: what differs, by name, in CybORG and in the compiled simulator.
-    networks: both networks after the step.
-    """
-
-    red_agent: str
-    blue: str
-    seed: int
-    step: int
-    what: dict[str, tuple[Any, Any]]
-    networks: tuple[dict[str, Any], dict[str, Any]]
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.red_agent}, blue {self.blue}, seed {self.seed}: first difference in step "
-            f"{self.step}",
-            *_side_by_side(self.what),
-            "the networks after that step (* differs)",
-            *_side_by_side(_paired(*self.networks)),
-        ]
-        return "\n".join(lines)
-
-
-class MixedAgent:
-    """A blue agent that draws the kind of an action by weight, then the action.
-
-    weights: probability of each kind, by the first letters of the actions' names.
-    """
-
-    def __init__(
-        self, weights: Mapping[str, float], action_names: Sequence[str] = ACTION_NAMES
-    ) -> None:
-        groups = {
-            kind: [i for i, name in enumerate(action_names) if name.startswith(kind)]
-            for kind in weights
-        }
-        self._groups = [group for group in groups.values() if group]
-        self._weights = [weights[kind] for kind, group in groups.items() if group]
-        if not all(groups.values()):
-            self._weights = [weight / sum(self._weights) for weight in self._weights]
-
-    def reset(self, seed: int) -> None:
-        self._generator = np.random.default_rng(seed)
-
-    def act(self, obs: Any, info: Any = None) -> int:
-        group = self._generator.choice(len(self._groups), p=self._weights)
-        return int(self._generator.choice(self._groups[group]))
+Chosen: TypeAlias = tuple[int, int | None]
 
 
 class PolicyAgent:
-    """A trained policy as a blue agent."""
+    """A trained policy as an agent of Blue's or Red's."""
 
     def __init__(self, policy: Actor) -> None:
         self._policy = policy
@@ -113,129 +52,108 @@ class PolicyAgent:
         return int(actions[0])
 
 
-def make_blue_agent(name: str, scenario: Scenario | None = None) -> ScriptedAgent:
-    """Return one of `BLUE_AGENTS` or `HOARDERS`. scenario: None is Scenario 2.
+class BlueAndRed:
+    """The `comparison.Players`. red: sees rows, see `attackers.SeenBatch`; None if Red is one of
+    CybORG's, which both simulators have."""
 
-    Raises ValueError if Blue has no such actions.
-    """
-    scenario = scenario or Scenario.scenario2()
-    mixture = {**MIXTURES, **HOARDERS}.get(name)
-    if mixture is None:
-        return make_scripted_agent(name, scenario)
-    if not any(action.startswith(tuple(mixture)) for action in scenario.action_names):
-        raise ValueError(f"Blue has no action {' or '.join(mixture)} in {scenario}")
-    return MixedAgent(mixture, scenario.action_names)
+    def __init__(self, blue: ScriptedAgent, red: ScriptedAgent | None = None) -> None:
+        self._blue, self._red = blue, red
+
+    def reset(self, episode: ComparedEpisode, first: CybORGSide) -> None:
+        self._blue.reset(episode.seed)
+        if self._red is not None:
+            self._red.reset(episode.seed)
+
+    def choose(self, first: CybORGSide) -> Chosen:
+        red = None if self._red is None else self._red.act(first.red_row)
+        return self._blue.act(first.obs, first.info), red
 
 
-class LockStep:
-    """CybORG and the compiled simulator, which play the same episodes step by step.
+class CybORGSide:
+    """CybORG, as a `comparison.ComparedSimulator`.
 
     Args:
-        simulator: which CybORG, one of `interface.SIMULATORS`.
-        max_steps: length of an episode.
-        scenario: what they play, see `Cage2Env`.
-        networks: also compare the networks, and the number of random words drawn, at every step.
-            This finds hidden differences too, and is ten times as slow. May be set between
-            episodes.
+        simulator: which CybORG, one of `interface.SIMULATORS`, or PUBLISHED.
+        from_outside: whether Red chooses from outside.
     """
 
     def __init__(
-        self,
-        simulator: str = "cyborg",
-        max_steps: int = 100,
-        networks: bool = False,
-        scenario: Any = SCENARIO2,
+        self, simulator: str, max_steps: int, scenario: Scenario, from_outside: bool
     ) -> None:
+        self.env = Cage2Env("SleepAgent", max_steps, simulator, "uint8", scenario=scenario)
+        self._red = ToldRed(self.env) if from_outside else None
+
+    def reset(self, episode: ComparedEpisode) -> None:
+        options = None if self._red else {"red_agent": episode.red_agent}
+        self.obs, self.info = self.env.reset(seed=episode.seed, options=options)
+        self._results: dict[str, Any] = {}
+
+    def step(self, chosen: Chosen) -> None:
+        action, red_action = chosen
+        if self._red is not None and red_action is not None:
+            self._red.told = red_action
+        try:
+            self.obs, reward, *_, self.info = self.env.step(action)
+        except (LookupError, ValueError) as error:
+            # In some networks, CybORG's own red agents fail.
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+        self._results = {"reward": reward, **_facts(self.env._simulator)}
+
+    def shown(self) -> dict[str, Any]:
+        of_red = {} if self._red is None else self._red.shown()
+        self.red_row = np.array(of_red.get("red_row", ()), np.uint8)
+        return {"observation": self.obs.tolist(), **self._results, **of_red}
+
+    def network(self) -> dict[str, Any]:
+        return cyborg_network(self.env)
+
+
+class CompiledSide:
+    """The compiled simulator: see `CybORGSide`. It is also the `AttackerBatch` that the simulator
+    asks for the actions of a Red that chooses from outside."""
+
+    def __init__(self, max_steps: int, scenario: Scenario, from_outside: bool) -> None:
         # Here and not above: the command line should not wait for numba.
         from workflow_rl.cage2.compiled.description import tables_of
-        from workflow_rl.cage2.compiled.network import compiled_network
+        from workflow_rl.cage2.compiled.red_simulator import RedSimulator
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
-        scenario = scenario_of(scenario)
-        tables = tables_of(scenario)
-        self._made = simulator, max_steps, scenario
-        self._env = Cage2Env("SleepAgent", max_steps, simulator, "uint8", scenario=scenario)
-        self._compiled = CompiledSimulator(max_steps, tables=tables)
-        self._compiled_network = functools.partial(compiled_network, tables=tables)
-        self._reds: RedSides | None = None
-        self.networks = networks
+        self._tables = tables_of(scenario)
+        attackers = {OWN_RED: self} if from_outside else {}
+        self.simulator = CompiledSimulator(max_steps, attackers, self._tables)
+        batch = self.simulator._simulator
+        self._batch = batch if isinstance(batch, RedSimulator) else None
 
-    def play(
-        self,
-        blue_agent: ScriptedAgent,
-        red_agent: str,
-        seed: int,
-        blue: str = "",
-        red: ScriptedAgent | None = None,
-    ) -> Difference | None:
-        """Return the first difference in one episode, if any. The blue agent sees CybORG.
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], generators: Sequence[Any]) -> None:
+        """See `attackers.AttackerBatch`."""
 
-        red: the red agent, unless CybORG has one of this name. It sees rows, see `red_parity`.
-        """
-        env, compiled, reds = self._env, self._compiled, None
-        if red is not None:
-            reds = self._reds = self._reds or RedSides(*self._made)
-            env, compiled = reds.env, reds.compiled
-            red.reset(seed)
-        obs, info = env.reset(seed=seed, options=None if reds else {"red_agent": red_agent})
-        shown = {"observation": obs.tolist()}
-        same = compiled.reset(seed, OWN_RED if reds else red_agent)
-        same_shown = {"observation": same.tolist()}
-        blue_agent.reset(seed)
-        for step in itertools.count():
-            if reds is not None and "error" not in same_shown:
-                for seen, of_red in zip((shown, same_shown), reds.shown(), strict=True):
-                    seen |= of_red
-            if self.networks:
-                shown |= cyborg_network(env)
-                same_shown |= self._compiled_network(compiled.state)
-            if repr(shown) != repr(same_shown):
-                what = {
-                    name: pair
-                    for name, pair in _paired(shown, same_shown).items()
-                    if repr(pair[0]) != repr(pair[1])
-                }
-                networks = cyborg_network(env), self._compiled_network(compiled.state)
-                return Difference(red_agent, blue, seed, step, what, networks)
-            if step == env.max_steps:
-                return None
-            action = blue_agent.act(obs, info)
-            if reds is not None and red is not None:
-                reds.choose(red)
-            try:
-                obs, reward, *_, info = env.step(action)
-            except (LookupError, ValueError, NotImplementedError):
-                # In some networks, CybORG's own red agents fail.
-                if _fails(compiled, action):
-                    return None
-                raise
-            try:
-                same, same_reward = compiled.step(action)
-            except RuntimeError as error:
-                same_shown = {"error": str(error)}
-                continue
-            shown = {
-                "observation": obs.tolist(),
-                "reward": reward,
-                **_facts(env._simulator),
+    def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
+        """See `attackers.AttackerBatch`."""
+        return np.array([self._red_action])
+
+    def reset(self, episode: ComparedEpisode) -> None:
+        red_agent = episode.red_agent if self._batch is None else OWN_RED
+        self._obs = self.simulator.reset(episode.seed, red_agent)
+        self._results: dict[str, Any] = {}
+
+    def step(self, chosen: Chosen) -> None:
+        action, self._red_action = chosen
+        self._obs, reward = self.simulator.step(action)
+        self._results = {"reward": reward, **_facts(self.simulator)}
+
+    def shown(self) -> dict[str, Any]:
+        of_red: dict[str, Any] = {}
+        if self._batch is not None:
+            of_red = {
+                "red_observation": self._batch.observation(0),
+                "red_row": self._batch.rows[0].tolist(),
             }
-            same_shown = {
-                "observation": same.tolist(),
-                "reward": same_reward,
-                **_facts(compiled),
-            }
-        raise AssertionError("an episode ends")
+        return {"observation": self._obs.tolist(), **self._results, **of_red}
 
+    def network(self) -> dict[str, Any]:
+        from workflow_rl.cage2.compiled.cyborg_words import compiled_network
 
-def _fails(compiled: CompiledSimulator, action: int) -> bool:
-    """Return whether the compiled simulator cannot go on because CybORG fails."""
-    from workflow_rl.cage2.compiled.state import CYBORG_FAILS
-
-    try:
-        compiled.step(action)
-    except RuntimeError:
-        return bool(compiled.state["error"] == CYBORG_FAILS)
-    return False
+        return compiled_network(self.simulator.state, self._tables)
 
 
 def _facts(simulator: Simulator) -> dict[str, Any]:
@@ -252,82 +170,72 @@ def _facts(simulator: Simulator) -> dict[str, Any]:
     }
 
 
-class WorkShare(NamedTuple):
-    """Episodes of a pair of agents that one process plays in turn. networks: compare them too.
-    red: see `LockStep.play`."""
+@dataclass(frozen=True)
+class Cage2Comparison:
+    """See `comparison.ComparedChallenge`.
 
-    red_agent: str
-    blue: str
-    agent: ScriptedAgent
-    seeds: range
-    networks: bool
-    red: ScriptedAgent | None = None
-
-
-def shares_of(
-    red_agents: Mapping[str, ScriptedAgent | None],
-    agents: Mapping[str, ScriptedAgent],
-    seeds: range,
-    n_networks: int,
-) -> Iterator[WorkShare]:
-    """Yield the shares pair by pair, in the order of the seeds.
-
-    red_agents: those that are not CybORG's, by name; None for CybORG's.
-
-    The networks are compared in the first `n_networks` episodes of each pair.
+    Args:
+        simulator: which CybORG, one of `interface.SIMULATORS`, or PUBLISHED.
+        blues, reds: the agents by name; None for a red agent of CybORG's.
     """
-    for (red_agent, red), (blue, agent) in itertools.product(red_agents.items(), agents.items()):
-        for part, networks in ((seeds[:n_networks], True), (seeds[n_networks:], False)):
-            for i in range(0, len(part), EPISODES_OF_A_SHARE):
-                share = part[i : i + EPISODES_OF_A_SHARE]
-                yield WorkShare(red_agent, blue, agent, share, networks, red)
 
+    simulator: str
+    max_steps: int
+    scenario: Scenario
+    # Not compared: agents cannot be hashed, and simulators do not depend on them.
+    blues: Mapping[str, ScriptedAgent] = field(compare=False)
+    reds: Mapping[str, ScriptedAgent | None] = field(compare=False)
 
-@functools.cache
-def _lock_step(simulator: str, max_steps: int, scenario: Scenario) -> LockStep:
-    return LockStep(simulator, max_steps, scenario=scenario)
+    def simulators(self, red_agent: str) -> tuple[CybORGSide, CompiledSide]:
+        """Return CybORG and the compiled simulator."""
+        from_outside = self.reds[red_agent] is not None
+        return (
+            CybORGSide(self.simulator, self.max_steps, self.scenario, from_outside),
+            CompiledSide(self.max_steps, self.scenario, from_outside),
+        )
 
+    def players(self, episode: ComparedEpisode) -> BlueAndRed:
+        """Return the agents that the episode names."""
+        return BlueAndRed(self.blues[episode.blue], self.reds[episode.red_agent])
 
-def _first_difference(
-    share: WorkShare, simulator: str, max_steps: int, scenario: Scenario
-) -> Difference | None:
-    lock_step = _lock_step(simulator, max_steps, scenario)
-    lock_step.networks = share.networks
-    for seed in share.seeds:
-        difference = lock_step.play(share.agent, share.red_agent, seed, share.blue, share.red)
-        if difference is not None:
-            return difference
-    return None
+    def described(
+        self, difference: Difference, first: ComparedSimulator, second: ComparedSimulator
+    ) -> str:
+        """Return all that differs, and both networks, side by side."""
+        episode, step, what = difference
+        lines = [
+            f"{episode.red_agent}, blue {episode.blue}, seed {episode.seed}: first difference in "
+            f"step {step}",
+            *_side_by_side(what),
+            "the networks after that step (* differs)",
+            *_side_by_side(paired(first.network(), second.network())),
+        ]
+        return "\n".join(lines)
 
+    def counting(self) -> AbstractContextManager[dict[str, int]]:
+        """Count nothing."""
+        return nullcontext({})
 
-def first_differences(
-    shares: Sequence[WorkShare],
-    simulator: str,
-    max_steps: int,
-    n_workers: int,
-    scenario: Scenario | None = None,
-) -> Iterator[Difference | None]:
-    """Yield the first difference of each share, if any, in the order of the shares. scenario: None
-    is Scenario 2."""
-    scenario = scenario or Scenario.scenario2()
-    # The simulator is compiled once here, for all processes.
-    Cage2(simulator="compiled", max_steps=max_steps, scenario=scenario.text).check()
-    play = functools.partial(
-        _first_difference, simulator=simulator, max_steps=max_steps, scenario=scenario
-    )
-    yield from in_processes(play, shares, n_workers)
+    def shares(self, seeds: range, n_networks: int) -> Iterator[WorkShare]:
+        """Yield the episodes of each pair of agents, in the order of the seeds.
 
-
-def _paired(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    names = list(dict.fromkeys((*ours, *theirs)))
-    return {name: (ours.get(name), theirs.get(name)) for name in names}
+        The networks are compared in the first `n_networks` episodes of each pair.
+        """
+        for red_agent, blue in itertools.product(self.reds, self.blues):
+            for part, network_every in ((seeds[:n_networks], 1), (seeds[n_networks:], 0)):
+                for i in range(0, len(part), EPISODES_OF_A_SHARE):
+                    episodes = (
+                        ComparedEpisode(blue, red_agent, seed, self.max_steps)
+                        for seed in part[i : i + EPISODES_OF_A_SHARE]
+                    )
+                    yield WorkShare(tuple(episodes), network_every)
 
 
 def _side_by_side(pairs: dict[str, tuple[Any, Any]], width: int = 60) -> list[str]:
     names = max(map(len, pairs), default=0)
     lines = [f"  {'':{names}}  {'CybORG':{width}}  compiled"]
     for name, (reference, compiled) in pairs.items():
-        mark = " " if repr(reference) == repr(compiled) else "*"
+        mark = " " if is_same(reference, compiled) else "*"
         first, right = _chunks(str(reference), width), _chunks(str(compiled), width)
         for i, (a, b) in enumerate(itertools.zip_longest(first, right, fillvalue="")):
             label = name if i == 0 else ""

@@ -1,29 +1,38 @@
-"""Two simulators of CAGE Challenge 4 in lock-step: the first difference between them, if any."""
+"""What CAGE-4 brings to a comparison of two of its simulators: see `cage.comparison`.
+
+What all agents do in the next step, as `Players.choose` returns it: the five blue agents' actions
+and messages, and what `RedSideSimulator.choose` takes if Red chooses from outside.
+"""
 
 from __future__ import annotations
 
 import functools
-import gc
 import hashlib
 import json
-import marshal
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage.processes import in_processes
-from workflow_rl.cage4.agent.red_scripted import RED_TEAMS, RandomReds
+from workflow_rl.cage.comparison import (
+    ComparedEpisode,
+    ComparedSimulator,
+    Comparison,
+    Difference,
+    WorkShare,
+    comparisons,
+    is_same,
+)
+from workflow_rl.cage4.agent.red_scripted import RED_TEAMS, Chosen, RandomReds
 from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.agent.trained_reds import PolicyReds, load_reds
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.interface import RedSideSimulator, SimulationError, Simulator, StepResult
+from workflow_rl.cage4.interface import RedSideSimulator, Simulator
 from workflow_rl.cage4.scenario4 import (
     AGENTS,
     CHALLENGE,
@@ -35,110 +44,118 @@ from workflow_rl.cage4.scenario4 import (
 )
 from workflow_rl.output_files import appending
 
-
-class Pair(NamedTuple):
-    """One episode to compare. red_agent: a class of CybORG, or what chooses from outside: one of
-    `RED_TEAMS`, or a trained red team's path. steps: the episode's length, at most `max_steps` of
-    the simulators."""
-
-    blue: str
-    red_agent: str
-    seed: int
-    steps: int = MAX_STEPS
-
-    def __str__(self) -> str:
-        return f"blue {self.blue}, red {self.red_agent}, seed {self.seed}"
+AllChosen: TypeAlias = tuple[list[int], NDArray[np.bool_] | None, Chosen | None]
 
 
-class Difference(NamedTuple):
-    """Where an episode first differs. step: 0 is the reset. what: its name, for people."""
+class TeamAndReds:
+    """The `comparison.Players`. reds: None if a class of CybORG's plays Red."""
 
-    pair: Pair
-    step: int
-    what: str
-    first: Any
-    second: Any
+    def __init__(self, team: ScriptedTeam, reds: RandomReds | PolicyReds | None) -> None:
+        self._team, self._reds = team, reds
 
-    def __str__(self) -> str:
-        return (
-            f"{self.pair}, step {self.step}: {self.what} is {self.first!r} in the first simulator, "
-            f"{self.second!r} in the second"
+    def reset(self, episode: ComparedEpisode, first: SimulatorSide) -> None:
+        self._team.reset(first.simulator.masks, episode.seed)
+        if self._reds is not None:
+            self._reds.reset(episode.seed)
+
+    def choose(self, first: SimulatorSide) -> AllChosen:
+        actions, messages = self._team.act(first.observations, first.simulator.raw_arrays)
+        if self._reds is None:
+            return actions, messages, None
+        red_side = cast(RedSideSimulator, first.simulator)
+        return actions, messages, self._reds.act(red_side.red_row(), red_side.red_sessions())
+
+
+class SimulatorSide:
+    """A simulator, as a `comparison.ComparedSimulator`.
+
+    from_outside: whether it is a RedSideSimulator, of which is compared what red agents see.
+    """
+
+    def __init__(self, simulator: Any, from_outside: bool = False) -> None:
+        self.simulator: Simulator = simulator
+        self._red_side: RedSideSimulator | None = simulator if from_outside else None
+
+    def reset(self, episode: ComparedEpisode) -> None:
+        self.observations = self.simulator.reset(episode.seed)
+        self._results: dict[str, Any] = {}
+
+    def step(self, chosen: AllChosen) -> None:
+        actions, messages, of_reds = chosen
+        if self._red_side is not None and of_reds is not None:
+            self._red_side.choose(*of_reds)
+        result = self.simulator.step(actions, messages)
+        self.observations = result.observations
+        self._results = result._asdict() | {"busy_steps": self.simulator.busy_steps}
+        del self._results["observations"]  # They are named by agent.
+
+    def shown(self) -> dict[str, Any]:
+        facts = dict(self._results)
+        for agent, vector in zip(AGENTS, self.observations, strict=True):
+            facts[f"dtype of {agent}"] = vector.dtype.name
+            facts[f"observation of {agent}"] = vector[:-N_MESSAGE_BITS]
+            facts[f"messages to {agent}"] = vector[-N_MESSAGE_BITS:]
+        for agent, mask in zip(AGENTS, self.simulator.masks, strict=True):
+            facts[f"mask of {agent}"] = mask
+        facts["phase"] = self.simulator.phase
+        facts["generator"] = self.simulator.generator_state()
+        if self._red_side is not None:
+            facts["red row"] = self._red_side.red_row()
+            facts["red sessions"] = repr(self._red_side.red_sessions())
+        for agent, shown in zip(AGENTS, self.simulator.raw_observations(), strict=True):
+            facts[f"raw observation of {agent}"] = shown
+        return facts
+
+    def network(self) -> dict[str, Any]:
+        return {"state": self.simulator.true_state()}
+
+
+@dataclass(frozen=True)
+class Cage4Comparison:
+    """See `comparison.ComparedChallenge`.
+
+    names: of the simulators, of `interface.SIMULATORS` or PUBLISHED. max_steps: the longest
+    episode. scenario: of all episodes.
+
+    The red agent of an episode is a class of CybORG, or what chooses from outside: one of
+    `RED_TEAMS`, or a trained red team's path.
+    """
+
+    names: tuple[str, str]
+    max_steps: int = MAX_STEPS
+    scenario: Scenario = CHALLENGE
+
+    def simulators(self, red_agent: str) -> tuple[SimulatorSide, SimulatorSide]:
+        """Return the simulators of these names."""
+        from_outside = red_agent not in RED_AGENTS
+        red_class = FROM_OUTSIDE if from_outside else red_agent
+        first, second = (
+            SimulatorSide(
+                make_simulator(name, red_class, self.max_steps, self.scenario), from_outside
+            )
+            for name in self.names
         )
+        return first, second
 
+    def players(self, episode: ComparedEpisode) -> TeamAndReds:
+        """Return the teams that the episode names."""
+        is_class = episode.red_agent in RED_AGENTS
+        reds = None if is_class else _reds_outside(episode.red_agent)
+        return TeamAndReds(make_scripted_team(episode.blue), reds)
 
-class Comparison(NamedTuple):
-    """The result of one episode.
+    def described(
+        self, difference: Difference, first: ComparedSimulator, second: ComparedSimulator
+    ) -> str:
+        """Return what differs first, down to the element."""
+        return in_words(difference)
 
-    steps: that both simulators played. difference: in words, "" if there is none. error: what both
-    simulators raised at the same step, or "". seconds: CPU time of each simulator. rare_paths:
-    counts, if the sped-up CybORG plays.
-    """
+    def counting(self) -> AbstractContextManager[Mapping[str, int]]:
+        """Count rare paths, if the sped-up CybORG plays."""
+        if "cyborg" not in self.names:
+            return nullcontext({})
+        from workflow_rl.cage4.cyborg.rare_paths import counted_rare_paths
 
-    pair: Pair
-    steps: int
-    difference: str
-    error: str
-    seconds: tuple[float, float]
-    rare_paths: dict[str, int]
-
-
-def compare_episode(
-    first: Any,
-    second: Any,
-    pair: Pair,
-    state_every: int = 10,
-    team: ScriptedTeam | None = None,
-) -> tuple[int, Difference | None, str, tuple[float, float]]:
-    """Play one episode on both simulators, with a team that sees the first: `team`, or the scripted
-    one that the pair names.
-
-    Observations, raw observations, masks, rewards, messages, done, busy agents and the generator
-    are compared at every step, the whole state at every `state_every`-th one and at the end. If a
-    red team chooses from outside, what its agents see is compared too, at every step.
-
-    first, second: simulators, RedSideSimulators for a red team.
-
-    Returns:
-        Steps played, the first difference, the error that both raised, and CPU seconds of both.
-    """
-    clocks = (_Clock(), _Clock())
-    team = team or make_scripted_team(pair.blue)
-    with clocks[0]:
-        observations = first.reset(pair.seed)
-    with clocks[1]:
-        others = second.reset(pair.seed)
-    facts = [_facts_of_reset(first, observations), _facts_of_reset(second, others)]
-    team.reset(first.masks, pair.seed)
-    reds = None if pair.red_agent in RED_AGENTS else _reds_outside(pair.red_agent)
-    if reds is not None:
-        reds.reset(pair.seed)
-    error = ""
-    for step in range(pair.steps + 1):
-        with_state = step % state_every == 0 or step == pair.steps
-        if reds is not None and not error:
-            for simulator, shown in zip((first, second), facts, strict=True):
-                if shown.get("error") != "raised":
-                    shown.update(_facts_of_reds(simulator))
-        found = _first_difference(first, second, facts, with_state)
-        if found is not None or error or step == pair.steps:
-            difference = None if found is None else Difference(pair, step, *found)
-            return step, difference, error, (clocks[0].seconds, clocks[1].seconds)
-        actions, messages = team.act(observations, first.raw_arrays)
-        if reds is not None:
-            chosen = reds.act(first.red_row(), first.red_sessions())
-            first.choose(*chosen)
-            second.choose(*chosen)
-        facts, results = [], []
-        for simulator, clock in zip((first, second), clocks, strict=True):
-            with clock:
-                result = _step(simulator, actions, messages)
-            results.append(result)
-            facts.append(_facts_of_step(simulator, result))
-        if isinstance(results[0], StepResult):
-            observations = results[0].observations
-        else:
-            error = results[0]
-    raise AssertionError("an episode ends")
+        return counted_rare_paths()
 
 
 @functools.cache
@@ -146,179 +163,70 @@ def _reds_outside(name: str) -> RandomReds | PolicyReds:
     return RED_TEAMS[name]() if name in RED_TEAMS else PolicyReds(load_reds(name))
 
 
-class _Clock:
-    """CPU seconds spent inside."""
-
-    seconds = 0.0
-
-    def __enter__(self) -> None:
-        self._start = time.process_time()
-
-    def __exit__(self, *error: object) -> None:
-        self.seconds += time.process_time() - self._start
-
-
-def _step(
-    simulator: Simulator, actions: list[int], messages: NDArray[np.bool_] | None
-) -> StepResult | str:
-    try:
-        return simulator.step(actions, messages)
-    except SimulationError as error:
-        return str(error)
+def in_words(difference: Difference) -> str:
+    """Return what differs first, down to the element."""
+    (blue, red, seed, _), step, what = difference
+    name, pair = next(iter(what.items()))
+    path, value, other = first_element(name, *pair)
+    return (
+        f"blue {blue}, red {red}, seed {seed}, step {step}: {path} is {value!r} in the first "
+        f"simulator, {other!r} in the second"
+    )
 
 
-def _facts_of_reset(
-    simulator: Simulator, observations: Sequence[NDArray[np.int64]]
-) -> dict[str, Any]:
-    facts: dict[str, Any] = {}
-    for agent, vector in zip(AGENTS, observations, strict=True):
-        facts[f"dtype of {agent}"] = vector.dtype.name
-        facts[f"observation of {agent}"] = vector[:-N_MESSAGE_BITS]
-        facts[f"messages to {agent}"] = vector[-N_MESSAGE_BITS:]
-    for agent, mask in zip(AGENTS, simulator.masks, strict=True):
-        facts[f"mask of {agent}"] = mask
-    facts["phase"] = simulator.phase
-    facts["generator"] = simulator.generator_state()
-    return facts
+def first_element(name: str, value: Any, other: Any) -> tuple[str, Any, Any]:
+    """Return where two values that differ do so first: the path, and what each has there.
 
-
-def _facts_of_reds(simulator: RedSideSimulator) -> dict[str, Any]:
-    return {"red row": simulator.red_row(), "red sessions": repr(simulator.red_sessions())}
-
-
-def _facts_of_step(simulator: Simulator, result: StepResult | str) -> dict[str, Any]:
-    if isinstance(result, str):
-        # The words are each simulator's own.
-        return {"error": "raised"}
-    return {
-        "error": "none",
-        "machine_reward": result.machine_reward,
-        "action_cost": result.action_cost,
-        "reward": result.reward,
-        "done": result.done,
-        "busy_steps": simulator.busy_steps,
-        **_facts_of_reset(simulator, result.observations),
-    }
-
-
-def _first_difference(
-    first: Simulator, second: Simulator, facts: list[dict[str, Any]], with_state: bool
-) -> tuple[str, Any, Any] | None:
-    for name, value in facts[0].items():
-        other = facts[1].get(name, "missing")
-        if value is not other and not np.array_equal(value, other):
-            return _element(name, value, other)
-    if facts[0].get("error") == "raised":
-        return None
-    raw = zip(AGENTS, first.raw_observations(), second.raw_observations(), strict=True)
-    for agent, shown, other in raw:
-        found = difference_of(shown, other, f"raw observation of {agent}")
-        if found is not None:
-            return found
-    if not with_state:
-        return None
-    return difference_of(first.true_state(), second.true_state(), "state")
-
-
-def _element(name: str, value: Any, other: Any) -> tuple[str, Any, Any]:
-    """Name the first element of a vector that differs."""
-    if np.shape(value) != np.shape(other) or np.ndim(value) != 1:
-        return name, value, other
-    index = int(np.flatnonzero(np.asarray(value) != np.asarray(other))[0])
-    return f"{name}[{index}]", value[index].item(), other[index].item()
-
-
-def difference_of(value: Any, other: Any, name: str) -> tuple[str, Any, Any] | None:
-    """Return where two states or dictionaries first differ: its path, and both values.
-
-    The order of keys counts.
+    name: begins the path. value, other: vectors, or plain values. The order of keys counts.
     """
-    if marshal.dumps(value, 2) == marshal.dumps(other, 2):  # Unlike ==, 1 is not True here.
-        return None
+    if isinstance(value, np.ndarray):
+        if np.shape(value) != np.shape(other) or value.ndim != 1:
+            return name, value, other
+        index = int(np.flatnonzero(value != other)[0])
+        return f"{name}[{index}]", value[index].item(), other[index].item()
     if isinstance(value, dict) and isinstance(other, dict):
         value, other = (list(map(list, shown.items())) for shown in (value, other))
     if not (isinstance(value, list) and isinstance(other, list)):
         return name, value, other
-    for i, pair in enumerate(zip(value, other, strict=False)):
-        label = pair[0][0] if isinstance(pair[0], list) and pair[0] else None
-        path = f"{name}[{label if isinstance(label, str) else i}]"
-        found = difference_of(*pair, path)
-        if found is not None:
-            return found
+    for i, (part, other_part) in enumerate(zip(value, other, strict=False)):
+        if not is_same(part, other_part):
+            label = part[0] if isinstance(part, list) and part else None
+            path = f"{name}[{label if isinstance(label, str) else i}]"
+            return first_element(path, part, other_part)
     return f"length of {name}", len(value), len(other)
 
 
-@functools.cache
-def _simulators(
-    names: tuple[str, str], red_agent: str, max_steps: int, scenario: Scenario
-) -> list[Simulator]:
-    red_class = red_agent if red_agent in RED_AGENTS else FROM_OUTSIDE
-    return [make_simulator(name, red_class, max_steps, scenario) for name in names]
-
-
-def _compare_by_name(
-    pair: Pair, names: tuple[str, str], max_steps: int, state_every: int, scenario: Scenario
-) -> Comparison:
-    first, second = _simulators(names, pair.red_agent, max_steps, scenario)
-    counting: Any = nullcontext(Counter())
-    if "cyborg" in names:
-        from workflow_rl.cage4.cyborg.rare_paths import counted_rare_paths
-
-        counting = counted_rare_paths()
-    with counting as counts, _garbage_collected_seldom():
-        steps, difference, error, seconds = compare_episode(first, second, pair, state_every)
-    text = "" if difference is None else str(difference)
-    return Comparison(pair, steps, text, error, seconds, dict(counts))
-
-
-@contextmanager
-def _garbage_collected_seldom() -> Iterator[None]:
-    """True states are large lists without cycles: searching them for garbage finds nothing."""
-    thresholds = gc.get_threshold()
-    gc.set_threshold(100_000, *thresholds[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-
-
-def comparisons(
-    pairs: Iterable[Pair],
-    names: tuple[str, str],
+def recorded_comparisons(
+    challenge: Cage4Comparison,
+    episodes: Iterable[ComparedEpisode],
     record: Path,
-    max_steps: int = MAX_STEPS,
     state_every: int = 10,
     n_workers: int = 1,
-    scenario: Scenario = CHALLENGE,
 ) -> Iterator[Comparison]:
-    """Compare two simulators on many episodes, and go on where an earlier call stopped.
+    """Compare many episodes, and go on where an earlier call stopped.
 
     Args:
-        pairs: the episodes.
-        names: two of `SIMULATORS`.
         record: a file of lines to which each result is added. Its episodes are not played again,
             if they were compared as this call asks, by the same code of this room.
-        max_steps, state_every: see `make_simulator` and `compare_episode`.
+        state_every: steps from one comparison of the whole states to the next one.
         n_workers: processes.
-        scenario: of all episodes.
 
     Yields:
         The results of all episodes: first those in the record, then the others as they end.
     """
     asked = {
-        **{"names": list(names), "max_steps": max_steps, "state_every": state_every},
-        **{"scenario": asdict(scenario), "code": _code_digest()},
+        **{"names": list(challenge.names), "max_steps": challenge.max_steps},
+        **{"state_every": state_every, "scenario": asdict(challenge.scenario)},
+        "code": _code_digest(),
     }
     known = _recorded(record, asked)
     missing = []
-    for pair in pairs:
-        if pair in known:
-            yield known[pair]
+    for episode in episodes:
+        if episode in known:
+            yield known[episode]
         else:
-            missing.append(pair)
-    made: dict[str, Any] = {"names": names, "max_steps": max_steps, "scenario": scenario}
-    play = functools.partial(_compare_by_name, state_every=state_every, **made)
-    for comparison in in_processes(play, missing, n_workers):
+            missing.append(WorkShare((episode,), state_every))
+    for (comparison,) in comparisons(challenge, missing, n_workers):
         with appending(record) as file:
             file.write(json.dumps({**asked, "comparison": comparison}) + "\n")
         yield comparison
@@ -332,8 +240,8 @@ def _code_digest() -> str:
     return digest.hexdigest()
 
 
-def _recorded(record: Path, asked: dict[str, Any]) -> dict[Pair, Comparison]:
-    known: dict[Pair, Comparison] = {}
+def _recorded(record: Path, asked: dict[str, Any]) -> dict[ComparedEpisode, Comparison]:
+    known: dict[ComparedEpisode, Comparison] = {}
     if not record.exists():
         return known
     for line in record.read_text().splitlines():
@@ -342,10 +250,9 @@ def _recorded(record: Path, asked: dict[str, Any]) -> dict[Pair, Comparison]:
         except json.JSONDecodeError:
             continue  # The last line of a run that was killed.
         if all(entry.get(name) == value for name, value in asked.items()):
-            pair, steps, difference, error, seconds, counts = entry["comparison"]
-            known[Pair(*pair)] = Comparison(
-                Pair(*pair), steps, difference, error, tuple(seconds), counts
-            )
+            names, steps, difference, error, seconds, counts = entry["comparison"]
+            episode = ComparedEpisode(*names)
+            known[episode] = Comparison(episode, steps, difference, error, tuple(seconds), counts)
     return known
 
 
@@ -356,7 +263,7 @@ def summary(results: Sequence[Comparison], names: tuple[str, str]) -> list[str]:
     seconds = [sum(result.seconds[i] for result in results) for i in range(2)]
     counts: Counter[str] = Counter()
     for result in results:
-        counts.update(result.rare_paths)
+        counts.update(result.counts)
     errors = Counter(result.error for result in results if result.error)
     lines = [
         f"{len(results)} episodes, {steps:,} steps, {len(differences)} differences",

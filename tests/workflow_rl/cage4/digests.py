@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage.comparison import ComparedEpisode
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
 from workflow_rl.cage4.interface import SimulationError, Simulator, StepResult
-from workflow_rl.cage4.parity import Pair
 
 STEP_BYTES = 4
 STATE_EVERY = 50
@@ -57,7 +57,7 @@ def _differences(mine: NDArray[np.uint8], theirs: NDArray[np.uint8], every: int)
     return [row * every for row in rows]
 
 
-def episode_digests(simulator: Simulator, pair: Pair) -> EpisodeDigests:
+def episode_digests(simulator: Simulator, pair: ComparedEpisode) -> EpisodeDigests:
     """Play an episode with a scripted team. A step that fails ends it."""
     team = make_scripted_team(pair.blue)
     observations = simulator.reset(pair.seed)
@@ -93,12 +93,12 @@ def _rows(digests: list[bytes]) -> NDArray[np.uint8]:
     return np.array([list(digest) for digest in digests], np.uint8)
 
 
-def stored_name(pair: Pair) -> str:
+def stored_name(pair: ComparedEpisode) -> str:
     """Return the name of an episode in a file of digests."""
     return f"{pair.blue}/{pair.red_agent}/{pair.seed}/{pair.steps}"
 
 
-def pair_of(name: str) -> Pair:
+def pair_of(name: str) -> ComparedEpisode:
     """Return the episode that `stored_name` names."""
     blue, red_agent, seed, steps = name.split("/")
-    return Pair(blue, red_agent, int(seed), int(steps))
+    return ComparedEpisode(blue, red_agent, int(seed), int(steps))

@@ -15,9 +15,9 @@ import click
 import numpy as np
 
 from tests.workflow_rl.cage4.digests import STORED_TEAMS, episode_digests, stored_name
+from workflow_rl.cage.comparison import ComparedEpisode
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.parity import Pair
 from workflow_rl.cage4.scenario4 import MAX_STEPS, RED_AGENTS
 
 FILE = Path(__file__).parent / "digests.npz"
@@ -40,7 +40,7 @@ def main(cyborg4: Path | None, seed: int) -> None:
     except CheckoutError as error:
         raise click.UsageError(str(error)) from None
     for i, (blue, red) in enumerate(itertools.product(STORED_TEAMS, RED_AGENTS)):
-        pair = Pair(blue, red, seed + i, MAX_STEPS)
+        pair = ComparedEpisode(blue, red, seed + i, MAX_STEPS)
         digests = episode_digests(simulators[red], pair)
         arrays[f"{stored_name(pair)}/steps"] = digests.steps
         arrays[f"{stored_name(pair)}/states"] = digests.states

@@ -14,14 +14,14 @@ from tests.workflow_rl.cage4.digests import (
     pair_of,
     stored_name,
 )
+from workflow_rl.cage.comparison import ComparedEpisode
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.parity import Pair
 from workflow_rl.cage4.scenario4 import RED_AGENTS
 
 FILE = Path(__file__).parent / "digests.npz"
 
 
-def stored_digests() -> dict[Pair, EpisodeDigests]:
+def stored_digests() -> dict[ComparedEpisode, EpisodeDigests]:
     """The digests of the file, by episode."""
     with np.load(FILE) as file:
         names = {key.rpartition("/")[0] for key in file.files}
@@ -46,7 +46,7 @@ def test_sped_up_cyborg_has_the_stored_digests(checkout: Path) -> None:
 
 
 def test_the_first_difference_is_found() -> None:
-    pair = Pair("random", "SleepAgent", 1, 120)
+    pair = ComparedEpisode("random", "SleepAgent", 1, 120)
     whole = episode_digests(CountingSimulator(), pair)
     assert len(whole.steps) == 121
     assert len(whole.states) == 3
@@ -58,5 +58,5 @@ def test_the_first_difference_is_found() -> None:
 
 
 def test_names_are_read_back() -> None:
-    pair = Pair("restore-when-seen", "DiscoveryFSRed", 7, 500)
+    pair = ComparedEpisode("restore-when-seen", "DiscoveryFSRed", 7, 500)
     assert pair_of(stored_name(pair)) == pair

@@ -8,7 +8,7 @@ They read the observation of the env, and return the index of an action. `react-
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.tables import DECOYS, WORTH_IN_TENTHS
 from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
 
 class ScriptedAgent(Protocol):
@@ -197,3 +198,65 @@ def make_scripted_agent(name: str, scenario: Scenario | None = None) -> Scripted
     if name not in _AGENTS:
         raise ValueError(f"agent={name!r}: choose one of {', '.join(SCRIPTED_AGENTS)}")
     return _AGENTS[name](scenario or Scenario.scenario2())
+
+
+MIXTURES = {
+    "mixed-decoys": {"Decoy": 0.8, "Monitor": 0.1, "Restore": 0.1},
+    "all-kinds": {
+        "Sleep": 0.2,
+        "Monitor": 0.2,
+        "Analyse": 0.2,
+        "Remove": 0.15,
+        "Decoy": 0.15,
+        "Restore": 0.1,
+    },
+}
+"""Blue agents that draw a kind of action, then a host. They reach states that scripted agents
+seldom reach."""
+HOARDERS = {
+    "decoys-only": {"Decoy": 1.0},
+    # CybORG sets up any number of these on one host.
+    "stacked-decoys": {"DecoyVsftpd": 1.0},
+    "decoys-on-one-host": {"DecoyVsftpd Enterprise1": 1.0},
+}
+"""Blue agents that fill a network with what nothing removes, for long episodes."""
+
+
+class MixedAgent:
+    """A blue agent that draws the kind of an action by weight, then the action.
+
+    weights: probability of each kind, by the first letters of the actions' names.
+    """
+
+    def __init__(
+        self, weights: Mapping[str, float], action_names: Sequence[str] = ACTION_NAMES
+    ) -> None:
+        groups = {
+            kind: [i for i, name in enumerate(action_names) if name.startswith(kind)]
+            for kind in weights
+        }
+        self._groups = [group for group in groups.values() if group]
+        self._weights = [weights[kind] for kind, group in groups.items() if group]
+        if not all(groups.values()):
+            self._weights = [weight / sum(self._weights) for weight in self._weights]
+
+    def reset(self, seed: int) -> None:
+        self._generator = np.random.default_rng(seed)
+
+    def act(self, obs: Any, info: Any = None) -> int:
+        group = self._generator.choice(len(self._groups), p=self._weights)
+        return int(self._generator.choice(self._groups[group]))
+
+
+def make_blue_agent(name: str, scenario: Scenario | None = None) -> ScriptedAgent:
+    """Return one of SCRIPTED_AGENTS, MIXTURES or HOARDERS. scenario: None is Scenario 2.
+
+    Raises ValueError if Blue has no such actions.
+    """
+    scenario = scenario or Scenario.scenario2()
+    mixture = {**MIXTURES, **HOARDERS}.get(name)
+    if mixture is None:
+        return make_scripted_agent(name, scenario)
+    if not any(action.startswith(tuple(mixture)) for action in scenario.action_names):
+        raise ValueError(f"Blue has no action {' or '.join(mixture)} in {scenario}")
+    return MixedAgent(mixture, scenario.action_names)

@@ -10,12 +10,19 @@ import click
 from tqdm import tqdm
 
 from workflow_rl.cage.attackers import AttackerError
-from workflow_rl.cage2 import parity as cage2
-from workflow_rl.cage2.agent.scripted import ScriptedAgent
+from workflow_rl.cage.comparison import comparisons
+from workflow_rl.cage2.agent.red_scripted import DRAWN_REDS
+from workflow_rl.cage2.agent.scripted import (
+    HOARDERS,
+    MIXTURES,
+    SCRIPTED_AGENTS,
+    ScriptedAgent,
+    make_blue_agent,
+)
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MAX_STEPS, PUBLISHED
+from workflow_rl.cage2.parity import Cage2Comparison, PolicyAgent
 from workflow_rl.cage2.red.roster import able_reds, refusals
-from workflow_rl.cage2.red_parity import DRAWN_REDS
 from workflow_rl.cage2.scenario.loading import scenario_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS, RED_ENV_ID, SCENARIO2, ScenarioError
@@ -25,10 +32,11 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.runs.config import usable_cores
 
 CHECKPOINT = "checkpoint"
-BLUES = (*cage2.BLUE_AGENTS, *cage2.HOARDERS, CHECKPOINT)
+BLUE_AGENTS = (*SCRIPTED_AGENTS, *MIXTURES)
+BLUES = (*BLUE_AGENTS, *HOARDERS, CHECKPOINT)
 REDS = (*RED_AGENTS, *DRAWN_REDS, CHECKPOINT)
 _OPTIONS = [
-    *shared_options(REDS, BLUES, f"all but {', '.join(cage2.HOARDERS)}; checkpoint if "
+    *shared_options(REDS, BLUES, f"all but {', '.join(HOARDERS)}; checkpoint if "
                                        "--checkpoint is given"),
     plain_option("--checkpoint", type=PATH, show_default=False,
                  help="Run folder or checkpoint of --blue checkpoint, whose policy samples."),
@@ -56,7 +64,7 @@ def parity(**options: Any) -> None:
     The red agents any-action, possible-action and impossible-action draw Red's actions outside of
     both simulators. What Red sees is compared, too.
     """
-    blues = _names(options["blues"], cage2.BLUE_AGENTS, options, "--blue", "checkpoint")
+    blues = _names(options["blues"], BLUE_AGENTS, options, "--blue", "checkpoint")
     scenario = _one_scenario(options["scenario"])
     able = able_reds(scenario)
     # The others name actions of Scenario 2.
@@ -71,7 +79,6 @@ def parity(**options: Any) -> None:
     max_steps, n_episodes = options["max_steps"], options["episodes"]
     n_networks = min(options["network_episodes"], n_episodes)
     seeds = range(options["seed"], options["seed"] + n_episodes)
-    shares = list(cage2.shares_of(red_agents, agents, seeds, n_networks))
     simulator = PUBLISHED if options["stock"] else "cyborg"
     if scenario.is_cage1:
         if options["stock"]:
@@ -80,27 +87,29 @@ def parity(**options: Any) -> None:
             Cage2(simulator=simulator, scenario=scenario.text).check()
         except InvalidEnvironmentError as error:
             raise click.UsageError(str(error)) from None
-    n_workers = min(options["n_workers"] or usable_cores(), len(shares))
+    # The simulator is compiled once here, for all processes.
+    Cage2(simulator="compiled", max_steps=max_steps, scenario=scenario.text).check()
     start = time.perf_counter()
-    first: dict[tuple[str, str], cage2.Difference | None] = {}
+    challenge = Cage2Comparison(simulator, max_steps, scenario, agents, red_agents)
+    shares = list(challenge.shares(seeds, n_networks))
+    results = comparisons(challenge, shares, options["n_workers"] or usable_cores())
+    first: dict[tuple[str, str], str] = {}
     n_played = n_networks_played = 0
-    results = cage2.first_differences(shares, simulator, max_steps, n_workers, scenario)
-    n_asked = sum(len(share.seeds) for share in shares)
+    n_asked = sum(len(share.episodes) for share in shares)
     with tqdm(total=n_asked, unit="ep", disable=options["quiet"] or None) as progress_bar:
-        for share, difference in zip(shares, results, strict=True):
-            pair = share.red_agent, share.blue
-            first[pair] = first.get(pair) or difference
-            played = _n_played(share, difference)
-            n_played += played
-            n_networks_played += played * share.networks
-            progress_bar.update(len(share.seeds))
-            if share.seeds[-1] == seeds[-1]:
-                result = first[pair] or (
-                    f"{share.red_agent}, blue {share.blue}: {n_episodes} episodes, networks "
-                    f"compared in {n_networks}: no difference"
+        for share, played in zip(shares, results, strict=True):
+            blue, red, last_seed, _ = share.episodes[-1]
+            first[red, blue] = first.get((red, blue)) or played[-1].difference
+            n_played += len(played)
+            n_networks_played += len(played) if share.network_every else 0
+            progress_bar.update(len(share.episodes))
+            if last_seed == seeds[-1]:
+                result = first[red, blue] or (
+                    f"{red}, blue {blue}: {n_episodes} episodes, networks compared in "
+                    f"{n_networks}: no difference"
                 )
-                progress_bar.write(str(result))
-    n_different = sum(difference is not None for difference in first.values())
+                progress_bar.write(result)
+    n_different = sum(difference != "" for difference in first.values())
     click.echo(
         f"{n_played} episodes of {max_steps} steps from seed {seeds[0]}, networks compared in "
         f"{n_networks_played}: {n_different} of {len(first)} pairs of agents differ "
@@ -108,10 +117,6 @@ def parity(**options: Any) -> None:
     )
     if n_different:
         raise SystemExit(1)
-
-
-def _n_played(share: cage2.WorkShare, difference: cage2.Difference | None) -> int:
-    return len(share.seeds) if difference is None else difference.seed - share.seeds[0] + 1
 
 
 def _names(
@@ -143,13 +148,13 @@ def _one_scenario(text: str) -> Scenario:
 def _chosen_agent(blue: str, checkpoint: Path | None, scenario: Scenario) -> ScriptedAgent:
     if blue != CHECKPOINT or checkpoint is None:
         try:
-            return cage2.make_blue_agent(blue, scenario)
+            return make_blue_agent(blue, scenario)
         except ValueError as error:
             raise click.UsageError(f"--blue {blue}: {error}") from None
     from workflow_rl.cage2.scoring.players import load_actor
     from workflow_rl.runs.checkpoint import checkpoint_path
 
-    return cage2.PolicyAgent(load_actor(checkpoint_path(checkpoint), greedy=False))
+    return PolicyAgent(load_actor(checkpoint_path(checkpoint), greedy=False))
 
 
 def _chosen_red(red: str, checkpoint: Path | None, scenario: Scenario) -> ScriptedAgent | None:
@@ -158,6 +163,6 @@ def _chosen_red(red: str, checkpoint: Path | None, scenario: Scenario) -> Script
     from workflow_rl.cage2.red.user_reds import red_policy
 
     try:
-        return cage2.PolicyAgent(red_policy(str(checkpoint), greedy=False, scenario=scenario))
+        return PolicyAgent(red_policy(str(checkpoint), greedy=False, scenario=scenario))
     except AttackerError as error:
         raise click.UsageError(f"--red-checkpoint: {error}") from None

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage2.compiled.episode_random import EpisodeRandom
-from workflow_rl.cage2.compiled.network import (
+from workflow_rl.cage2.compiled.cyborg_words import (
     added_slots,
     address_of,
     ephemeral_ports,
@@ -18,6 +17,7 @@ from workflow_rl.cage2.compiled.network import (
     reds_first_pid,
     subnet_of,
 )
+from workflow_rl.cage2.compiled.episode_random import EpisodeRandom
 from workflow_rl.cage2.compiled.red_steps import NOTHING
 from workflow_rl.cage2.compiled.state import KIND, PRIVILEGED, SHELL
 from workflow_rl.cage2.compiled.tables import (

@@ -13,8 +13,8 @@ from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage.network_batch import Snapshot, mask_of
 from workflow_rl.cage2.attackers import AttackerBatch
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
+from workflow_rl.cage2.compiled.cyborg_words import red_action_of
 from workflow_rl.cage2.compiled.description import SCENARIO2
-from workflow_rl.cage2.compiled.network import red_action_of
 from workflow_rl.cage2.compiled.red_simulator import NO_ATTACKERS, RedSimulator
 from workflow_rl.cage2.compiled.state import SIZES
 from workflow_rl.cage2.compiled.tables import Tables

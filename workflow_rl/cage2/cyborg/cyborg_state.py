@@ -1,4 +1,4 @@
-"""CybORG's network, described as `compiled.network` describes the compiled one."""
+"""CybORG's network, described as `compiled.cyborg_words` describes the compiled one."""
 
 from __future__ import annotations
 

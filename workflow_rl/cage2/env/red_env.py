@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage.checks import checked_whole
+from workflow_rl.cage2.compiled.cyborg_words import red_action_of
 from workflow_rl.cage2.compiled.description import tables_of
-from workflow_rl.cage2.compiled.network import red_action_of
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.compiled.red_steps import OUTSIDE
 from workflow_rl.cage2.env import checks

@@ -213,7 +213,7 @@ _Told: TypeAlias = tuple[list[_HostFacts], tuple[str, ...], tuple[str, ...], boo
 
 
 def _compiled_network(red: Any, scenario: Scenario) -> _Told:
-    from workflow_rl.cage2.compiled.network import decoys_on, known_ports, red_sessions
+    from workflow_rl.cage2.compiled.cyborg_words import decoys_on, known_ports, red_sessions
 
     state, tables = red.simulator.state, tables_of(scenario)
     files, addresses = int(state["has_malware"]), int(state["known_addresses"])

@@ -6,15 +6,16 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from workflow_rl.cage.comparison import ComparedEpisode, compare_episode
 from workflow_rl.cage.replay_frame import framed
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.protocol import cell_spec
-from workflow_rl.cage2.scoring.recording import Recording
+from workflow_rl.cage2.scoring.recording import Recording, Step
 
 if TYPE_CHECKING:
-    from workflow_rl.cage2.parity import LockStep
+    from workflow_rl.cage2.parity import CompiledSide, CybORGSide
 
 PAGES = "workflow_rl.cage2.scoring.pages"
 
@@ -27,15 +28,15 @@ class ReplayCheck(NamedTuple):
 
 
 class _Repeated:
-    """A ScriptedAgent that repeats actions."""
+    """The `comparison.Players` of a recorded episode: they repeat its actions, Blue's and Red's."""
 
-    def __init__(self, actions: Sequence[int]) -> None:
+    def __init__(self, actions: Sequence[tuple[int, int | None]]) -> None:
         self._actions = actions
 
-    def reset(self, seed: int) -> None:
+    def reset(self, episode: ComparedEpisode, first: Any) -> None:
         self._left = iter(self._actions)
 
-    def act(self, obs: Any, info: Any = None) -> int:
+    def choose(self, first: Any) -> tuple[int, int | None]:
         return next(self._left)
 
 
@@ -54,32 +55,40 @@ def compare_with_cyborg(
     version = simulator_version("cyborg")
     if scenario.is_cage1:
         return ReplayCheck(None, f"Played by the rules of CAGE-1, which {version} does not know.")
-    steps, red = recording.steps, None
+    steps, from_outside = recording.steps, False
     if all(step.red_choice.decision is not None for step in steps):
-        names = scenario.red_action_names
-        red = _Repeated([names.index(step.red_choice.action) for step in steps])
+        from_outside = True
     elif recording.drawn not in RED_AGENTS:
         return ReplayCheck(None, f"A red agent of the user's own: not held against {version}.")
     try:
-        lock_step = _lock_step(recording.max_steps, scenario)
+        simulators = _simulators(recording.max_steps, scenario, from_outside)
     except ImportError as error:
         return ReplayCheck(None, f"Not held against CybORG, which is not installed ({error}).")
-    lock_step.networks = networks
     cell = recording.seed, recording.max_steps, recording.red_agent, recording.episode
     seed = cell_spec(*cell).env_seed
-    blue = _Repeated([scenario.action_names.index(step.blue_action) for step in steps])
-    difference = lock_step.play(blue, recording.drawn, seed, recording.agent, red)
+    episode = ComparedEpisode(recording.agent, recording.drawn, seed, recording.max_steps)
+    repeated = _Repeated([_actions(step, scenario, from_outside) for step in steps])
+    _, difference, *_ = compare_episode(*simulators, repeated, episode, int(networks))
     if difference is not None:
         return ReplayCheck(False, f"Differs from {version} in step {difference.step}.")
     what = "the networks included" if networks else "in observation, reward, actions and successes"
     return ReplayCheck(True, f"Every step was held against {version} and is the same, {what}.")
 
 
-@functools.cache
-def _lock_step(max_steps: int, scenario: Scenario) -> LockStep:
-    from workflow_rl.cage2.parity import LockStep
+def _actions(step: Step, scenario: Scenario, from_outside: bool) -> tuple[int, int | None]:
+    blue = scenario.action_names.index(step.blue_action)
+    red = scenario.red_action_names.index(step.red_choice.action) if from_outside else None
+    return blue, red
 
-    return LockStep("cyborg", max_steps, scenario=scenario)
+
+@functools.cache
+def _simulators(
+    max_steps: int, scenario: Scenario, from_outside: bool
+) -> tuple[CybORGSide, CompiledSide]:
+    from workflow_rl.cage2.parity import CompiledSide, CybORGSide
+
+    cyborg = CybORGSide("cyborg", max_steps, scenario, from_outside)
+    return cyborg, CompiledSide(max_steps, scenario, from_outside)
 
 
 def replay_page(

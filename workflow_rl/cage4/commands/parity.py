@@ -10,13 +10,14 @@ import click
 from tqdm import tqdm
 
 from workflow_rl.cage.attackers import AttackerError
-from workflow_rl.cage4 import parity as cage4
+from workflow_rl.cage.comparison import ComparedEpisode
 from workflow_rl.cage4.agent.red_scripted import RED_TEAMS
 from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.agent.trained_reds import load_reds
 from workflow_rl.cage4.cyborg.checkout import CheckoutError, checkout
 from workflow_rl.cage4.env.arguments import ScenarioSettings
 from workflow_rl.cage4.interface import PUBLISHED
+from workflow_rl.cage4.parity import Cage4Comparison, recorded_comparisons, summary
 from workflow_rl.cage4.scenario4 import LEAST_STEPS, MAX_STEPS, RED_AGENTS, RED_ENV_ID, Scenario
 from workflow_rl.commands.options import PATH, plain_option, setting_options
 from workflow_rl.commands.parity import shared_options
@@ -66,22 +67,20 @@ def parity(**options: Any) -> None:
     # The first episode of every pair comes before the second of any.
     rounds = itertools.product(range(options["episodes"]), itertools.product(blues, reds))
     seeds = itertools.count(options["seed"])
-    pairs = [cage4.Pair(blue, red, next(seeds), max_steps) for _, (blue, red) in rounds]
-    played = cage4.comparisons(
-        pairs,
-        names,
+    episodes = [ComparedEpisode(blue, red, next(seeds), max_steps) for _, (blue, red) in rounds]
+    played = recorded_comparisons(
+        Cage4Comparison(names, max_steps, Scenario.among(options)),
+        episodes,
         options["record"],
-        max_steps,
         options["state_every"],
         options["n_workers"] or usable_cores(),
-        Scenario.among(options),
     )
     results = []
     quiet = options["quiet"] or None
-    for result in tqdm(played, total=len(pairs), unit="ep", disable=quiet):
+    for result in tqdm(played, total=len(episodes), unit="ep", disable=quiet):
         results.append(result)
         if result.difference:
             tqdm.write(result.difference)
-    click.echo("\n".join(cage4.summary(results, names)))
+    click.echo("\n".join(summary(results, names)))
     if any(result.difference for result in results):
         raise SystemExit(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,21 +11,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.workflow_rl.cage2.compiled.injected_faults import InjectsFaults
+from tests.workflow_rl.cage2.lock_step import BLUE_AGENTS, LockStep
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.ppo.agent import PPOAgent
+from workflow_rl.cage.comparison import comparisons
+from workflow_rl.cage2.agent.scripted import HOARDERS, make_blue_agent
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.compiled.state import NO_PROCESS, SIZES
 from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.parity import (
-    BLUE_AGENTS,
-    HOARDERS,
-    LockStep,
-    WorkShare,
-    first_differences,
-    make_blue_agent,
-    shares_of,
-)
+from workflow_rl.cage2.parity import Cage2Comparison
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 from workflow_rl.commands.parity import parity
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
@@ -41,14 +38,14 @@ def lock_step() -> LockStep:
 @pytest.mark.parametrize(("seed", "blue"), list(enumerate(BLUE_AGENTS)))
 def test_episodes_and_networks_are_identical(lock_step: LockStep, seed: int, blue: str) -> None:
     red_agent = RED_AGENTS[seed % 3]
-    difference = lock_step.play(make_blue_agent(blue), red_agent, seed, blue)
+    difference = lock_step.play(make_blue_agent(blue), red_agent, seed)
     assert difference is None, str(difference)
 
 
 def test_episodes_of_cyborg_as_published_are_identical() -> None:
     lock_step = LockStep("published", networks=True)
     for seed, red_agent in enumerate(RED_AGENTS):
-        difference = lock_step.play(make_blue_agent("all-kinds"), red_agent, seed, "all-kinds")
+        difference = lock_step.play(make_blue_agent("all-kinds"), red_agent, seed)
         assert difference is None, str(difference)
 
 
@@ -108,7 +105,8 @@ def test_decoys_with_a_pid_that_was_caught_are_stopped_and_start_again(
     lock_step: LockStep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By chance once in thousands of episodes: a decoy gets the PID of a process caught before."""
-    env, compiled = lock_step._env, lock_step._compiled
+    cyborg, side = lock_step.sides()
+    env, compiled = cyborg.env, side.simulator
     host = HOSTS.index("Op_Host1")
     step = compiled.step
 
@@ -127,7 +125,7 @@ def test_decoys_with_a_pid_that_was_caught_are_stopped_and_start_again(
 
     monkeypatch.setattr(compiled, "step", step_after_catching)
     # One round: what is listed as a service has started again, under a PID the list does not have.
-    monkeypatch.setattr(env, "max_steps", 5)
+    monkeypatch.setattr(lock_step, "max_steps", 5)
     assert lock_step.play(SetsUpDecoysAndRemoves(), "SleepAgent", 5) is None
     network = cyborg_network(env)
     listed = set(network["Op_Host1: services"].values())
@@ -136,7 +134,7 @@ def test_decoys_with_a_pid_that_was_caught_are_stopped_and_start_again(
     assert len(listed) == 3
     assert not listed & {pid for pid, *_ in running}
     # From the second round on, nothing is listed with the PID that it runs under.
-    monkeypatch.setattr(env, "max_steps", 20)
+    monkeypatch.setattr(lock_step, "max_steps", 20)
     difference = lock_step.play(SetsUpDecoysAndRemoves(), "SleepAgent", 5)
     assert difference is None, str(difference)
     assert not any(ports == [80] for *_, ports in cyborg_network(env)["Op_Host1: processes"])
@@ -158,21 +156,10 @@ class SetsUpDecoysOnEnterprise0:
 def test_a_host_with_hundreds_of_ports_in_use(lock_step: LockStep, seed: int) -> None:
     difference = lock_step.play(SetsUpDecoysOnEnterprise0(), "B_lineAgent", seed)
     assert difference is None, str(difference)
-    assert lock_step._compiled.state["busy_host"] == HOSTS.index("Enterprise0")
+    assert lock_step.sides()[1].simulator.state["busy_host"] == HOSTS.index("Enterprise0")
 
 
 # --- Faults are found ----------------------------------------------------------------------------
-
-
-def test_another_seed_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    lock_step = LockStep()
-    reset = CompiledSimulator.reset
-    monkeypatch.setattr(CompiledSimulator, "reset", lambda self, seed, red: reset(self, 99, red))
-    difference = lock_step.play(make_blue_agent("sleep"), "B_lineAgent", 3, "sleep")
-    assert difference is not None
-    # The reset looks the same; the first scan names other addresses.
-    assert difference.step == 1
-    assert list(difference.what) == ["red_action"]
 
 
 @pytest.mark.parametrize(
@@ -206,17 +193,6 @@ def test_a_hidden_difference_is_found(
     assert any(what in name for name in difference.what)
 
 
-def test_a_compiled_simulator_that_cannot_go_on_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    def step_that_fails(self: CompiledSimulator, action: int) -> Any:
-        raise RuntimeError("too many processes")
-
-    monkeypatch.setattr(CompiledSimulator, "step", step_that_fails)
-    difference = LockStep().play(make_blue_agent("sleep"), "B_lineAgent", 3)
-    assert difference is not None
-    assert difference.step == 1
-    assert difference.what["error"] == (None, "too many processes")
-
-
 # --- The command ---------------------------------------------------------------------------------
 
 
@@ -227,51 +203,20 @@ def run(*arguments: str | int | Path, n_workers: int = 1) -> Result:
     )
 
 
-def inject_fault(monkeypatch: pytest.MonkeyPatch, field: str | None = None) -> None:
-    """Into what the last step shows, or into a hidden field."""
-    step = CompiledSimulator.step
-
-    def step_with_fault(self: CompiledSimulator, action: int) -> Any:
-        obs, reward = step(self, action)
-        if field is None:
-            return obs, reward - 0.1
-        self.state[field] = 1
-        return obs, reward
-
-    monkeypatch.setattr(CompiledSimulator, "step", step_with_fault)
-
-
-def test_the_command_reports_no_difference() -> None:
-    result = run("--episodes", 1, "--blue", "decoys", "--blue", "random", "--max-steps", 20)
+def test_the_command_says_how_many_episodes_do_not_differ() -> None:
+    blues = ("--blue", "decoys", "--blue", "random")
+    reds = ("--red-agent", "SleepAgent", "--red-agent", "possible-action")
+    result = run("--episodes", 3, "--network-episodes", 2, *blues, *reds, "--max-steps", 5)
     assert result.exit_code == 0, result.output
-    assert result.output.count(": 1 episodes, networks compared in 0: no difference") == 12
-    assert "12 episodes of 20 steps from seed 0, networks compared in 0: 0 of 12 pairs" in (
+    assert result.output.count(": 3 episodes, networks compared in 2: no difference") == 4
+    assert "12 episodes of 5 steps from seed 0, networks compared in 8: 0 of 4 pairs" in (
         result.output
     )
 
 
-def test_the_command_counts_the_episodes_whose_networks_were_compared() -> None:
-    pair = ("--blue", "sleep", "--red-agent", "SleepAgent", "--red-agent", "possible-action")
-    result = run("--episodes", 3, "--network-episodes", 2, *pair, "--max-steps", 5)
-    assert result.exit_code == 0, result.output
-    assert "6 episodes of 5 steps from seed 0, networks compared in 4: 0 of 2 pairs" in (
-        result.output
-    )
-
-
-def test_the_command_shows_the_first_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    inject_fault(monkeypatch)
-    result = run("--episodes", 2, "--red-agent", "SleepAgent", "--blue", "sleep", "--seed", 7)
-    assert result.exit_code == 1
-    assert "SleepAgent, blue sleep, seed 7: first difference in step 1" in result.output
-    assert "* reward" in result.output
-    assert "User4: processes" in result.output
-    assert "\n1 episodes of 100 steps from seed 7, networks compared in 0: 1 of 1 pairs" in (
-        result.output
-    )
-
-
-def test_a_difference_of_one_pair_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_shows_the_first_difference_of_each_pair(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     step = CompiledSimulator.step
 
     def step_with_fault(self: CompiledSimulator, action: int) -> Any:
@@ -282,34 +227,36 @@ def test_a_difference_of_one_pair_does_not_hide_the_others(monkeypatch: pytest.M
     arguments = ("--episodes", 3, "--red-agent", "SleepAgent", "--max-steps", 10)
     result = run(*arguments, "--blue", "random", "--blue", "sleep")
     assert result.exit_code == 1
-    assert "blue random, seed 0: first difference" in result.output
+    assert "SleepAgent, blue random, seed 0: first difference in step 1\n" in result.output
+    assert "\n* reward  " in result.output
+    assert "\n  User4: processes  " in result.output
     assert "blue sleep: 3 episodes, networks compared in 0: no difference" in result.output
-    assert "\n4 episodes of 10 steps from seed 0" in result.output
+    # The episodes after a difference are not played.
+    assert "\n4 episodes of 10 steps from seed 0, networks compared in 0: 1 of 2 pairs" in (
+        result.output
+    )
 
 
-@pytest.mark.parametrize(("n_networks", "exit_code"), [(0, 0), (1, 1)])
-def test_networks_are_compared_in_the_first_episodes(
-    monkeypatch: pytest.MonkeyPatch, n_networks: int, exit_code: int
-) -> None:
-    # Nothing that SleepAgent does shows it.
-    inject_fault(monkeypatch, "has_malware")
-    arguments = ("--episodes", 2, "--red-agent", "SleepAgent", "--blue", "sleep", "--max-steps", 5)
-    result = run(*arguments, "--network-episodes", n_networks)
-    assert result.exit_code == exit_code, result.output
-    assert ("* Defender: red files" in result.output) == bool(n_networks)
+def comparison_of(agents: dict[str, Any], reds: Sequence[str], max_steps: int) -> Cage2Comparison:
+    reds_by_name = dict.fromkeys(reds)
+    return Cage2Comparison("cyborg", max_steps, Scenario.scenario2(), agents, reds_by_name)
 
 
 def test_shares_hold_every_episode_once() -> None:
     agents = {blue: make_blue_agent(blue) for blue in ("sleep", "random")}
-    shares = list(shares_of(dict.fromkeys(RED_AGENTS), agents, range(7, 237), 60))
-    for red_agent in RED_AGENTS:
-        for blue in agents:
-            mine = [share for share in shares if (share.red_agent, share.blue) == (red_agent, blue)]
-            assert [seed for share in mine for seed in share.seeds] == list(range(7, 237))
-            assert [seed for share in mine if share.networks for seed in share.seeds] == list(
-                range(7, 67)
-            )
-    assert max(len(share.seeds) for share in shares) == 50
+    shares = [*comparison_of(agents, RED_AGENTS, 100).shares(range(7, 237), 60)]
+    for pair in itertools.product(agents, RED_AGENTS):
+        seeds = {
+            network_every: [
+                episode.seed
+                for share in shares
+                for episode in share.episodes
+                if episode[:2] == pair and share.network_every == network_every
+            ]
+            for network_every in (0, 1)
+        }
+        assert seeds == {1: [*range(7, 67)], 0: [*range(67, 237)]}
+    assert max(len(share.episodes) for share in shares) == 50
 
 
 def test_more_workers_report_the_same() -> None:
@@ -323,14 +270,15 @@ def test_more_workers_report_the_same() -> None:
 
 
 def test_differences_in_other_processes_are_reported() -> None:
-    agents = {"faulty": InjectsFaults()}
-    shares: Sequence[WorkShare] = list(shares_of({"SleepAgent": None}, agents, range(49, 53), 4))
-    shares = [share._replace(seeds=share.seeds[i : i + 2]) for share in shares for i in (0, 2)]
-    first, second = first_differences(shares, "cyborg", 3, 2)
-    assert first is None
-    assert second is not None
-    assert (second.seed, second.step) == (51, 1)
-    assert second.what == {"Defender: red files": (False, True)}
+    challenge = comparison_of({"faulty": InjectsFaults()}, ["SleepAgent"], 3)
+    (share,) = challenge.shares(range(49, 53), 4)
+    halves = [share._replace(episodes=share.episodes[i : i + 2]) for i in (0, 2)]
+    first, second = comparisons(challenge, halves, 2)
+    assert [one.difference for one in first] == ["", ""]
+    lines = second[-1].difference.splitlines()
+    assert lines[0] == "SleepAgent, blue faulty, seed 51: first difference in step 1"
+    assert lines[2].split() == ["*", "Defender:", "red", "files", "False", "True"]
+    assert lines[3] == "the networks after that step (* differs)"
 
 
 def test_a_trained_agent_plays_as_well(tmp_path: Path) -> None:
@@ -365,21 +313,12 @@ def test_a_checkpoint_has_to_be_named() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("blue", BLUE_AGENTS)
-@pytest.mark.parametrize("red_agent", RED_AGENTS)
-def test_two_hundred_episodes_are_identical(lock_step: LockStep, red_agent: str, blue: str) -> None:
-    for seed in range(2000, 2200):
-        difference = lock_step.play(make_blue_agent(blue), red_agent, seed, blue)
-        assert difference is None, str(difference)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("red_agent", RED_AGENTS)
 @pytest.mark.parametrize("blue", HOARDERS)
 def test_a_thousand_steps_of_decoys_alone(blue: str, red_agent: str) -> None:
     lock_step = LockStep(max_steps=1000)
     for seed in range(3):
-        assert lock_step.play(make_blue_agent(blue), red_agent, seed, blue) is None
+        assert lock_step.play(make_blue_agent(blue), red_agent, seed) is None
         # An episode of the ordinary record's could not have gone on.
-        added = int(lock_step._compiled.state["n_processes"])
+        added = int(lock_step.sides()[1].simulator.state["n_processes"])
         assert blue == "decoys-only" or added > 2 * SIZES[0]

@@ -1,4 +1,4 @@
-"""Red's side of the compiled simulator against CybORG: see `red_parity`."""
+"""Red's side of the compiled simulator against CybORG."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.workflow_rl.cage2.lock_step import LockStep
+from workflow_rl.cage2.agent.red_scripted import DRAWN_REDS, DrawnRed, possible_action
+from workflow_rl.cage2.agent.scripted import MixedAgent, make_blue_agent
 from workflow_rl.cage2.compiled import red_simulator
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.compiled.red_steps import OUTSIDE
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.compiled.state import MAX_PORTS
-from workflow_rl.cage2.parity import BLUE_AGENTS, LockStep, MixedAgent, make_blue_agent
-from workflow_rl.cage2.red_parity import DRAWN_REDS, DrawnRed, possible_action
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_ACTION_NAMES, RED_OBS_SIZE
 
 BLUES = ("sleep", "mixed-decoys", "all-kinds")
@@ -23,28 +24,15 @@ BLUES = ("sleep", "mixed-decoys", "all-kinds")
 def test_what_both_sides_see_is_cyborgs(seed: int, red: str) -> None:
     lock_step = LockStep(networks=True)
     for number, blue in enumerate(BLUES):
-        episode = make_blue_agent(blue), red, 10 * seed + number, blue, DRAWN_REDS[red]
-        difference = lock_step.play(*episode)
+        difference = lock_step.play(make_blue_agent(blue), DRAWN_REDS[red], 10 * seed + number)
         assert difference is None, str(difference)
 
 
 def test_cyborg_as_published_shows_the_same() -> None:
     lock_step = LockStep("published", max_steps=50)
     red = DRAWN_REDS["impossible-action"]
-    difference = lock_step.play(make_blue_agent("all-kinds"), "any", 3, red=red)
+    difference = lock_step.play(make_blue_agent("all-kinds"), red, 3)
     assert difference is None, str(difference)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("red", DRAWN_REDS)
-def test_hundreds_of_episodes_are_cyborgs(red: str) -> None:
-    lock_step = LockStep()
-    for seed in range(180):
-        blue = BLUE_AGENTS[seed % len(BLUE_AGENTS)]
-        lock_step.networks = seed % 10 == 0
-        episode = make_blue_agent(blue), red, 1000 + seed, blue, DRAWN_REDS[red]
-        difference = lock_step.play(*episode)
-        assert difference is None, str(difference)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +55,7 @@ def test_a_difference_in_what_red_sees_is_found(
 
     monkeypatch.setattr(red_simulator, name, stand_in or step_with_fault)
     red = DRAWN_REDS["possible-action"]
-    difference = LockStep().play(make_blue_agent("sleep"), "any", 0, red=red)
+    difference = LockStep().play(make_blue_agent("sleep"), red, 0)
     assert difference is not None
     assert set(difference.what) == {what}
 
@@ -127,8 +115,8 @@ def test_a_red_that_scans_many_decoys_again_and_again() -> None:
 
     lock_step = LockStep(networks=True)
     blue = MixedAgent({"DecoyVsftpd User3": 0.5, "DecoyVsftpd User4": 0.5})
-    difference = lock_step.play(blue, "scans", 5, red=DrawnRed(scan))
+    difference = lock_step.play(blue, DrawnRed(scan), 5)
     assert difference is None, str(difference)
-    assert lock_step._reds is not None
-    n_used = np.unpackbits(lock_step._reds.compiled.state["port_bits"].view(np.uint8)).sum()
+    _, compiled = lock_step.sides(from_outside=True)
+    n_used = np.unpackbits(compiled.simulator.state["port_bits"].view(np.uint8)).sum()
     assert n_used > 2 * MAX_PORTS

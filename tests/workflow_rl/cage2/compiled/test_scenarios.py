@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.workflow_rl.cage2.lock_step import LockStep
 from tests.workflow_rl.cage2.random_networks import random_scenario
+from workflow_rl.cage2.agent.red_scripted import DRAWS, DrawnRed
+from workflow_rl.cage2.agent.scripted import MixedAgent
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.description import SCENARIO2, family_of, tables_of
 from workflow_rl.cage2.compiled.tables import CAPACITIES
-from workflow_rl.cage2.parity import LockStep, MixedAgent
 from workflow_rl.cage2.red.roster import refusals
-from workflow_rl.cage2.red_parity import DRAWS, DrawnRed
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS, ScenarioError, scenario2
 
@@ -34,10 +35,9 @@ def compare(
     blue = MixedAgent(_possible(MIXTURES[seed % 2], names), names)
     able = [red for red in reds if refusals(scenario).get(red) is None]
     for red in able:
-        drawn = None
-        if red in DRAWS:
-            drawn = DrawnRed(DRAWS[red], len(scenario.red_action_names))
-        difference = lock_step.play(blue, red, seed, "mixed", drawn)
+        n_actions = len(scenario.red_action_names)
+        drawn = DrawnRed(DRAWS[red], n_actions) if red in DRAWS else red
+        difference = lock_step.play(blue, drawn, seed)
         assert difference is None, f"{scenario.name}: {difference}"
     return len(able)
 

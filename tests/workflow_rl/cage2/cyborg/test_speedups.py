@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from workflow_rl.cage2.agent.scripted import ScriptedAgent
+from workflow_rl.cage2.agent.scripted import ScriptedAgent, make_blue_agent
 from workflow_rl.cage2.cyborg.speedups import CYBORG
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.parity import make_blue_agent
 from workflow_rl.cage2.scenario2 import RED_AGENTS, scenario2
 
 pytestmark = pytest.mark.system

@@ -14,8 +14,9 @@ from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParamete
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.cage.replay_frame import moments_of
-from workflow_rl.cage2 import parity
+from workflow_rl.cage2.agent.scripted import MIXTURES, MixedAgent
 from workflow_rl.cage2.attackers import Seen
+from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 from workflow_rl.cage2.cyborg.red_cyborg import ShownRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
@@ -217,6 +218,19 @@ def test_an_attacker_in_python_is_shown_as_it_plays_in_an_env(attacker: type[Any
     assert all(is_possible) == (attacker is own_reds.Restless)
 
 
+class Repeats:
+    """A blue agent that repeats actions."""
+
+    def __init__(self, actions: list[int]) -> None:
+        self._actions = actions
+
+    def reset(self, seed: int) -> None:
+        self._left = iter(self._actions)
+
+    def act(self, obs: Any, info: Any = None) -> int:
+        return next(self._left)
+
+
 def test_a_trained_red_agent_is_shown_as_its_policy_plays(tmp_path: Path) -> None:
     """Beside the environment of Red's side, and CybORG."""
     n, draws = len(RED_ACTION_NAMES), np.random.default_rng(3)
@@ -227,7 +241,7 @@ def test_a_trained_red_agent_is_shown_as_its_policy_plays(tmp_path: Path) -> Non
     blue = ScriptedPlayer("react-restore")
     one = record_episode(blue, str(tmp_path / "red.npz"), STEPS, seed=4)
     assert compare_with_cyborg(one).is_same is True
-    env = Cage2RedEnv(replay_page._Repeated([ACTION_NAMES.index(s.blue_action) for s in one.steps]))
+    env = Cage2RedEnv(Repeats([ACTION_NAMES.index(s.blue_action) for s in one.steps]))
     obs, info = env.reset(seed=cell_spec(4, STEPS, one.red_agent, 0).env_seed)
     for step in one.steps:
         choice, mask = step.red_choice, info["action_mask"]
@@ -247,7 +261,7 @@ def test_a_trained_red_agent_is_shown_as_its_policy_plays(tmp_path: Path) -> Non
 
 def test_decoys_are_shown_while_they_are_there() -> None:
     blue = ScriptedPlayer("sleep")
-    blue._agent = parity.MixedAgent(parity.MIXTURES["mixed-decoys"])
+    blue._agent = MixedAgent(MIXTURES["mixed-decoys"])
     one = record_episode(blue, "RedMeanderAgent", 100, seed=1)
     assert_as_in_cyborg(one)
     assert any(len(host.decoys) > 2 for host in one.steps[-1].after.hosts)
@@ -352,31 +366,35 @@ def test_is_held_against_cyborg_and_says_if_it_is_not(monkeypatch: pytest.Monkey
     assert compare_with_cyborg(one).is_same is True
     # What Blue did makes a difference: it is this episode that is compared.
     played = []
-    play = parity.LockStep.play
+    compare_episode = replay_page.compare_episode
 
-    def watched(self: parity.LockStep, agent: object, *given: object) -> object:
-        difference = play(self, agent, *given)  # type: ignore[arg-type]
-        played.append((agent, self.networks))
-        return difference
+    def watched(*given: Any) -> Any:
+        played.append(given)
+        return compare_episode(*given)
 
-    monkeypatch.setattr(parity.LockStep, "play", watched)
+    monkeypatch.setattr(replay_page, "compare_episode", watched)
     compare_with_cyborg(one)
-    ((agent, networks),) = played
-    assert networks
-    assert next(agent._left, None) is None  # All of it.
+    ((_, _, players, episode, network_every),) = played
+    assert (episode.steps, network_every) == (STEPS, 1)
+    assert next(players._left, None) is None  # All of it.
 
-    monkeypatch.setattr(
-        parity.LockStep, "play", lambda *_: parity.Difference("", "", 0, 3, {}, ({}, {}))
-    )
+    step = CompiledSimulator.step
+
+    def step_with_fault(self: CompiledSimulator, action: int) -> Any:
+        obs, reward = step(self, action)
+        n_steps.append(action)
+        return obs, reward - (len(n_steps) == 3)
+
+    n_steps: list[int] = []
+    monkeypatch.setattr(CompiledSimulator, "step", step_with_fault)
     different = compare_with_cyborg(one)
     assert different.is_same is False
-    assert "step 3" in different.text
+    assert "in step 3." in different.text
 
     def missing(*given: object, **named: object) -> None:
         raise ModuleNotFoundError("No module named 'csle_cyborg'")
 
-    monkeypatch.setattr(parity.LockStep, "__init__", missing)
-    replay_page._lock_step.cache_clear()
+    monkeypatch.setattr(replay_page, "_simulators", missing)
     assert compare_with_cyborg(one).is_same is None
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from tests.workflow_rl.cage4.lock_step import compare, episode_of
 from tests.workflow_rl.cage4.red_files import write_red_team
 from workflow_rl.cage4 import parallel_env
 from workflow_rl.cage4.agent.trained_reds import PolicyReds, load_reds
@@ -17,7 +18,6 @@ from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.interface import StepResult
-from workflow_rl.cage4.parity import Pair, compare_episode
 from workflow_rl.cage4.released import RELEASED
 from workflow_rl.cage4.scenario4 import AGENTS, ENV_ID
 from workflow_rl.commands.main import main
@@ -69,9 +69,9 @@ def test_cyborg_plays_the_same_episodes(checkout: Path, red: str) -> None:
     ]
     first, second = (rewards(environment, specs) for environment in made)
     assert first == second == [alone("cyborg", red, 3)]
-    pair = Pair("restores", red, 2, 20)
+    pair = episode_of("restores", red, 2, 20)
     simulators = [make_simulator(name, "from outside", 21) for name in ("cyborg", "compiled")]
-    assert compare_episode(*simulators, pair)[:3] == (20, None, "")
+    assert compare(*simulators, pair) == (20, None, "")
 
 
 def test_a_copy_goes_on_as_the_original(red: str) -> None:

@@ -9,11 +9,12 @@ import pytest
 
 from tests.workflow_rl.cage4.conftest import BESIDE_THE_REPOSITORY
 from tests.workflow_rl.cage4.digests import episode_digests, state_digest
+from tests.workflow_rl.cage4.lock_step import compare, episode_of
 from tests.workflow_rl.cage4.test_digests import stored_digests
+from workflow_rl.cage.comparison import ComparedEpisode
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.cyborg.stock import StockSimulator
 from workflow_rl.cage4.interface import SimulationError
-from workflow_rl.cage4.parity import Pair, compare_episode
 from workflow_rl.cage4.scenario4 import RED_AGENTS, SLEEP_ACTIONS
 
 pytestmark = pytest.mark.system
@@ -25,7 +26,7 @@ STORED = stored_digests()
 
 
 @pytest.mark.parametrize("pair", list(STORED), ids=str)
-def test_episodes_are_those_of_cyborg(pair: Pair) -> None:
+def test_episodes_are_those_of_cyborg(pair: ComparedEpisode) -> None:
     digests = episode_digests(CompiledSimulator(pair.red_agent, 500), pair)
     assert STORED[pair].first_difference(digests) is None
 
@@ -38,14 +39,14 @@ def test_networks_are_those_of_cyborg_as_published(
     checkout: Path, blue: str, red_agent: str
 ) -> None:
     stock, own = StockSimulator(red_agent, 24), CompiledSimulator(red_agent, 24)
-    pair = Pair(blue, red_agent, 5, 14)
-    steps, difference, error, _ = compare_episode(stock, own, pair, state_every=1)
+    pair = episode_of(blue, red_agent, 5, 14)
+    steps, difference, error = compare(stock, own, pair, state_every=1)
     assert (steps, difference, error) == (14, None, "")
 
 
 def test_a_step_past_the_end_fails_in_both(checkout: Path) -> None:
     stock, own = StockSimulator("SleepAgent", 4), CompiledSimulator("SleepAgent", 4)
-    steps, difference, error, _ = compare_episode(stock, own, Pair("sleep", "SleepAgent", 1, 9))
+    steps, difference, error = compare(stock, own, episode_of("sleep", "SleepAgent", 1, 9))
     assert (steps, difference) == (5, None)
     assert error
     with pytest.raises(SimulationError, match="step 4 exceeds the last phase"):

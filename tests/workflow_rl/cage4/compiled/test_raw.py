@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.workflow_rl.cage4.lock_step import compare, episode_of
 from workflow_rl.cage4.agent.raw_record import MAX_SOURCES, RAW
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.compiled.hosts import OLD_PROCESSES
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.interface import SIMULATORS, SimulationError
-from workflow_rl.cage4.parity import Pair, compare_episode
 from workflow_rl.cage4.scenario4 import RED_AGENTS, SLEEP_ACTIONS
 
 
@@ -23,7 +23,7 @@ from workflow_rl.cage4.scenario4 import RED_AGENTS, SLEEP_ACTIONS
 @pytest.mark.parametrize("red_agent", RED_AGENTS)
 def test_simulators_show_the_same(checkout: Path, red_agent: str, names: tuple[str, ...]) -> None:
     first, second = (make_simulator(name, red_agent, 60) for name in names)
-    steps, difference, error, _ = compare_episode(first, second, Pair("random", red_agent, 3, 32))
+    steps, difference, error = compare(first, second, episode_of("random", red_agent, 3, 32))
     assert (steps, difference, error) == (32, None, "")
 
 
@@ -33,7 +33,7 @@ def test_simulators_show_the_same_in_whole_episodes(checkout: Path) -> None:
     pairs = itertools.islice(itertools.cycle(itertools.product(TEAMS, RED_AGENTS)), 200)
     for seed, (blue, red_agent) in enumerate(pairs, start=5_700_000):
         first, second = (make_simulator(name, red_agent) for name in ("cyborg", "compiled"))
-        _, difference, _, _ = compare_episode(first, second, Pair(blue, red_agent, seed))
+        _, difference, _ = compare(first, second, episode_of(blue, red_agent, seed))
         assert difference is None, str(difference)
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.workflow_rl.cage4.lock_step import compare, episode_of
 from workflow_rl.cage4 import red_side
 from workflow_rl.cage4.agent.red_scripted import RED_TEAMS, ProgramReds
 from workflow_rl.cage4.compiled import actions
 from workflow_rl.cage4.compiled.red_simulator import RedSimulator
 from workflow_rl.cage4.cyborg.simulators import make_red_side
-from workflow_rl.cage4.parity import Pair, compare_episode
 from workflow_rl.cage4.red_side import FIRST_KNOWN, FIRST_RED_CHOICE, RED_CHOICES, RedAction
 from workflow_rl.cage4.scenario4 import SLEEP_ACTIONS
 
@@ -27,9 +27,9 @@ def test_red_agents_see_and_do_what_they_do_in_cyborg(
     checkout: Path, simulator: str, red: str, seed: int
 ) -> None:
     n_steps = 60 if simulator == "cyborg" else 12
-    pair = Pair("restores", red, seed, n_steps)
+    pair = episode_of("restores", red, seed, n_steps)
     official, own = (make_red_side(name, n_steps + 1) for name in (simulator, "compiled"))
-    assert compare_episode(official, own, pair)[:3] == (n_steps, None, "")
+    assert compare(official, own, pair) == (n_steps, None, "")
 
 
 def facts(simulator: RedSimulator, agent: int) -> tuple[list[int], list[int]]:

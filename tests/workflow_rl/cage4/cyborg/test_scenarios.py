@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.workflow_rl.cage4.lock_step import compare, episode_of
 from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
 from workflow_rl.cage4.cyborg.stock import StockSimulator
-from workflow_rl.cage4.parity import Pair, compare_episode
 from workflow_rl.cage4.scenario4 import (
     CHALLENGE,
     N_ACTIONS,
@@ -34,7 +34,7 @@ PUBLISHED, SPED_UP = ("published", "compiled"), ("cyborg", "compiled")
 @pytest.mark.parametrize("name", list(SCENARIOS))
 def test_the_compiled_simulator_plays_as_cyborg_as_published(checkout: Path, name: str) -> None:
     made = (make_simulator(kind, max_steps=24, scenario=SCENARIOS[name]) for kind in PUBLISHED)
-    steps, difference, error, _ = compare_episode(*made, Pair("random", RED_AGENTS[0], 5, 8), 1)
+    steps, difference, error = compare(*made, episode_of("random", RED_AGENTS[0], 5, 8), 1)
     assert (steps, difference, error) == (8, None, "")
 
 
@@ -44,7 +44,7 @@ def test_the_compiled_simulator_plays_as_cyborg_sped_up(
     checkout: Path, name: str, red_agent: str
 ) -> None:
     made = (make_simulator(kind, red_agent, scenario=SCENARIOS[name]) for kind in SPED_UP)
-    steps, difference, error, _ = compare_episode(*made, Pair("decoys", red_agent, 6, 80))
+    steps, difference, error = compare(*made, episode_of("decoys", red_agent, 6, 80))
     assert (steps, difference, error) == (80, None, "")
 
 
@@ -55,7 +55,7 @@ def test_whole_episodes_are_cyborgs(checkout: Path, name: str) -> None:
     pairs = itertools.islice(itertools.cycle(itertools.product(TEAMS, RED_AGENTS)), 60)
     for seed, (blue, red_agent) in enumerate(pairs, start=9_100_000):
         made = (make_simulator(kind, red_agent, scenario=SCENARIOS[name]) for kind in SPED_UP)
-        _, difference, _, _ = compare_episode(*made, Pair(blue, red_agent, seed))
+        _, difference, _ = compare(*made, episode_of(blue, red_agent, seed))
         assert difference is None, str(difference)
 
 
@@ -70,7 +70,7 @@ def test_whole_episodes_are_cyborgs_as_published(checkout: Path, name: str) -> N
         ]
     ):
         made = (make_simulator(kind, red_agent, scenario=SCENARIOS[name]) for kind in PUBLISHED)
-        _, difference, _, _ = compare_episode(*made, Pair(blue, red_agent, seed), 1)
+        _, difference, _ = compare(*made, episode_of(blue, red_agent, seed), 1)
         assert difference is None, str(difference)
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.workflow_rl.cage4.conftest import BESIDE_THE_REPOSITORY
 from tests.workflow_rl.cage4.digests import state_digest
+from tests.workflow_rl.cage4.lock_step import compare, episode_of
 from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
 from workflow_rl.cage4.cyborg.stock import StockSimulator
 from workflow_rl.cage4.interface import SimulationError
-from workflow_rl.cage4.parity import Pair, compare_episode
 from workflow_rl.cage4.scenario4 import RED_AGENTS
 
 pytestmark = pytest.mark.system
@@ -28,15 +28,15 @@ def test_short_episodes_are_those_of_cyborg_as_published(
     checkout: Path, blue: str, red_agent: str
 ) -> None:
     stock, sped_up = StockSimulator(red_agent, 24), SpedUpNetwork(red_agent, 24)
-    steps, difference, error, _ = compare_episode(
-        stock, sped_up, Pair(blue, red_agent, 7, 13), state_every=4
+    steps, difference, error = compare(
+        stock, sped_up, episode_of(blue, red_agent, 7, 13), state_every=4
     )
     assert (steps, difference, error) == (13, None, "")
 
 
 def test_a_step_past_the_end_fails_in_both(checkout: Path) -> None:
     stock, sped_up = StockSimulator("SleepAgent", 3), SpedUpNetwork("SleepAgent", 3)
-    steps, difference, error, _ = compare_episode(stock, sped_up, Pair("sleep", "SleepAgent", 1, 9))
+    steps, difference, error = compare(stock, sped_up, episode_of("sleep", "SleepAgent", 1, 9))
     assert (steps, difference) == (4, None)
     assert error.startswith("CybORG fails in step 4: ValueError: Step number (3) exceeds")
 

@@ -1,0 +1,238 @@
+"""Two simulators of a challenge in lock-step: where an episode first differs, if anywhere.
+
+A challenge brings its simulators, the players, and the words for a difference:
+`ComparedChallenge`.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import marshal
+import time
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from workflow_rl.cage.processes import in_processes
+
+
+class ComparedEpisode(NamedTuple):
+    """One episode to compare. blue, red_agent: names of the players. steps: its length, at most
+    `max_steps` of the simulators."""
+
+    blue: str
+    red_agent: str
+    seed: int
+    steps: int
+
+
+class ComparedSimulator(Protocol):
+    """One simulator of a comparison. What it tells by name are arrays, or values that `marshal`
+    takes."""
+
+    def reset(self, episode: ComparedEpisode) -> None:
+        """Begin the episode."""
+
+    def step(self, chosen: Any) -> None:
+        """Play a step: see `Players.choose`. Raises RuntimeError if the simulator cannot."""
+
+    def shown(self) -> dict[str, Any]:
+        """Return what the reset or the last step shows, and the step's results. `compare_episode`
+        calls it once after each reset and step."""
+
+    def network(self) -> dict[str, Any]:
+        """Return all that can change a later step. It is compared more seldom."""
+
+
+class Players(Protocol):
+    """The agents of both teams. They see the first simulator."""
+
+    def reset(self, episode: ComparedEpisode, first: Any) -> None:
+        """Begin the episode, which the first simulator has begun."""
+
+    def choose(self, first: Any) -> Any:
+        """Return what both simulators play next."""
+
+
+class Difference(NamedTuple):
+    """Where an episode first differs.
+
+    step: 0 is the reset. what: all that differs, by name, in the first and in the second simulator.
+    """
+
+    episode: ComparedEpisode
+    step: int
+    what: dict[str, tuple[Any, Any]]
+
+
+class Comparison(NamedTuple):
+    """The result of one episode.
+
+    steps: that both simulators played. difference: in words, "" if there is none. error: what the
+    first simulator raised where both did, or "". seconds: CPU time of each simulator. counts: what
+    the challenge counted, by name.
+    """
+
+    episode: ComparedEpisode
+    steps: int
+    difference: str
+    error: str
+    seconds: tuple[float, float]
+    counts: dict[str, int]
+
+
+class ComparedChallenge(Hashable, Protocol):
+    """What a challenge brings. It goes to other processes as a pickle."""
+
+    def simulators(self, red_agent: str) -> tuple[ComparedSimulator, ComparedSimulator]:
+        """Return the two simulators, for episodes against this red agent."""
+
+    def players(self, episode: ComparedEpisode) -> Players:
+        """Return the players of an episode."""
+
+    def described(
+        self, difference: Difference, first: ComparedSimulator, second: ComparedSimulator
+    ) -> str:
+        """Return the difference in words. The simulators stand where it was found."""
+
+    def counting(self) -> AbstractContextManager[Mapping[str, int]]:
+        """Return a context that counts rare events in the episodes that are played inside."""
+
+
+class WorkShare(NamedTuple):
+    """Episodes that one process plays in turn, up to the first difference. network_every: see
+    `compare_episode`."""
+
+    episodes: tuple[ComparedEpisode, ...]
+    network_every: int
+
+
+def compare_episode(
+    first: ComparedSimulator,
+    second: ComparedSimulator,
+    players: Players,
+    episode: ComparedEpisode,
+    network_every: int = 0,
+) -> tuple[int, Difference | None, str, tuple[float, float]]:
+    """Play one episode in both simulators, and compare what they show at every step.
+
+    network_every: steps from one comparison of the networks to the next one, which the reset and
+    the last step have, too; 0: networks are not compared.
+
+    Returns:
+        Steps played, the first difference, the error that both raised, and CPU seconds of both.
+    """
+    simulators, clocks, errors = (first, second), (_Clock(), _Clock()), ["", ""]
+    for simulator, clock in zip(simulators, clocks, strict=True):
+        with clock:
+            simulator.reset(episode)
+    players.reset(episode, first)
+    for step in range(episode.steps + 1):
+        is_last = step == episode.steps
+        with_network = network_every > 0 and (step % network_every == 0 or is_last)
+        what = _differing(first, second, errors, with_network)
+        if what or all(errors) or is_last:
+            difference = Difference(episode, step, what) if what else None
+            error = errors[0] if all(errors) else ""
+            return step, difference, error, (clocks[0].seconds, clocks[1].seconds)
+        chosen = players.choose(first)
+        for i, simulator in enumerate(simulators):
+            with clocks[i]:
+                errors[i] = _error_of(simulator, chosen)
+    raise AssertionError("an episode ends")
+
+
+class _Clock:
+    """CPU seconds spent inside."""
+
+    seconds = 0.0
+
+    def __enter__(self) -> None:
+        self._start = time.process_time()
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds += time.process_time() - self._start
+
+
+def _error_of(simulator: ComparedSimulator, chosen: Any) -> str:
+    """Play a step. Return why the simulator cannot, or ""."""
+    try:
+        simulator.step(chosen)
+    except RuntimeError as error:
+        return str(error) or type(error).__name__
+    return ""
+
+
+def _differing(
+    first: ComparedSimulator, second: ComparedSimulator, errors: Sequence[str], with_network: bool
+) -> dict[str, tuple[Any, Any]]:
+    if any(errors):
+        # Where both fail, the words are each simulator's own.
+        return {} if all(errors) else {"error": (errors[0] or "none", errors[1] or "none")}
+    ours, theirs = first.shown(), second.shown()
+    if with_network:
+        ours, theirs = ours | first.network(), theirs | second.network()
+    pairs = paired(ours, theirs)
+    return {name: pair for name, pair in pairs.items() if not is_same(*pair)}
+
+
+def paired(first: dict[str, Any], second: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the facts of both simulators by name. None: missing."""
+    names = dict.fromkeys((*first, *second))
+    return {name: (first.get(name), second.get(name)) for name in names}
+
+
+def is_same(value: Any, other: Any) -> bool:
+    """Return whether two values are equal, the order of keys and the types of plain values
+    included."""
+    if isinstance(value, np.ndarray):
+        return np.array_equal(value, other)
+    return marshal.dumps(value, 2) == marshal.dumps(other, 2)  # Unlike ==, 1 is not True here.
+
+
+def comparisons(
+    challenge: ComparedChallenge, shares: Sequence[WorkShare], n_workers: int
+) -> Iterator[list[Comparison]]:
+    """Yield the results of each share's episodes, in the order of the shares.
+
+    n_workers: the most processes.
+    """
+    play = functools.partial(_play, challenge)
+    yield from in_processes(play, shares, max(1, min(n_workers, len(shares))))
+
+
+def _play(challenge: ComparedChallenge, share: WorkShare) -> list[Comparison]:
+    results = list[Comparison]()
+    for episode in share.episodes:
+        simulators = _simulators(challenge, episode.red_agent)
+        players = challenge.players(episode)
+        with challenge.counting() as counts, _garbage_collected_seldom():
+            steps, difference, error, seconds = compare_episode(
+                *simulators, players, episode, share.network_every
+            )
+        text = challenge.described(difference, *simulators) if difference else ""
+        results.append(Comparison(episode, steps, text, error, seconds, dict(counts)))
+        if text:
+            break
+    return results
+
+
+@functools.cache
+def _simulators(
+    challenge: ComparedChallenge, red_agent: str
+) -> tuple[ComparedSimulator, ComparedSimulator]:
+    return challenge.simulators(red_agent)
+
+
+@contextmanager
+def _garbage_collected_seldom() -> Iterator[None]:
+    """Networks are large lists without cycles: searching them for garbage finds nothing."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(100_000, *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)

@@ -1,0 +1,56 @@
+"""Red agents without learning, which choose from outside: ways to seldom seen states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES
+
+Draw: TypeAlias = Callable[[NDArray[np.uint8], np.random.Generator], int]
+
+
+class DrawnRed:
+    """Draws Red's actions by a function of the mask of those that are possible, and a generator."""
+
+    def __init__(self, draw: Draw, n_actions: int = len(RED_ACTION_NAMES)) -> None:
+        self._draw = draw
+        self._n_actions = n_actions
+
+    def reset(self, seed: int) -> None:
+        """Begin an episode."""
+        self._random = np.random.default_rng(seed)
+
+    def act(self, obs: NDArray[np.uint8], info: Any = None) -> int:
+        """Return Red's action. obs: a row, see `attackers.SeenBatch`."""
+        return self._draw(obs[-self._n_actions :], self._random)
+
+
+def any_action(mask: NDArray[np.uint8], random: np.random.Generator) -> int:
+    """Draw one of all actions."""
+    return int(random.integers(len(mask)))
+
+
+def possible_action(mask: NDArray[np.uint8], random: np.random.Generator) -> int:
+    """Draw one of the actions that are possible."""
+    return int(random.choice(np.flatnonzero(mask)))
+
+
+def impossible_action(mask: NDArray[np.uint8], random: np.random.Generator) -> int:
+    """Draw one of the actions that are not possible, in every second step or so."""
+    impossible = np.flatnonzero(mask == 0)
+    if len(impossible) and random.random() < 0.5:
+        return int(random.choice(impossible))
+    return possible_action(mask, random)
+
+
+DRAWS: dict[str, Draw] = {
+    "any-action": any_action,
+    "possible-action": possible_action,
+    "impossible-action": impossible_action,
+}
+DRAWN_REDS = {name: DrawnRed(draw) for name, draw in DRAWS.items()}
+"""Red agents outside of both simulators, by name."""

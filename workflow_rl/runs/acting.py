@@ -1,14 +1,18 @@
-"""Copies of the modules that act, for folders that are handed in to a challenge."""
+"""Folders that are handed in to a challenge: an agent, and copies of the modules that act."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.policies.policy_file import save_policy
+from workflow_rl.agents.policies.team_file import save_team
+from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.runs.handed_in import LIST
 
 _PACKAGE = Path(__file__).parents[1]
@@ -54,13 +58,40 @@ def needs_of(exported: Any) -> str:
     return "".join(f"{package}\n" for package in needs if package)
 
 
-def write_acting(modules: Sequence[str], folder: Path, exported: Any) -> None:
+def write_handed_in(
+    folder: Path,
+    exported: Any,
+    about: Mapping[str, Any],
+    weights: str,
+    modules: Sequence[str],
+    files: Mapping[str, Path | str],
+) -> None:
+    """Fill a new folder with what an agent needs to act, and with the challenge's own files.
+
+    Args:
+        exported: what is to act. A policy or a team is saved as the file `weights`, with `about`.
+        modules: what acts, beside NUMPY_POLICY.
+        files: by their names in the folder: files to copy, or texts.
+    """
+    _copy_modules((*NUMPY_POLICY, *modules), folder, exported)
+    if isinstance(exported, PolicyParameters):
+        save_policy(folder / weights, exported, about)
+    elif isinstance(exported, TeamParameters):
+        save_team(folder / weights, exported, about)
+    for name, content in files.items():
+        if isinstance(content, Path):
+            shutil.copy(content, folder / name)
+        else:
+            (folder / name).write_text(content)
+    _list_files(folder)
+
+
+def _copy_modules(modules: Sequence[str], folder: Path, exported: Any) -> None:
     """Copy modules into a new folder: `acting_x.py` is the copy of the module x.
 
-    exported: what is to act with them. Its networks decide which copies there are.
-
-    The copies import each other. No two modules may have one name. All lie in the folder itself,
-    because CAGE-4 tells to pack with `zip`, which leaves folders empty.
+    The networks of what is exported decide which copies there are. The copies import each other.
+    No two modules may have one name. All lie in the folder itself, because CAGE-4 tells to pack
+    with `zip`, which leaves folders empty.
     """
     folder.mkdir(parents=True)
     names = {module: module.rpartition(".")[2] for module in (*modules, _HANDED_IN)}
@@ -79,9 +110,8 @@ def _flat(statement: re.Match[str]) -> str:
     return indent + re.sub(r"(?<= )(?!import\b)(\w+)", rf"{ACTING}\1 as \1", names.strip())
 
 
-def list_files(folder: Path) -> None:
-    """Write the digests of the copies and of the weights, once all are there, as `sha256sum`
-    does."""
+def _list_files(folder: Path) -> None:
+    """Write the digests of the copies and of the weights, as `sha256sum` does."""
     files = sorted([*folder.glob(f"{ACTING}*"), *folder.glob("*.npz"), *folder.glob("*.json")])
     lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in files]
     (folder / LIST).write_text("\n".join(lines) + "\n")

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from workflow_rl.agents.policies import policy_file
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guest import Exported
-from workflow_rl.runs.acting import NUMPY_POLICY, list_files, needs_of, write_acting
+from workflow_rl.runs.acting import needs_of, write_handed_in
 
 ACTING = (
-    *NUMPY_POLICY,
     "workflow_rl.cage2.agent.action_sets",
     "workflow_rl.cage2.scenario1b",
     "workflow_rl.cage2.scenario2",
@@ -75,21 +72,19 @@ def write_submission(
             raise InvalidEnvironmentError(
                 "observation", f"the policy sees {n_inputs} numbers instead of {spaces.obs_dim}"
             )
-    write_acting((*ACTING, *more), folder, policy)
-    shutil.copy(_FILES / "jit.py", folder / "acting_jit.py")
-    shutil.copy(agent, folder / "agent.py")
-    for name in ("evaluation.py", "description.md"):
-        shutil.copy(_FILES / name, folder / name)
     about = {
         "env": environment.env_id,
         "env_args": {**environment.args, "scenario": network.text},
         "knows_networks": environment.knows_networks,
     }
-    scenario = {"name": network.name, "content": network.content}
-    (folder / "scenario.json").write_text(json.dumps(scenario))
-    policy_file.save_policy(folder / "policy.npz", policy, about)
-    list_files(folder)
-    (folder / "requirements.txt").write_text(
-        "# The agent needs all but csle-cyborg, which is for evaluation.py, unless CybORG is "
-        f"installed.\nnumpy=={np.__version__}\n{needs_of(policy)}csle-cyborg==0.0.3\n"
-    )
+    files: dict[str, Path | str] = {
+        "acting_jit.py": _FILES / "jit.py",
+        "agent.py": agent,
+        "evaluation.py": _FILES / "evaluation.py",
+        "description.md": _FILES / "description.md",
+        "scenario.json": json.dumps({"name": network.name, "content": network.content}),
+        "requirements.txt": "# The agent needs all but csle-cyborg, which is for evaluation.py, "
+        f"unless CybORG is installed.\nnumpy=={np.__version__}\n{needs_of(policy)}"
+        "csle-cyborg==0.0.3\n",
+    }
+    write_handed_in(folder, policy, about, "policy.npz", (*ACTING, *more), files)

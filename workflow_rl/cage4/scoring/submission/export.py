@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
-from workflow_rl.agents.policies.team_file import save_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.cage4.cyborg.checkout import COMMIT
 from workflow_rl.cage4.released import RELEASED
 from workflow_rl.cage4.scenario4 import MAX_STEPS
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guest import Exported
-from workflow_rl.runs.acting import NUMPY_POLICY, list_files, needs_of, write_acting
+from workflow_rl.runs.acting import needs_of, write_handed_in
 
 ACTING = (
-    *NUMPY_POLICY,
     "workflow_rl.agents.policies.team_file",
     "workflow_rl.agents.policies.team_policy",
     "workflow_rl.agents.team",
@@ -51,19 +48,16 @@ def write_submission(exported: Exported, environment: Environment, folder: Path)
         raise InvalidEnvironmentError(
             "env", f"{exported} is none of {', '.join((RULES, *RELEASED))}"
         )
-    write_acting(ACTING, folder, exported)
-    if isinstance(exported, TeamParameters):
-        about = {"env": environment.env_id, "env_args": dict(environment.args)}
-        save_team(folder / TEAM_FILE, exported, about)
-    elif exported in RELEASED:
-        shutil.copy(RELEASED[exported], folder / TEAM_FILE)
     made_of = "rules" if exported == RULES else "policies"
-    shutil.copy(_FILES / f"{made_of}.py", folder / "acting_make_team.py")
-    list_files(folder)
-    shutil.copy(_FILES / "submission.py", folder / "submission.py")
-    (folder / "metadata").touch()
-    (folder / "requirements.txt").write_text(
-        "# What the team needs beside CybORG 4 of\n"
+    files: dict[str, Path | str] = {
+        "acting_make_team.py": _FILES / f"{made_of}.py",
+        "submission.py": _FILES / "submission.py",
+        "metadata": "",
+        "requirements.txt": "# What the team needs beside CybORG 4 of\n"
         f"# https://github.com/cage-challenge/cage-challenge-4 at commit {COMMIT}.\n"
-        f"numpy\n{needs_of(exported)}"
-    )
+        f"numpy\n{needs_of(exported)}",
+    }
+    if isinstance(exported, str) and exported in RELEASED:
+        files[TEAM_FILE] = RELEASED[exported]
+    about = {"env": environment.env_id, "env_args": dict(environment.args)}
+    write_handed_in(folder, exported, about, TEAM_FILE, ACTING, files)

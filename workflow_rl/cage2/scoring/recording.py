@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,98 +183,62 @@ def record_episode(
     )
 
 
-class _HostFacts(NamedTuple):
-    """A host as a simulator tells it. rights: of each of Red's sessions, whether it is root's.
-    ports: those that Red knows, None if it has not scanned the host. address: whether Red knows
-    it. files: whether Red's are there. decoys: CybORG's names."""
-
-    rights: list[bool]
-    ports: list[int] | None
-    address: bool
-    files: bool
-    decoys: list[str]
-
-
 def _network(
     scenario: Scenario, red: WatchedRed, obs: NDArray[np.uint8], row: NDArray[np.uint8]
 ) -> NetworkState:
     """Return the network now. row: see `red_view.ShownToRed`."""
-    tell = _cyborg_network if isinstance(red, CybORGRed) else _compiled_network
-    hosts, subnets, stopped, knows_ot_service = tell(red, scenario)
-    bits = obs.reshape(len(hosts), 4).tolist()
+    told, tables = _told_by(red, scenario), tables_of(scenario)
     first, n_facts = len(scenario.subnets), len(scenario2.FACTS_OF_A_HOST)
-    thought = row[first : first + len(hosts) * n_facts].reshape(len(hosts), n_facts)[:, -2:]
-    states = tuple(map(_state_of, hosts, bits, thought.tolist()))
-    return NetworkState(states, subnets, stopped, knows_ot_service)
-
-
-_Told: TypeAlias = tuple[list[_HostFacts], tuple[str, ...], tuple[str, ...], bool]
-"""The hosts, and what else a `NetworkState` has."""
-
-
-def _compiled_network(red: Any, scenario: Scenario) -> _Told:
-    from workflow_rl.cage2.compiled.cyborg_words import decoys_on, known_ports, red_sessions
-
-    state, tables = red.simulator.state, tables_of(scenario)
-    files, addresses = int(state["has_malware"]), int(state["known_addresses"])
-    scanned, processes = int(state["scanned_by_session"]), state["first_process"].tolist()
-    hosts = []
-    for host in range(len(scenario.hosts)):
-        rights, decoys = list[bool](), list[str]()
-        if processes[host] or host == tables.of["red_host"]:
-            rights = [is_privileged for _, is_privileged in red_sessions(state, host, tables)]
-            decoys = decoys_on(state, host)
-        ports = known_ports(state, host) if scanned >> host & 1 else None
-        known = bool(addresses >> host & 1)
-        hosts.append(_HostFacts(rights, ports, known, bool(files >> host & 1), decoys))
-    runs = state["ot_running"][tables.of["ot_number"][list(tables.ot_hosts)]]
-    return (
-        hosts,
-        tuple(name for i, name in enumerate(tables.subnets) if state["known_subnets"] >> i & 1),
-        tuple(name for name, run in zip(scenario.ot_hosts, runs, strict=True) if not run),
-        bool(state["knows_ot_service"]),
-    )
-
-
-def _cyborg_network(red: Any, scenario: Scenario) -> _Told:
-    from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
-
-    told, tables = cyborg_network(red.env), tables_of(scenario)
-    hosts = [
-        _HostFacts(
-            [is_privileged for _, is_privileged in told[f"{name}: red sessions"]],
-            told[f"{name}: ports Red knows"],
-            name in told["addresses Red knows"],
-            told[f"{name}: red files"],
-            [decoy for decoy in told[f"{name}: services"] if decoy != "OTService"],
-        )
-        for name in scenario.hosts
-    ]
+    facts = row[first : first + len(scenario.hosts) * n_facts].reshape(-1, n_facts)
+    thought, bits = facts[:, -2:].sum(axis=1), obs.reshape(-1, 4)
     stopped = (
         name
         for name, host in zip(scenario.ot_hosts, tables.ot_hosts, strict=True)
         if all(pid != tables.of["ot_pid"][host] for pid, *_ in told[f"{name}: processes"])
     )
-    subnets = tuple(told["subnets Red knows"])
-    return hosts, subnets, tuple(stopped), told["Red knows the OT service"]
-
-
-def _state_of(facts: _HostFacts, bits: Sequence[int], thought: Sequence[int]) -> HostState:
-    return _host_state(
-        "privileged" if any(facts.rights) else "user" if facts.rights else "none",
-        THOUGHTS[sum(thought)],
-        _known(facts.ports, facts.address),
-        tuple(facts.ports or ()),
-        facts.files,
-        tuple(name.removeprefix("Decoy") for name in facts.decoys),
-        *scenario2.bits_in_words(bits),
+    return NetworkState(
+        tuple(
+            _state_of(told, name, bits[host].tolist(), int(thought[host]))
+            for host, name in enumerate(scenario.hosts)
+        ),
+        tuple(told["subnets Red knows"]),
+        tuple(stopped),
+        told["Red knows the OT service"],
     )
 
 
-def _known(ports: list[int] | None, address: bool) -> str:
-    if ports is not None:
-        return "ports"
-    return "address" if address else "nothing"
+def _told_by(red: WatchedRed, scenario: Scenario) -> dict[str, Any]:
+    """Return the simulator's network in CybORG's words, and the decoys on each host."""
+    if isinstance(red, CybORGRed):
+        from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
+
+        told = cyborg_network(red.env)
+        services = {name: told[f"{name}: services"] for name in scenario.hosts}
+        decoys = {
+            name: [d for d in listed if d != "OTService"] for name, listed in services.items()
+        }
+    else:
+        from workflow_rl.cage2.compiled.cyborg_words import compiled_network, decoys_on
+
+        state = red.simulator.state
+        told = compiled_network(state, tables_of(scenario))
+        decoys = {name: decoys_on(state, host) for host, name in enumerate(scenario.hosts)}
+    return told | {f"{name}: decoys": of_host for name, of_host in decoys.items()}
+
+
+def _state_of(told: Mapping[str, Any], name: str, bits: Sequence[int], thought: int) -> HostState:
+    rights = [is_privileged for _, is_privileged in told[f"{name}: red sessions"]]
+    ports = told[f"{name}: ports Red knows"]
+    known = "address" if name in told["addresses Red knows"] else "nothing"
+    return _host_state(
+        "privileged" if any(rights) else "user" if rights else "none",
+        THOUGHTS[thought],
+        known if ports is None else "ports",
+        tuple(ports or ()),
+        told[f"{name}: red files"],
+        tuple(decoy.removeprefix("Decoy") for decoy in told[f"{name}: decoys"]),
+        *scenario2.bits_in_words(bits),
+    )
 
 
 # Equal states are shared: most hosts are most of the time as some host was before.

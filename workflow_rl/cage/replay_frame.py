@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.reporting.pages import STYLE, as_json, escaped, filled, source
+from workflow_rl.reporting.pages import as_json, escaped, filled, source
+
+PAGES = "workflow_rl.cage.pages"
 
 
 def framed(package: str, title: str, about: str, compared: str, episodes: dict[str, Any]) -> str:
@@ -22,13 +24,13 @@ def framed(package: str, title: str, about: str, compared: str, episodes: dict[s
             names, each with the steps before the phase.
     """
     return filled(
-        STYLE,
+        PAGES,
         "replay.html",
         title=escaped(title),
         about=escaped(about),
         compared=escaped(compared),
         episodes=as_json(episodes),
-        script=source(STYLE, "replay.js"),
+        script=source(PAGES, "replay.js"),
         side=source(package, "side.html"),
         side_style=source(package, "side.css"),
         side_script=source(package, "side.js"),

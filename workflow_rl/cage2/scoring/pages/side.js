@@ -1,4 +1,4 @@
-// How one agent's episode of CAGE-2 is shown, in the frame of reporting/pages/replay.js.
+// How one agent's episode of CAGE-2 is shown, in the frame of cage/pages/replay.js.
 "use strict";
 const {hosts, subnets, leads, red_actions, red_host} = DATA;
 const SAME = {none: "clean", user: "user", privileged: "privileged"};
@@ -29,11 +29,7 @@ function spoken(recording, now) {
 
 // --- One agent's side ---------------------------------------------------------------------------
 
-function makeSide(recording, index) {
-  const side = addSide(recording);
-  const one = (selector) => side.querySelector(selector);
-  const field = (name) => one(`[data-field="${name}"]`);
-
+function ownSide(recording, index, {one, field, place}) {
   const cards = {}, titles = {}, rows = {};
   for (const [subnet, members] of Object.entries(subnets)) {
     const box = add(one(".subnets"), "section", {class: "subnet"});
@@ -54,16 +50,8 @@ function makeSide(recording, index) {
     add(row, "th", {scope: "row"}, host);
     for (const column of ["red", "known", "saw", "decoys"]) add(row, "td", {class: column});
   }
-  const log = recording.steps.map((step, i) => {
-    const row = add(one(".log tbody"), "tr");
-    const go = add(add(row, "th", {scope: "row"}), "button", {type: "button"}, i + 1);
-    go.addEventListener("click", () => seek(i + 1));
-    add(row, "td", {}, `${step.blue_action} ${SUCCESS[step.blue_success]}`);
-    add(row, "td", {}, `${redText(step)} ${SUCCESS[step.red_success]}`);
-    add(row, "td", {class: "number"}, number(step.reward));
-    add(row, "td", {class: "number"}, number(step.total));
-    return row;
-  });
+  const cells = (step) => [`${step.blue_action} ${SUCCESS[step.blue_success]}`, `${redText(step)} ${SUCCESS[step.red_success]}`];
+  const costs = (step) => Object.entries(step?.costs ?? {}).map(([cause, cost]) => `${cause} ${number(-cost)}`).join(", ");
 
   function showHost(host, state, network, step) {
     const card = cards[host], [red, known, saw, decoys] = rows[host].querySelectorAll("td");
@@ -135,39 +123,23 @@ function makeSide(recording, index) {
     field("shown-to-red").textContent = choice ? JSON.stringify(choice.observation, null, 1) ?? "" : "";
   }
 
-  function wire() {
-    const drawing = one(".wires"), frame = drawing.getBoundingClientRect();
-    const at = (element) => {
-      const box = element.getBoundingClientRect();
-      return {x: box.x + box.width / 2 - frame.x, y: box.y + box.height / 2 - frame.y,
-        width: box.width, height: box.height};
-    };
-    drawing.replaceChildren();
+  function wire(drawing, step) {
     const arrow = `arrow-${index}`;
     const marker = add(add(drawing, "defs"), "marker", {id: arrow, viewBox: "0 0 8 8", refX: 7,
       refY: 4, markerWidth: 5, markerHeight: 5, orient: "auto"});
     add(marker, "path", {d: "M0 0 8 4 0 8z", fill: "var(--danger)"});
-    // From edge to edge: cards would hide the rest.
-    const line = (from, to, attributes) => {
-      const [dx, dy] = [to.x - from.x, to.y - from.y];
-      const aside = Math.abs(dx) > (from.width + to.width) / 2;
-      const [x, y] = aside ? [Math.sign(dx), 0] : [0, Math.sign(dy)];
-      add(drawing, "line", {...attributes, x1: from.x + x * from.width / 2, y1: from.y + y * from.height / 2,
-        x2: to.x - x * to.width / 2, y2: to.y - y * to.height / 2});
-    };
-    const [first, last] = [0, -1].map((i) => at(Object.values(titles).at(i).parentElement));
+    const line = (from, to, attributes) => addLine(drawing, from, to, attributes, (dx) => Math.abs(dx) > (from.width + to.width) / 2);
+    const [first, last] = [0, -1].map((i) => place(Object.values(titles).at(i).parentElement));
     // Where the subnets lie side by side.
-    if (first.x < last.x - first.width) for (const [from, to] of leads) line(at(cards[from]), at(cards[to]), {});
-    const step = state.now ? recording.steps[state.now - 1] : null;
+    if (first.x < last.x - first.width) for (const [from, to] of leads) line(place(cards[from]), place(cards[to]), {});
     const target = step && (cards[step.red_target] ?? titles[step.red_target]?.parentElement);
     if (target && target !== cards[red_host]) {
       const failed = step.red_success === "FALSE" ? " failed" : "";
-      line(at(cards[red_host]), at(target), {class: `attack${failed}`, "marker-end": `url(#${arrow})`});
+      line(place(cards[red_host]), place(target), {class: `attack${failed}`, "marker-end": `url(#${arrow})`});
     }
   }
 
-  function show(now) {
-    const step = now ? recording.steps[now - 1] : null;
+  function show(step) {
     const network = step ? step.after : recording.beginning;
     field("blue").textContent = step ? step.blue_action : "—";
     field("red").textContent = step ? redText(step) : "—";
@@ -175,10 +147,6 @@ function makeSide(recording, index) {
     outcome(field("blue-success"), step ? step.blue_success : "UNKNOWN");
     outcome(field("red-success"), step ? step.red_success : "UNKNOWN");
     field("caught").textContent = !step ? "—" : step.caught.length ? `a process on ${step.caught.join(", ")}` : "no process";
-    field("reward").textContent = step ? number(step.reward) : "—";
-    const costs = step ? Object.entries(step.costs) : [];
-    field("costs").textContent = costs.map(([cause, cost]) => `${cause} ${number(-cost)}`).join(", ");
-    field("return").textContent = number(step ? step.total : 0);
     const known = (level) => network.hosts.filter((host) => level.includes(host.known)).length;
     field("knows").textContent = `${network.subnets.length} of ${Object.keys(subnets).length} subnets, ${known(["address", "ports"])} of ${hosts.length} `
       + `addresses, the ports of ${known(["ports"])}; ${network.red_knows_ot_service ? "has found" : "not"} the OT service`;
@@ -188,11 +156,8 @@ function makeSide(recording, index) {
     hosts.forEach((host, i) => showHost(host, network.hosts[i], network, step));
     showDecision(step);
     showRedChoice(step);
-    log.forEach((row, i) => row.toggleAttribute("aria-current", i + 1 === now));
-    if (step) log[now - 1].setAttribute("aria-current", "step");
-    wire();
   }
-  return {show, wire};
+  return {cells, costs, show, wire};
 }
 
 // Of all moments, by what they have in common: many small ones may cost more than the largest.

@@ -1,4 +1,4 @@
-// How one team's episode of CAGE-4 is shown, in the frame of reporting/pages/replay.js.
+// How one team's episode of CAGE-4 is shown, in the frame of cage/pages/replay.js.
 "use strict";
 const {zones, hosts, causes, services} = DATA;
 const [TRUE, FALSE, DROPPED] = [1, 3, 5], IMPACT = 2, NOTHING = [0, 0, 0, 0, 0, []];
@@ -106,10 +106,7 @@ function framesOf(changes) {
   });
 }
 
-function makeSide(recording, index) {
-  const side = addSide(recording);
-  const one = (selector) => side.querySelector(selector);
-  const field = (name) => one(`[data-field="${name}"]`);
+function ownSide(recording, index, {one, field, place}) {
   const frames = framesOf([recording.beginning, ...recording.steps.map((step) => step.changes)]), exists = frames[0];
   const knownFrames = framesOf([[], ...recording.steps.map((step) => step.knows)]);
   const knownOf = (now, host) => recording.known[knownFrames[now][host]] ?? NOTHING;
@@ -130,17 +127,12 @@ function makeSide(recording, index) {
     add(row, "th", {scope: "row", title: own.join(", ")}, `${team} ${agent}`);
     return {team, agent, row, action: add(row, "td"), state: add(row, "td")};
   }));
-  const log = recording.steps.map((step, i) => {
-    const row = add(one(".log tbody"), "tr");
-    const go = add(add(row, "th", {scope: "row"}), "button", {type: "button"}, i + 1);
-    go.addEventListener("click", () => seek(i + 1));
-    add(row, "td", {}, effects(step.blue, DATA.blue_actions, blueText));
-    add(row, "td", {}, effects(step.red, DATA.red_actions, (deed) => `${redText(deed)} ${OUTCOME[deed[4]] ?? ""}`));
-    add(row, "td", {}, costsText(step));
-    add(row, "td", {class: "number"}, number(step.reward));
-    add(row, "td", {class: "number"}, number(step.total));
-    return row;
-  });
+  const costs = (step) => step && costsText(step) || "—";
+  const cells = (step) => [
+    effects(step.blue, DATA.blue_actions, blueText),
+    effects(step.red, DATA.red_actions, (deed) => `${redText(deed)} ${OUTCOME[deed[4]] ?? ""}`),
+    costsText(step),
+  ];
 
   function describe(host, [user, root, decoys, stopped, failing, seen]) {
     const named = (bits) => services.filter((_, kind) => bits >> kind & 1).join(", ");
@@ -184,33 +176,19 @@ function makeSide(recording, index) {
     return marked;
   }
 
-  function wire() {
-    const drawing = one(".wires"), frame = drawing.getBoundingClientRect();
-    const rim = boxes.map((box) => {
-      const {x, y, width, height} = box.getBoundingClientRect();
-      return {x: x + width / 2 - frame.x, y: y + height / 2 - frame.y, width, height};
-    });
-    drawing.replaceChildren();
-    const line = (from, to, attributes) => {
-      const [dx, dy] = [to.x - from.x, to.y - from.y];
-      const aside = Math.abs(dy) < (from.height + to.height) / 2;
-      const [x, y] = aside ? [Math.sign(dx), 0] : [0, Math.sign(dy)];
-      add(drawing, "line", {...attributes, x1: from.x + x * from.width / 2, y1: from.y + y * from.height / 2,
-        x2: to.x - x * to.width / 2, y2: to.y - y * to.height / 2});
-    };
+  function wire(drawing, step) {
+    const rim = boxes.map(place);
+    const line = (from, to, attributes) => addLine(drawing, from, to, attributes, (_, dy) => Math.abs(dy) < (from.height + to.height) / 2);
     // Where the zones lie side by side.
     if (rim[0].x >= rim[2].x) return;
     for (const [from, to] of DATA.routes) line(rim[from], rim[to], {});
-    for (const [to, from] of recording.steps[state.now - 1]?.blocked ?? []) line(rim[from], rim[to], {class: "blocked"});
+    for (const [to, from] of step?.blocked ?? []) line(rim[from], rim[to], {class: "blocked"});
   }
 
-  function show(now) {
-    const step = now ? recording.steps[now - 1] : null, marked = markedIn(step);
+  function show(step, now) {
+    const marked = markedIn(step);
     const phase = DATA.phases.findLast(([, before]) => before <= Math.max(0, now - 1));
     field("phase").textContent = phase[0];
-    field("reward").textContent = step ? number(step.reward) : "—";
-    field("costs").textContent = step && costsText(step) || "—";
-    field("return").textContent = number(step ? step.total : 0);
     one(".truth tbody").replaceChildren();
     const held = {user: 0, root: 0};
     marks.forEach((mark, host) => {
@@ -230,9 +208,6 @@ function makeSide(recording, index) {
       cell.className = {[TRUE]: "good", [FALSE]: "bad"}[deed && !deed[3] && !sleeps ? deed[4] : 0] ?? "";
       row.classList.toggle("busy", Boolean(deed?.[3]) || !deed || sleeps);
     }
-    log.forEach((row, i) => row.toggleAttribute("aria-current", i + 1 === now));
-    if (step) log[now - 1].setAttribute("aria-current", "step");
-    wire();
   }
-  return {show, wire};
+  return {cells, costs, show, wire};
 }

@@ -1,5 +1,6 @@
-// The frame of a replay: the chart, what cost most, and time. A guest's side.js brings what is shown
-// of one agent's episode: makeSide, spoken and summarise.
+// A replay: the chart, what cost most, time, and of each agent's episode what all challenges show.
+// A challenge's side.js brings the rest: `spoken` and `summarise` say an episode in words, and
+// `ownSide` shows the network.
 "use strict";
 const DATA = JSON.parse(document.getElementById("episodes").textContent);
 const recordings = DATA.recordings;
@@ -174,7 +175,10 @@ byId("slider").addEventListener("input", () => go(Number(byId("slider").value)))
 byId("speed").addEventListener("change", () => state.timer && play());
 byId("chart").addEventListener("click", (event) => go(stepAt(event)));
 
-// A copy of the guest's template, for one agent.
+// --- One agent's side ---------------------------------------------------------------------------
+
+// The side's parts: `one` finds an element, `field` one by its data-field, and `place` says where
+// an element lies in the drawing of the wires.
 function addSide(recording) {
   const side = byId("side").content.cloneNode(true).firstElementChild;
   byId("sides").append(side);
@@ -182,7 +186,55 @@ function addSide(recording) {
   one(".agent").textContent = recording.agent;
   one(".agent").hidden = recordings.length === 1;
   one(".log").setAttribute("aria-label", `All steps of ${recording.agent}`);
-  return side;
+  const place = (element) => {
+    const frame = one(".wires").getBoundingClientRect(), box = element.getBoundingClientRect();
+    return {x: box.x + box.width / 2 - frame.x, y: box.y + box.height / 2 - frame.y,
+      width: box.width, height: box.height};
+  };
+  return {one, place, field: (name) => one(`[data-field="${name}"]`)};
+}
+
+function addLog(body, recording, cells) {
+  return recording.steps.map((step, i) => {
+    const row = add(body, "tr");
+    const go = add(add(row, "th", {scope: "row"}), "button", {type: "button"}, i + 1);
+    go.addEventListener("click", () => seek(i + 1));
+    for (const text of cells(step)) add(row, "td", {}, text);
+    add(row, "td", {class: "number"}, number(step.reward));
+    add(row, "td", {class: "number"}, number(step.total));
+    return row;
+  });
+}
+
+// From the edge of one place to the edge of another: what lies there would hide the rest.
+function addLine(drawing, from, to, attributes, isAside) {
+  const [dx, dy] = [to.x - from.x, to.y - from.y];
+  const [x, y] = isAside(dx, dy) ? [Math.sign(dx), 0] : [0, Math.sign(dy)];
+  add(drawing, "line", {...attributes, x1: from.x + x * from.width / 2, y1: from.y + y * from.height / 2,
+    x2: to.x - x * to.width / 2, y2: to.y - y * to.height / 2});
+}
+
+// ownSide returns `cells` (a step's in the log, before its reward), `costs` (a step's, in words),
+// `show` (a step, or null before the first one) and `wire`, which draws the wires.
+function makeSide(recording, index) {
+  const parts = addSide(recording), {one, field} = parts;
+  const own = ownSide(recording, index, parts);
+  const log = addLog(one(".log tbody"), recording, own.cells);
+  function wire() {
+    one(".wires").replaceChildren();
+    own.wire(one(".wires"), recording.steps[state.now - 1] ?? null);
+  }
+  function show(now) {
+    const step = recording.steps[now - 1] ?? null;
+    field("reward").textContent = step ? number(step.reward) : "—";
+    field("costs").textContent = own.costs(step);
+    field("return").textContent = number(step ? step.total : 0);
+    own.show(step, now);
+    log.forEach((row, i) => row.toggleAttribute("aria-current", i + 1 === now));
+    if (step) log[now - 1].setAttribute("aria-current", "step");
+    wire();
+  }
+  return {show, wire};
 }
 
 function start() {

@@ -33,8 +33,7 @@ class ComparedSimulator(Protocol):
     """One simulator of a comparison. What it tells by name are arrays, or values that `marshal`
     takes."""
 
-    def reset(self, episode: ComparedEpisode) -> None:
-        """Begin the episode."""
+    def reset(self, episode: ComparedEpisode) -> None: ...
 
     def step(self, chosen: Any) -> None:
         """Play a step: see `Players.choose`. Raises RuntimeError if the simulator cannot."""
@@ -50,8 +49,7 @@ class ComparedSimulator(Protocol):
 class Players(Protocol):
     """The agents of both teams. They see the first simulator."""
 
-    def reset(self, episode: ComparedEpisode, first: Any) -> None:
-        """Begin the episode, which the first simulator has begun."""
+    def reset(self, episode: ComparedEpisode, first: Any) -> None: ...
 
     def choose(self, first: Any) -> Any:
         """Return what both simulators play next."""

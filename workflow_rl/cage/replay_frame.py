@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,3 +69,9 @@ def shown_name(agent: Path) -> str:
     """Return a name that tells agents apart, without the path of a machine."""
     parts = agent.absolute().parts
     return "/".join(parts[-2:]) if agent.is_file() else parts[-1]
+
+
+def replay_command(run_path: str, red_agent: str, episode: int) -> str:
+    """Return the command that shows an episode of a run, for a report."""
+    words = ["replay", run_path, "--red-agent", red_agent, "--episode", str(episode)]
+    return f"python -m workflow_rl {shlex.join(words)}"

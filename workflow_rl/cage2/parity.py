@@ -6,6 +6,7 @@ action, and Red's if Red chooses from outside of the simulators.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -156,6 +157,15 @@ class CompiledSide:
         return compiled_network(self.simulator.state, self._tables)
 
 
+@functools.cache
+def both_sides(
+    simulator: str, max_steps: int, scenario: Scenario, from_outside: bool
+) -> tuple[CybORGSide, CompiledSide]:
+    """Return CybORG, see `CybORGSide`, and the compiled simulator."""
+    cyborg = CybORGSide(simulator, max_steps, scenario, from_outside)
+    return cyborg, CompiledSide(max_steps, scenario, from_outside)
+
+
 def _facts(simulator: Simulator) -> dict[str, Any]:
     blue, red = simulator.texts
     blue_success, red_kind, red_target, red_success, caught = simulator.facts
@@ -189,10 +199,7 @@ class Cage2Comparison:
     def simulators(self, red_agent: str) -> tuple[CybORGSide, CompiledSide]:
         """Return CybORG and the compiled simulator."""
         from_outside = self.reds[red_agent] is not None
-        return (
-            CybORGSide(self.simulator, self.max_steps, self.scenario, from_outside),
-            CompiledSide(self.max_steps, self.scenario, from_outside),
-        )
+        return both_sides(self.simulator, self.max_steps, self.scenario, from_outside)
 
     def players(self, episode: ComparedEpisode) -> BlueAndRed:
         """Return the agents that the episode names."""

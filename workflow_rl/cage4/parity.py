@@ -147,7 +147,13 @@ class Cage4Comparison:
         self, difference: Difference, first: ComparedSimulator, second: ComparedSimulator
     ) -> str:
         """Return what differs first, down to the element."""
-        return in_words(difference)
+        (blue, red, seed, _), step, what = difference
+        name, pair = next(iter(what.items()))
+        path, value, other = first_element(name, *pair)
+        return (
+            f"blue {blue}, red {red}, seed {seed}, step {step}: {path} is {value!r} in the first "
+            f"simulator, {other!r} in the second"
+        )
 
     def counting(self) -> AbstractContextManager[Mapping[str, int]]:
         """Count rare paths, if the sped-up CybORG plays."""
@@ -161,17 +167,6 @@ class Cage4Comparison:
 @functools.cache
 def _reds_outside(name: str) -> RandomReds | PolicyReds:
     return RED_TEAMS[name]() if name in RED_TEAMS else PolicyReds(load_reds(name))
-
-
-def in_words(difference: Difference) -> str:
-    """Return what differs first, down to the element."""
-    (blue, red, seed, _), step, what = difference
-    name, pair = next(iter(what.items()))
-    path, value, other = first_element(name, *pair)
-    return (
-        f"blue {blue}, red {red}, seed {seed}, step {step}: {path} is {value!r} in the first "
-        f"simulator, {other!r} in the second"
-    )
 
 
 def first_element(name: str, value: Any, other: Any) -> tuple[str, Any, Any]:

@@ -13,8 +13,8 @@ from workflow_rl.cage import comparison
 from workflow_rl.cage4 import parity
 from workflow_rl.cage4.parity import (
     Cage4Comparison,
+    SimulatorSide,
     first_element,
-    in_words,
     recorded_comparisons,
     summary,
 )
@@ -26,9 +26,10 @@ CHALLENGE = Cage4Comparison(("published", "compiled"), max_steps=9)
 
 def words_of(second: CountingSimulator, state_every: int = 10) -> str:
     """The difference from a simulator that counts right."""
-    _, difference, _ = compare(CountingSimulator(), second, EPISODE, state_every)
+    first = CountingSimulator()
+    _, difference, _ = compare(first, second, EPISODE, state_every)
     assert difference is not None
-    return in_words(difference)
+    return CHALLENGE.described(difference, SimulatorSide(first), SimulatorSide(second))
 
 
 def test_a_difference_of_the_state_is_named() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from workflow_rl.cage.comparison import ComparedEpisode, compare_episode
 from workflow_rl.cage.replay_frame import framed
@@ -12,10 +11,7 @@ from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.protocol import cell_spec
-from workflow_rl.cage2.scoring.recording import Recording, Step
-
-if TYPE_CHECKING:
-    from workflow_rl.cage2.parity import CompiledSide, CybORGSide
+from workflow_rl.cage2.scoring.recording import Recording
 
 PAGES = "workflow_rl.cage2.scoring.pages"
 
@@ -30,11 +26,11 @@ class ReplayCheck(NamedTuple):
 class _Repeated:
     """The `comparison.Players` of a recorded episode: they repeat its actions, Blue's and Red's."""
 
-    def __init__(self, actions: Sequence[tuple[int, int | None]]) -> None:
-        self._actions = actions
+    def __init__(self, blues: Sequence[int], reds: Sequence[int | None]) -> None:
+        self._blues, self._reds = blues, reds
 
     def reset(self, episode: ComparedEpisode, first: Any) -> None:
-        self._left = iter(self._actions)
+        self._left = zip(self._blues, self._reds, strict=True)
 
     def choose(self, first: Any) -> tuple[int, int | None]:
         return next(self._left)
@@ -55,40 +51,29 @@ def compare_with_cyborg(
     version = simulator_version("cyborg")
     if scenario.is_cage1:
         return ReplayCheck(None, f"Played by the rules of CAGE-1, which {version} does not know.")
-    steps, from_outside = recording.steps, False
-    if all(step.red_choice.decision is not None for step in steps):
-        from_outside = True
-    elif recording.drawn not in RED_AGENTS:
+    steps = recording.steps
+    from_outside = all(step.red_choice.decision is not None for step in steps)
+    if not from_outside and recording.drawn not in RED_AGENTS:
         return ReplayCheck(None, f"A red agent of the user's own: not held against {version}.")
     try:
-        simulators = _simulators(recording.max_steps, scenario, from_outside)
+        from workflow_rl.cage2.parity import both_sides
+
+        simulators = both_sides("cyborg", recording.max_steps, scenario, from_outside)
     except ImportError as error:
         return ReplayCheck(None, f"Not held against CybORG, which is not installed ({error}).")
     cell = recording.seed, recording.max_steps, recording.red_agent, recording.episode
     seed = cell_spec(*cell).env_seed
     episode = ComparedEpisode(recording.agent, recording.drawn, seed, recording.max_steps)
-    repeated = _Repeated([_actions(step, scenario, from_outside) for step in steps])
+    blues = [scenario.action_names.index(step.blue_action) for step in steps]
+    reds: list[int | None] = [None] * len(steps)
+    if from_outside:
+        reds = [scenario.red_action_names.index(step.red_choice.action) for step in steps]
+    repeated = _Repeated(blues, reds)
     _, difference, *_ = compare_episode(*simulators, repeated, episode, int(networks))
     if difference is not None:
         return ReplayCheck(False, f"Differs from {version} in step {difference.step}.")
     what = "the networks included" if networks else "in observation, reward, actions and successes"
     return ReplayCheck(True, f"Every step was held against {version} and is the same, {what}.")
-
-
-def _actions(step: Step, scenario: Scenario, from_outside: bool) -> tuple[int, int | None]:
-    blue = scenario.action_names.index(step.blue_action)
-    red = scenario.red_action_names.index(step.red_choice.action) if from_outside else None
-    return blue, red
-
-
-@functools.cache
-def _simulators(
-    max_steps: int, scenario: Scenario, from_outside: bool
-) -> tuple[CybORGSide, CompiledSide]:
-    from workflow_rl.cage2.parity import CompiledSide, CybORGSide
-
-    cyborg = CybORGSide("cyborg", max_steps, scenario, from_outside)
-    return cyborg, CompiledSide(max_steps, scenario, from_outside)
 
 
 def replay_page(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +15,7 @@ import numpy as np
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.attackers import AttackerError
+from workflow_rl.cage.replay_frame import replay_command
 from workflow_rl.cage.when_and_where import Act, when_and_where
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.red.roster import REDS, refusals
@@ -315,7 +315,7 @@ def _replays(
         blue = load_blue(best.path)
         blue.name, network = run.name, blue.network
         attackers = _attackers(run, best)
-        # With many runs there is not a page for each red agent: a page takes 50 ms.
+        # With many runs there is not a page for each red agent: a page takes a fifth of a second.
         together = [attackers] if len(runs) > MOST_IN_DETAIL else [[red] for red in attackers]
         for red_agents in together:
             row = [f"{escaped(run.name)}, {' or '.join(red_agents)}"]
@@ -331,9 +331,7 @@ def _replays(
                 text = f"{number(recording.episode_return)} ({whose}episode {episode})"
                 row.append(f'<a href="{link}">{text}</a>')
             rows.append(row)
-            words = ["--red-agent", red_agent, "--episode", str(episode)]
-            command = shlex.join(["replay", run.path_from_here, *words])
-            commands.append(f"python -m workflow_rl {command}")
+            commands.append(replay_command(run.path_from_here, red_agent, episode))
     if not rows:
         return Section("Replays", "<p>No checkpoint that could be played.</p>")
     about = (

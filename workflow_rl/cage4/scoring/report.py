@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import shlex
 from collections.abc import Sequence
 
+from workflow_rl.cage.replay_frame import replay_command
 from workflow_rl.cage.when_and_where import Act, when_and_where
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.scenario4 import AGENTS, MAX_STEPS, RED_AGENTS, ZONES
@@ -57,10 +57,8 @@ def sections(runs: Sequence[Run]) -> list[Section]:
                 title = f"Against {red_agent}: mean return {number(sum(totals) / EPISODES)}"
                 acts = [act for episode in played for act in _acts(episode)]
                 maps += when_and_where(title, acts, PLACES, EPISODES, len(played[0].actions))
-                worst = str(totals.index(min(totals)))
-                words = ["--red-agent", red_agent, "--episode", worst]
-                command = shlex.join(["replay", run.path_from_here, *words])
-                commands.append(f"python -m workflow_rl {command}")
+                worst = totals.index(min(totals))
+                commands.append(replay_command(run.path_from_here, red_agent, worst))
                 bar.update()
             body += f"<h3>{escaped(run.name)}</h3>{maps}<p>The worst of these episodes, from where "
             body += "this page was made or the folder lies:</p>"

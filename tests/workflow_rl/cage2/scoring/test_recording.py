@@ -14,6 +14,7 @@ from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParamete
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.cage.replay_frame import moments_of
+from workflow_rl.cage2 import parity
 from workflow_rl.cage2.agent.scripted import MIXTURES, MixedAgent
 from workflow_rl.cage2.attackers import Seen
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
@@ -394,7 +395,7 @@ def test_is_held_against_cyborg_and_says_if_it_is_not(monkeypatch: pytest.Monkey
     def missing(*given: object, **named: object) -> None:
         raise ModuleNotFoundError("No module named 'csle_cyborg'")
 
-    monkeypatch.setattr(replay_page, "_simulators", missing)
+    monkeypatch.setattr(parity, "both_sides", missing)
     assert compare_with_cyborg(one).is_same is None
 
 

@@ -39,8 +39,7 @@ class ComparedSimulator(Protocol):
         """Play a step: see `Players.choose`. Raises RuntimeError if the simulator cannot."""
 
     def shown(self) -> dict[str, Any]:
-        """Return what the reset or the last step shows, and the step's results. `compare_episode`
-        calls it once after each reset and step."""
+        """Return what the reset or the last step shows and gives. It is called once after each."""
 
     def network(self) -> dict[str, Any]:
         """Return all that can change a later step. It is compared more seldom."""
@@ -123,10 +122,11 @@ def compare_episode(
     Returns:
         Steps played, the first difference, the error that both raised, and CPU seconds of both.
     """
-    simulators, clocks, errors = (first, second), (_Clock(), _Clock()), ["", ""]
-    for simulator, clock in zip(simulators, clocks, strict=True):
-        with clock:
-            simulator.reset(episode)
+    simulators, seconds, errors = (first, second), [0.0, 0.0], ["", ""]
+    for i, simulator in enumerate(simulators):
+        seconds[i] -= time.process_time()
+        simulator.reset(episode)
+        seconds[i] += time.process_time()
     players.reset(episode, first)
     for step in range(episode.steps + 1):
         is_last = step == episode.steps
@@ -135,24 +135,13 @@ def compare_episode(
         if what or all(errors) or is_last:
             difference = Difference(episode, step, what) if what else None
             error = errors[0] if all(errors) else ""
-            return step, difference, error, (clocks[0].seconds, clocks[1].seconds)
+            return step, difference, error, (seconds[0], seconds[1])
         chosen = players.choose(first)
         for i, simulator in enumerate(simulators):
-            with clocks[i]:
-                errors[i] = _error_of(simulator, chosen)
+            seconds[i] -= time.process_time()
+            errors[i] = _error_of(simulator, chosen)
+            seconds[i] += time.process_time()
     raise AssertionError("an episode ends")
-
-
-class _Clock:
-    """CPU seconds spent inside."""
-
-    seconds = 0.0
-
-    def __enter__(self) -> None:
-        self._start = time.process_time()
-
-    def __exit__(self, *error: object) -> None:
-        self.seconds += time.process_time() - self._start
 
 
 def _error_of(simulator: ComparedSimulator, chosen: Any) -> str:
@@ -196,7 +185,7 @@ def comparisons(
 ) -> Iterator[list[Comparison]]:
     """Yield the results of each share's episodes, in the order of the shares.
 
-    n_workers: the most processes.
+    n_workers: the most processes. One worker is this process.
     """
     play = functools.partial(_play, challenge)
     yield from in_processes(play, shares, max(1, min(n_workers, len(shares))))

@@ -209,11 +209,8 @@ def recorded_comparisons(
     Yields:
         The results of all episodes: first those in the record, then the others as they end.
     """
-    asked = {
-        **{"names": list(challenge.names), "max_steps": challenge.max_steps},
-        **{"state_every": state_every, "scenario": asdict(challenge.scenario)},
-        "code": _code_digest(),
-    }
+    asked = asdict(challenge) | {"names": list(challenge.names)}
+    asked |= {"state_every": state_every, "code": _code_digest()}
     known = _recorded(record, asked)
     missing = []
     for episode in episodes:

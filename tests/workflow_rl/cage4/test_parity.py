@@ -14,7 +14,6 @@ from workflow_rl.cage4 import parity
 from workflow_rl.cage4.parity import (
     Cage4Comparison,
     SimulatorSide,
-    first_element,
     recorded_comparisons,
     summary,
 )
@@ -57,11 +56,6 @@ def test_a_raw_observation_that_differs_is_named() -> None:
         "step 7: length of raw observation of blue_agent_0[host_0][1][Files][1] is 0 in the first "
         "simulator, 1 in the second"
     )
-
-
-def test_keys_in_another_order_are_a_difference() -> None:
-    found = first_element("raw", {"a": 1, "b": [True]}, {"b": [True], "a": 1})
-    assert found == ("raw[a][0]", "a", "b")
 
 
 def test_an_error_of_one_simulator_is_named() -> None:

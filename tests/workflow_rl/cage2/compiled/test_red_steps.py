@@ -28,13 +28,6 @@ def test_what_both_sides_see_is_cyborgs(seed: int, red: str) -> None:
         assert difference is None, str(difference)
 
 
-def test_cyborg_as_published_shows_the_same() -> None:
-    lock_step = LockStep("published", max_steps=50)
-    red = DRAWN_REDS["impossible-action"]
-    difference = lock_step.play(make_blue_agent("all-kinds"), red, 3)
-    assert difference is None, str(difference)
-
-
 @pytest.mark.parametrize(
     ("what", "fault"),
     [

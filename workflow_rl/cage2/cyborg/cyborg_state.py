@@ -8,7 +8,7 @@ from typing import Any
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 
 SERVICES = ("apache2", "femitter", "haraka", "smss", "sshd", "svchost", "tomcat", "vsftpd")
-"""CybORG's names of the decoys' services, in the order of `compiled.tables.DECOYS`."""
+"""CybORG's names of the decoys' services, in the order of `actions.DECOYS`."""
 
 
 def cyborg_network(env: Cage2Env) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _facts_of(state: Any, name: str) -> dict[str, Any]:
 
 
 def _services(host: Any, name: str) -> dict[str, Any]:
-    from workflow_rl.cage2.compiled.tables import DECOYS
+    from workflow_rl.cage2.scenario.actions import DECOYS
 
     services: dict[str, Any] = {}
     if listed := host.services.get("OTService"):

@@ -26,10 +26,7 @@ from workflow_rl.runs.machine import package_version
 
 
 def make_simulator(
-    name: str,
-    max_steps: int,
-    attacker: Attacker | None = None,
-    scenario: Scenario | None = None,
+    name: str, max_steps: int, attacker: Attacker | None = None, scenario: Scenario | None = None
 ) -> Simulator:
     """Return one of SIMULATORS, or PUBLISHED, for episodes of at most max_steps steps.
 

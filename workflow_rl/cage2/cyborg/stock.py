@@ -57,12 +57,7 @@ class ChallengeSimulator:
     """
 
     def __init__(
-        self,
-        cyborg_class: Any,
-        scenario: Scenario,
-        given: Any,
-        agents: Any,
-        challenge_wrapper: Any,
+        self, cyborg_class: Any, scenario: Scenario, given: Any, agents: Any, challenge_wrapper: Any
     ) -> None:
         self._hosts = scenario.hosts
         self._red_target_index = {name: index for index, name in enumerate(scenario.red_targets)}

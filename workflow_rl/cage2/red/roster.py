@@ -35,7 +35,8 @@ def refusals(played: Scenario | ScenarioFamily) -> Mapping[str, str | None]:
         return {name: next(filter(None, reasons), None) for name, reasons in found.items()}
     if played.is_scenario2:
         return dict.fromkeys(RED_AGENTS)
-    return {name: _MISSING_FOR[name](played) for name in RED_AGENTS}
+    reasons = {name: missing(played) for name, missing in _MISSING_FOR.items()}
+    return dict.fromkeys(RED_AGENTS) | reasons
 
 
 def able_reds(played: Scenario | ScenarioFamily) -> tuple[str, ...]:
@@ -78,13 +79,8 @@ def _missing_for_meander(scenario: Scenario) -> str | None:
     return None
 
 
-def _missing_for_sleep(scenario: Scenario) -> None:
-    """SleepAgent plays everywhere."""
-
-
 _MISSING_FOR: Mapping[str, Callable[[Scenario], str | None]] = {
     "B_lineAgent": missing_for_b_line,
     "RedMeanderAgent": _missing_for_meander,
-    "SleepAgent": _missing_for_sleep,
 }
-"""By the name of a red agent: returns what the agent needs and a scenario lacks, if anything."""
+"""Of red agents that do not play everywhere: returns what a scenario lacks, if anything."""

@@ -169,13 +169,8 @@ class _Drawing:
             model = self._random.choice(self._models[subnet])
             name = _next_name(model, network.hosts)
             row = self._rows[model]
-            network = network.add_host(
-                name,
-                row["image"],
-                subnet,
-                row.get("ConfidentialityValue"),
-                row.get("AvailabilityValue"),
-            )
+            worth = row.get("ConfidentialityValue"), row.get("AvailabilityValue")
+            network = network.add_host(name, row["image"], subnet, *worth)
             self._model[name] = model
         return network
 

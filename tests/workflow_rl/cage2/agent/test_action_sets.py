@@ -82,16 +82,3 @@ def test_by_the_clock_nothing_is_restored_that_does_not_pay() -> None:
             assert ACTION_NAMES[instead] == expected
         timed.after([1], np.array([0]))
         untimed.after([1], np.array([0]))
-
-
-def test_every_env_has_its_own_clock() -> None:
-    timed = ActionSet("by-host-timed", FACTS)
-    timed.begin([0, 2])
-    in_first_step = timed.chosen([0] * timed.n, np.arange(timed.n)).tolist()
-    restore = in_first_step.index(ACTION_NAMES.index("Restore User1"))
-    for _ in range(99):
-        timed.after([0], np.array([ACTION_NAMES.index("Sleep")]))
-    names = [ACTION_NAMES[action] for action in timed.chosen([0, 2], np.full(2, restore))]
-    assert names == ["Remove User1", "Restore User1"]
-    timed.begin([0])
-    assert ACTION_NAMES[timed.chosen([0], np.array([restore]))[0]] == "Restore User1"

@@ -8,7 +8,6 @@ from workflow_rl.cage2.agent.history_counts import (
     EXPLOITED,
     RESTORED,
     HistoryCounts,
-    columns_of_evidence,
     columns_of_hosts,
 )
 from workflow_rl.cage2.agent.network_facts import untold_facts
@@ -16,7 +15,7 @@ from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 
 FACTS = untold_facts(Scenario.scenario2())
-SLEEP, USER1 = 0, HOSTS.index("User1")
+USER1 = HOSTS.index("User1")
 
 
 def step(history: HistoryCounts, action: str, activity: str = "") -> dict[str, np.ndarray]:
@@ -42,8 +41,7 @@ def test_the_age_of_an_exploit_grows_until_the_host_is_restored() -> None:
     assert shown["counts"][0].tolist() == [1, 0, 0]
     shown = step(history, "Sleep")
     assert shown["ages"][EXPLOITED].tolist() == [0, 1, 1, 1, 1]
-    # Red has had one step in which it may have become root.
-    quiet = 2
+    quiet = 2  # Red has had one step in which it may have become root.
     assert shown["counts"][quiet].tolist() == [1, 0, 0]
     for _ in range(2):
         shown = step(history, "Remove User1")
@@ -65,19 +63,3 @@ def test_decoys_are_noted_when_red_looks() -> None:
     assert not in_place.any()
     assert not last.any()
     assert again.sum() < always.sum()
-
-
-def test_envs_begin_anew() -> None:
-    history = HistoryCounts(FACTS)
-    history.begin([0, 1])
-    fresh = history.of_hosts([1]), history.of_all([1])
-    obs = np.ones((2, 4 * len(HOSTS)), np.uint8)
-    history.after([0, 1], np.array([SLEEP, SLEEP]), obs)
-    assert (history.of_hosts([1]) != fresh[0]).any()
-    history.begin([1])
-    assert (history.of_hosts([1]) == fresh[0]).all()
-    assert (history.of_all([1]) == fresh[1]).all()
-
-
-def test_stored_policies_see_so_many_bits_of_the_past() -> None:
-    assert len(np.unique(columns_of_evidence(FACTS))) == 443

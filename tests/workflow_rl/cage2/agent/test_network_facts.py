@@ -120,22 +120,6 @@ def test_an_episode_of_a_family_shows_what_its_scenario_shows():
         assert not hosts[size:, 4:N_BITS].any()
 
 
-def test_choices_by_host_are_those_of_scenario2_with_masks():
-    general = ActionSet("by-host", NetworkFacts([Scenario.scenario2()]))
-    special = ActionSet("by-host", untold_facts(Scenario.scenario2()))
-    random = np.random.default_rng(3)
-    for actions in (general, special):
-        actions.begin([0])
-    for _ in range(60):
-        mask = general.with_masks(np.zeros((1, 0), np.uint8), [0])[0]
-        possible = general.chosen([0] * general.n, np.arange(general.n))[mask == 1]
-        others = special.chosen([0] * special.n, np.arange(special.n))
-        assert set(possible) == set(others)
-        action = random.choice(possible, 1)
-        general.after([0], action)
-        special.after([0], action)
-
-
 def test_misinform_is_the_next_decoy_where_blue_has_no_other():
     data = Scenario.scenario2().description()
     data["Agents"]["Blue"]["actions"] = ["Sleep", "Monitor", "Analyse", "Misinform", "Restore"]

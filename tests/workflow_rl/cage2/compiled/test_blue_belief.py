@@ -38,7 +38,6 @@ options_of = door(reds_options)
 _DECOYS = BlueDecoys(untold_facts(Scenario.scenario2()))
 _DECOYS.begin([0])
 USEFUL = np.flatnonzero(_DECOYS.useful_actions([0])[0])
-"""Actions that can do some good at the start."""
 
 SLEEP = 0
 TABLES, N_HOSTS = SCENARIO2.record, len(HOSTS)

@@ -58,7 +58,3 @@ def test_hosts_are_joined_by_their_subnets_and_by_what_leads_red_on() -> None:
     assert ("Enterprise2", "Op_Server0") in named["leads to"]
     assert named["led to"] == {(other, host) for host, other in named["leads to"]}
     assert len(layout.telling) == 0
-
-
-def test_the_true_state_has_no_entities() -> None:
-    assert hosts_as_entities(FACTS, "true-state", "all") is None

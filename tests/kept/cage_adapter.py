@@ -37,7 +37,7 @@ from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import OWN_RED
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.players import actor_on_bits_of
-from workflow_rl.cage4.agent.blue_team import Seen
+from workflow_rl.cage4.agent.blue_team import BlueSees
 from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.agent.trained_teams import RELEASED as RELEASED_TEAMS
 from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS as REDS_OF_CAGE4
@@ -265,8 +265,8 @@ class TeamGame:
         self._team.see(range(len(self._all)), actions[:, :5], self._seen())
         return networks.obs, networks.masks, networks.rewards.sum(axis=1)
 
-    def _seen(self) -> Seen:
-        return Seen(self._networks.obs, self._networks.raw, self._networks.busy_steps)
+    def _seen(self) -> BlueSees:
+        return BlueSees(self._networks.obs, self._networks.raw, self._networks.busy_steps)
 
 
 def game_named(name: str, n: int) -> Game | TeamGame:

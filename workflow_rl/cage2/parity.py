@@ -21,7 +21,7 @@ from workflow_rl.cage.comparison import (
     ComparedSimulator,
     Difference,
     WorkShare,
-    is_same,
+    are_equal,
     paired,
 )
 from workflow_rl.cage2.agent.scripted import ScriptedAgent
@@ -242,7 +242,7 @@ def _side_by_side(pairs: dict[str, tuple[Any, Any]], width: int = 60) -> list[st
     names = max(map(len, pairs), default=0)
     lines = [f"  {'':{names}}  {'CybORG':{width}}  compiled"]
     for name, (reference, compiled) in pairs.items():
-        mark = " " if is_same(reference, compiled) else "*"
+        mark = " " if are_equal(reference, compiled) else "*"
         first, right = _chunks(str(reference), width), _chunks(str(compiled), width)
         for i, (a, b) in enumerate(itertools.zip_longest(first, right, fillvalue="")):
             label = name if i == 0 else ""

@@ -174,7 +174,7 @@ class BlueDecoys:
 
     def scenarios(self, envs: Sequence[int] | Indices) -> Indices:
         """Return the scenario of each of M envs, `[M]`."""
-        return scenarios_of(self._playing, envs)
+        return scenarios_in(self._playing, envs)
 
     def begin(self, envs: Sequence[int] | Indices) -> None:
         """Begin episodes in M envs."""
@@ -213,7 +213,7 @@ class BlueDecoys:
         return useful
 
 
-def scenarios_of(playing: Indices | None, envs: Sequence[int] | Indices) -> Indices:
+def scenarios_in(playing: Indices | None, envs: Sequence[int] | Indices) -> Indices:
     """Return the scenario of each of M envs, `[M]`. playing: see `BlueDecoys`."""
     return np.zeros(len(envs), np.int64) if playing is None else playing[envs]
 

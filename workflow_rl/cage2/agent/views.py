@@ -25,7 +25,7 @@ from workflow_rl.cage2.agent.network_facts import (
     FACTS,
     Indices,
     NetworkFacts,
-    scenarios_of,
+    scenarios_in,
     with_rows,
 )
 from workflow_rl.cage2.compiled.description import tables_of
@@ -60,7 +60,7 @@ class View:
     ) -> None:
         has_belief, has_past = observation in BELIEVING, observation in REMEMBERING
         self._facts, self._playing = facts, playing
-        self._belief = Belief(tables_of(facts.scenarios[0])) if has_belief else None
+        self._belief = BlueBelief(tables_of(facts.scenarios[0])) if has_belief else None
         self._past = HistoryCounts(facts, playing) if has_past else None
         self._past_columns = columns_of_evidence(facts) if has_belief and has_past else None
         n_hosts = facts.n_hosts
@@ -97,7 +97,7 @@ class View:
         return np.concatenate([believed, refuted[:, None], shown], axis=1)
 
     def _rows(self, envs: Sequence[int], obs: Bits) -> Bits:
-        scenarios, m = scenarios_of(self._playing, envs), len(envs)
+        scenarios, m = scenarios_in(self._playing, envs), len(envs)
         of_hosts, of_all = [obs.reshape(m, -1, 4)], list[NDArray[Any]]()
         if self._facts.are_told:
             of_hosts.append(self._facts.facts[scenarios])
@@ -119,7 +119,7 @@ def columns_per_host(observation: str, facts: NetworkFacts) -> int:
     return 4 + of_facts + (N_OF_HOST if observation in REMEMBERING else 0)
 
 
-class Belief:
+class BlueBelief:
     """What Blue concludes from the whole episode: see `compiled.blue_belief`.
 
     beliefs: `[N]`, by env. hypotheses: `[N, N_HYPOTHESES]`, by env.

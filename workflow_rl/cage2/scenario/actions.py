@@ -98,12 +98,12 @@ def blue_action_names(kinds: Iterable[str], hosts: Sequence[str]) -> tuple[str, 
     )
 
 
-def group_of(kind: str) -> str:
+def report_group_of(kind: str) -> str:
     """Return what reports call a kind of Blue's actions."""
     return "Decoy" if BLUE[kind].deceives else kind
 
 
-GROUPS = tuple(dict.fromkeys(map(group_of, BLUE)))
+GROUPS = tuple(dict.fromkeys(map(report_group_of, BLUE)))
 """What reports call Blue's actions."""
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from workflow_rl.cage2.b_line_plan import GOAL, kept_hosts, server_host
 from workflow_rl.cage2.red.roster import able_reds, refusals
-from workflow_rl.cage2.scenario.actions import group_of
+from workflow_rl.cage2.scenario.actions import report_group_of
 from workflow_rl.cage2.scenario.scenario import Scenario, ScenarioError, name_in
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class _Drawing:
 
 
 def _sets_up_no_decoy(kind: str) -> bool:
-    return group_of(kind) != "Decoy"
+    return report_group_of(kind) != "Decoy"
 
 
 def _next_name(model: str, hosts: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from workflow_rl.cage.when_and_where import Act, when_and_where
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.red.roster import REDS, refusals
 from workflow_rl.cage2.red.user_reds import in_cyborg
-from workflow_rl.cage2.scenario.actions import GROUPS, group_of
+from workflow_rl.cage2.scenario.actions import GROUPS, report_group_of
 from workflow_rl.cage2.scenario.loading import played_in
 from workflow_rl.cage2.scenario.report import lines, lines_of_family, scenario_figure
 from workflow_rl.cage2.scenario.scenario import Scenario
@@ -168,7 +168,7 @@ class Played(NamedTuple):
     def uses_of(self, group: str, red_agent: str) -> float:
         """Return the mean number of uses of a group's actions in an episode."""
         uses = self.uses(red_agent).items()
-        return sum(n for name, n in uses if group_of(name.partition(" ")[0]) == group)
+        return sum(n for name, n in uses if report_group_of(name.partition(" ")[0]) == group)
 
     def acts(self, red_agent: str) -> Iterator[Act]:
         """Yield all actions, with a decoy's name left out."""
@@ -176,7 +176,7 @@ class Played(NamedTuple):
         for trajectory in self.trajectories[red_agent]:
             for step, action in enumerate(trajectory.action.tolist()):
                 kind, _, host = names[action]
-                yield Act(step, group_of(kind), host or NO_HOST)
+                yield Act(step, report_group_of(kind), host or NO_HOST)
 
 
 def _checkpoints(run: Run, most: int) -> list[Path]:

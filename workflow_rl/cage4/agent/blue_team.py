@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from workflow_rl.cage4.scenario.simulator_protocol import Simulator
 
 
-class Seen(NamedTuple):
+class BlueSees(NamedTuple):
     """What a team sees of M envs after a step or a reset.
 
     obs: int8 [M, 578], those of the five agents one after the other. raw: `RAW` [M], or [0] if the
@@ -29,40 +29,43 @@ class Seen(NamedTuple):
     raw: NDArray[Any]
     busy: Joint
 
-    def of(self, rows: NDArray[np.int64]) -> Seen:
+    def of(self, rows: NDArray[np.int64]) -> BlueSees:
         """Return what is seen of some of these envs."""
         raw = self.raw[rows] if len(self.raw) else self.raw
-        return Seen(self.obs[rows], raw, self.busy[rows])
+        return BlueSees(self.obs[rows], raw, self.busy[rows])
 
 
-class Team(Protocol):
-    """Five blue agents, in envs that are numbered from 0. reads_raw: whether it reads `Seen.raw`.
-    Such a team reads nothing but messages in `Seen.obs`."""
+class BlueTeam(Protocol):
+    """Five blue agents, in envs that are numbered from 0.
+
+    reads_raw: whether the team reads `BlueSees.raw`. Then it reads the messages alone of
+    `BlueSees.obs`.
+    """
 
     @property
     def reads_raw(self) -> bool: ...
 
-    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
         """Begin episodes in M envs. seeds: of the team's own draws. masks: [M, 570]."""
 
     def act(self, envs: Sequence[int]) -> tuple[Joint, Bits | None]:
         """Return actions [M, 5], and messages [M, 5, 8] or None."""
 
-    def see(self, envs: Sequence[int], taken: Joint, seen: Seen) -> None:
+    def see(self, envs: Sequence[int], taken: Joint, seen: BlueSees) -> None:
         """Look at what a step showed.
 
         taken: the actions [M, 5] that were played, a Sleep where an agent was busy.
         """
 
 
-TeamMaker: TypeAlias = Callable[[int], Team]
+TeamMaker: TypeAlias = Callable[[int], BlueTeam]
 """Makes a team for so many envs. Workers get it pickled."""
 
 
 class SingleTeam:
     """A team that plays one episode at a time. team: of one env."""
 
-    def __init__(self, team: Team) -> None:
+    def __init__(self, team: BlueTeam) -> None:
         self._team = team
         self.reads_raw = team.reads_raw
         self._beginning: tuple[int, Bits] | None = None
@@ -86,7 +89,7 @@ class SingleTeam:
         """
         obs = np.concatenate(observations)[None].astype(np.int8)
         raw = look() if self.reads_raw else np.zeros(0)
-        seen = Seen(obs, raw, np.array(busy, np.int64)[None])
+        seen = BlueSees(obs, raw, np.array(busy, np.int64)[None])
         if self._beginning is not None:
             seed, masks = self._beginning
             self._team.begin([0], [seed], masks, seen)

@@ -8,18 +8,18 @@ import numpy as np
 
 from workflow_rl.agents.policies.mixed_actor import Lineup
 from workflow_rl.cage4.agent.belief import N_AGENTS, Bits, Joint
-from workflow_rl.cage4.agent.blue_team import Seen, Team
+from workflow_rl.cage4.agent.blue_team import BlueSees, BlueTeam
 from workflow_rl.cage4.scenario.scenario4 import MESSAGE_BITS
 
 
 class MixedTeams:
-    """See `blue_team.Team`. weights: of the teams; the seed of an episode draws one."""
+    """See `blue_team.BlueTeam`. weights: of the teams; the seed of an episode draws one."""
 
-    def __init__(self, teams: Sequence[Team], weights: Sequence[float]) -> None:
+    def __init__(self, teams: Sequence[BlueTeam], weights: Sequence[float]) -> None:
         self._teams, self._draws = teams, Lineup(weights)
         self.reads_raw = any(team.reads_raw for team in teams)
 
-    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
         for env, seed in zip(envs, seeds, strict=True):
             self._draws.begin(seed, env)
         for number, places, of in self._draws.parts(envs):
@@ -35,6 +35,6 @@ class MixedTeams:
                 sent[places] = messages
         return actions, sent
 
-    def see(self, envs: Sequence[int], taken: Joint, seen: Seen) -> None:
+    def see(self, envs: Sequence[int], taken: Joint, seen: BlueSees) -> None:
         for number, places, of in self._draws.parts(envs):
             self._teams[number].see(of, taken[places], seen.of(places))

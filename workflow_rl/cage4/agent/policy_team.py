@@ -12,12 +12,12 @@ import numpy as np
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage4.agent.belief import Bits, Joint
-from workflow_rl.cage4.agent.blue_team import Seen
+from workflow_rl.cage4.agent.blue_team import BlueSees
 from workflow_rl.cage4.agent.views import ViewRows
 
 
 class PolicyTeam:
-    """Policies behind `blue_team.Team`. A copy of `policy` plays.
+    """Policies behind `blue_team.BlueTeam`. A copy of `policy` plays.
 
     observation, actions, messages: the arguments of the environment that the policies learned in.
     """
@@ -36,7 +36,7 @@ class PolicyTeam:
         self.reads_raw = self._views.reads_raw
         self._rows = np.zeros((n_envs, layout.row_size), np.float32)
 
-    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
         for env, seed in zip(envs, seeds, strict=True):
             self._policy.reset(seed, env)
         self._rows[envs] = self._views.begin(envs, seen.obs, masks, seen.raw, seen.busy)
@@ -47,6 +47,6 @@ class PolicyTeam:
         sent = self._views.sent
         return taken, None if sent is None else sent[envs]
 
-    def see(self, envs: Sequence[int], taken: Joint, seen: Seen) -> None:
+    def see(self, envs: Sequence[int], taken: Joint, seen: BlueSees) -> None:
         ended = np.zeros(len(envs), np.bool_)
         self._rows[envs] = self._views.after(envs, taken, *seen, ended)

@@ -27,7 +27,7 @@ from workflow_rl.cage4.agent.belief import (
     Bits,
     Joint,
 )
-from workflow_rl.cage4.agent.blue_team import Seen
+from workflow_rl.cage4.agent.blue_team import BlueSees
 from workflow_rl.cage4.scenario import scenario4
 
 Floats = NDArray[np.float64]
@@ -159,7 +159,7 @@ def _is_decisive(step: Joint, lead: int) -> Bits:
 
 
 class RuleTeam:
-    """The team of rules. See `blue_team.Team`."""
+    """The team of rules. See `blue_team.BlueTeam`."""
 
     reads_raw = True
 
@@ -167,7 +167,7 @@ class RuleTeam:
         self._rules, self.belief = rules, Belief(n_envs)
         self._is_free = np.ones((n_envs, N_AGENTS), np.bool_)
 
-    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
         self.belief.begin(envs, masks, seen.raw)
         self._is_free[envs] = True
 
@@ -175,7 +175,7 @@ class RuleTeam:
         advice = ruled(self.belief, envs, self._rules)
         return np.where(self._is_free[envs], advice, _SLEEP), None
 
-    def see(self, envs: Sequence[int], taken: Joint, seen: Seen) -> None:
+    def see(self, envs: Sequence[int], taken: Joint, seen: BlueSees) -> None:
         self.belief.begin_actions(envs, taken)
         self.belief.update(envs, seen.raw)
         self._is_free[envs] = seen.busy == 0

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4.agent.belief import RESTORE, Bits, Joint
-from workflow_rl.cage4.agent.blue_team import Seen, SingleTeam, TeamMaker
+from workflow_rl.cage4.agent.blue_team import BlueSees, SingleTeam, TeamMaker
 from workflow_rl.cage4.agent.rules import ROBUST_RULES, RuleTeam, most_urgent
 from workflow_rl.cage4.agent.trained_teams import RELEASED, released_team
 from workflow_rl.cage4.agent.views import ALL_KINDS, SLEEP
@@ -27,13 +27,13 @@ class SleepingTeam:
     def __init__(self, n_envs: int = 1) -> None:
         pass
 
-    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
         pass
 
     def act(self, envs: Sequence[int]) -> tuple[Joint, None]:
         return np.tile(SLEEP, (len(envs), 1)), None
 
-    def see(self, envs: Sequence[int], taken: Joint, seen: Seen) -> None:
+    def see(self, envs: Sequence[int], taken: Joint, seen: BlueSees) -> None:
         pass
 
 
@@ -50,7 +50,7 @@ class RandomTeam:
         self._generators: dict[int, np.random.Generator] = {}
         self._options: dict[int, list[NDArray[np.int64]]] = {}
 
-    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
         for env, seed, mask in zip(envs, seeds, masks, strict=True):
             self._generators[env] = np.random.default_rng([seed, 4])
             of_agents = np.split(mask & self._is_of_kinds, scenario4.FIRST_ACTION[1:])
@@ -68,7 +68,7 @@ class RandomTeam:
         shape = len(scenario4.AGENTS), scenario4.MESSAGE_BITS
         return actions, draw(0, 2, shape).astype(np.bool_)
 
-    def see(self, envs: Sequence[int], taken: Joint, seen: Seen) -> None:
+    def see(self, envs: Sequence[int], taken: Joint, seen: BlueSees) -> None:
         pass
 
 
@@ -79,7 +79,7 @@ class BurstTeam(RandomTeam):
         super().__init__(n_envs)
         self._repeated, self._steps_left = np.zeros((2, n_envs, len(scenario4.AGENTS)), np.int64)
 
-    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
         super().begin(envs, seeds, masks, seen)
         self._steps_left[envs] = 0
 
@@ -112,7 +112,7 @@ class RestoringTeam:
         self._steps_since_event = np.zeros((n_envs, *scenario4.PROCESSES.shape), np.int64)
         self._is_free = np.ones((n_envs, len(scenario4.AGENTS)), np.bool_)
 
-    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: Seen) -> None:
+    def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
         self._steps_since_event[envs] = self._memory
         self._look(envs, seen)
 
@@ -121,7 +121,7 @@ class RestoringTeam:
         restores = most_urgent(np.where(freshness > 0, RESTORE, 0), np.maximum(freshness, 0))
         return np.where(self._is_free[envs], restores, SLEEP), None
 
-    def see(self, envs: Sequence[int], taken: Joint, seen: Seen) -> None:
+    def see(self, envs: Sequence[int], taken: Joint, seen: BlueSees) -> None:
         is_played = np.zeros((len(envs), scenario4.N_MASKS), np.bool_)
         np.put_along_axis(is_played, scenario4.FIRST_ACTION + taken, True, axis=1)
         is_restored = is_played[:, scenario4.ON_HOSTS["Restore"]]
@@ -129,7 +129,7 @@ class RestoringTeam:
         self._steps_since_event[envs] = since
         self._look(envs, seen)
 
-    def _look(self, envs: Sequence[int], seen: Seen) -> None:
+    def _look(self, envs: Sequence[int], seen: BlueSees) -> None:
         has_event = seen.obs[:, scenario4.PROCESSES] > 0
         if self._on_connections:
             has_event |= seen.obs[:, scenario4.PROCESSES + scenario4.HOSTS_OF_A_ZONE] > 0

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage.network_envs import NetworkEnvs, Numbers
-from workflow_rl.cage4.agent.blue_team import Seen, TeamMaker
+from workflow_rl.cage4.agent.blue_team import BlueSees, TeamMaker
 from workflow_rl.cage4.agent.mixed_teams import MixedTeams
 from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.compiled.red_simulator import RedSimulator
@@ -63,8 +63,8 @@ class RedTeamEnvs(NetworkEnvs):
         # 0.0 - x is never -0.0.
         return simulator.rows[of], 0.0 - simulator.rewards[of].sum(axis=1)
 
-    def _seen(self, envs: list[int]) -> Seen:
+    def _seen(self, envs: list[int]) -> BlueSees:
         simulator = self._simulator
         busy = simulator.states["blue_ticks"][envs].astype(np.int64)
         raw = simulator.raw[envs] if len(simulator.raw) else simulator.raw
-        return Seen(simulator.obs[envs], raw, busy)
+        return BlueSees(simulator.obs[envs], raw, busy)

@@ -15,7 +15,7 @@ from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage.network_envs import NetworkEnvs, Numbers
 from workflow_rl.cage4.agent.belief import Bits, Joint
-from workflow_rl.cage4.agent.blue_team import Seen
+from workflow_rl.cage4.agent.blue_team import BlueSees
 from workflow_rl.cage4.agent.raw_record import RAW
 from workflow_rl.cage4.agent.views import SLEEP, Shown, ViewRows, on_hosts
 from workflow_rl.cage4.red.red_api import RED_TEAM
@@ -203,8 +203,8 @@ class TeamEnvs(NetworkEnvs):
         rows = self._rows.after(envs.tolist(), taken, *self._seen(envs), ended)
         return rows, networks.rewards[envs].sum(axis=1)
 
-    def _seen(self, envs: Sequence[int] | Numbers) -> Seen:
+    def _seen(self, envs: Sequence[int] | Numbers) -> BlueSees:
         """Return what the last step, or the reset, showed of these envs."""
         networks = self._networks
         raw = networks.raw[envs] if len(networks.raw) else networks.raw
-        return Seen(networks.obs[envs], raw, networks.busy_steps[envs])
+        return BlueSees(networks.obs[envs], raw, networks.busy_steps[envs])

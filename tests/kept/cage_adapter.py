@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tests.workflow_rl.cage2.random_networks import random_scenario
 from workflow_rl.cage2 import interface
-from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
+from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, ScriptedAgent, make_scripted_agent
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.network import compiled_network
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
@@ -31,7 +31,7 @@ from workflow_rl.cage2.red_parity import DRAWS, DrawnRed
 from workflow_rl.cage2.scenario.loading import played_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scoring.players import actor_on_bits_of
+from workflow_rl.cage2.scoring.players import actor_on_bits
 from workflow_rl.cage4.agent.blue_batches import BlueSees, in_batches
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
 from workflow_rl.cage4.released import RELEASED as RELEASED_TEAMS
@@ -122,7 +122,7 @@ class Network:
         self._scenario, self._steps, self._red = scenario, steps, red
         self._env: Cage2Env | None = None
         self._blue: Any = (
-            MixedAgent(DRAWN_BLUES[blue], scenario.action_names)
+            ScriptedAgent(MixedAgent(DRAWN_BLUES[blue], scenario))
             if blue in DRAWN_BLUES
             else make_scripted_agent(blue, scenario)
         )
@@ -283,7 +283,7 @@ def game_named(name: str, n: int) -> Game | TeamGame:
     if not view:
         return Game(n, environment, policy)
     played = _environment(f"CAGE2-v0, scenario={SCENARIO_OF[challenge]}")
-    return Game(n, played, actor_on_bits_of(played.network, policy, environment, agent))
+    return Game(n, played, actor_on_bits(policy, environment, played.network, agent))
 
 
 def _environment(words: str) -> Any:

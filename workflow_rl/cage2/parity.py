@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from workflow_rl.cage.processes import in_processes
-from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, ScriptedAgent, make_scripted_agent
+from workflow_rl.cage2.agent.blue import Blue, records
+from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, ScriptedBlue, scripted_blue
 from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import OWN_RED, Simulator
-from workflow_rl.cage2.red_parity import RedSides
+from workflow_rl.cage2.red_parity import OutsideRed, RedSides
 from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, SCENARIO2
+from workflow_rl.cage2.scenario2 import SCENARIO2
 
 if TYPE_CHECKING:
-    from workflow_rl.agents.policies.numpy_policy import Actor
     from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
 MIXTURES = {
@@ -73,17 +73,16 @@ class Difference(NamedTuple):
         return "\n".join(lines)
 
 
-class MixedAgent:
+class MixedAgent(ScriptedBlue):
     """A blue agent that draws the kind of an action by weight, then the action.
 
     weights: probability of each kind, by the first letters of the actions' names.
     """
 
-    def __init__(
-        self, weights: Mapping[str, float], action_names: Sequence[str] = ACTION_NAMES
-    ) -> None:
+    def __init__(self, weights: Mapping[str, float], network: Scenario) -> None:
+        super().__init__("mixed", network)
         groups = {
-            kind: [i for i, name in enumerate(action_names) if name.startswith(kind)]
+            kind: [i for i, name in enumerate(network.action_names) if name.startswith(kind)]
             for kind in weights
         }
         self._groups = [group for group in groups.values() if group]
@@ -91,29 +90,15 @@ class MixedAgent:
         if not all(groups.values()):
             self._weights = [weight / sum(self._weights) for weight in self._weights]
 
-    def reset(self, seed: int) -> None:
-        self._generator = np.random.default_rng(seed)
+    def memory(self, seed: int) -> np.random.Generator:
+        return np.random.default_rng(seed)
 
-    def act(self, obs: Any, info: Any = None) -> int:
-        group = self._generator.choice(len(self._groups), p=self._weights)
-        return int(self._generator.choice(self._groups[group]))
-
-
-class PolicyAgent:
-    """A trained policy as a blue agent."""
-
-    def __init__(self, policy: Actor) -> None:
-        self._policy = policy
-
-    def reset(self, seed: int) -> None:
-        self._policy.reset(seed)
-
-    def act(self, obs: Any, info: Any = None) -> int:
-        actions, _ = self._policy.act(obs[None])
-        return int(actions[0])
+    def choose(self, memory: np.random.Generator, record: Any) -> int:
+        group = memory.choice(len(self._groups), p=self._weights)
+        return int(memory.choice(self._groups[group]))
 
 
-def make_blue_agent(name: str, scenario: Scenario | None = None) -> ScriptedAgent:
+def make_blue_agent(name: str, scenario: Scenario | None = None) -> ScriptedBlue:
     """Return one of `BLUE_AGENTS` or `HOARDERS`. scenario: None is Scenario 2.
 
     Raises ValueError if Blue has no such actions.
@@ -121,10 +106,10 @@ def make_blue_agent(name: str, scenario: Scenario | None = None) -> ScriptedAgen
     scenario = scenario or Scenario.scenario2()
     mixture = {**MIXTURES, **HOARDERS}.get(name)
     if mixture is None:
-        return make_scripted_agent(name, scenario)
+        return scripted_blue(name, scenario)
     if not any(action.startswith(tuple(mixture)) for action in scenario.action_names):
         raise ValueError(f"Blue has no action {' or '.join(mixture)} in {scenario}")
-    return MixedAgent(mixture, scenario.action_names)
+    return MixedAgent(mixture, scenario)
 
 
 class LockStep:
@@ -162,11 +147,11 @@ class LockStep:
 
     def play(
         self,
-        blue_agent: ScriptedAgent,
+        blue_agent: Blue,
         red_agent: str,
         seed: int,
         blue: str = "",
-        red: ScriptedAgent | None = None,
+        red: OutsideRed | None = None,
     ) -> Difference | None:
         """Return the first difference in one episode, if any. The blue agent sees CybORG.
 
@@ -199,7 +184,8 @@ class LockStep:
                 return Difference(red_agent, blue, seed, step, what, networks)
             if step == env.max_steps:
                 return None
-            action = blue_agent.act(obs, info)
+            shown_to_blue = records(env.scenario, obs[None], info["suspicious_hosts"])
+            action = int(blue_agent.act(shown_to_blue)[0][0])
             if reds is not None and red is not None:
                 reds.choose(red)
             try:
@@ -258,15 +244,15 @@ class WorkShare(NamedTuple):
 
     red_agent: str
     blue: str
-    agent: ScriptedAgent
+    agent: Blue
     seeds: range
     networks: bool
-    red: ScriptedAgent | None = None
+    red: OutsideRed | None = None
 
 
 def shares_of(
-    red_agents: Mapping[str, ScriptedAgent | None],
-    agents: Mapping[str, ScriptedAgent],
+    red_agents: Mapping[str, OutsideRed | None],
+    agents: Mapping[str, Blue],
     seeds: range,
     n_networks: int,
 ) -> Iterator[WorkShare]:

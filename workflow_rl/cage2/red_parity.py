@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.agent.scripted import ScriptedAgent
 from workflow_rl.cage2.cyborg.red_cyborg import ToldRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.interface import OWN_RED
@@ -16,6 +15,7 @@ from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES
 
 if TYPE_CHECKING:
+    from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
     from workflow_rl.cage2.attackers import SeenBatch
 
 Draw: TypeAlias = "Callable[[NDArray[np.uint8], np.random.Generator], int]"
@@ -32,9 +32,24 @@ class DrawnRed:
         """Begin an episode."""
         self._random = np.random.default_rng(seed)
 
-    def act(self, obs: NDArray[np.uint8], info: Any = None) -> int:
+    def act(self, obs: NDArray[np.uint8]) -> int:
         """Return Red's action. obs: a row, see `attackers.SeenBatch`."""
         return self._draw(obs[-self._n_actions :], self._random)
+
+
+class PolicyRed:
+    """A trained red agent."""
+
+    def __init__(self, policy: NumpyPolicy) -> None:
+        self._policy = policy
+        self.reset = policy.reset
+
+    def act(self, obs: NDArray[np.uint8]) -> int:
+        """Return Red's action: see `DrawnRed`."""
+        return int(self._policy.act(obs[None])[0][0])
+
+
+OutsideRed: TypeAlias = DrawnRed | PolicyRed
 
 
 def any_action(mask: NDArray[np.uint8], random: np.random.Generator) -> int:
@@ -92,6 +107,6 @@ class RedSides:
         seen = {"red_observation": observation, "red_row": row.tolist()}
         return self._red.shown(), seen
 
-    def choose(self, red: ScriptedAgent) -> None:
+    def choose(self, red: OutsideRed) -> None:
         """Ask an agent for Red's next action, which both simulators will be told."""
         self._red.told = red.act(self._batch.rows[0])

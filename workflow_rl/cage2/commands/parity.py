@@ -11,11 +11,11 @@ from tqdm import tqdm
 
 from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2 import parity as cage2
-from workflow_rl.cage2.agent.scripted import ScriptedAgent
+from workflow_rl.cage2.agent.blue import Blue
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.interface import MAX_STEPS, PUBLISHED
 from workflow_rl.cage2.red.roster import able_reds, refusals
-from workflow_rl.cage2.red_parity import DRAWN_REDS
+from workflow_rl.cage2.red_parity import DRAWN_REDS, OutsideRed, PolicyRed
 from workflow_rl.cage2.scenario.loading import scenario_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS, RED_ENV_ID, SCENARIO2, ScenarioError
@@ -140,24 +140,23 @@ def _one_scenario(text: str) -> Scenario:
         raise click.BadParameter(str(error), param_hint="--scenario") from None
 
 
-def _chosen_agent(blue: str, checkpoint: Path | None, scenario: Scenario) -> ScriptedAgent:
+def _chosen_agent(blue: str, checkpoint: Path | None, scenario: Scenario) -> Blue:
     if blue != CHECKPOINT or checkpoint is None:
         try:
             return cage2.make_blue_agent(blue, scenario)
         except ValueError as error:
             raise click.UsageError(f"--blue {blue}: {error}") from None
-    from workflow_rl.cage2.scoring.players import load_actor
-    from workflow_rl.runs.checkpoint import checkpoint_path
+    from workflow_rl.cage2.scoring.players import load_blue
 
-    return cage2.PolicyAgent(load_actor(checkpoint_path(checkpoint), greedy=False))
+    return load_blue(checkpoint, scenario, greedy=False)
 
 
-def _chosen_red(red: str, checkpoint: Path | None, scenario: Scenario) -> ScriptedAgent | None:
+def _chosen_red(red: str, checkpoint: Path | None, scenario: Scenario) -> OutsideRed | None:
     if red != CHECKPOINT or checkpoint is None:
         return DRAWN_REDS.get(red)
     from workflow_rl.cage2.red.user_reds import red_policy
 
     try:
-        return cage2.PolicyAgent(red_policy(str(checkpoint), greedy=False, scenario=scenario))
+        return PolicyRed(red_policy(str(checkpoint), greedy=False, scenario=scenario))
     except AttackerError as error:
         raise click.UsageError(f"--red-checkpoint: {error}") from None

@@ -130,6 +130,10 @@ class CompiledEnvs:
         """Masks of the hosts [n_envs, H] on which monitoring caught a process in the last step."""
         return self._masks[self._simulator.facts[:, -1]]
 
+    def red_actions(self, envs: Sequence[int]) -> list[str]:
+        """Return Red's last action in each of M envs, as CybORG prints it."""
+        return [red_action_of(self.states[env], self._simulator.tables) for env in envs]
+
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> NDArray[np.uint8]:
         """Begin an episode in each of M envs. Returns obs [M, 4 H]."""
         chosen = mask_of(envs, self.n_envs)

@@ -21,7 +21,7 @@ from workflow_rl.cage2.scenario2 import SCENARIO2, SUCCESSES
 SLEEP = 0
 
 
-class Blue(Protocol):
+class Defender(Protocol):
     """A defender, such as what `load_agent` returns."""
 
     def reset(self, seed: int) -> Any:
@@ -49,7 +49,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     included. The simulator is the compiled one, which plays as csle-cyborg does.
 
     Args:
-        blue: a `Blue`; None is a Blue that sleeps.
+        blue: a `Defender`; None is a Blue that sleeps.
         max_steps: length of an episode in steps, 100 unless given.
         render_mode: None: there are no pictures.
         scenario: what is played: a Scenario, scenario2, scenario1b, or the path of a file.
@@ -63,7 +63,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
 
     def __init__(
         self,
-        blue: Blue | None = None,
+        blue: Defender | None = None,
         max_steps: int | None = None,
         render_mode: str | None = None,
         scenario: Any = SCENARIO2,

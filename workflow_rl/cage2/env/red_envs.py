@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Actions, Choice
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage.network_batch import mask_of
+from workflow_rl.cage2.agent.blue import records
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.compiled.red_steps import OUTSIDE
 from workflow_rl.cage2.compiled.simulator import masks_of_hosts
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scoring.evaluation_env import record_of
 from workflow_rl.environments.env_batch import StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -26,7 +26,7 @@ class RedEnvs:
     They play what as many `Cage2RedEnv` play. Observations uint8, `[M, 69 + 44]` in Scenario 2, end
     with the mask of Red's actions.
 
-    blue: acts on records, see `scoring.evaluation_env`, and is the caller's no more; None: Blue
+    blue: acts on records, see `agent.blue`, and is the caller's no more; None: Blue
     sleeps. scenario: what is played.
     """
 
@@ -34,7 +34,7 @@ class RedEnvs:
         self.n_envs = n_envs
         self._max_steps = max_steps
         self._simulator = RedSimulator(n_envs, max_steps, tables=tables_of(scenario))
-        self._record_type = record_of(scenario)
+        self._scenario = scenario
         self._caught = masks_of_hosts(len(scenario.hosts))
         self._blue = blue
         self._steps_left, self._blues = np.zeros((2, n_envs), np.int64)
@@ -54,10 +54,9 @@ class RedEnvs:
         """Step each of M envs once: Blue acts on what it saw of the step before, then Red."""
         simulator, chosen = self._simulator, np.asarray(envs)
         if self._blue is not None:
-            records = np.zeros(len(envs), self._record_type)
-            records["obs"] = simulator.obs[chosen]
-            records["suspicious"] = self._caught[simulator.facts[chosen, -1]]
-            self._blues[chosen], _ = self._blue.act(records, envs)
+            caught = self._caught[simulator.facts[chosen, -1]]
+            shown = records(self._scenario, simulator.obs[chosen], caught)
+            self._blues[chosen], _ = self._blue.act(shown, envs)
         reds = np.zeros(self.n_envs, np.int64)
         reds[chosen] = actions
         simulator.play_both(self._blues, reds, mask_of(chosen, self.n_envs))

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.agent.action_sets import Indices
+from workflow_rl.cage2.agent.blue import records
 from workflow_rl.cage2.agent.views import Bits
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.viewed_envs import ViewedEnvs
-from workflow_rl.cage2.scoring.evaluation_env import record_of
 from workflow_rl.environments.env_batch import StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -26,14 +26,13 @@ SLEEP_CHOICE = 0
 class AskingEnvs(CompiledEnvs):
     """Envs that ask a teacher after every reset and step.
 
-    teacher: acts on records, see `scoring.evaluation_env`. advice: what it would do next, indices
+    teacher: acts on records, see `agent.blue`. advice: what it would do next, indices
     [n_envs] into Blue's actions.
     """
 
     def __init__(self, environment: Cage2, n_envs: int, teacher: Actor) -> None:
-        network = environment.network
+        self._network = network = environment.network
         super().__init__(environment.max_steps, n_envs, environment.batches(), tables_of(network))
-        self._record_type = record_of(network)
         self._teacher = teacher
         self.advice = np.zeros(n_envs, np.int64)
 
@@ -50,9 +49,8 @@ class AskingEnvs(CompiledEnvs):
         return transitions
 
     def _ask(self, envs: Sequence[int], obs: Bits) -> None:
-        records = np.zeros(len(obs), self._record_type)
-        records["obs"], records["suspicious"] = obs, self.caught[envs]
-        self.advice[envs], _ = self._teacher.act(records, envs)
+        shown = records(self._network, obs, self.caught[envs])
+        self.advice[envs], _ = self._teacher.act(shown, envs)
 
 
 class TaughtEnvs(ViewedEnvs):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.policies.watched_policy import WatchedPolicy, probabilities
+from workflow_rl.cage2.agent.blue import Decision, likeliest
 from workflow_rl.cage2.attackers import CYBORG_REDS_IN_PYTHON, PolicyAttacker, SeenBatch
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.interface import OWN_RED, Facts
@@ -22,7 +23,6 @@ from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.red.user_reds import acts_in_cyborg, batch_of, found
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_ACTIONS, RED_AGENTS, SUCCESSES
-from workflow_rl.cage2.scoring.decisions import Decision, likeliest
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.env.cage2_env import Cage2Env

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workflow_rl.cage.replay_frame import framed
+from workflow_rl.cage2.agent.scripted import ScriptedBlue
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
@@ -26,17 +27,19 @@ class ReplayCheck(NamedTuple):
     text: str
 
 
-class _Repeated:
-    """A ScriptedAgent that repeats actions."""
+class _Repeated(ScriptedBlue):
+    """A blue agent that repeats a recording's actions."""
 
-    def __init__(self, actions: Sequence[int]) -> None:
-        self._actions = actions
+    def __init__(self, recording: Recording, network: Scenario) -> None:
+        super().__init__(recording.agent, network)
+        names = network.action_names
+        self._actions = [names.index(step.blue_action) for step in recording.steps]
 
-    def reset(self, seed: int) -> None:
-        self._left = iter(self._actions)
+    def memory(self, seed: int) -> Iterator[int]:
+        return iter(self._actions)
 
-    def act(self, obs: Any, info: Any = None) -> int:
-        return next(self._left)
+    def choose(self, memory: Iterator[int], record: Any) -> int:
+        return next(memory)
 
 
 def compare_with_cyborg(
@@ -49,6 +52,7 @@ def compare_with_cyborg(
     scenario: what was played; None is Scenario 2.
     """
     from workflow_rl.cage2.cyborg.simulators import simulator_version
+    from workflow_rl.cage2.red_parity import DrawnRed
 
     scenario = scenario or Scenario.scenario2()
     version = simulator_version("cyborg")
@@ -57,7 +61,8 @@ def compare_with_cyborg(
     steps, red = recording.steps, None
     if all(step.red_choice.decision is not None for step in steps):
         names = scenario.red_action_names
-        red = _Repeated([names.index(step.red_choice.action) for step in steps])
+        actions = iter([names.index(step.red_choice.action) for step in steps])
+        red = DrawnRed(lambda mask, random: next(actions), len(names))
     elif recording.drawn not in RED_AGENTS:
         return ReplayCheck(None, f"A red agent of the user's own: not held against {version}.")
     try:
@@ -67,7 +72,7 @@ def compare_with_cyborg(
     lock_step.networks = networks
     cell = recording.seed, recording.max_steps, recording.red_agent, recording.episode
     seed = cell_spec(*cell).env_seed
-    blue = _Repeated([scenario.action_names.index(step.blue_action) for step in steps])
+    blue = _Repeated(recording, scenario)
     difference = lock_step.play(blue, recording.drawn, seed, recording.agent, red)
     if difference is not None:
         return ReplayCheck(False, f"Differs from {version} in step {difference.step}.")

@@ -12,8 +12,8 @@ import numpy as np
 from workflow_rl.agents.policies.distributions import MultiCategorical
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
-from workflow_rl.cage.against_blue import AgainstBlue
 from workflow_rl.cage.attackers import label_of
+from workflow_rl.cage.environment import AgainstBlue
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.red_side import red_layout
@@ -53,7 +53,7 @@ class Cage4Red(AgainstBlue, Scenario):
     def _brought(self) -> Collection[str]:
         return TEAMS
 
-    def _made(self) -> list[ScriptedTeam]:
+    def _found_opponents(self) -> list[ScriptedTeam]:
         return [*map(_team, self.weights)]
 
     def check(self) -> None:
@@ -63,7 +63,7 @@ class Cage4Red(AgainstBlue, Scenario):
         envs.reset([0], [EpisodeSpec(0, "", 0, 0)])
         envs.step([0], np.zeros((1, len(red_layout().agents)), np.int64))
 
-    def bare_actor(self, actor: Actor) -> Actor:
+    def actor_on_observations(self, actor: Actor) -> Actor:
         """Return the team as it is: it plays on what CybORG shows red agents, as vectors."""
         return actor
 
@@ -71,7 +71,7 @@ class Cage4Red(AgainstBlue, Scenario):
         """Return `n_envs` envs as the policies of the red team see them."""
         from workflow_rl.cage4.env.red_envs import RedTeamEnvs
 
-        blues = self.blue, [*self.weights.values()]
+        blues = self.opponents, [*self.weights.values()]
         return RedTeamEnvs(n_envs, self.max_steps, *blues, Scenario.among(vars(self)))
 
 

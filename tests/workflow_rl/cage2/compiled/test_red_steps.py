@@ -14,6 +14,7 @@ from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.compiled.state import MAX_PORTS
 from workflow_rl.cage2.parity import BLUE_AGENTS, LockStep, MixedAgent, make_blue_agent
 from workflow_rl.cage2.red_parity import DRAWN_REDS, DrawnRed, possible_action
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_ACTION_NAMES, RED_OBS_SIZE
 
 BLUES = ("sleep", "mixed-decoys", "all-kinds")
@@ -126,7 +127,7 @@ def test_a_red_that_scans_many_decoys_again_and_again() -> None:
         return int(random.choice(possible)) if possible else sweep
 
     lock_step = LockStep(networks=True)
-    blue = MixedAgent({"DecoyVsftpd User3": 0.5, "DecoyVsftpd User4": 0.5})
+    blue = MixedAgent({"DecoyVsftpd User3": 0.5, "DecoyVsftpd User4": 0.5}, Scenario.scenario2())
     difference = lock_step.play(blue, "scans", 5, red=DrawnRed(scan))
     assert difference is None, str(difference)
     assert lock_step._reds is not None

@@ -55,6 +55,7 @@ CAGE2 = "workflow_rl/cage2/"
 ACTS = {"act", "decide"}
 ON_HOSTS = [action for action, kind in BLUE.items() if kind.on_host]
 """The others are Red's, too, or nothing."""
+PLAYS = {"play_episode", "play_episodes", "play_with_progress"}
 ONCE = {
     "configs made for a run": "workflow_rl/runs/config.py TrainConfig.__init__",
     "environments resolved for a run": "workflow_rl/runs/spec.py environment_of",
@@ -236,6 +237,35 @@ def files_that_know(actions: Iterable[str], trees: dict[str, ast.Module]) -> int
     )
 
 
+def evaluators(trees: dict[str, ast.Module]) -> list[str]:
+    """Return the functions of what CAGE-2 is played by that play episodes from specs.
+
+    They call one of PLAYS, or hold a loop in which an agent acts and what it acts in steps. Modules
+    that compare simulators are left out.
+    """
+    rooms = ("workflow_rl/cage/", CAGE2, "workflow_rl/workflows/")
+    found = []
+    for file, tree in trees.items():
+        if not file.startswith(rooms) or COPIED_OUT in file or "parity" in Path(file).stem:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                in_loops = set[str]()
+                for loop in filter(
+                    lambda part: isinstance(part, ast.For | ast.While), ast.walk(node)
+                ):
+                    in_loops |= called_in(loop)
+                if called_in(node) & PLAYS or (in_loops & ACTS and "step" in in_loops):
+                    found.append(f"{file} {node.name}")
+    return found
+
+
+def called_in(tree: ast.AST) -> set[str]:
+    """Return the names of the functions and methods that are called."""
+    functions = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return {getattr(function, "attr", getattr(function, "id", "")) for function in functions}
+
+
 def of_guests(lines: dict[str, int], trees: dict[str, ast.Module]) -> Iterator[tuple[str, int]]:
     """Yield the figures of the CAGE rooms. lines, trees: of each file of the package."""
     yield "lines of guests", sum(lines[name] for name in lines if name.startswith(GUESTS))
@@ -245,6 +275,7 @@ def of_guests(lines: dict[str, int], trees: dict[str, ast.Module]) -> Iterator[t
     yield "env classes of CAGE-2", len(env_classes(trees))
     yield "ways of acting as Blue of CAGE-2", len(ways_of_acting(trees))
     yield "files that know one of Blue's actions of CAGE-2", files_that_know(ON_HOSTS, trees)
+    yield "evaluators of CAGE-2", len(evaluators(trees))
 
 
 def circles() -> int:

@@ -30,16 +30,13 @@ import click
 
 from workflow_rl import TrainConfig
 from workflow_rl.cage.recipe import train_recipe
-from workflow_rl.cage2.agent.network_facts import facts_for
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.env.family_envs import compile_for, family_envs, on_networks
 from workflow_rl.cage2.presets import ANY_NETWORK
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scoring.players import load_trained
-from workflow_rl.cage2.scoring.protocol import evaluate_actor
+from workflow_rl.cage2.scoring.players import load_blue
+from workflow_rl.cage2.scoring.protocol import evaluate_blue
 
 LACKING: dict[str, tuple[str, ...]] = {
     "variant0": (),
@@ -103,23 +100,8 @@ def train(folder_of_all: Path, name: str, episodes: int, threads: int, device: s
 
 def score(run_dir: Path, network: str, episodes: int, seed: int) -> list[dict[str, Any]]:
     """Return a row for each cell of a run's last agent in a network."""
-    policy, environment = load_trained(run_dir / "checkpoint.pt")
-    assert isinstance(environment, Cage2)
-    scenario = networks()[network]
-    facts = facts_for(policy, [scenario])
-    compile_for(facts, 100)
-    cells = evaluate_actor(
-        on_networks(policy, facts, environment.observation, environment.actions),
-        episodes,
-        seed,
-        n_workers=1,
-        horizons=(30, 50, 100),
-        red_agents=RED_AGENTS,
-        scenario=scenario,
-        envs_of=functools.partial(
-            functools.partial, functools.partial(family_envs, facts, environment.view)
-        ),
-    ).cells
+    blue = load_blue(run_dir / "checkpoint.pt", networks()[network])
+    cells = evaluate_blue(blue, episodes, seed, n_workers=1).cells
     return [
         {"agent": run_dir.name, "network": network, "red_agent": cell.red_agent}
         | {"steps": cell.max_steps, "mean": cell.mean, "std": cell.std, "episodes": episodes}

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from workflow_rl.agents.policies.team_file import load_policy_or_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
-from workflow_rl.cage4.agent.blue_team import Seen, TeamMaker
+from workflow_rl.cage4.agent.blue_team import BlueSees, TeamMaker
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
 from workflow_rl.cage4.agent.rules import ROBUST_RULES, RULES, RuleTeam
 from workflow_rl.cage4.agent.trained_teams import RELEASED
@@ -103,10 +103,10 @@ def play(
     return Lost(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
-def seen_in(simulator: BatchedSimulator) -> Seen:
+def seen_in(simulator: BatchedSimulator) -> BlueSees:
     """Return what the last step, or the reset, showed."""
     busy = simulator.states["blue_ticks"].astype(np.int64)
-    return Seen(simulator.obs, simulator.raw, busy)
+    return BlueSees(simulator.obs, simulator.raw, busy)
 
 
 def impacts_of(states: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

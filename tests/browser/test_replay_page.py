@@ -27,7 +27,7 @@ from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 from workflow_rl.cage2.cyborg.red_cyborg import ShownRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, RED_OBS_SIZE
-from workflow_rl.cage2.scoring.players import load_actor
+from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.commands.main import main
 
@@ -132,7 +132,7 @@ def test_the_page_equals_the_environment_step_for_step(
     save_run(tmp_path / "agent.pt")
     given = ["--red-agent", red_agent, "--seed", "3", "--episode", str(episode)]
     page = write(tmp_path / "replay.html", blue, *given)
-    actor = load_actor(blue) if isinstance(blue, Path) else None
+    actor = load_trained(blue)[0] if isinstance(blue, Path) else None
     tab = open_page(page).tab
     spec = cell_spec(3, 100, red_agent, episode)
     env = Cage2Env(red_agent, 100, obs_dtype="uint8")

@@ -20,6 +20,7 @@ from workflow_rl.cage2.agent.scripted import (
     MIXTURES,
     SCRIPTED_AGENTS,
     MixedAgent,
+    ScriptedAgent,
     make_scripted_agent,
 )
 from workflow_rl.cage2.compiled.cyborg_words import compiled_network
@@ -36,7 +37,7 @@ from workflow_rl.cage2.scenario.loading import played_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import OWN_RED
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scoring.players import actor_on_bits_of
+from workflow_rl.cage2.scoring.players import actor_on_bits
 from workflow_rl.cage4.agent.blue_team import BlueSees
 from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.agent.trained_teams import RELEASED as RELEASED_TEAMS
@@ -127,7 +128,7 @@ class Network:
         self._scenario, self._steps, self._red = scenario, steps, red
         self._env: Cage2Env | None = None
         self._blue: Any = (
-            MixedAgent(DRAWN_BLUES[blue], scenario.action_names)
+            ScriptedAgent(MixedAgent(DRAWN_BLUES[blue], scenario))
             if blue in DRAWN_BLUES
             else make_scripted_agent(blue, scenario)
         )
@@ -287,7 +288,7 @@ def game_named(name: str, n: int) -> Game | TeamGame:
     if not view:
         return Game(n, environment, policy)
     played = _environment(f"CAGE2-v0, scenario={SCENARIO_OF[challenge]}")
-    return Game(n, played, actor_on_bits_of(played.network, policy, environment, agent))
+    return Game(n, played, actor_on_bits(policy, environment, played.network, agent))
 
 
 def _environment(words: str) -> Any:

@@ -1,13 +1,82 @@
-"""Runs of a champion's recipe by the trainer, and the candidates among a finished run's agents."""
+"""How a champion is made: a run, and the best of its last agents."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from workflow_rl.agents.policies.archive import MOST_BYTES
+from workflow_rl.environments.guest import Chosen
+from workflow_rl.output_files import sha256_of
 from workflow_rl.reporting import learning_curve
-from workflow_rl.runs import checkpoint, execute, folder, loop, plan
+from workflow_rl.runs import checkpoint, execute, export, folder, loop, plan
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.machine import environment
+from workflow_rl.runs.saved_agent import load_saved
+
+AGENT_FILE = "champion.npz"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A champion's run, and how the best of its last agents is found.
+
+    run: fields of the run's config. n_candidates: how many of its last agents are compared. ranked:
+    returns their checkpoints, best first, given the episodes of each round, and whether to be
+    quiet. shares: by round, what the number of all episodes is divided by. plays_with: arguments
+    with which the agent plays, in place of the training's.
+    """
+
+    run: Mapping[str, Any]
+    n_candidates: int
+    ranked: Callable[[list[Path], list[int], bool], list[Path]]
+    shares: tuple[int, ...]
+    plays_with: Mapping[str, Any] = field(default_factory=dict)
+
+    def train(self, run_dir: Path, seed: int, total_episodes: int, quiet: bool) -> float:
+        """Train in a new folder, or go on with the same run in its own. Returns the seconds of all
+        training.
+
+        Raises RunDirError if the folder holds something else, and what ends a training.
+        """
+        given = {**self.run, "seed": seed, "total_episodes": total_episodes}
+        seconds: float = train_recipe(TrainConfig("async", **given), run_dir, quiet)["wall_seconds"]
+        return seconds
+
+    def choose(self, run_dir: Path, episodes: int, quiet: bool) -> Chosen:
+        """Make the best candidate of a finished run best.pt and AGENT_FILE. Raises
+        CheckpointError."""
+        candidates = last_agents(run_dir, self.n_candidates)
+        rounds = [max(2, episodes // share) for share in self.shares]
+        best = self.ranked(candidates, rounds, quiet)[0]
+        chosen = checkpoint.load_checkpoint(best)
+        config = {**chosen.config, **self.plays_with}
+        checkpoint.save_checkpoint(run_dir / "best.pt", dataclasses.replace(chosen, config=config))
+        policy, its_environment = load_saved(run_dir / "best.pt")
+        export.write_policy(policy.parameters, its_environment, run_dir / AGENT_FILE)
+        return Chosen(str(best.relative_to(run_dir)), len(candidates), episodes)
+
+    def card(
+        self, run_dir: Path, command: str, chosen: Chosen, seconds: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """Return how the agent was made, and what it scores. evaluation.json is written."""
+        evaluation = json.loads((run_dir / "evaluation.json").read_text())
+        for cell in evaluation.get("cells", ()):
+            del cell["returns"]
+        return {
+            "command": command,
+            "config": json.loads((run_dir / "config.json").read_text()),
+            **({"plays_with": self.plays_with["actions"]} if self.plays_with else {}),
+            "made_with": environment(),
+            "seconds": dict(seconds),
+            "selection": chosen._asdict(),
+            "agent_sha256": sha256_of(run_dir / AGENT_FILE, MOST_BYTES),
+            "evaluation": evaluation,
+        }
 
 
 def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict[str, Any]:

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.agents.policies.networks import NETWORKS
-from workflow_rl.cage2.presets import ANY_NETWORK, CAGE1, QUICK, ROBUST
+from workflow_rl.cage2.presets import (
+    ANY_NETWORK,
+    CAGE1,
+    CHAMPION,
+    N_CANDIDATES,
+    PLAYS_WITH,
+    QUICK,
+    ROBUST,
+)
 from workflow_rl.cage2.red.roster import able_reds
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import played_of
@@ -54,7 +62,9 @@ class Cage2Guest(Guest):
         "cyborg": {"simulator": "cyborg"},
     }
     target_return = -60.0
-    champion: ClassVar[ChampionBudget | None] = ChampionBudget(80_000, 8000, 300)
+    champion: ClassVar[ChampionBudget | None] = ChampionBudget(
+        CHAMPION["total_episodes"], 8000, 300
+    )
     released: ClassVar = {
         name: Path(__file__).parent / "agent" / "released" / f"{name}.npz"
         for name in ("champion", "any-network", "champion1b", "robust")
@@ -88,18 +98,19 @@ class Cage2Guest(Guest):
             "Red": Side(RED_ENV_ID, red, "blue_agent", attackers),
         }
 
-    def seated(
+    def actor_for_side(
         self, policy: Any, environment: Environment, args: Mapping[str, Any]
     ) -> tuple[Any, Mapping[str, Any]]:
         from workflow_rl.cage2.env.environment import Cage2
-        from workflow_rl.cage2.scoring.players import actor_on_bits_of, network_for
+        from workflow_rl.cage2.scoring.players import actor_on_bits, require_fit
 
         assert isinstance(environment, Cage2)
-        network = network_for(args["scenario"], environment, policy, "the agent")
+        network = played_of(args["scenario"])
+        require_fit(network, "the agent", policy, environment)
         if args["scenario"] == environment.scenario and not environment.knows_networks:
             return policy, args
         assert isinstance(network, Scenario)
-        actor = actor_on_bits_of(network, policy, environment, "the agent")
+        actor = actor_on_bits(policy, environment, network, "the agent")
         return actor, {**args, "observation": "table", "actions": "all", "opening": ()}
 
     def hints(self, args: Mapping[str, Any], env_steps: int | None, network: str) -> Iterator[str]:
@@ -131,13 +142,12 @@ class Cage2Guest(Guest):
         from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
         from workflow_rl.cage2.env.environment import Cage2
         from workflow_rl.cage2.env.viewed_envs import taught_envs
-        from workflow_rl.cage2.scoring.players import load_on_records, load_trained, network_for
+        from workflow_rl.cage2.scoring.players import load_blue, load_trained, require_fit
         from workflow_rl.environments.environment import InvalidEnvironmentError
 
         assert isinstance(environment, Cage2)
-        of_policy = (None, None) if agent in SCRIPTED_AGENTS else load_trained(agent)
-        policy, trained_on = of_policy
-        network_for(environment.scenario, trained_on, policy, agent)
+        policy, trained_on = (None, None) if agent in SCRIPTED_AGENTS else load_trained(agent)
+        require_fit(environment.family or environment.network, agent, policy, trained_on)
         if isinstance(trained_on, Cage2) and trained_on.view == environment.view:
             is_like = environment.network.is_like(trained_on.network)
             are_families = environment.family or trained_on.family
@@ -150,7 +160,7 @@ class Cage2Guest(Guest):
         fast = environment.scored()
         fast.batches(why="only compiled code asks a teacher that sees or chooses other things")
         fast.check()
-        teacher = load_on_records(agent, environment.network)
+        teacher = load_blue(agent, environment.network, greedy=True)
         return functools.partial(taught_envs, environment, teacher)
 
     def player(self, agent: Path) -> Any:
@@ -164,9 +174,11 @@ class Cage2Guest(Guest):
         return Cage2Scoring()
 
     def champion_recipe(self) -> ChampionRecipe:
-        from workflow_rl.cage2.agent.champion import Cage2Recipe
+        from workflow_rl.cage.recipe import Recipe
+        from workflow_rl.cage2.scoring.selection import rank_candidates
 
-        return Cage2Recipe()
+        ranked = functools.partial(rank_candidates, actions=PLAYS_WITH["actions"])
+        return Recipe(CHAMPION, N_CANDIDATES, ranked, (16, 4, 1), PLAYS_WITH)
 
     def parity(self) -> Any:
         from workflow_rl.cage2.commands.parity import parity

@@ -24,7 +24,8 @@ from workflow_rl.cage.comparison import (
     are_equal,
     paired,
 )
-from workflow_rl.cage2.agent.scripted import ScriptedAgent
+from workflow_rl.cage2.agent.blue import Blue, records
+from workflow_rl.cage2.agent.red_scripted import OutsideRed
 from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 from workflow_rl.cage2.cyborg.red_cyborg import ToldRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
@@ -32,32 +33,17 @@ from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import OWN_RED, Simulator
 
 if TYPE_CHECKING:
-    from workflow_rl.agents.policies.numpy_policy import Actor
     from workflow_rl.cage2.attackers import SeenBatch
 
 EPISODES_OF_A_SHARE = 50
 Chosen: TypeAlias = tuple[int, int | None]
 
 
-class PolicyAgent:
-    """A trained policy as an agent of Blue's or Red's."""
-
-    def __init__(self, policy: Actor) -> None:
-        self._policy = policy
-
-    def reset(self, seed: int) -> None:
-        self._policy.reset(seed)
-
-    def act(self, obs: Any, info: Any = None) -> int:
-        actions, _ = self._policy.act(obs[None])
-        return int(actions[0])
-
-
 class BlueAndRed:
     """The `comparison.Players`. red: sees rows, see `attackers.SeenBatch`; None if Red is one of
     CybORG's, which both simulators have."""
 
-    def __init__(self, blue: ScriptedAgent, red: ScriptedAgent | None = None) -> None:
+    def __init__(self, blue: Blue, red: OutsideRed | None = None) -> None:
         self._blue, self._red = blue, red
 
     def reset(self, episode: ComparedEpisode, first: CybORGSide) -> None:
@@ -67,7 +53,8 @@ class BlueAndRed:
 
     def choose(self, first: CybORGSide) -> Chosen:
         red = None if self._red is None else self._red.act(first.red_row)
-        return self._blue.act(first.obs, first.info), red
+        shown = records(self._blue.network, first.obs[None], first.info["suspicious_hosts"])
+        return int(self._blue.act(shown)[0][0]), red
 
 
 class CybORGSide:
@@ -193,8 +180,8 @@ class Cage2Comparison:
     max_steps: int
     scenario: Scenario
     # Not compared: agents cannot be hashed, and simulators do not depend on them.
-    blues: Mapping[str, ScriptedAgent] = field(compare=False)
-    reds: Mapping[str, ScriptedAgent | None] = field(compare=False)
+    blues: Mapping[str, Blue] = field(compare=False)
+    reds: Mapping[str, OutsideRed | None] = field(compare=False)
 
     def simulators(self, red_agent: str) -> tuple[CybORGSide, CompiledSide]:
         """Return CybORG and the compiled simulator."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.cage2.scenario2 import SCENARIO1B
+from workflow_rl.cage2.scenario2 import ENV_ID, SCENARIO1B
 
-# The champion's recipe, see `agent.champion`, with a smaller network and a fifth of its
-# episodes.
+# The champion's run, with a smaller network and a fifth of its episodes.
 QUICK: dict[str, Any] = {
     "env_args": {
         # The belief is all that Blue can know; the action set leaves out actions that do
@@ -40,6 +39,20 @@ QUICK: dict[str, Any] = {
         "entropy_coef_final": 0.0,
     },
 }
+
+CHAMPION: dict[str, Any] = {
+    "env": ENV_ID,
+    **{name: QUICK[name] for name in ("env_args", "n_envs", "episodes_per_update")},
+    "total_episodes": 80_000,
+    "ppo": {**QUICK["settings"], "hidden_sizes": (128, 128)},
+    "learner_threads": 2,
+    # Of 400 updates: the candidates are checkpoints of the last half.
+    "keep_every": 6,
+}
+"""The run of `train-champion`, as the trainer takes it in Python."""
+N_CANDIDATES = 30
+PLAYS_WITH = {"actions": "by-host-timed"}
+"""The action set of play. Training leaves the clock out, which the agent does not see."""
 
 # For CAGE Challenge 1. Where a decoy has let Red into a sandbox, it pays to wait. Blue finds this
 # out late, and needs more entropy until then.

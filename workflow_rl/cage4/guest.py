@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage4.agent.trained_teams import RELEASED
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
-from workflow_rl.cage4.env.presets import CHAMPION, QUICK, ROBUST
+from workflow_rl.cage4.env.presets import CHAMPION, N_CANDIDATES, QUICK, ROBUST
 from workflow_rl.cage4.scenario.scenario4 import ENV_ID, MAX_STEPS, RED_AGENTS, RED_ENV_ID, Scenario
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.guest import (
@@ -98,9 +98,10 @@ class Cage4Guest(Guest):
         return Cage4Scoring()
 
     def champion_recipe(self) -> ChampionRecipe:
-        from workflow_rl.cage4.scoring.recipe import Cage4Recipe
+        from workflow_rl.cage.recipe import Recipe
+        from workflow_rl.cage4.scoring.selection import ranked_teams
 
-        return Cage4Recipe()
+        return Recipe({"preset": "cage4-champion"}, N_CANDIDATES, ranked_teams, (4, 1))
 
     def player(self, agent: Path) -> Any:
         from workflow_rl.cage4.agent.player import TeamPlayer

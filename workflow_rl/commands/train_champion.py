@@ -95,7 +95,7 @@ def train_champion(
     )
     end = time.perf_counter()
     flags = ["--quiet"] if quiet else []
-    scored = [str(recipe.agent(run_dir)), "--episodes", str(episodes)]
+    scored = [str(run_dir), "--episodes", str(episodes)]
     written = ["--json", str(run_dir / "evaluation.json")]
     evaluate.main([*scored, *written, *flags], standalone_mode=False)
     seconds = {

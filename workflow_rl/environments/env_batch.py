@@ -77,10 +77,10 @@ class SerialEnvs:
     def __init__(self, make_env: EnvFactory, n_envs: int, variant_option: str = "variant") -> None:
         self.n_envs = n_envs
         self._variant_option = variant_option
-        self._envs: list[Env] = []
+        self.envs: list[Env] = []
         for _ in range(n_envs):
             alive()
-            self._envs.append(make_env())
+            self.envs.append(make_env())
         self._specs: dict[int, EpisodeSpec] = {}
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
@@ -100,7 +100,7 @@ class SerialEnvs:
         try:
             # A copy: the envs of a process may write their answers into one array.
             obs: Obs = np.array(
-                self._envs[env].reset(seed=spec.env_seed, options=self.options_of(spec))[0]
+                self.envs[env].reset(seed=spec.env_seed, options=self.options_of(spec))[0]
             )
         except BaseException as error:  # SystemExit too.
             if not is_the_envs(error):
@@ -123,7 +123,7 @@ class SerialEnvs:
     def _step(self, env: int, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         alive()
         try:
-            obs, *others = self._envs[env].step(action)
+            obs, *others = self.envs[env].step(action)
             return np.array(obs), *others  # type: ignore[return-value]
         except BaseException as error:
             if not is_the_envs(error):
@@ -131,7 +131,7 @@ class SerialEnvs:
             raise EpisodeError(self._specs[env]) from error
 
     def close(self) -> None:
-        for env in self._envs:
+        for env in self.envs:
             env.close()
 
 

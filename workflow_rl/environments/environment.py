@@ -100,7 +100,7 @@ class Environment(Protocol):
     def make_envs(self, n_envs: int) -> EnvBatch:
         """Return `n_envs` envs, in a worker."""
 
-    def bare_actor(self, actor: Actor) -> Actor:
+    def actor_on_observations(self, actor: Actor) -> Actor:
         """Wrap an actor that was trained on transformed observations or actions, so that it plays
         the raw environment."""
 

@@ -126,10 +126,8 @@ class ChampionRecipe(Protocol):
         """
 
     def choose(self, run_dir: Path, episodes: int, quiet: bool) -> Chosen:
-        """Choose among a finished run's candidates, on episodes that serve nothing else."""
-
-    def agent(self, run_dir: Path) -> Path:
-        """Return the file that the chosen agent is in."""
+        """Make the best of a finished run's candidates best.pt, and write its policy file. Episodes
+        that serve nothing else compare the candidates."""
 
     def card(
         self, run_dir: Path, command: str, chosen: Chosen, seconds: Mapping[str, float]
@@ -319,7 +317,7 @@ class Guest:
         """
         return NOTHING
 
-    def seated(
+    def actor_for_side(
         self, policy: Any, environment: Environment, args: Mapping[str, Any]
     ) -> tuple[Any, Mapping[str, Any]]:
         """Return an actor that plays a policy of `environment`, which is this guest's, and `args`

@@ -128,7 +128,7 @@ class GymnasiumEnvironment:
 
         return single_env(self, options)
 
-    def bare_actor(self, actor: Actor) -> Actor:
+    def actor_on_observations(self, actor: Actor) -> Actor:
         """Return the actor: observations and actions are not transformed."""
         return actor
 

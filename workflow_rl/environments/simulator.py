@@ -358,7 +358,7 @@ class SimulatorEnvs(SerialEnvs):
 
     def __init__(self, make_env: Callable[[], FlatEnv], n_envs: int) -> None:
         super().__init__(make_env, n_envs)
-        self._inner: list[Any] = [env.unwrapped for env in self._envs]
+        self._inner: list[Any] = [env.unwrapped for env in self.envs]
         self._unflatten = [unflattener(env.action_space) for env in self._inner]
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:

@@ -107,7 +107,7 @@ def team_of(policy: TeamPolicy, environment: Environment) -> Team:
     if environment.spaces().team != layout:
         raise InvalidEnvironmentError(ENV, f"{environment.env_id} has another team")
     if not isinstance(environment, GymnasiumEnvironment):
-        environment.bare_actor(policy)
+        environment.actor_on_observations(policy)
     flatten = {
         agent: flattener(Box(-np.inf, np.inf, (size,)), None, agent)
         for agent, size in zip(layout.agents, layout.obs_sizes, strict=True)

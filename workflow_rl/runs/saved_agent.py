@@ -318,7 +318,9 @@ def agent_of(
         return team_of(policy, environment)
 
     def actor(greedy: bool) -> Actor:
-        return environment.bare_actor(policy.parameters.actor(policy.policy_version, greedy))
+        return environment.actor_on_observations(
+            policy.parameters.actor(policy.policy_version, greedy)
+        )
 
     if not isinstance(environment, GymnasiumEnvironment):
         return Agent(actor, policy.greedy, critic=critic)

@@ -96,7 +96,7 @@ def separate_like(whole: Environment, *sides: Environment) -> None:
             side.separate()
 
 
-def seated(
+def actor_for_side(
     agent: str, side: Side, opponents: Mapping[str, float], trust: bool
 ) -> tuple[Actor, Mapping[str, Any]]:
     """Return an agent as it acts as an opponent, and the arguments of the environment in which it
@@ -108,7 +108,7 @@ def seated(
     if side.env not in guests or saved.environment.env_id != side.env:
         return saved.policy, args
     args |= {name: saved.environment.args[name] for name in side.brought}
-    return guests[side.env].seated(saved.policy, saved.environment, args)
+    return guests[side.env].actor_for_side(saved.policy, saved.environment, args)
 
 
 def trained(config: TrainConfig, folder: Path, trust: bool, **options: Any) -> Outcome | None:
@@ -238,7 +238,7 @@ def _try_start(
                     raise CheckpointError("it is given twice")
                 trial.check(against(config, other, {agent: 1.0}).environment, config.worker_timeout)
                 if side == first:
-                    seated(agent, sides[side], {}, trust)
+                    actor_for_side(agent, sides[side], {}, trust)
             except (CheckpointError, InvalidEnvironmentError) as error:
                 raise ConfigError("start", f"{side}={agent}: {error}") from None
 
@@ -398,7 +398,7 @@ class _Duel:
         # Actors of the same environment share a pool of workers.
         pools: dict[str, list[tuple[int, Actor, str]]] = {}
         for row, agent in enumerate(rows):
-            actor, args = seated(agent, side, dict.fromkeys(columns, 1.0), self.trust)
+            actor, args = actor_for_side(agent, side, dict.fromkeys(columns, 1.0), self.trust)
             pairs = pools.setdefault(json.dumps(args, sort_keys=True), [])
             pairs += [(row, actor, column) for column in columns[len(payoffs[row]) :]]
         for text, pairs in pools.items():

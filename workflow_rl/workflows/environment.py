@@ -10,6 +10,7 @@ from typing import ClassVar, Self
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.workflows import ENV_ID
 from workflow_rl.workflows.cage2_rules import UNIT_TYPES, HostRules
@@ -54,9 +55,10 @@ class OrderedCage2(Cage2):
             obs_dim=spaces.obs_dim + n_bits, masked=self.obedience == MASK, entities=None
         )
 
-    def bare_actor(self, actor: Actor) -> Actor:
+    def actor_on_observations(self, actor: Actor, network: Scenario | None = None) -> Actor:
         """Wrap an actor of these envs, so that it plays on the 52 bits and the 145 actions."""
-        return super().bare_actor(OrderedActor(actor, self.rules, self._order, self.obedience))
+        ordered = OrderedActor(actor, self.rules, self._order, self.obedience)
+        return super().actor_on_observations(ordered, network)
 
     def make_envs(self, n_envs: int) -> EnvBatch:
         """Return `n_envs` envs as Blue's policy sees them."""

@@ -15,8 +15,8 @@ import numpy as np
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.cage.playing import play
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
-from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.episode import SeedStream, episode_spec
@@ -112,8 +112,8 @@ def play_order(
     ranks = ranks_of([order])
     totals = np.zeros(episodes)
     n_decided = n_kept = 0
-    for game in _games(actor, environment, episodes, seed):
-        totals[game.episode % MOST_EPISODES] += _total(game, environment)
+    for number, game in enumerate(_games(actor, environment, episodes, seed)):
+        totals[number % episodes] += _total(game, environment)
         fixes = fixes_made(rules, game.obs[:, : rules.n_own], ranks, game.action)
         n_decided += int(fixes.decided.sum())
         n_kept += int((fixes.decided & ~fixes.broken).sum())
@@ -130,12 +130,7 @@ def _games(
             episode_spec(seed, number, (variant,), SeedStream.WORKFLOWS)
             for number in range(first, first + episodes)
         ]
-        envs = environment.make_envs(min(MOST_TOGETHER, episodes))
-        try:
-            for ended in play_episodes(envs, actor, specs):
-                yield from ended
-        finally:
-            envs.close()
+        yield from play(environment.make_envs, actor, specs, MOST_TOGETHER)
 
 
 def _variants(environment: Environment) -> Sequence[str]:

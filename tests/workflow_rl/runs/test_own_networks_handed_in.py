@@ -99,7 +99,7 @@ def test_cage2(network: type, tmp_path: Path) -> None:
     n_actions = spaces.distribution.n_outputs
     policy = policy_of(network, spaces.obs_dim, n_actions, spaces.masked)
     seen = np.random.default_rng(0).integers(0, 2, (2, 20, 52), np.uint8)
-    actor, expected = environment.bare_actor(NumpyPolicy(policy, greedy=True)), []
+    actor, expected = environment.actor_on_observations(NumpyPolicy(policy, greedy=True)), []
     for episode in seen:
         actor.reset(0)
         expected.append([int(actor.act(obs[None])[0][0]) for obs in episode])

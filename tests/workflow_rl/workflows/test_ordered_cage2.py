@@ -73,7 +73,7 @@ def test_it_plays_on_the_bits_as_in_its_own_envs() -> None:
         sorted(one.episode_return for ended in play_episodes(envs, who, specs) for one in ended)
         for envs, who in (
             (environment.make_envs(3), actor),
-            (bits.make_envs(3), environment.bare_actor(actor)),
+            (bits.make_envs(3), environment.actor_on_observations(actor)),
         )
     ]
     assert returns[0] == returns[1]

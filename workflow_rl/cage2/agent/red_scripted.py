@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES
 
 Draw: TypeAlias = Callable[[NDArray[np.uint8], np.random.Generator], int]
@@ -24,9 +25,24 @@ class DrawnRed:
         """Begin an episode."""
         self._random = np.random.default_rng(seed)
 
-    def act(self, obs: NDArray[np.uint8], info: Any = None) -> int:
+    def act(self, obs: NDArray[np.uint8]) -> int:
         """Return Red's action. obs: a row, see `attackers.SeenBatch`."""
         return self._draw(obs[-self._n_actions :], self._random)
+
+
+class PolicyRed:
+    """A trained red agent."""
+
+    def __init__(self, policy: Actor) -> None:
+        self._policy = policy
+        self.reset = policy.reset
+
+    def act(self, obs: NDArray[np.uint8]) -> int:
+        """Return Red's action: see `DrawnRed`."""
+        return int(self._policy.act(obs[None])[0][0])
+
+
+OutsideRed: TypeAlias = DrawnRed | PolicyRed
 
 
 def any_action(mask: NDArray[np.uint8], random: np.random.Generator) -> int:

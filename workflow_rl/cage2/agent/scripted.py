@@ -1,122 +1,143 @@
 """Blue agents that follow a fixed rule: the baselines of CAGE Challenge 2.
 
-They read the observation of the env, and return the index of an action. `react-remove` and
-`react-restore` play exactly like CybORG's `BlueReactRemoveAgent` and `BlueReactRestoreAgent`.
-`decoys` is the strongest of them.
+`react-remove` and `react-restore` play exactly like CybORG's `BlueReactRemoveAgent` and
+`BlueReactRestoreAgent`. `decoys` is the strongest of them.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.agents.policies.distributions import Choice
+from workflow_rl.cage2.agent.blue import Blue, records
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.scenario.actions import DECOYS
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, WORTH_IN_TENTHS
+from workflow_rl.cage2.scenario2 import WORTH_IN_TENTHS
+from workflow_rl.environments.environment import InvalidEnvironmentError
 
 
-class ScriptedAgent(Protocol):
-    """An agent that plays one episode after another."""
+class ScriptedBlue(Blue):
+    """A blue agent that follows a rule. It has no log-probabilities.
 
-    def reset(self, seed: int) -> None:
-        """Prepare for an episode; the seed determines any draws made in it."""
+    A subclass says what the agent remembers of an episode, and what it does next.
 
-    def act(self, obs: NDArray[np.uint8], info: Mapping[str, Any] | None = None) -> int:
-        """Choose an action, given what the env returned last: obs uint8 [bits], and info."""
+    reads_suspicious: whether it reads the suspicious hosts.
+    """
+
+    reads_suspicious = False
+
+    def __init__(self, name: str, network: Scenario) -> None:
+        super().__init__(name, "scripted")
+        self.network = network
+        # By env: see `memory`.
+        self._memories: dict[int, Any] = {}
+
+    def memory(self, seed: int) -> Any:
+        """Return what the agent remembers at the beginning of an episode; the seed determines any
+        draws made in it."""
+
+    def choose(self, memory: Any, record: Any) -> int:
+        """Return an index of the network's actions for a record, and update the memory."""
+        raise NotImplementedError
+
+    def into(self, network: Scenario) -> Blue:
+        return scripted_blue(self.name, network)
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        assert n_acted == 0, "what the agent remembers of the steps before is not known"
+        self._memories[env] = self.memory(seed)
+
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
+        actions = [
+            self.choose(self._memories[env], record) for env, record in zip(envs, obs, strict=True)
+        ]
+        return np.array(actions), np.full(len(actions), np.nan, np.float32)
 
 
-class SleepAgent:
+class SleepAgent(ScriptedBlue):
     """An agent that never does anything."""
 
-    def __init__(self, scenario: Scenario) -> None:
-        self._sleep = scenario.action_names.index("Sleep")
-
-    def reset(self, seed: int = 0) -> None:
-        pass
-
-    def act(self, obs: NDArray[np.uint8], info: Mapping[str, Any] | None = None) -> int:
-        return self._sleep
+    def choose(self, memory: None, record: Any) -> int:
+        return self.network.action_names.index("Sleep")
 
 
-class RandomAgent:
+class RandomAgent(ScriptedBlue):
     """An agent that draws all actions with equal probability."""
 
-    def __init__(self, scenario: Scenario) -> None:
-        self._n_actions = len(scenario.action_names)
+    def memory(self, seed: int) -> np.random.Generator:
+        return np.random.default_rng(seed)
 
-    def reset(self, seed: int = 0) -> None:
-        self._generator = np.random.default_rng(seed)
-
-    def act(self, obs: NDArray[np.uint8], info: Mapping[str, Any] | None = None) -> int:
-        return int(self._generator.integers(self._n_actions))
+    def choose(self, memory: np.random.Generator, record: Any) -> int:
+        return int(memory.integers(len(self.network.action_names)))
 
 
-def require_bits(obs: NDArray[np.uint8], scenario: Scenario) -> None:
-    """Raise ValueError for an observation of another scenario."""
-    if len(obs) != scenario.obs_size:
-        raise ValueError(
-            f"the observation has {len(obs)} bits, and those of {scenario} have "
-            f"{scenario.obs_size}: make the agent for your scenario, see make_scripted_agent"
-        )
+@dataclass
+class Treatments:
+    """What a react agent remembers: the hosts to treat, in turn, and whether its last action was to
+    monitor."""
+
+    queue: list[int] = field(default_factory=list)
+    has_monitored: bool = False
 
 
-class ReactAgent:
+class ReactAgent(ScriptedBlue):
     """An agent that monitors until a process is caught, and then treats the hosts in turn.
 
     The 52 bits do not suffice: they show a host as exploited if a process was caught, and also if
     SSH passwords were guessed, but CybORG's agents react to the former alone. So the agent reads
-    `info["suspicious_hosts"]`, a mask of hosts `[13]`. As in CybORG, it leaves User0, where Red
-    begins, to Red, and misses what is seen while it treats a host.
+    the mask of suspicious hosts. As in CybORG, it leaves User0, where Red begins, to Red, and
+    misses what is seen while it treats a host.
 
-    Args:
-        treatment: the kind of action that treats a host.
-
-    Raises:
-        ValueError: Blue has no such action in the scenario.
+    treatment: the kind of action that treats a host.
     """
 
-    def __init__(self, scenario: Scenario, treatment: str) -> None:
-        first = f"{treatment} {scenario.hosts[0]}"
-        if first not in scenario.action_names:
-            raise ValueError(f"Blue cannot {treatment} in {scenario}")
-        self._scenario = scenario
-        self._first_treatment = scenario.action_names.index(first)
-        self._monitor = scenario.action_names.index("Monitor")
-        self._of_red = scenario.hosts.index(scenario.red_host)
-        self._queue: list[int] = []
-        self._monitored = False
+    reads_suspicious = True
 
-    def reset(self, seed: int = 0) -> None:
-        self._queue = []
-        self._monitored = False
+    def __init__(self, name: str, network: Scenario, treatment: str) -> None:
+        super().__init__(name, network)
+        first = f"{treatment} {network.hosts[0]}"
+        if first not in network.action_names:
+            raise InvalidEnvironmentError("scenario", f"Blue cannot {treatment} in {network}")
+        self._first_treatment = network.action_names.index(first)
+        self._monitor = network.action_names.index("Monitor")
+        self._of_red = network.hosts.index(network.red_host)
 
-    def act(self, obs: NDArray[np.uint8], info: Mapping[str, Any] | None = None) -> int:
-        if info is None or "suspicious_hosts" not in info:
-            raise ValueError("a react agent needs info['suspicious_hosts'], as Cage2Env returns it")
-        require_bits(obs, self._scenario)
-        if self._monitored:
-            for host in np.flatnonzero(info["suspicious_hosts"]).tolist():
-                if host != self._of_red and host not in self._queue:
-                    self._queue.append(host)
-        self._monitored = not self._queue
-        return self._first_treatment + self._queue.pop(0) if self._queue else self._monitor
+    def memory(self, seed: int) -> Treatments:
+        return Treatments()
+
+    def choose(self, memory: Treatments, record: Any) -> int:
+        if memory.has_monitored:
+            for host in np.flatnonzero(record["suspicious"]).tolist():
+                if host != self._of_red and host not in memory.queue:
+                    memory.queue.append(host)
+        memory.has_monitored = not memory.queue
+        return self._monitor if not memory.queue else self._first_treatment + memory.queue.pop(0)
 
 
-class DecoyAgent:
+@dataclass
+class Defence:
+    """What a decoy agent remembers: the decoys that each host lacks, the hosts in the order in
+    which it analyses them, and the host from which it removed Red in the last step."""
+
+    missing: dict[str, list[str]]
+    to_analyse: list[str]
+    removed: str = ""
+
+
+class DecoyAgent(ScriptedBlue):
     """An agent that first sets up decoys on the hosts that are worth most, and then analyses all
     hosts in turn.
 
     The agent removes Red from a host that looks compromised. It restores the host if Red is
     privileged there, or if the host still looks compromised after the removal. A Restore ends the
     decoys of the host, so the agent sets up decoys there again.
-
-    Raises ValueError if Blue has no such actions, or the compiled simulator does not play the
-    scenario.
     """
 
     DECOYS_A_HOST = 3
@@ -125,16 +146,16 @@ class DecoyAgent:
         *("DecoySvchost", "DecoySmss", "DecoySSHD", "DecoyVsftpd"),
     )
 
-    def __init__(self, scenario: Scenario) -> None:
-        self._actions = {name: index for index, name in enumerate(scenario.action_names)}
+    def __init__(self, name: str, network: Scenario) -> None:
+        super().__init__(name, network)
+        self._actions = {name: index for index, name in enumerate(network.action_names)}
         for kind in ("Analyse", "Remove", "Restore"):
-            if f"{kind} {scenario.hosts[0]}" not in self._actions:
-                raise ValueError(f"Blue cannot {kind} in {scenario}")
-        self._scenario = scenario
-        tables, names = tables_of(scenario), scenario.hosts
-        worth = tables.of["worth_of_host"] + 10 * np.isin(names, scenario.ot_hosts)
+            if f"{kind} {network.hosts[0]}" not in self._actions:
+                raise InvalidEnvironmentError("scenario", f"Blue cannot {kind} in {network}")
+        tables, names = tables_of(network), network.hosts
+        worth = tables.of["worth_of_host"] + 10 * np.isin(names, network.ot_hosts)
         # Red's first host stays Red's, and no attacker of the challenge goes to Blue's server.
-        is_treated = (tables.of["n_blue_sessions"] == 1) & (np.array(names) != scenario.red_host)
+        is_treated = (tables.of["n_blue_sessions"] == 1) & (np.array(names) != network.red_host)
         treated = [host for host in np.argsort(-worth, kind="stable") if is_treated[host]]
         self._hosts = {names[host]: int(host) for host in treated}
         fits = dict(zip(DECOYS, tables.decoy_fits.T, strict=True))
@@ -148,16 +169,16 @@ class DecoyAgent:
             for host in sorted(treated)
             if worth[host] > WORTH_IN_TENTHS["Low"]
         }
-        self.reset()
 
-    def reset(self, seed: int = 0) -> None:
-        self._missing = {host: list(kinds) for host, kinds in self._decoys.items()}
-        self._analysed = list(self._hosts)
-        self._removed = ""
+    def memory(self, seed: int) -> Defence:
+        missing = {host: list(kinds) for host, kinds in self._decoys.items()}
+        return Defence(missing, list(self._hosts))
 
-    def act(self, obs: NDArray[np.uint8], info: Mapping[str, Any] | None = None) -> int:
-        require_bits(obs, self._scenario)
-        removed, self._removed = self._removed, ""
+    def choose(self, memory: Defence, record: Any) -> int:
+        return self._actions[self._chosen(memory, record["obs"])]
+
+    def _chosen(self, memory: Defence, obs: NDArray[np.uint8]) -> str:
+        removed, memory.removed = memory.removed, ""
         shown = {
             name: tuple(obs[4 * host + 2 : 4 * host + 4]) for name, host in self._hosts.items()
         }
@@ -165,22 +186,22 @@ class DecoyAgent:
         for name in compromised:
             if all(shown[name]) or name == removed:
                 if name in self._decoys:
-                    self._missing[name] = list(self._decoys[name])
-                return self._actions[f"Restore {name}"]
+                    memory.missing[name] = list(self._decoys[name])
+                return f"Restore {name}"
         if compromised:
-            self._removed = compromised[0]
-            return self._actions[f"Remove {compromised[0]}"]
-        missing = [name for name, kinds in self._missing.items() if kinds]
+            memory.removed = compromised[0]
+            return f"Remove {compromised[0]}"
+        missing = [name for name, kinds in memory.missing.items() if kinds]
         if missing:
             behind = min(
-                missing, key=lambda name: len(self._decoys[name]) - len(self._missing[name])
+                missing, key=lambda name: len(self._decoys[name]) - len(memory.missing[name])
             )
-            return self._actions[f"{self._missing[behind].pop(0)} {behind}"]
-        self._analysed.append(self._analysed.pop(0))
-        return self._actions[f"Analyse {self._analysed[-1]}"]
+            return f"{memory.missing[behind].pop(0)} {behind}"
+        memory.to_analyse.append(memory.to_analyse.pop(0))
+        return f"Analyse {memory.to_analyse[-1]}"
 
 
-_AGENTS: dict[str, Callable[[Scenario], ScriptedAgent]] = {
+_AGENTS: dict[str, Callable[[str, Scenario], ScriptedBlue]] = {
     "sleep": SleepAgent,
     "random": RandomAgent,
     "react-remove": functools.partial(ReactAgent, treatment="Remove"),
@@ -190,14 +211,15 @@ _AGENTS: dict[str, Callable[[Scenario], ScriptedAgent]] = {
 SCRIPTED_AGENTS = tuple(_AGENTS)
 
 
-def make_scripted_agent(name: str, scenario: Scenario | None = None) -> ScriptedAgent:
-    """Make the scripted agent of this name, one of `SCRIPTED_AGENTS`.
+def scripted_blue(name: str, network: Scenario | None = None) -> ScriptedBlue:
+    """Return the scripted agent of this name, one of `SCRIPTED_AGENTS`.
 
-    scenario: what it plays; None: Scenario 2. Raises ValueError.
+    network: what it plays; None: Scenario 2. Raises ValueError for another name, and
+    InvalidEnvironmentError if Blue lacks actions there that the agent takes.
     """
     if name not in _AGENTS:
         raise ValueError(f"agent={name!r}: choose one of {', '.join(SCRIPTED_AGENTS)}")
-    return _AGENTS[name](scenario or Scenario.scenario2())
+    return _AGENTS[name](name, network or Scenario.scenario2())
 
 
 MIXTURES = {
@@ -222,17 +244,16 @@ HOARDERS = {
 """Blue agents that fill a network with what nothing removes, for long episodes."""
 
 
-class MixedAgent:
+class MixedAgent(ScriptedBlue):
     """A blue agent that draws the kind of an action by weight, then the action.
 
     weights: probability of each kind, by the first letters of the actions' names.
     """
 
-    def __init__(
-        self, weights: Mapping[str, float], action_names: Sequence[str] = ACTION_NAMES
-    ) -> None:
+    def __init__(self, weights: Mapping[str, float], network: Scenario) -> None:
+        super().__init__("mixed", network)
         groups = {
-            kind: [i for i, name in enumerate(action_names) if name.startswith(kind)]
+            kind: [i for i, name in enumerate(network.action_names) if name.startswith(kind)]
             for kind in weights
         }
         self._groups = [group for group in groups.values() if group]
@@ -240,23 +261,58 @@ class MixedAgent:
         if not all(groups.values()):
             self._weights = [weight / sum(self._weights) for weight in self._weights]
 
-    def reset(self, seed: int) -> None:
-        self._generator = np.random.default_rng(seed)
+    def memory(self, seed: int) -> np.random.Generator:
+        return np.random.default_rng(seed)
 
-    def act(self, obs: Any, info: Any = None) -> int:
-        group = self._generator.choice(len(self._groups), p=self._weights)
-        return int(self._generator.choice(self._groups[group]))
+    def choose(self, memory: np.random.Generator, record: Any) -> int:
+        group = memory.choice(len(self._groups), p=self._weights)
+        return int(memory.choice(self._groups[group]))
 
 
-def make_blue_agent(name: str, scenario: Scenario | None = None) -> ScriptedAgent:
-    """Return one of SCRIPTED_AGENTS, MIXTURES or HOARDERS. scenario: None is Scenario 2.
+def make_blue_agent(name: str, network: Scenario | None = None) -> ScriptedBlue:
+    """Return one of SCRIPTED_AGENTS, MIXTURES or HOARDERS. network: None is Scenario 2.
 
     Raises ValueError if Blue has no such actions.
     """
-    scenario = scenario or Scenario.scenario2()
+    network = network or Scenario.scenario2()
     mixture = {**MIXTURES, **HOARDERS}.get(name)
     if mixture is None:
-        return make_scripted_agent(name, scenario)
-    if not any(action.startswith(tuple(mixture)) for action in scenario.action_names):
-        raise ValueError(f"Blue has no action {' or '.join(mixture)} in {scenario}")
-    return MixedAgent(mixture, scenario.action_names)
+        return scripted_blue(name, network)
+    if not any(action.startswith(tuple(mixture)) for action in network.action_names):
+        raise ValueError(f"Blue has no action {' or '.join(mixture)} in {network}")
+    return MixedAgent(mixture, network)
+
+
+class ScriptedAgent:
+    """A scripted agent that plays one episode after another on what `Cage2Env` returns."""
+
+    def __init__(self, blue: ScriptedBlue) -> None:
+        self._blue = blue
+        self.reset()
+
+    def reset(self, seed: int = 0) -> None:
+        """Prepare for an episode; the seed determines any draws made in it."""
+        self._blue.reset(seed)
+
+    def act(self, obs: NDArray[Any], info: Mapping[str, Any] | None = None) -> int:
+        """Return an index of the network's actions. obs: the bits. info: as the env returned it.
+
+        Raises ValueError for an observation of another scenario, and for an `info` that lacks what
+        the agent needs.
+        """
+        network, suspicious = self._blue.network, (info or {}).get("suspicious_hosts")
+        if suspicious is None and self._blue.reads_suspicious:
+            raise ValueError("a react agent needs info['suspicious_hosts'], as Cage2Env returns it")
+        if len(obs) != network.obs_size:
+            raise ValueError(
+                f"the observation has {len(obs)} bits, and those of {network} have "
+                f"{network.obs_size}: make the agent for your scenario, see make_scripted_agent"
+            )
+        caught = False if suspicious is None else suspicious
+        actions, _ = self._blue.act(records(network, np.asarray(obs)[None], caught))
+        return int(actions[0])
+
+
+def make_scripted_agent(name: str, scenario: Scenario | None = None) -> ScriptedAgent:
+    """Make the scripted agent of this name: see `scripted_blue`."""
+    return ScriptedAgent(scripted_blue(name, scenario))

@@ -11,16 +11,16 @@ from tqdm import tqdm
 
 from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage.comparison import comparisons
-from workflow_rl.cage2.agent.red_scripted import DRAWN_REDS
+from workflow_rl.cage2.agent.blue import Blue
+from workflow_rl.cage2.agent.red_scripted import DRAWN_REDS, OutsideRed, PolicyRed
 from workflow_rl.cage2.agent.scripted import (
     HOARDERS,
     MIXTURES,
     SCRIPTED_AGENTS,
-    ScriptedAgent,
     make_blue_agent,
 )
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.parity import Cage2Comparison, PolicyAgent
+from workflow_rl.cage2.parity import Cage2Comparison
 from workflow_rl.cage2.red.roster import able_reds, refusals
 from workflow_rl.cage2.scenario.loading import scenario_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
@@ -145,24 +145,23 @@ def _one_scenario(text: str) -> Scenario:
         raise click.BadParameter(str(error), param_hint="--scenario") from None
 
 
-def _chosen_agent(blue: str, checkpoint: Path | None, scenario: Scenario) -> ScriptedAgent:
+def _chosen_agent(blue: str, checkpoint: Path | None, scenario: Scenario) -> Blue:
     if blue != CHECKPOINT or checkpoint is None:
         try:
             return make_blue_agent(blue, scenario)
         except ValueError as error:
             raise click.UsageError(f"--blue {blue}: {error}") from None
-    from workflow_rl.cage2.scoring.players import load_actor
-    from workflow_rl.runs.checkpoint import checkpoint_path
+    from workflow_rl.cage2.scoring.players import load_blue
 
-    return PolicyAgent(load_actor(checkpoint_path(checkpoint), greedy=False))
+    return load_blue(checkpoint, scenario, greedy=False)
 
 
-def _chosen_red(red: str, checkpoint: Path | None, scenario: Scenario) -> ScriptedAgent | None:
+def _chosen_red(red: str, checkpoint: Path | None, scenario: Scenario) -> OutsideRed | None:
     if red != CHECKPOINT or checkpoint is None:
         return DRAWN_REDS.get(red)
     from workflow_rl.cage2.red.user_reds import red_policy
 
     try:
-        return PolicyAgent(red_policy(str(checkpoint), greedy=False, scenario=scenario))
+        return PolicyRed(red_policy(str(checkpoint), greedy=False, scenario=scenario))
     except AttackerError as error:
         raise click.UsageError(f"--red-checkpoint: {error}") from None

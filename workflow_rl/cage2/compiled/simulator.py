@@ -110,6 +110,10 @@ class CompiledEnvs(NetworkEnvs):
         """Masks of the hosts [n_envs, H] on which monitoring caught a process in the last step."""
         return self.batch.caught
 
+    def red_actions(self, envs: Sequence[int]) -> list[str]:
+        """Return Red's last action in each of M envs, as CybORG prints it."""
+        return [red_action_of(self.states[env], self.batch.tables) for env in envs]
+
     def _begin(
         self, envs: Numbers, specs: Sequence[EpisodeSpec], seeds: Numbers, mask: NDArray[np.bool_]
     ) -> Obs:

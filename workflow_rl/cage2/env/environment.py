@@ -6,10 +6,11 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
-from workflow_rl.cage.attackers import AttackerError, Attackers, label_of
+from workflow_rl.cage.attackers import AttackerError, Attackers, Roster, label_of
+from workflow_rl.cage.environment import AgainstReds
 from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import played_in
@@ -22,19 +23,15 @@ if TYPE_CHECKING:
     from workflow_rl.agents.spaces import Spaces
     from workflow_rl.cage2.agent.network_facts import NetworkFacts
     from workflow_rl.cage2.attackers import AttackerBatch
-    from workflow_rl.environments.env_batch import EnvBatch
+    from workflow_rl.cage2.compiled.simulator import CompiledEnvs
+    from workflow_rl.environments.env_batch import EnvBatch, SerialEnvs
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Cage2:
-    """CAGE Challenge 2 against a red agent. named_by_file: see `Guest.foreign`.
-
-    `arguments.Cage2Arguments` describes the arguments, and checks them for `make_environment`. This
-    class checks nothing, so that workers, which get it, import no pydantic. Its methods import what
-    they need: --help shows the defaults without NumPy.
-    """
+class Cage2(AgainstReds):
+    """CAGE Challenge 2 against a red agent. `arguments.Cage2Arguments` describes the arguments."""
 
     red_agent: str = "B_lineAgent"
     max_steps: int = 100
@@ -43,21 +40,14 @@ class Cage2:
     actions: str = "all"
     opening: tuple[str, ...] = ()
     scenario: str = SCENARIO2
-    named_by_file: bool = field(default=False, compare=False, repr=False)
 
     env_id: ClassVar[str] = ENV_ID
+    roster: ClassVar[Roster] = REDS
 
     @property
     def settings(self) -> Mapping[str, Any]:
         """The defaults of a run. Entities alone play networks of other sizes."""
         return {"total_episodes": 3000} | ({"network": "entities"} if self.family else {})
-
-    @property
-    def args(self) -> Mapping[str, Any]:
-        """All arguments."""
-        args = dataclasses.asdict(self)
-        del args["named_by_file"]
-        return args
 
     @property
     def label(self) -> str:
@@ -105,16 +95,6 @@ class Cage2:
 
         return NetworkFacts(self.networks, are_told=self.knows_networks)
 
-    @functools.cached_property
-    def reds(self) -> Attackers:
-        """The red agents that `red_agent` names."""
-        return REDS.read(self.red_agent)
-
-    @property
-    def foreign(self) -> list[str]:
-        """The names of the user's own red agents: see `Guest.foreign`."""
-        return [attacker.name for attacker in self.reds.foreign]
-
     def batches(self, why: str = "") -> dict[str, AttackerBatch]:
         """Return what plays the user's own red agents in compiled code.
 
@@ -125,18 +105,13 @@ class Cage2:
             return {}
         from workflow_rl.cage2.red.user_reds import batches_of
 
-        self._require_trust()
         try:
-            return batches_of(self.reds.foreign, self.network, why)
+            return batches_of(self.opponents.foreign, self.network, why)
         except AttackerError as error:
             raise InvalidEnvironmentError("red_agent", str(error)) from error
 
-    @functools.cached_property
-    def ready_reds(self) -> Attackers:
-        """The red agents with the policies of those that were trained, read once for all workers.
-
-        Raises InvalidEnvironmentError.
-        """
+    def _found_opponents(self) -> Attackers:
+        """Return the red agents with the policies of those that were trained."""
         if not self.foreign:
             return self.reds
         from workflow_rl.cage2.red.user_reds import with_policies
@@ -145,10 +120,6 @@ class Cage2:
             return with_policies(self.reds, self.network)
         except AttackerError as error:
             raise InvalidEnvironmentError("red_agent", str(error)) from None
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Workers cannot read a policy.
-        return vars(self) if self.named_by_file else {**vars(self), "reds": self.ready_reds}
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -167,8 +138,8 @@ class Cage2:
         from workflow_rl.cage2.red.user_reds import in_cyborg
 
         try:
-            return [] if self.named_by_file else in_cyborg(self.reds, self.network)
-        except AttackerError:
+            return [] if self.named_by_file else in_cyborg(self.opponents, self.network)
+        except (AttackerError, InvalidEnvironmentError):
             return []
 
     @property
@@ -222,7 +193,7 @@ class Cage2:
         user's own red agents. Return None, unless an episode of theirs is not determined by its
         seed: a seed determines an episode of every simulator.
         """
-        self._require_trust()
+        self.require_trust()
         if self.observation == "true-state":
             self.batches(why="only compiled code shows true-state")
         if self.network.is_cage1:
@@ -262,46 +233,35 @@ class Cage2:
             argument = "simulator" if self.family is None else "scenario"
             raise InvalidEnvironmentError(argument, str(error)) from None
 
-    def _require_trust(self) -> None:
-        if self.named_by_file and self.foreign:
-            raise InvalidEnvironmentError(
-                "red_agent", f"{self.foreign[0]} is named by a file: it is not made"
-            )
+    def actor_on_observations(self, actor: Actor, network: Scenario | None = None) -> Actor:
+        """Wrap an actor of these envs, so that it plays a network on its bits, and chooses from all
+        actions. network: None is the one of the training.
 
-    def bare_actor(self, actor: Actor) -> Actor:
-        """Wrap an actor of these envs, so that it plays on the 52 bits and the 145 actions.
-
-        Raise InvalidEnvironmentError for an actor that sees the true state.
+        Raise InvalidEnvironmentError for an actor that sees the true state, and ValueError for one
+        that cannot play the network.
         """
         if self.observation == "true-state":
             raise InvalidEnvironmentError(
                 "observation", "true-state is shown by the simulator compiled alone"
             )
-        if self.knows_networks:
-            return self.actor_in(self.network, actor)  # type: ignore[arg-type]
-        if self.view == Cage2().view:
+        if not self.knows_networks and self.view == Cage2().view:
             return actor
         from workflow_rl.cage2.agent.views import ViewingActor
 
-        return ViewingActor(actor, *self.view, self.facts)
+        if not self.knows_networks:
+            return ViewingActor(actor, *self.view, self.facts)
+        from workflow_rl.cage2.agent.network_facts import facts_for
+
+        network, policy = network or self.network, cast("NumpyPolicy", actor)
+        facts = facts_for(policy, [network])
+        return ViewingActor(self.policy_for(network, policy), *self.view, facts)
 
     def plays_any_network(self, policy: NumpyPolicy) -> bool:
         """Return whether a policy of these envs is asked to play other networks, of any size."""
         has_entities = "layout" in policy.parameters.network_args
         return self.family is not None or (self.knows_networks and has_entities)
 
-    def actor_in(self, network: Scenario, policy: NumpyPolicy) -> Actor:
-        """Wrap a policy that is told facts, so that it plays another network on its bits.
-
-        Raise ValueError if the policy cannot play there.
-        """
-        from workflow_rl.cage2.agent.network_facts import facts_for
-        from workflow_rl.cage2.agent.views import ViewingActor
-
-        facts = facts_for(policy, [network])
-        return ViewingActor(self.fitted_to(network, policy), *self.view, facts)
-
-    def fitted_to(self, network: Scenario, policy: NumpyPolicy) -> NumpyPolicy:
+    def policy_for(self, network: Scenario, policy: NumpyPolicy) -> NumpyPolicy:
         """Return a policy of these envs for as many hosts as a network has.
 
         Raise ValueError if the policy cannot play there.
@@ -328,28 +288,34 @@ class Cage2:
 
         Raise InvalidEnvironmentError for red agents that only a file names.
         """
-        self._require_trust()
-        envs: EnvBatch
+        self.require_trust()
         if self.family is not None:
             from workflow_rl.cage2.env.family_envs import family_envs
 
             return family_envs(self.facts, self.view, self.max_steps, n_envs)
+        envs = self.envs_on_bits(n_envs)
+        if self.view == Cage2().view:
+            return envs
+        from workflow_rl.cage2.env.viewed_envs import ViewedEnvs
+
+        return ViewedEnvs(envs, *self.view, self.facts)
+
+    def envs_on_bits(self, n_envs: int) -> CompiledEnvs | SerialEnvs:
+        """Return `n_envs` envs of one network, which show its bits and take all its actions.
+
+        Raise InvalidEnvironmentError for red agents that only a file names.
+        """
+        self.require_trust()
         # A worker imports one simulator alone. One call steps all compiled envs.
         if self.steps_together:
             from workflow_rl.cage2.compiled.description import tables_of
             from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 
             tables = tables_of(self.network)
-            envs = CompiledEnvs(self.max_steps, n_envs, self.batches(), tables)
-        else:
-            from workflow_rl.cage2.env.cage2_env import Cage2Env
-            from workflow_rl.environments.env_batch import SerialEnvs
+            return CompiledEnvs(self.max_steps, n_envs, self.batches(), tables)
+        from workflow_rl.cage2.env.cage2_env import Cage2Env
+        from workflow_rl.environments.env_batch import SerialEnvs
 
-            args = self.reds, self.max_steps, self.simulator
-            make_env = functools.partial(Cage2Env, *args, obs_dtype="uint8", scenario=self.network)
-            envs = SerialEnvs(make_env, n_envs, variant_option="red_agent")
-        if self.view == Cage2().view:
-            return envs
-        from workflow_rl.cage2.env.viewed_envs import ViewedEnvs
-
-        return ViewedEnvs(envs, *self.view, self.facts)
+        args = self.opponents, self.max_steps, self.simulator
+        make_env = functools.partial(Cage2Env, *args, obs_dtype="uint8", scenario=self.network)
+        return SerialEnvs(make_env, n_envs, variant_option="red_agent")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from workflow_rl.cage.against_blue import AgainstBlue
 from workflow_rl.cage.attackers import label_of
+from workflow_rl.cage.environment import AgainstBlue
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_ENV_ID, SCENARIO2
@@ -60,15 +60,15 @@ class Cage2Red(AgainstBlue):
 
         return {*SCRIPTED_AGENTS, *_released()}
 
-    def _made(self) -> Actor:
-        """Return Blue, which acts on records: see `scoring.evaluation_env`."""
+    def _found_opponents(self) -> Actor:
+        """Return Blue, which acts on records: see `agent.blue`."""
         from workflow_rl.agents.policies.mixed_actor import MixedActor
-        from workflow_rl.cage2.scoring.players import load_on_records
+        from workflow_rl.cage2.scoring.players import load_blue
         from workflow_rl.runs.checkpoint import CheckpointError
 
         try:
             blues = [
-                load_on_records(str(_released().get(blue, blue)), self.network)
+                load_blue(_released().get(blue, blue), self.network, greedy=True)
                 for blue in self.weights
             ]
         except (CheckpointError, ValueError) as error:
@@ -86,7 +86,7 @@ class Cage2Red(AgainstBlue):
         envs.reset([0], [EpisodeSpec(0, "", 0, 0)])
         envs.step([0], np.zeros(1, np.int64))
 
-    def bare_actor(self, actor: Actor) -> Actor:
+    def actor_on_observations(self, actor: Actor) -> Actor:
         """Wrap an actor of these envs, so that it plays on `Cage2RedEnv`'s observations."""
         from workflow_rl.cage2.env.red_envs import BareRed
 
@@ -96,7 +96,7 @@ class Cage2Red(AgainstBlue):
         """Return `n_envs` envs as Red's policy sees them."""
         from workflow_rl.cage2.env.red_envs import RedEnvs
 
-        return RedEnvs(self.max_steps, n_envs, copy.deepcopy(self.blue), self.network)
+        return RedEnvs(self.max_steps, n_envs, copy.deepcopy(self.opponents), self.network)
 
 
 def _released() -> Mapping[str, Path]:

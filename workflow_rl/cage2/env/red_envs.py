@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Actions, Choice
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage.network_envs import NetworkEnvs, Numbers
+from workflow_rl.cage2.agent.blue import records
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.compiled.red_steps import OUTSIDE
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scoring.evaluation_env import record_of
 from workflow_rl.environments.env_batch import Obs
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -26,14 +26,14 @@ class RedEnvs(NetworkEnvs):
     They play what as many `Cage2RedEnv` play. Observations uint8, `[M, 69 + 44]` in Scenario 2, end
     with the mask of Red's actions.
 
-    blue: acts on records, see `scoring.evaluation_env`, and is the caller's no more; None: Blue
+    blue: acts on records, see `agent.blue`, and is the caller's no more; None: Blue
     sleeps. scenario: what is played.
     """
 
     def __init__(self, max_steps: int, n_envs: int, blue: Actor | None, scenario: Scenario) -> None:
         super().__init__(n_envs, max_steps)
         self._simulator = RedSimulator(n_envs, max_steps, tables=tables_of(scenario))
-        self._record_type = record_of(scenario)
+        self._scenario = scenario
         self._blue = blue
         self._blues = np.zeros(n_envs, np.int64)
 
@@ -52,9 +52,8 @@ class RedEnvs(NetworkEnvs):
         """Let Blue act on what it saw of the step before, then Red."""
         simulator = self._simulator
         if self._blue is not None:
-            records = np.zeros(len(envs), self._record_type)
-            records["obs"], records["suspicious"] = simulator.obs[envs], simulator.caught[envs]
-            self._blues[envs], _ = self._blue.act(records, envs.tolist())
+            shown = records(self._scenario, simulator.obs[envs], simulator.caught[envs])
+            self._blues[envs], _ = self._blue.act(shown, envs.tolist())
         reds = np.zeros(self.n_envs, np.int64)
         reds[envs] = actions
         simulator.play_both(self._blues, reds, mask)

@@ -65,7 +65,7 @@ class ViewedEnvs:
     teacher would choose now, if there is one.
 
     opening: actions that begin every episode. The policy chooses after them. facts: what Blue knows
-    of the networks. teacher: acts on records of compiled envs, see `scoring.evaluation_env`.
+    of the networks. teacher: acts on records of compiled envs, see `agent.blue`.
     """
 
     def __init__(
@@ -132,13 +132,12 @@ class ViewedEnvs:
         return np.concatenate([rows, self._choices_of_teacher(envs)[:, None]], axis=1)
 
     def _ask(self, envs: Sequence[int]) -> None:
-        from workflow_rl.cage2.scoring.evaluation_env import record_of
+        from workflow_rl.cage2.agent.blue import records
 
         assert self._teacher is not None
         batch: BatchedSimulator = self._envs.batch  # type: ignore[attr-defined]
-        records = np.zeros(len(envs), record_of(batch.tables.scenario))
-        records["obs"], records["suspicious"] = batch.obs[envs], batch.caught[envs]
-        self._advice[envs], _ = self._teacher.act(records, envs)
+        shown = records(batch.tables.scenario, batch.obs[envs], batch.caught[envs])
+        self._advice[envs], _ = self._teacher.act(shown, envs)
 
     def _choices_of_teacher(self, envs: Sequence[int]) -> Bits:
         """Return the first choice of each env that stands for what the teacher would do, or

@@ -35,7 +35,7 @@ def found_by_trying(environment: Cage2) -> str | None:
     Raises InvalidEnvironmentError for a red agent that cannot play.
     """
     try:
-        reds = environment.ready_reds
+        reds = environment.opponents
         if len(in_cyborg(reds, environment.network)) < len(reds.foreign):
             # Compile, so that the workers find it on disk: a trial is soon given up.
             tables = tables_of(environment.network)

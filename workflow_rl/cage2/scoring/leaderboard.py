@@ -8,12 +8,12 @@ where a source gives no figure.
 from __future__ import annotations
 
 import functools
+import json
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workflow_rl.cage2.agent.card import read_card
 from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO1B, SCENARIO2
 
@@ -111,8 +111,8 @@ SCRIPTED_HERE = (
 @functools.cache
 def champion_score(name: str = "champion") -> PublishedScore:
     """Return what the card of a released agent says of its score on the current simulator."""
-    card = read_card(Path(__file__).parents[1] / "agent" / "released" / f"{name}.json")
-    scores = card["evaluation"]
+    card = Path(__file__).parents[1] / "agent" / "released" / f"{name}.json"
+    scores = json.loads(card.read_text())["evaluation"]
     means = {(cell["red_agent"], cell["max_steps"]): cell["mean"] for cell in scores["cells"]}
     b_line, meander, sleep = (
         tuple(round(means[red_agent, max_steps], 2) for max_steps in HORIZONS)

@@ -1,54 +1,65 @@
-"""Trained agents on the 52 bits, and blue agents that tell how they decide, for recordings."""
+"""The blue agents that are scored and shown: how they are loaded, and whether they fit a network.
+
+Workers import this module: it imports no torch.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.agents.policies.distributions import Choice
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
-from workflow_rl.agents.policies.watched_policy import probabilities, watch_policy
-from workflow_rl.cage.replay_frame import shown_name
-from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
+from workflow_rl.agents.policies.watched_policy import WatchedPolicy, probabilities, watch_policy
+from workflow_rl.cage2.agent.blue import Blue, Decision, likeliest
+from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, scripted_blue
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario.family import ScenarioFamily
-from workflow_rl.cage2.scenario.loading import played_of
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import OBS_SIZE, SCENARIO2
-from workflow_rl.cage2.scoring.decisions import Decision, likeliest
-from workflow_rl.cage2.scoring.evaluation_env import PolicyBlue, ScriptedBlue
-from workflow_rl.environments.agent_player import Critic
+from workflow_rl.cage2.scenario2 import OBS_SIZE
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 
+if TYPE_CHECKING:
+    from workflow_rl.cage2.agent.network_facts import NetworkFacts
+    from workflow_rl.environments.agent_player import Critic
+    from workflow_rl.environments.env_batch import EnvBatchFactory
 
-def load_actor(path: str | os.PathLike[str], greedy: bool | None = None) -> Actor:
-    """Return the actor of a run folder, checkpoint or policy file, for the 52 bits.
 
-    Raises CheckpointError, also if the agent is not for CAGE-2.
+UNSEEN = 100
+"""The number of a family's networks that score an agent."""
+
+
+def load_blue(
+    agent: str | os.PathLike[str],
+    network: Scenario | None = None,
+    which: str | None = None,
+    greedy: bool | None = None,
+) -> Blue:
+    """Return the agent of a run folder, checkpoint or policy file, or one that a name stands for.
+
+    Names are those of released and of scripted agents. network: what it plays; None: see
+    `TrainedBlue`. which, greedy: see `load_saved`. Raises CheckpointError, and
+    InvalidEnvironmentError for a network that the agent does not fit.
     """
-    policy, environment = load_trained(path, greedy)
-    require_challenge(environment, path)
-    return actor_on_bits(policy, environment, path)
+    from workflow_rl.cage.replay_frame import shown_name
+    from workflow_rl.runs.saved_agent import critic_at, saved_path
 
-
-def load_on_records(agent: str, scenario: Scenario) -> Actor:
-    """Return a greedy or a scripted agent, by its name or path, that acts on records: see
-    `evaluation_env`. scenario: what it plays.
-
-    Raises CheckpointError, and ValueError for an agent that cannot play there.
-    """
-    if agent in SCRIPTED_AGENTS:
-        return ScriptedBlue(agent, scenario)
-    policy, environment = load_trained(agent, greedy=True)
-    network_for(scenario.text, environment, policy, shown_name(Path(agent)))
-    return PolicyBlue(actor_on_bits_of(scenario, policy, environment, agent))
+    path = Path(agent)
+    if not path.exists() and str(agent) in SCRIPTED_AGENTS:
+        return scripted_blue(str(agent), network)
+    policy, environment = load_trained(path, which, greedy)
+    critic = critic_at(saved_path(path, which), policy)
+    return TrainedBlue(shown_name(path), policy, environment, network, critic)
 
 
 def load_trained(
-    path: str | os.PathLike[str], greedy: bool | None = None, which: str | None = None
+    path: str | os.PathLike[str], which: str | None = None, greedy: bool | None = None
 ) -> tuple[NumpyPolicy, Environment]:
     """Return the policy of a run folder, checkpoint or policy file, and its training environment.
 
@@ -60,34 +71,19 @@ def load_trained(
     policy, environment = load_saved(Path(path), which, greedy)
     if not isinstance(policy, NumpyPolicy):
         raise CheckpointError(f"{path} is a team, which does not play CAGE-2")
-    require_fitting(policy, environment, path)
+    require_cage2(policy, environment, path)
     return policy, environment
 
 
-def require_challenge(environment: Environment, path: str | os.PathLike[str]) -> None:
-    """Raise CheckpointError, naming `path`, for an agent that was trained in another scenario."""
-    from workflow_rl.runs.checkpoint import CheckpointError
-
-    if isinstance(environment, Cage2) and environment.scenario != SCENARIO2:
-        trained_in = environment.family or environment.network
-        raise CheckpointError(
-            f"{path} was trained in {trained_in}, and only scenario2 is played here: the "
-            "command evaluate plays other scenarios"
-        )
-
-
-def require_fitting(
+def require_cage2(
     policy: NumpyPolicy, environment: Environment, path: str | os.PathLike[str]
 ) -> None:
-    """Raise CheckpointError, naming `path`, unless the policy fits CAGE-2.
-
-    environment: what the policy was trained on.
-    """
+    """Raise CheckpointError, naming `path`, unless a policy of `environment` is for CAGE-2."""
     from workflow_rl.runs.checkpoint import CheckpointError
 
     if isinstance(environment, Cage2) and environment.plays_any_network(policy):
         return  # What it plays is compared with what it learned.
-    spaces = (environment if isinstance(environment, Cage2) else Cage2()).spaces()
+    spaces = _trained_on(environment).spaces()
     fits = policy.network.n_inputs, policy.distribution, policy.masked
     if fits == (spaces.obs_dim, spaces.distribution, spaces.masked):
         return
@@ -100,33 +96,170 @@ def require_fitting(
     )
 
 
-def actor_on_bits(policy: Actor, environment: Environment, path: str | os.PathLike[str]) -> Actor:
-    """Return an actor on the 52 bits that plays with a policy of `environment`.
+def require_fit(
+    played: Scenario | ScenarioFamily,
+    name: str,
+    policy: NumpyPolicy | None = None,
+    environment: Environment | None = None,
+) -> None:
+    """Raise InvalidEnvironmentError, naming the agent, unless it can play a network or a family.
 
-    Raises CheckpointError, naming `path`, if the policy sees what an evaluation does not show.
+    policy, environment: see `require_cage2`; None for a scripted agent.
     """
+    if (
+        isinstance(environment, Cage2)
+        and policy is not None
+        and environment.plays_any_network(policy)
+    ):
+        return
+    if isinstance(played, ScenarioFamily):
+        raise InvalidEnvironmentError(
+            "scenario", f"{name} plays one scenario, and {played} is a family of them"
+        )
+    if environment is None:
+        return
+    trained_in = _trained_on(environment).network
+    if not played.is_like(trained_in):
+        raise InvalidEnvironmentError(
+            "scenario",
+            f"{played} has other hosts or actions than {trained_in}, where {name} was trained",
+        )
+
+
+def _trained_on(environment: Environment) -> Cage2:
+    """Return CAGE-2 for an environment of the user's own with the same spaces."""
+    return environment if isinstance(environment, Cage2) else Cage2()
+
+
+class TrainedBlue(Blue):
+    """A policy that was trained on `environment`.
+
+    critic: None if there is none. network: what it plays; None: what it was trained in, or a
+    network of its family that it has not seen. Making one raises CheckpointError if the policy sees
+    what no evaluation shows, and InvalidEnvironmentError if it does not fit the network.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        policy: NumpyPolicy,
+        environment: Environment,
+        network: Scenario | None = None,
+        critic: Critic | None = None,
+    ) -> None:
+        trained_on = _trained_on(environment)
+        if network is not None:
+            require_fit(network, name, policy, environment)
+        elif trained_on.family is not None:
+            (network,) = trained_on.family.drawn([trained_on.family.networks])
+        super().__init__(name, "greedy" if policy.greedy else "sampled")
+        self.network = network or trained_on.network
+        self.policy_version = policy.policy_version
+        self._trained, self._critic = (policy, environment, critic), critic
+        self._actor = actor_on_bits(policy, environment, self.network, name)
+        self._watched: WatchedPolicy | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # In a worker, the agent plays this network, and nobody asks how it decides.
+        return {**vars(self), "_trained": None, "_critic": None}
+
+    def into(self, network: Scenario) -> Blue:
+        policy, environment, critic = self._trained
+        return TrainedBlue(self.name, policy, environment, network, critic)
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        self._actor.reset(seed, env, n_acted)
+
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
+        if self._watched is not None:
+            self._watched.obs = self._watched.outputs = None
+            # The action behind each of the policy's choices depends on the steps before.
+            meant = getattr(self._actor, "meant", None)
+            self._meant = np.arange(len(self.network.action_names)) if meant is None else meant()
+        choice = self._actor.act(obs["obs"], envs)
+        self._action = int(choice[0][0])
+        return choice
+
+    def watch(self) -> None:
+        if self._watched is None:
+            self._actor, self._watched = watch_policy(self._actor)
+            if self._watched.policy is not self._trained[0]:
+                self._critic = None  # It was made for the hosts of the training.
+
+    @property
+    def decision(self) -> Decision:
+        assert self._watched is not None
+        names, seen, outputs = self.network.action_names, self._watched.obs, self._watched.outputs
+        if seen is None or outputs is None:  # The opening goes on, and the policy was not asked.
+            return Decision(((names[self._action], 1.0),), is_opening=True)
+        probability = np.zeros(len(names))
+        np.add.at(probability, self._meant, probabilities(outputs))
+        value = None if self._critic is None else float(self._critic(seen)[0])
+        return Decision(likeliest(probability, self._action, names), value)
+
+
+class FamilyBlue(Blue):
+    """A policy that plays UNSEEN networks of a family, which it has not seen.
+
+    It acts on rows of the envs that it makes, which show no records: each episode plays another
+    network. Making one raises InvalidEnvironmentError if Blue has other kinds of actions there.
+    """
+
+    def __init__(
+        self, name: str, policy: NumpyPolicy, environment: Cage2, family: ScenarioFamily
+    ) -> None:
+        from workflow_rl.cage2.agent.network_facts import facts_for
+        from workflow_rl.cage2.env.family_envs import on_networks
+
+        super().__init__(name, "greedy" if policy.greedy else "sampled")
+        unseen = family.drawn(range(family.networks, family.networks + UNSEEN))
+        self._view, self._family = environment.view, family
+        try:
+            self._known: NetworkFacts | None = facts_for(policy, unseen)
+            self._policy = on_networks(policy, self._known, *self._view[:2])
+        except ValueError as error:
+            raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
+        self.policy_version = policy.policy_version
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_known": None}  # The envs have it.
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        self._policy.reset(seed, env, n_acted)
+
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
+        return self._policy.act(obs, envs)
+
+    @property
+    def played(self) -> ScenarioFamily:
+        return self._family
+
+    def make_envs(self, environment: Cage2) -> EnvBatchFactory:
+        from workflow_rl.cage2.env.family_envs import compile_for, family_envs
+
+        assert self._known is not None
+        compile_for(self._known, environment.max_steps)
+        return functools.partial(family_envs, self._known, self._view, environment.max_steps)
+
+
+def actor_on_bits(
+    policy: NumpyPolicy, environment: Environment, network: Scenario, name: str
+) -> Actor:
+    """Return what plays a network on its bits. Raises CheckpointError if the policy sees what no
+    evaluation shows, and InvalidEnvironmentError if it does not fit the network."""
     from workflow_rl.runs.checkpoint import CheckpointError
 
+    if not isinstance(environment, Cage2):
+        return environment.actor_on_observations(policy)
     try:
-        actor = environment.bare_actor(policy)
+        actor = environment.actor_on_observations(policy, network)
     except InvalidEnvironmentError as error:
-        raise CheckpointError(f"{path}: {error}, which no evaluation shows") from None
-    if isinstance(environment, Cage2) and environment.observation in ("belief", "evidence"):
+        raise CheckpointError(f"{name}: {error}, which no evaluation shows") from None
+    except ValueError as error:
+        raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
+    if environment.observation in ("belief", "evidence") and network.is_scenario2:
         _compile_beliefs(actor)
     return actor
-
-
-def actor_on_bits_of(
-    network: Scenario, policy: NumpyPolicy, environment: Environment, path: str | os.PathLike[str]
-) -> Actor:
-    """Return an actor on the bits of a network that plays with a policy of `environment`.
-
-    Raises CheckpointError, naming `path`, if the policy sees what an evaluation does not show, and
-    ValueError if it does not fit the network.
-    """
-    if isinstance(environment, Cage2) and environment.knows_networks:
-        return environment.actor_in(network, policy)
-    return actor_on_bits(policy, environment, path)
 
 
 def _compile_beliefs(actor: Actor) -> None:
@@ -138,158 +271,3 @@ def _compile_beliefs(actor: Actor) -> None:
     for _ in range(2):
         actor.act(np.zeros((1, OBS_SIZE), np.uint8))
     actor.reset(0)
-
-
-def network_for(
-    asked: str | None, environment: Environment | None, policy: NumpyPolicy | None, name: str
-) -> Scenario | ScenarioFamily:
-    """Return what an agent plays: what is asked for, or else what it was trained in.
-
-    environment, policy: None for a scripted agent. name: what errors call the agent. Raises
-    InvalidEnvironmentError if the agent does not fit.
-    """
-    trained_in: Scenario | ScenarioFamily = Scenario.scenario2()
-    plays_any = False
-    if isinstance(environment, Cage2):
-        trained_in = environment.family or environment.network
-        plays_any = policy is not None and environment.plays_any_network(policy)
-    played = trained_in if asked is None else played_of(asked)
-    if isinstance(played, ScenarioFamily) and not plays_any:
-        raise InvalidEnvironmentError(
-            "scenario", f"{name} plays one scenario, and {played} is a family of them"
-        )
-    if isinstance(played, Scenario) and not (
-        environment is None
-        or plays_any
-        or (isinstance(trained_in, Scenario) and played.is_like(trained_in))
-    ):
-        raise InvalidEnvironmentError(
-            "scenario",
-            f"{played} has other hosts or actions than {trained_in}, where {name} was trained",
-        )
-    return played
-
-
-class BluePlayer(Protocol):
-    """An agent that tells how it decides. network: what it plays."""
-
-    name: str
-    choice: str
-    network: Scenario
-
-    def into(self, network: Scenario) -> BluePlayer:
-        """Return the agent in another network. Raise InvalidEnvironmentError if it does not fit."""
-
-    def reset(self, seed: int) -> None:
-        """Begin an episode, whose random choices follow from `seed`."""
-
-    def decide(self, obs: NDArray[np.uint8], caught: NDArray[np.bool_]) -> tuple[int, Any]:
-        """Return an index of the network's actions, and a Decision unless the agent is scripted.
-
-        obs: `[4 H]`. caught: mask of the hosts `[H]` on which a process was caught.
-        """
-
-
-class ScriptedPlayer:
-    """One of SCRIPTED_AGENTS."""
-
-    choice = "scripted"
-
-    def __init__(self, name: str, network: Scenario | None = None) -> None:
-        self.name, self.network = name, network or Scenario.scenario2()
-        try:
-            self._agent = make_scripted_agent(name, network)
-        except ValueError as error:
-            raise InvalidEnvironmentError("scenario", str(error)) from None
-
-    def into(self, network: Scenario) -> BluePlayer:
-        return ScriptedPlayer(self.name, network)
-
-    def reset(self, seed: int) -> None:
-        self._agent.reset(seed)
-
-    def decide(self, obs: NDArray[np.uint8], caught: NDArray[np.bool_]) -> tuple[int, None]:
-        return self._agent.act(obs, {"suspicious_hosts": caught}), None
-
-
-class TrainedPlayer:
-    """A policy that was trained on `environment`.
-
-    actor: plays the network on its bits, any number of episodes at once. critic: None if there is
-    none. path: what errors call the agent. network: what it plays; None: what it was trained in, or
-    a network of its family that it has not seen. Making one raises
-    CheckpointError if the policy sees what no evaluation shows, and InvalidEnvironmentError if it
-    does not fit the network.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        policy: NumpyPolicy,
-        environment: Environment,
-        critic: Critic | None = None,
-        path: Path | None = None,
-        network: Scenario | None = None,
-    ) -> None:
-        self.name = name
-        self.choice = "greedy" if policy.greedy else "sampled"
-        self._made = name, policy, environment, critic, path
-        self._critic = critic
-        if network is not None:
-            network_for(network.text, environment, policy, name)
-        knows_networks = isinstance(environment, Cage2) and environment.knows_networks
-        if not knows_networks:
-            trained_on = environment if isinstance(environment, Cage2) else Cage2()
-            self.network = network or trained_on.network
-        else:
-            assert isinstance(environment, Cage2)
-            family = environment.family
-            if network is None and family is not None:
-                (network,) = family.drawn([family.networks])
-            self.network = network or environment.network
-        from workflow_rl.runs.checkpoint import CheckpointError
-
-        try:
-            actor = actor_on_bits_of(self.network, policy, environment, path or name)
-        except CheckpointError:
-            raise
-        except ValueError as error:
-            raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
-        self.actor, self._policy = watch_policy(actor)
-        if knows_networks and self._policy.policy is not policy:
-            self._critic = None  # It was made for the hosts of the training.
-
-    def into(self, network: Scenario) -> BluePlayer:
-        return TrainedPlayer(*self._made, network=network)
-
-    def reset(self, seed: int) -> None:
-        self.actor.reset(seed)
-
-    def decide(self, obs: NDArray[np.uint8], caught: NDArray[np.bool_]) -> tuple[int, Decision]:
-        names = self.network.action_names
-        # The action behind each choice depends on the steps before.
-        meant = getattr(self.actor, "meant", None)
-        choices = np.arange(len(names)) if meant is None else meant()
-        self._policy.obs = self._policy.outputs = None
-        (action,), _ = self.actor.act(obs[None])
-        seen, outputs = self._policy.obs, self._policy.outputs
-        if seen is None or outputs is None:  # The opening goes on, and the policy was not asked.
-            return int(action), Decision(((names[action], 1.0),), is_opening=True)
-        probability = np.zeros(len(names))
-        np.add.at(probability, choices, probabilities(outputs))
-        value = None if self._critic is None else float(self._critic(seen)[0])
-        return int(action), Decision(likeliest(probability, int(action), names), value)
-
-
-def load_blue(agent: Path, which: str | None = None, greedy: bool | None = None) -> BluePlayer:
-    """Return the agent of a run folder, checkpoint or policy file, or one that a name stands for.
-
-    Names are those of released and of scripted agents. Raises CheckpointError.
-    """
-    if not agent.exists() and str(agent) in SCRIPTED_AGENTS:
-        return ScriptedPlayer(str(agent))
-    from workflow_rl.runs.saved_agent import critic_at, saved_path
-
-    policy, environment = load_trained(agent, greedy, which)
-    path = saved_path(agent, which)
-    return TrainedPlayer(shown_name(agent), policy, environment, critic_at(path, policy), path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import random
 import time
@@ -9,22 +10,19 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.attackers import Attackers
 from workflow_rl.cage.check import PlayedTwice, checked
+from workflow_rl.cage2.agent.blue import Blue
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion, simulator_version
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.red.roster import REDS
-from workflow_rl.cage2.red.user_reds import in_cyborg, with_policies
-from workflow_rl.cage2.scenario.family import ScenarioFamily
+from workflow_rl.cage2.red.user_reds import in_cyborg
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
-from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.environments.env_batch import EnvBatchFactory, SerialEnvs
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.config import usable_cores
@@ -33,47 +31,37 @@ from workflow_rl.runs.evaluation import play_with_progress
 MAXIMUM_EPISODES = 1_000_000
 
 
-def evaluate_actor(
-    actor: Actor | str,
+def evaluate_blue(
+    blue: Blue,
     episodes: int = 100,
     seed: int = 0,
     simulator: str = "compiled",
     n_workers: int | None = None,
     horizons: Sequence[int] = HORIZONS,
     red_agents: Sequence[str] = RED_AGENTS,
-    name: str | None = None,
     quiet: bool = True,
     worker_timeout: float = 60.0,
-    scenario: Scenario | ScenarioFamily | None = None,
-    envs_of: Callable[[int], EnvBatchFactory] | None = None,
     check: int = 0,
 ) -> ProtocolScores:
     """Play `episodes` episodes in each cell, spread over `n_workers` (None: one a core).
 
-    actor: a policy on the bits, or the name of a scripted agent. red_agents: of the cells, each
-    what `roster.REDS` reads. worker_timeout: seconds for which a worker may be silent: see
-    `Pool`. scenario: what is played; None: Scenario 2. envs_of: makes other envs, of episodes of a
-    length, for an actor that plays on what they show. check: how many episodes, drawn from all
-    cells, are played again on CybORG.
+    red_agents: of the cells, each what `reds.REDS` reads. worker_timeout: seconds for which a
+    worker may be silent: see `Pool`. check: how many episodes, drawn from all cells, are played
+    again on CybORG.
 
     An episode depends on the seed, its cell and its number in the cell alone. Raises
     TooManyFailuresError, also if any episode cannot be played, or if CybORG gives another total.
     """
-    n_workers = n_workers or usable_cores()
-    network = scenario if isinstance(scenario, Scenario) else None
-    blue: Actor
-    if isinstance(actor, str):
-        blue = ScriptedBlue(actor, network)
-    else:
-        blue = PolicyBlue(actor) if envs_of is None else actor
     horizons = sorted(set(horizons))
     others = [red_agent for red_agent in red_agents if red_agent not in RED_AGENTS]
     red_agents = [red_agent for red_agent in RED_AGENTS if red_agent in red_agents]
     red_agents += dict.fromkeys(others)
-    members = dict.fromkeys(member for name in red_agents for member in REDS.read(name).members)
-    reds = with_policies(Attackers(tuple(members), RED_AGENTS), network or Scenario.scenario2())
+    members = dict.fromkeys(
+        f"{member.name}=1" for name in red_agents for member in REDS.read(name).members
+    )
+    environment = Cage2(",".join(members), simulator=simulator, scenario=blue.played.text)
     play = functools.partial(
-        _play, blue, reds=reds, network=network, n_workers=n_workers, worker_timeout=worker_timeout
+        _play, blue, n_workers=n_workers or usable_cores(), worker_timeout=worker_timeout
     )
     cells = []
     start = time.perf_counter()
@@ -85,24 +73,25 @@ def evaluate_actor(
                 for red_agent in red_agents
                 for number in range(episodes)
             ]
-            trajectories = play(specs, max_steps, simulator, progress_bar, envs_of)
+            of_length = dataclasses.replace(environment, max_steps=max_steps)
+            trajectories = play(of_length, specs, progress_bar)
             cells += [
                 CellScore(max_steps, red_agent, trajectories[i * episodes : (i + 1) * episodes])
                 for i, red_agent in enumerate(red_agents)
             ]
         seconds = time.perf_counter() - start
-        rules = scenario.start if isinstance(scenario, ScenarioFamily) else scenario
         line = None
         if check:
-            cyborg = simulator_version("cyborg", network is not None and network.is_cage1)
-            line = _checked(cells, seed, check, play, progress_bar, cyborg)
+            on_cyborg = dataclasses.replace(environment, simulator="cyborg")
+            version = simulator_version("cyborg", environment.network.is_cage1)
+            line = _checked(cells, seed, check, play, on_cyborg, progress_bar, version)
     return ProtocolScores(
-        name or (actor if isinstance(actor, str) else type(actor).__name__),
-        _version(simulator, reds, rules or Scenario.scenario2()),
+        blue.name,
+        _version(simulator, environment.opponents, environment.network),
         seed,
         seconds,
         cells,
-        scenario,
+        blue.played,
         line,
     )
 
@@ -123,26 +112,17 @@ def _version(simulator: str, reds: Attackers, scenario: Scenario) -> SimulatorVe
 
 
 def _play(
-    blue: Actor,
+    blue: Blue,
+    environment: Cage2,
     specs: Sequence[EpisodeSpec],
-    max_steps: int,
-    simulator: str,
     progress_bar: Any,
-    envs_of: Callable[[int], EnvBatchFactory] | None = None,
-    *,
-    reds: Attackers,
-    network: Scenario | None,
     n_workers: int,
     worker_timeout: float,
 ) -> list[Trajectory]:
     """Play episodes of one length, and return them in their order."""
-    make_env = functools.partial(EvaluationEnv, max_steps, simulator, reds, network)
-    make_envs: EnvBatchFactory = functools.partial(SerialEnvs, make_env, variant_option="red_agent")
-    if envs_of is not None:
-        make_envs = envs_of(max_steps)
-    n_used, preload = min(n_workers, len(specs)), Cage2(simulator=simulator).preload
-    name_of = functools.partial(_name_of, max_steps)
-    with LocalPool(make_envs, n_used, 1, worker_timeout, preload=preload) as pool:
+    make_envs, n_used = blue.make_envs(environment), min(n_workers, len(specs))
+    name_of = functools.partial(_name_of, environment.max_steps)
+    with LocalPool(make_envs, n_used, 1, worker_timeout, preload=environment.preload) as pool:
         return list(play_with_progress(pool, blue, specs, progress_bar, name_of))
 
 
@@ -151,6 +131,7 @@ def _checked(
     seed: int,
     n_episodes: int,
     play: Callable[..., list[Trajectory]],
+    environment: Cage2,
     progress_bar: Any,
     version: SimulatorVersion,
 ) -> str:
@@ -170,7 +151,8 @@ def _checked(
     for max_steps in sorted({cell.max_steps for cell, _ in drawn}):
         chosen = [(cell, number) for cell, number in drawn if cell.max_steps == max_steps]
         specs = [cell_spec(seed, max_steps, cell.red_agent, number) for cell, number in chosen]
-        again = play(specs, max_steps, "cyborg", progress_bar)
+        of_length = dataclasses.replace(environment, max_steps=max_steps)
+        again = play(of_length, specs, progress_bar)
         played += [
             PlayedTwice(_name_of(max_steps, spec), cell.returns[number], trajectory.episode_return)
             for (cell, number), spec, trajectory in zip(chosen, specs, again, strict=True)
@@ -181,7 +163,7 @@ def _checked(
 def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> EpisodeSpec:
     """Return episode `number` of a cell. Each episode of an evaluation has its own seeds.
 
-    red_agent: one of RED_AGENTS, or what else `roster.REDS` reads. Of several, the seed draws.
+    red_agent: one of RED_AGENTS, or what else `reds.REDS` reads. Of several, the seed draws.
     """
     assert 0 <= number < MAXIMUM_EPISODES
     if red_agent in RED_AGENTS:

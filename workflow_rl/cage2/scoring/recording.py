@@ -9,23 +9,24 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.agents.policies.distributions import Actions
+from workflow_rl.cage.playing import play
 from workflow_rl.cage.replay_frame import Moment, moments_of
 from workflow_rl.cage2 import scenario2
+from workflow_rl.cage2.agent.blue import Blue, Decision, records
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.scenario.actions import BLUE, RED_ACTIONS
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scoring.decisions import Decision
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.red_view import CybORGRed, RedChoice, WatchedRed, watched
-
-if TYPE_CHECKING:
-    from workflow_rl.cage2.scoring.players import BluePlayer
+from workflow_rl.environments.env_batch import StepAnswers
+from workflow_rl.environments.episode import EpisodeSpec
 
 THOUGHTS = ("none", "user", "privileged")
 OT_SERVICE_STOPPED = "OT service stopped"
@@ -121,37 +122,63 @@ class Recording:
 
 
 def record_episode(
-    blue: BluePlayer,
-    red_agent: str,
-    max_steps: int = 100,
-    seed: int = 0,
-    episode: int = 0,
-    scenario: Scenario | None = None,
+    blue: Blue, red_agent: str, max_steps: int = 100, seed: int = 0, episode: int = 0
 ) -> Recording:
-    """Play episode number `episode` of the evaluation's cell. scenario: None is Scenario 2.
+    """Play episode number `episode` of the evaluation's cell in the network that Blue plays.
 
     Raises RuntimeError where CybORG itself would fail.
     """
-    scenario = scenario or Scenario.scenario2()
     spec = cell_spec(seed, max_steps, red_agent, episode)
-    red = watched(spec.variant, max_steps, scenario)
-    simulator = red.simulator
-    obs = simulator.reset(spec.env_seed, red.name)
-    caught = np.zeros(len(scenario.hosts), np.bool_)
-    blue.reset(spec.action_seed)
-    seen = red.shown()
-    beginning, steps, total = _network(scenario, red, obs, seen.row), list[Step](), 0.0
-    for _ in range(max_steps):
-        action, decision = blue.decide(obs.copy(), caught)
-        obs, reward = simulator.step(action)
-        total += reward
+    network = _WatchedNetwork(blue, spec.variant, max_steps)
+    blue.watch()
+    for _ in play(lambda n_envs: network, blue, [spec], 1):
+        pass
+    return Recording(
+        blue.name,
+        blue.choice,
+        red_agent,
+        spec.variant,
+        max_steps,
+        seed,
+        episode,
+        network.beginning,
+        tuple(network.steps),
+        moments_of([step.costs for step in network.steps]),
+    )
+
+
+class _WatchedNetwork:
+    """The network of one episode, which keeps what happens. An EnvBatch of one env.
+
+    beginning: the network before the first step. steps: those until now.
+    """
+
+    n_envs = 1
+
+    def __init__(self, blue: Blue, red_agent: str, max_steps: int) -> None:
+        self._blue, self._scenario, self._max_steps = blue, blue.network, max_steps
+        self._red = watched(red_agent, max_steps, blue.network)
+        self.steps: list[Step] = []
+        self._total = 0.0
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> NDArray[Any]:
+        obs = self._red.simulator.reset(specs[0].env_seed, self._red.name)
+        self._seen = self._red.shown()
+        self.beginning = _network(self._scenario, self._red, obs, self._seen.row)
+        return records(self._scenario, obs[None])
+
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
+        scenario, red, seen = self._scenario, self._red, self._seen
+        decision = self._blue.decision
+        obs, reward = red.simulator.step(int(actions[0]))
+        self._total += reward
         red_name, red_decision = red.chosen()
         red_choice = RedChoice(red_name, seen.possible, seen.observation, red_decision)
-        seen = red.shown(red_name)
-        after = _network(scenario, red, obs, seen.row)
-        blue_action, red_text = scenario.action_names[action], simulator.texts[1]
-        blue_success, red_action, target, red_success, caught = simulator.facts
-        steps.append(
+        self._seen = red.shown(red_name)
+        after = _network(scenario, red, obs, self._seen.row)
+        blue_action, red_text = scenario.action_names[int(actions[0])], red.simulator.texts[1]
+        blue_success, red_action, target, red_success, caught = red.simulator.facts
+        self.steps.append(
             Step(
                 blue_action=blue_action,
                 blue_success=scenario2.SUCCESSES[blue_success],
@@ -162,24 +189,18 @@ def record_episode(
                 caught=tuple(scenario.hosts[host] for host in np.flatnonzero(caught)),
                 reward=reward,
                 costs=_costs(scenario, after, blue_action),
-                total=total,
+                total=self._total,
                 decision=decision,
                 red_choice=red_choice,
                 after=after,
             )
         )
-    return Recording(
-        blue.name,
-        blue.choice,
-        red_agent,
-        spec.variant,
-        max_steps,
-        seed,
-        episode,
-        beginning,
-        tuple(steps),
-        moments_of([step.costs for step in steps]),
-    )
+        shown = records(scenario, obs[None], caught, [red_text])
+        is_over = np.array([len(self.steps) == self._max_steps])
+        return StepAnswers(shown, np.array([reward]), np.zeros(1, np.bool_), is_over)
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 def _network(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.policies.watched_policy import WatchedPolicy, probabilities
+from workflow_rl.cage2.agent.blue import Decision, likeliest
 from workflow_rl.cage2.attackers import CYBORG_REDS_IN_PYTHON, PolicyAttacker, SeenBatch
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.red.knowledge import RedKnowledge
@@ -23,7 +24,6 @@ from workflow_rl.cage2.scenario.actions import RED_ACTIONS
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import OWN_RED, Facts
 from workflow_rl.cage2.scenario2 import RED_AGENTS, SUCCESSES
-from workflow_rl.cage2.scoring.decisions import Decision, likeliest
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.env.cage2_env import Cage2Env

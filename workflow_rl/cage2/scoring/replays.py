@@ -10,12 +10,13 @@ from pydantic import BeforeValidator, Field
 
 from workflow_rl.agents.modules import in_one_line
 from workflow_rl.agents.settings import ContentOf, Settings
+from workflow_rl.cage2.agent.blue import Blue
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.red.roster import REDS, able_reds, problem_of_reds
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import played_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scoring.players import BluePlayer, ScriptedPlayer, load_blue
+from workflow_rl.cage2.scoring.players import load_blue
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -48,13 +49,11 @@ class Cage2Replays:
 
     settings = ReplaySettings
 
-    def load(self, agent: Path, which: str | None, greedy: bool | None) -> BluePlayer:
+    def load(self, agent: Path, which: str | None, greedy: bool | None) -> Blue:
         """Return the agent."""
-        return load_blue(agent, which, greedy)
+        return load_blue(agent, None, which, greedy)
 
-    def replay(
-        self, agents: Sequence[BluePlayer], settings: Settings, seed: int, episode: int
-    ) -> Replay:
+    def replay(self, agents: Sequence[Blue], settings: Settings, seed: int, episode: int) -> Replay:
         """Play the episode, and compare each step with CybORG if that is installed."""
         assert isinstance(settings, ReplaySettings)
         network, max_steps = _network_of(agents, settings), settings.max_steps
@@ -63,10 +62,7 @@ class Cage2Replays:
         environment.check()
         try:
             recordings = [
-                record_episode(
-                    blue if blue.network == network else blue.into(network),
-                    *(red_agent, max_steps, seed, episode, network),
-                )
+                record_episode(blue.into(network), red_agent, max_steps, seed, episode)
                 for blue in agents
             ]
             compared = [
@@ -87,9 +83,9 @@ class Cage2Replays:
         return Replay(replay_page(recordings, compared, network), lines, is_same)
 
 
-def _network_of(agents: Sequence[BluePlayer], settings: ReplaySettings) -> Scenario:
+def _network_of(agents: Sequence[Blue], settings: ReplaySettings) -> Scenario:
     """Return what is played. Raises InvalidEnvironmentError for what cannot be."""
-    learned = (blue.network for blue in agents if not isinstance(blue, ScriptedPlayer))
+    learned = (blue.network for blue in agents if blue.choice != "scripted")
     network: Scenario | ScenarioFamily = next(learned, agents[0].network)
     if settings.scenario is not None:
         network = played_of(settings.scenario)

@@ -12,11 +12,12 @@ from urllib.parse import quote
 
 import numpy as np
 
-from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.attackers import AttackerError
+from workflow_rl.cage.playing import play
 from workflow_rl.cage.replay_frame import replay_command
 from workflow_rl.cage.when_and_where import Act, when_and_where
+from workflow_rl.cage2.agent.blue import Blue
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.red.roster import REDS, refusals
 from workflow_rl.cage2.red.user_reds import in_cyborg
@@ -26,11 +27,10 @@ from workflow_rl.cage2.scenario.report import lines, lines_of_family, scenario_f
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID, HORIZONS, RED_AGENTS, SCENARIO2
 from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, compared_scores
-from workflow_rl.cage2.scoring.players import TrainedPlayer, load_blue
+from workflow_rl.cage2.scoring.players import load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
-from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.output_files import make_folder, write_text
@@ -222,27 +222,19 @@ def _play_checkpoint(path: Path, reds: Sequence[str], is_best: bool) -> Played:
     label = "best" if is_best else f"{load_checkpoint(path).training.episodes:,}"
     try:
         blue = load_blue(path)
-        assert isinstance(blue, TrainedPlayer)
-        network = blue.network
-        able = [red for red in reds if refusals(network).get(red) is None]
+        able = [red for red in reds if refusals(blue.network).get(red) is None]
         n = EPISODES if is_best else EPISODES_ON_THE_WAY
-        return Played(label, path, network, _episodes(blue.actor, n, able, network))
+        return Played(label, path, blue.network, _episodes(blue, n, able))
     except (RuntimeError, InvalidEnvironmentError) as error:  # As where CybORG itself would fail.
         raise CheckpointError(f"{path} cannot be played: {error.__cause__ or error}") from error
 
 
-def _episodes(
-    actor: Actor, n: int, reds: Sequence[str], network: Scenario
-) -> dict[str, list[Trajectory]]:
+def _episodes(blue: Blue, n: int, reds: Sequence[str]) -> dict[str, list[Trajectory]]:
     """Play the first n episodes of the evaluation's longest cells, in the compiled simulator."""
     specs = [cell_spec(SEED, STEPS, red, k) for red in reds for k in range(n)]
-    environment = Cage2(",".join(reds), STEPS, simulator="compiled", scenario=network.text)
-    envs = environment.make_envs(len(specs))
-    played = [trajectory for ended in play_episodes(envs, actor, specs) for trajectory in ended]
-    by_number = sorted(played, key=lambda trajectory: trajectory.episode)
-    return {
-        red: [trajectory for trajectory in by_number if trajectory.variant == red] for red in reds
-    }
+    environment = Cage2(",".join(reds), STEPS, scenario=blue.network.text)
+    played = [*play(blue.make_envs(environment), blue, specs, len(specs))]
+    return {red: [trajectory for trajectory in played if trajectory.variant == red] for red in reds}
 
 
 def _actions(runs: Sequence[Run], played: Mapping[str, list[Played]]) -> Section:
@@ -323,7 +315,7 @@ def _replays(
             for which, (red_agent, episode) in _notable(best, red_agents).items():
                 attacker = re.sub(r"[^\w.-]+", "-", red_agent)[-80:]
                 name = f"{beginnings[run.name]}-{attacker}-{which}.html"
-                recording = record_episode(blue, red_agent, STEPS, SEED, episode, network)
+                recording = record_episode(blue, red_agent, STEPS, SEED, episode)
                 make_folder(further)
                 compared = compare_with_cyborg(recording, networks=False, scenario=network)
                 write_text(further / name, replay_page([recording], [compared], network))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 from prettytable import PrettyTable
 
 from workflow_rl.agents.trajectory import Trajectory
@@ -15,7 +16,6 @@ from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
-from workflow_rl.cage2.scoring.evaluation_env import step_actions
 from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, PublishedScore, compared_scores
 from workflow_rl.runs.intervals import Mean, mean_of
 from workflow_rl.table_styles import SINGLE_BORDER
@@ -163,6 +163,16 @@ def to_dict(scores: ProtocolScores) -> dict[str, Any]:
             for cell in scores.cells
         ],
     }
+
+
+def step_actions(trajectory: Trajectory, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the actions of Blue and Red in each of the `T` steps, as CybORG prints them.
+
+    trajectory: of records. names: Blue's actions."""
+    # A record describes the step before it.
+    shown: Any = np.append(trajectory.obs[1:], trajectory.last_obs)
+    blue = [names[action] for action in trajectory.action]
+    return list(zip(blue, shown["red_action"].astype(str).tolist(), strict=True))
 
 
 def official_text(scores: ProtocolScores, author: str, team: str, technique: str) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
@@ -12,11 +11,12 @@ from pydantic import BeforeValidator, Field
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.agents.settings import ContentOf, OneOf, Settings
 from workflow_rl.cage.scoring import Check, ResultSettings, as_tuple
-from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
+from workflow_rl.cage2.agent.blue import Blue
+from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, scripted_blue
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.red.roster import REDS, able_reds, problem_of_reds
 from workflow_rl.cage2.scenario.family import ScenarioFamily
-from workflow_rl.cage2.scenario.loading import scenario_text
+from workflow_rl.cage2.scenario.loading import played_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import NAMED, Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS, SIMULATORS
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
@@ -26,15 +26,17 @@ from workflow_rl.cage2.scoring.leaderboard import (
     TOP_SCORES,
     champion_score,
 )
-from workflow_rl.cage2.scoring.players import actor_on_bits, network_for, require_fitting
-from workflow_rl.cage2.scoring.protocol import evaluate_actor
+from workflow_rl.cage2.scoring.players import (
+    FamilyBlue,
+    TrainedBlue,
+    require_cage2,
+    require_fit,
+)
+from workflow_rl.cage2.scoring.protocol import evaluate_blue
 from workflow_rl.cage2.scoring.scores import ProtocolScores, official_text, score_table, to_dict
-from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.output_files import write_text
 
-UNSEEN = 100
-"""The number of a family's networks that score an agent."""
 Steps = Annotated[int, Field(ge=1, le=MAX_STEPS)]
 
 
@@ -181,113 +183,100 @@ class Cage2Scoring:
         agent is not for CAGE-2, and TooManyFailuresError.
         """
         assert isinstance(settings, ProtocolSettings)
-        policy = actor if isinstance(actor, NumpyPolicy) else None
-        network = _played(settings, environment, policy, name)
+        played_on = _played(settings, environment)
+        blue = _blue(actor, environment, played_on, settings, name)
         red_agents = settings.red_agent
         if red_agents == RED_AGENTS:
-            red_agents = able_reds(network)
-        text, simulator = SCENARIO2, settings.simulator
-        if isinstance(network, Scenario):
-            text = network.text
-        elif simulator != "compiled":
+            red_agents = able_reds(played_on)
+        simulator = settings.simulator
+        if isinstance(played_on, ScenarioFamily) and simulator != "compiled":
             raise InvalidEnvironmentError(
-                "simulator", f"{simulator} plays one scenario: for {network}, leave it out"
+                "simulator", f"{simulator} plays one scenario: for {played_on}, leave it out"
             )
+        text = SCENARIO2 if isinstance(played_on, ScenarioFamily) else played_on.text
         for red_agent in sorted({RED_AGENTS[2], *red_agents} - {*RED_AGENTS[:2]}):
             against = Cage2(red_agent, simulator=simulator, scenario=text)
             against.check()
             if not against.steps_together:
                 simulator = "cyborg"
-        blue: Actor | str
-        envs_of = None
-        if environment is None:
-            assert settings.agent is not None
-            blue, technique = settings.agent, _class_name(settings.agent)
-        else:
-            assert policy is not None
-            require_fitting(policy, environment, name)
-            technique = "PPOAgent"
-            blue, envs_of = _player(policy, environment, network, settings, name)
-        check, why_none = settings.check, None
-        if simulator == "cyborg":
-            check = 0
-        elif envs_of is not None:
-            check = 0
-            if "check" in settings.model_fields_set:
-                why_none = f"No episode was played again: CybORG does not play {network}."
-        elif check and text != SCENARIO2:
-            check, why_none = _checkable(text, check)
-        cells = evaluate_actor(
+        check, why_none = _checkable(settings, simulator, played_on)
+        cells = evaluate_blue(
             blue,
             simulator=simulator,
             horizons=settings.max_steps,
             red_agents=red_agents,
-            scenario=network,
-            envs_of=envs_of,
-            name=name,
             check=check,
             **played,
         )
         if why_none is not None:
             cells = cells._replace(checked=why_none)
         if settings.output_dir is not None:
+            technique = "PPOAgent" if settings.agent is None else _class_name(settings.agent)
             path = settings.output_dir / f"{datetime.now():%Y%m%d_%H%M%S}_{technique}.txt"
             write_text(path, official_text(cells, settings.author, settings.team, technique))
         return Cage2Scores(cells, () if environment is None else environment.variants)
 
 
 def _played(
-    settings: ProtocolSettings,
-    environment: Environment | None,
-    policy: NumpyPolicy | None,
-    name: str,
+    settings: ProtocolSettings, environment: Environment | None
 ) -> Scenario | ScenarioFamily:
-    """Return what an evaluation plays. Raises InvalidEnvironmentError if the agent, or a red agent
-    that is asked for, does not fit it."""
-    played = network_for(settings.scenario, environment, policy, name)
+    """Return what an evaluation plays: what is asked for, or else what the agent was trained in.
+
+    Raises InvalidEnvironmentError if a red agent that is asked for cannot play there.
+    """
+    played: Scenario | ScenarioFamily = Scenario.scenario2()
+    if settings.scenario is not None:
+        played = played_of(settings.scenario)
+    elif isinstance(environment, Cage2):
+        played = environment.family or environment.network
     for red_agent in settings.red_agent if settings.red_agent != RED_AGENTS else ():
         if (problem := problem_of_reds(played, REDS.read(red_agent))) is not None:
             raise InvalidEnvironmentError("red_agent", problem)
     return played
 
 
-def _checkable(scenario: str, check: int) -> tuple[int, str | None]:
-    """Return how many episodes CybORG can play again in a scenario: all that are asked for, or
-    none, with the reason."""
-    try:
-        Cage2(simulator="cyborg", scenario=scenario).check()
-    except InvalidEnvironmentError as error:
-        return 0, f"No episode was played again: {error}."
-    return check, None
-
-
-def _player(
-    policy: NumpyPolicy,
-    environment: Environment,
+def _blue(
+    actor: Actor | None,
+    environment: Environment | None,
     played: Scenario | ScenarioFamily,
     settings: ProtocolSettings,
     name: str,
-) -> tuple[Actor, Callable[[int], EnvBatchFactory] | None]:
-    """Return the actor that plays, and what makes its envs unless it plays on the bits. Raises
-    InvalidEnvironmentError and CheckpointError."""
-    if not isinstance(environment, Cage2) or not environment.knows_networks:
-        return actor_on_bits(policy, environment, name), None
-    from workflow_rl.cage2.agent.network_facts import facts_for
-    from workflow_rl.cage2.env.family_envs import compile_for, family_envs, on_networks
-
-    try:
-        if isinstance(played, Scenario):
-            return environment.actor_in(played, policy), None
-        unseen = played.drawn(range(played.networks, played.networks + UNSEEN))
-        facts = facts_for(policy, unseen)
-        blue = on_networks(policy, facts, environment.observation, environment.actions)
-        compile_for(facts, max(settings.max_steps))
-    except ValueError as error:
-        raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
+) -> Blue:
+    """Return who plays. Raises InvalidEnvironmentError and CheckpointError."""
+    if environment is None:
+        assert settings.agent is not None
+        require_fit(played, name)
+        assert isinstance(played, Scenario)
+        return scripted_blue(settings.agent, played)
+    assert isinstance(actor, NumpyPolicy)
+    require_cage2(actor, environment, name)
+    if not isinstance(played, ScenarioFamily):
+        return TrainedBlue(name, actor, environment, played)
+    require_fit(played, name, actor, environment)
+    assert isinstance(environment, Cage2)
+    blue = FamilyBlue(name, actor, environment, played)
     if settings.output_dir is not None:
         raise InvalidEnvironmentError("output_dir", "a result file is about one scenario")
-    make_envs = functools.partial(family_envs, facts, environment.view)
-    return blue, functools.partial(functools.partial, make_envs)
+    return blue
+
+
+def _checkable(
+    settings: ProtocolSettings, simulator: str, played: Scenario | ScenarioFamily
+) -> tuple[int, str | None]:
+    """Return how many episodes CybORG can play again: all that are asked for, or none, with the
+    reason if there is something to say."""
+    if simulator == "cyborg" or not settings.check:
+        return 0, None
+    if isinstance(played, ScenarioFamily):
+        is_asked = "check" in settings.model_fields_set
+        told = f"No episode was played again: CybORG does not play {played}."
+        return 0, told if is_asked else None
+    try:
+        if not played.is_scenario2:
+            Cage2(simulator="cyborg", scenario=played.text).check()
+    except InvalidEnvironmentError as error:
+        return 0, f"No episode was played again: {error}."
+    return settings.check, None
 
 
 def _class_name(agent: str) -> str:

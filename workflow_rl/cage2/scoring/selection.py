@@ -10,12 +10,13 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.cage.playing import play
 from workflow_rl.cage.tournament import tournament
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.red.user_reds import in_cyborg
@@ -31,7 +32,7 @@ ATTACKERS = RED_AGENTS[:2]
 """The red agents that attack. Against the third, which sleeps, every sensible agent scores 0."""
 
 SHORT_NAMES = {"B_lineAgent": "B_line", "RedMeanderAgent": "RedMeander"}
-BLOCK = 500
+TOGETHER = 500
 EPISODES_TO_CHOOSE = 2000
 MINIMUM_TO_CHOOSE = 16
 FRESH_SEED = 1
@@ -74,18 +75,9 @@ def scores_of_episodes(
     if n_before >= min(horizons):
         raise ValueError(f"the opening leaves nothing of episodes of {min(horizons)} steps")
     specs = _specs(red_agent, episodes, seed)
-    envs = environment.make_envs(min(BLOCK, episodes))
-    rewards = np.empty((episodes, max(horizons) - n_before))
-    # All episodes are of one length, and only their rewards count.
-    for first in range(0, episodes, BLOCK):
-        block = specs[first : first + BLOCK]
-        playing = list(range(len(block)))
-        obs = envs.reset(playing, block)
-        for env, spec in enumerate(block):
-            actor.reset(spec.action_seed, env)
-        for step in range(rewards.shape[1]):
-            answers = envs.step(playing, actor.act(obs, playing)[0])
-            obs, rewards[first : first + BLOCK, step] = answers.obs, answers.reward
+    rewards = np.stack(
+        [played.reward for played in play(environment.make_envs, actor, specs, TOGETHER)]
+    )
     return np.stack([rewards[:, : length - n_before].sum(axis=1) for length in horizons], axis=1)
 
 
@@ -104,21 +96,13 @@ def _horizons(environment: Cage2) -> tuple[int, ...]:
     return HORIZONS if environment.max_steps == max(HORIZONS) else (environment.max_steps,)
 
 
-class Candidate(NamedTuple):
-    """A checkpoint and its score in the last round that it took part in. episodes: per attacker."""
-
-    path: Path
-    episodes: int
-    score: Mean
-
-
 def rank_candidates(
     paths: Sequence[Path],
     rounds: Sequence[int] = (500, 2_000, 8_000),
     quiet: bool = True,
     actions: str | None = None,
-) -> list[Candidate]:
-    """Return the candidates, best first: see `tournament`.
+) -> list[Path]:
+    """Return checkpoints, the best first: see `tournament`.
 
     rounds: episodes against each attacker. actions: the action set of play, if it differs from that
     of training; it must be of the same size. Raises CheckpointError.
@@ -126,18 +110,14 @@ def rank_candidates(
     from workflow_rl.runs.checkpoint import load_checkpoint
     from workflow_rl.runs.saved_agent import policy_of
 
-    found = dict[Path, Candidate]()
-
     def mean_score(path: Path, episodes: int) -> float:
         checkpoint = load_checkpoint(path)
         environment = _cage2(checkpoint, path)
         if actions is not None:
             environment = dataclasses.replace(environment, actions=actions)
-        scored = score(policy_of(checkpoint, path), environment, episodes)
-        found[path] = Candidate(path, episodes, scored)
-        return scored.mean
+        return score(policy_of(checkpoint, path), environment, episodes).mean
 
-    return [found[path] for path in tournament(paths, rounds, mean_score, quiet)]
+    return tournament(paths, rounds, mean_score, quiet)
 
 
 def _cage2(checkpoint: Checkpoint, path: Path) -> Cage2:
@@ -174,7 +154,7 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     most = min(EPISODES_TO_CHOOSE, max(MINIMUM_TO_CHOOSE, last.training.episodes // 2))
     rounds = [most] if len(paths) < 4 else [most // 4, most]
     # All play with the run's actions: best.pt of a champion's folder plays by a clock besides.
-    path = rank_candidates(paths, rounds, quiet, environment.actions)[0].path
+    path = rank_candidates(paths, rounds, quiet, environment.actions)[0]
     best = load_checkpoint(path)
     # The best of several is partly lucky in the episodes that chose it.
     fresh = score(policy_of(best, path), environment, most, FRESH_SEED)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from workflow_rl.agents.policies.distributions import MultiCategorical
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.spaces import Spaces
-from workflow_rl.cage.attackers import AttackerError, Attackers, label_of
+from workflow_rl.cage.attackers import AttackerError, Roster, label_of
+from workflow_rl.cage.environment import AgainstReds
 from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, ViewRows, views_layout
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, cyborg_checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
@@ -33,12 +32,8 @@ from workflow_rl.environments.episode import episode_spec
 
 
 @dataclass(frozen=True)
-class Cage4(Scenario):
-    """CAGE Challenge 4 for a team of five. named_by_file: see `Guest.foreign`.
-
-    `arguments.Cage4Arguments` describes the arguments, and checks them for `make_environment`. This
-    class checks those of `Scenario` alone, so that workers, which get it, import no pydantic.
-    """
+class Cage4(AgainstReds, Scenario):
+    """CAGE Challenge 4 for a team of five. `arguments.Cage4Arguments` describes the arguments."""
 
     red_agent: str = RED_AGENTS[0]
     max_steps: int = MAX_STEPS
@@ -48,41 +43,17 @@ class Cage4(Scenario):
     own_rewards: bool = False
     messages: str = "none"
     scenarios: tuple[str, ...] = ()
-    named_by_file: bool = field(default=False, compare=False, repr=False)
 
     env_id: ClassVar[str] = ENV_ID
+    roster: ClassVar[Roster] = REDS
     settings: ClassVar[Mapping[str, Any]] = {
         "total_episodes": 2000,
         # Rewards of a step reach -100, and returns of a decision -1000.
         "reward_scale": 0.01,
     }
 
-    @property
-    def args(self) -> Mapping[str, Any]:
-        """All arguments."""
-        args = dataclasses.asdict(self)
-        del args["named_by_file"]
-        return args
-
-    @functools.cached_property
-    def reds(self) -> Attackers:
-        """The red agents that `red_agent` names."""
-        return REDS.read(self.red_agent)
-
-    @property
-    def foreign(self) -> list[str]:
-        """The paths of trained red teams: see `Guest.foreign`."""
-        return [attacker.name for attacker in self.reds.foreign]
-
-    @functools.cached_property
-    def red_teams(self) -> Mapping[str, TeamPolicy]:
-        """The trained red teams by name, which workers cannot read.
-
-        Raises InvalidEnvironmentError if one is not there, or if only a file names it.
-        """
-        if self.named_by_file and self.foreign:
-            told = f"{self.foreign[0]} is named by a file: it is not read"
-            raise InvalidEnvironmentError("red_agent", told)
+    def _found_opponents(self) -> Mapping[str, TeamPolicy]:
+        """Return the trained red teams by name."""
         try:
             return {name: load_reds(name) for name in self.foreign}
         except AttackerError as error:
@@ -160,7 +131,7 @@ class Cage4(Scenario):
         envs.step([0], SLEEP[None])
         return None
 
-    def bare_actor(self, actor: Actor) -> Actor:
+    def actor_on_observations(self, actor: Actor) -> Actor:
         """Return the team as it is, if it plays on the challenge's own observations and actions.
 
         Raise InvalidEnvironmentError for another team: see `agent.policy_team`.
@@ -182,11 +153,11 @@ class Cage4(Scenario):
     def networks(self, n_envs: int, shows_raw: bool) -> Networks:
         """Return `n_envs` networks. A worker imports one simulator alone."""
         if self.steps_together:
-            return CompiledNetworks(n_envs, self.max_steps, self.played, shows_raw, self.red_teams)
+            return CompiledNetworks(n_envs, self.max_steps, self.played, shows_raw, self.opponents)
 
         def make(variant: str) -> Simulator:
             red_agent, scenario = self.played[variant]
-            reds = self.red_teams.get(red_agent, red_agent)
+            reds = self.opponents.get(red_agent, red_agent)
             return make_simulator(self.simulator, reds, self.max_steps, scenario)
 
         return SerialNetworks(n_envs, make, shows_raw)
@@ -198,9 +169,7 @@ class Cage4(Scenario):
 
     def __getstate__(self) -> dict[str, Any]:
         # The process that workers are forked from may have begun before the checkout was named.
-        if not self.named_by_file:
-            self.red_teams  # noqa: B018 (Workers cannot read them.)
-        return {"args": vars(self), "checkout": os.environ.get(VARIABLE)}
+        return {"args": super().__getstate__(), "checkout": os.environ.get(VARIABLE)}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state["args"])

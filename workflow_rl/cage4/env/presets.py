@@ -39,6 +39,8 @@ CHAMPION: dict[str, Any] = {
         "reward_scale": 0.1,
     },
 }
+N_CANDIDATES = 12
+"""How many of the champion's last agents are compared."""
 QUICK: dict[str, Any] = {
     **CHAMPION,
     "total_episodes": 1000,

@@ -12,8 +12,8 @@ import numpy as np
 from workflow_rl.agents.policies.distributions import MultiCategorical
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
-from workflow_rl.cage.against_blue import AgainstBlue
 from workflow_rl.cage.attackers import label_of
+from workflow_rl.cage.environment import AgainstBlue
 from workflow_rl.cage4.agent.blue_team import TeamMaker
 from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.agent.trained_teams import trained_team
@@ -55,7 +55,7 @@ class Cage4Red(AgainstBlue, Scenario):
     def _brought(self) -> Collection[str]:
         return TEAMS
 
-    def _made(self) -> list[TeamMaker]:
+    def _found_opponents(self) -> list[TeamMaker]:
         return [*map(_team, self.weights)]
 
     def check(self) -> None:
@@ -65,7 +65,7 @@ class Cage4Red(AgainstBlue, Scenario):
         envs.reset([0], [EpisodeSpec(0, "", 0, 0)])
         envs.step([0], np.zeros((1, len(red_layout().agents)), np.int64))
 
-    def bare_actor(self, actor: Actor) -> Actor:
+    def actor_on_observations(self, actor: Actor) -> Actor:
         """Return the team as it is: it plays on what CybORG shows red agents, as vectors."""
         return actor
 
@@ -73,7 +73,7 @@ class Cage4Red(AgainstBlue, Scenario):
         """Return `n_envs` envs as the policies of the red team see them."""
         from workflow_rl.cage4.env.red_env_batch import RedTeamEnvs
 
-        blues = self.blue, [*self.weights.values()]
+        blues = self.opponents, [*self.weights.values()]
         return RedTeamEnvs(n_envs, self.max_steps, *blues, Scenario.among(vars(self)))
 
 

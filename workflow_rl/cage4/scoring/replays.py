@@ -79,7 +79,7 @@ class Cage4Replays:
         scenario = Scenario.among(dict(settings))
         opponent = red_agent + (f" ({scenario.changes})" if scenario.changes else "")
         teams = [SingleTeam(agent.make(1)) for agent in agents]
-        reds = Cage4(red_agent=red_agent).red_teams.get(red_agent, red_agent)
+        reds = Cage4(red_agent=red_agent).opponents.get(red_agent, red_agent)
         recordings = record_episodes(teams, reds, max_steps, seed, episode, scenario)
         lines = [
             f"{agent.told} against {opponent}, {len(recording.steps)} counted steps: "

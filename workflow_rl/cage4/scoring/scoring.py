@@ -230,7 +230,7 @@ class Cage4Scoring:
             team = SingleTeam(trained_team(actor, environment)(1))
         author = Author(settings.author, settings.team, name if environment is None else "PPO")
         scores, settled = {}, (red_agent, steps, quiet)
-        reds = played.red_teams.get(red_agent)
+        reds = played.opponents.get(red_agent)
         twice = []
         n_twice, why_none = _checkable(settings)
         n_twice = min(n_twice, episodes)

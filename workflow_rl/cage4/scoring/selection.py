@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
+from workflow_rl.cage.playing import play
 from workflow_rl.cage.recipe import eligible_agents
 from workflow_rl.cage.tournament import tournament
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scenario.scenario4 import COUNTED_STEPS, MAX_STEPS
-from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from workflow_rl.runs.intervals import mean_of
@@ -37,12 +37,8 @@ def totals_of(
         episode_spec(seed, number, environment.variants, SeedStream.SELECTION)
         for number in range(episodes)
     ]
-    played = play_episodes(environment.make_envs(min(AT_ONCE, episodes)), actor, specs)
-    totals = np.zeros(episodes)
-    for trajectories in played:
-        for trajectory in trajectories:
-            totals[trajectory.episode] = trajectory.reward[:-_NOT_COUNTED].sum()
-    return totals
+    played = play(environment.make_envs, actor, specs, AT_ONCE)
+    return np.array([trajectory.reward[:-_NOT_COUNTED].sum() for trajectory in played])
 
 
 def _team_of(path: Path) -> tuple[TeamPolicy, Cage4]:

@@ -20,8 +20,8 @@ from workflow_rl.cage2.agent.action_sets import ActionSet
 from workflow_rl.cage2.agent.views import ViewingActor
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HOSTS, RED_AGENTS
-from workflow_rl.cage2.scoring.players import load_actor
-from workflow_rl.cage2.scoring.protocol import evaluate_actor
+from workflow_rl.cage2.scoring.players import load_blue
+from workflow_rl.cage2.scoring.protocol import evaluate_blue
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -85,7 +85,7 @@ def test_an_actor_plays_outside_as_it_does_inside(observation: str) -> None:
     played = []
     for environment, actor in (
         (seeing, policy_for(seeing)),
-        (bare, pickle.loads(pickle.dumps(seeing.bare_actor(policy_for(seeing))))),
+        (bare, pickle.loads(pickle.dumps(seeing.actor_on_observations(policy_for(seeing))))),
     ):
         # More episodes than envs: each begins where another ends.
         episodes = play_episodes(environment.make_envs(3), actor, specs)
@@ -125,7 +125,7 @@ def test_envs_that_begin_and_others_that_go_on_in_one_call() -> None:
 
 def test_the_table_alone_needs_no_wrapping() -> None:
     policy = policy_for(Cage2())
-    assert Cage2().bare_actor(policy) is policy
+    assert Cage2().actor_on_observations(policy) is policy
 
 
 def test_a_run_with_a_view_is_evaluated_and_loaded(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_a_run_with_a_view_is_evaluated_and_loaded(tmp_path: Path) -> None:
         ppo={"hidden_sizes": (16,)},
     )
     run = train(config, tmp_path / "run")
-    policy = load_actor(run / "checkpoint.pt")
-    scores = evaluate_actor(policy, 2, n_workers=1, horizons=[30])
+    blue = load_blue(run / "checkpoint.pt")
+    scores = evaluate_blue(blue, 2, n_workers=1, horizons=[30])
     assert scores.cells[0].mean < 0
     agent = load_agent(run)
     agent.reset()
@@ -163,7 +163,7 @@ def test_the_true_state_is_for_the_compiled_simulator_alone() -> None:
         # Who attacks is among what it shows, and the same in every step.
         assert (trajectory.obs.min(axis=0) == 1).any()
     with pytest.raises(InvalidEnvironmentError, match="compiled alone"):
-        environment.bare_actor(policy_for(environment))
+        environment.actor_on_observations(policy_for(environment))
 
 
 def test_an_agent_that_sees_the_true_state_is_not_evaluated(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_an_agent_that_sees_the_true_state_is_not_evaluated(tmp_path: Path) -> N
     )
     run = train(config, tmp_path / "run")
     with pytest.raises(CheckpointError, match="which no evaluation shows"):
-        load_actor(run / "checkpoint.pt")
+        load_blue(run / "checkpoint.pt")
 
 
 @pytest.mark.parametrize(("actions", "n_steps"), [("by-host", 20), ("by-host-timed", 40)])
@@ -188,7 +188,7 @@ def test_an_opening_begins_every_episode(actions: str, n_steps: int) -> None:
     played = []
     for envs, actor in (
         (environment.make_envs(3), policy),
-        (bare.make_envs(3), pickle.loads(pickle.dumps(environment.bare_actor(policy)))),
+        (bare.make_envs(3), pickle.loads(pickle.dumps(environment.actor_on_observations(policy)))),
     ):
         episodes = play_episodes(envs, actor, specs)
         played.append(sorted((t for block in episodes for t in block), key=lambda t: t.episode))
@@ -239,7 +239,7 @@ def test_what_an_env_played_before_is_not_seen(observation: str) -> None:
 
 def test_an_agent_that_was_not_reset_begins_an_episode() -> None:
     environment = Cage2("RedMeanderAgent", 20, "compiled", "belief", "by-host", ("Sleep",))
-    actor = environment.bare_actor(policy_for(environment, greedy=True))
+    actor = environment.actor_on_observations(policy_for(environment, greedy=True))
     obs = np.zeros((1, 52), np.uint8)
     unasked = [int(actor.act(obs)[0][0]) for _ in range(3)]
     actor.reset(0)

@@ -15,7 +15,7 @@ from tests.workflow_rl.cage2.lock_step import BLUE_AGENTS, LockStep
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.cage.comparison import comparisons
-from workflow_rl.cage2.agent.scripted import make_blue_agent
+from workflow_rl.cage2.agent.scripted import ScriptedAgent, make_blue_agent
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.compiled.state import NO_PROCESS
 from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
@@ -47,7 +47,7 @@ def test_sessions_are_those_of_cyborgs_true_state(red_agent: str) -> None:
     """By host, PID and privilege, at every step, of an episode in which Red takes hosts."""
     env = Cage2Env(red_agent, simulator="published")
     controller = env._simulator._controller
-    agent = make_blue_agent("mixed-decoys")
+    agent = ScriptedAgent(make_blue_agent("mixed-decoys"))
     agent.reset(0)
     obs, info = env.reset(seed=4)
     n_red_sessions = set()

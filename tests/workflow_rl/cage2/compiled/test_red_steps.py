@@ -15,6 +15,7 @@ from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.compiled.red_steps import OUTSIDE
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.compiled.state import MAX_PORTS
+from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_ACTION_NAMES, RED_OBS_SIZE
 
 BLUES = ("sleep", "mixed-decoys", "all-kinds")
@@ -107,7 +108,7 @@ def test_a_red_that_scans_many_decoys_again_and_again() -> None:
         return int(random.choice(possible)) if possible else sweep
 
     lock_step = LockStep(networks=True)
-    blue = MixedAgent({"DecoyVsftpd User3": 0.5, "DecoyVsftpd User4": 0.5})
+    blue = MixedAgent({"DecoyVsftpd User3": 0.5, "DecoyVsftpd User4": 0.5}, Scenario.scenario2())
     difference = lock_step.play(blue, DrawnRed(scan), 5)
     assert difference is None, str(difference)
     _, compiled = lock_step.sides(from_outside=True)

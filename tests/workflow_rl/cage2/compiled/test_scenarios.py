@@ -31,8 +31,7 @@ def compare(
 ) -> int:
     """Play one episode of each red agent that can, and return their number."""
     lock_step = LockStep(max_steps=max_steps, networks=True, scenario=scenario)
-    names = scenario.action_names
-    blue = MixedAgent(_possible(MIXTURES[seed % 2], names), names)
+    blue = MixedAgent(_possible(MIXTURES[seed % 2], scenario.action_names), scenario)
     able = [red for red in reds if refusals(scenario).get(red) is None]
     for red in able:
         n_actions = len(scenario.red_action_names)

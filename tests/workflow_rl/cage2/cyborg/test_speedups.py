@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from workflow_rl.cage2.agent.scripted import ScriptedAgent, make_blue_agent
+from workflow_rl.cage2.agent.scripted import ScriptedAgent, ScriptedBlue, make_blue_agent
 from workflow_rl.cage2.cyborg.speedups import CYBORG
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import RED_AGENTS, scenario2
@@ -60,7 +60,7 @@ def plain(value: Any) -> Any:
 def assert_same_episode(
     stock: Cage2Env,
     sped_up: Cage2Env,
-    policy: ScriptedAgent,
+    blue: ScriptedBlue,
     red_agent: str,
     seed: int,
     look_into_network: bool = False,
@@ -69,6 +69,7 @@ def assert_same_episode(
     options = {"red_agent": red_agent}
     obs, info = stock.reset(seed=seed, options=options)
     same_obs, same_info = sped_up.reset(seed=seed, options=options)
+    policy = ScriptedAgent(blue)
     policy.reset(seed)
     step, truncated = 0, False
     while not truncated:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,17 @@ from click.testing import CliRunner
 
 from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.cage2 import Cage2RedEnv
+from workflow_rl.cage2.agent.scripted import scripted_blue
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.env.record_envs import RecordEnvs
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.guest import Cage2Guest
-from workflow_rl.cage2.red.roster import REDS
-from workflow_rl.cage2.red.user_reds import red_policy, with_policies
+from workflow_rl.cage2.red.user_reds import red_policy
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
-from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, ScriptedBlue
 from workflow_rl.collection.player import play_episode
 from workflow_rl.commands.main import main
 from workflow_rl.environments.by_name import make_environment
-from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -83,9 +82,9 @@ def test_a_released_name_means_the_released_file(
     assert environment.foreign == []
     if name == "champion1b":
         with pytest.raises(InvalidEnvironmentError, match=r"where .*champion1b.* was trained"):
-            assert environment.blue
+            assert environment.opponents
     else:
-        assert environment.blue
+        assert environment.opponents
 
 
 def test_an_attacker_is_trained_evaluated_and_loaded(tmp_path: Path) -> None:
@@ -113,10 +112,8 @@ def test_an_attacker_learns_in_a_scenario_and_plays_there_alone(tmp_path: Path) 
     train(config, red := tmp_path / "red")
     policy = red_policy(str(red), greedy=False, scenario=OFFICE)
     gained = play_episode(make_environment(RED_ENV_ID, args).make_envs(1), policy, SPEC)
-    reds = with_policies(REDS.read(str(red)), OFFICE)
-    make_env = functools.partial(EvaluationEnv, 10, "compiled", reds, OFFICE)
-    blue = ScriptedBlue("decoys", OFFICE)
-    lost = play_episode(SerialEnvs(make_env, 1), blue, SPEC)
+    envs = RecordEnvs(Cage2(str(red), 10, scenario=OFFICE.text), 1)
+    lost = play_episode(envs, scripted_blue("decoys", OFFICE), SPEC._replace(variant=str(red)))
     assert gained.reward.tolist() == (0.0 - lost.reward).tolist()
     with pytest.raises(InvalidEnvironmentError, match="which has other hosts than scenario2"):
         make_environment(ENV_ID, {"red_agent": str(red)}).check()

@@ -10,7 +10,7 @@ from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.studies.duel import seated
+from workflow_rl.studies.duel import actor_for_side
 
 
 class Waits:
@@ -39,7 +39,7 @@ def test_each_side_is_an_environment_with_opponents():
 def test_a_blue_of_the_start_keeps_what_it_sees_and_does():
     guest = Cage2Guest()
     side = guest.sides({**guest.make(guest.arguments()()).args, "max_steps": 30})["Blue"]
-    _, args = seated("robust", side, {"B_lineAgent": 1.0}, trust=False)
+    _, args = actor_for_side("robust", side, {"B_lineAgent": 1.0}, trust=False)
     assert (args["max_steps"], args["observation"], len(args["opening"])) == (30, "evidence", 3)
     assert args["red_agent"] == "B_lineAgent=1000"
 
@@ -62,5 +62,5 @@ def test_an_episode_of_red_meets_one_of_several_blues():
 def test_what_is_no_blue_is_told():
     for blue in ("champion=x", "nobody=1,sleep=2"):
         with pytest.raises(InvalidEnvironmentError) as error:
-            Cage2Red(blue).blue  # noqa: B018
+            Cage2Red(blue).opponents  # noqa: B018
         assert error.value.argument == "blue_agent"

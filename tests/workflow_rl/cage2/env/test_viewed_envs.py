@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -10,20 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.agent.action_sets import ActionSet
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.env.record_envs import RecordEnvs
 from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.cage2.presets import ANY_NETWORK
 from workflow_rl.cage2.scenario.loading import scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
-from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
-from workflow_rl.cage2.scoring.players import load_actor, load_on_records
+from workflow_rl.cage2.scoring.players import load_blue
 from workflow_rl.collection.advice import Advised
 from workflow_rl.collection.player import play_episode
-from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.runs.config import TrainConfig
@@ -49,14 +46,14 @@ def taught(teacher: str, **args: Any) -> Trajectory:
     return trajectory
 
 
-def evaluated(actor: Actor, scenario: Scenario | None = None) -> Trajectory:
-    make_env = functools.partial(EvaluationEnv, STEPS, "compiled", scenario=scenario)
-    return play_episode(SerialEnvs(make_env, 1, "red_agent"), actor, SPEC)
+def evaluated(agent: str, scenario: Scenario | None = None) -> Trajectory:
+    blue = load_blue(agent, scenario, greedy=True)
+    return play_episode(RecordEnvs(Cage2(RED, STEPS, scenario=blue.network.text), 1), blue, SPEC)
 
 
 @pytest.mark.parametrize("teacher", ["react-restore", "react-remove", "random"])
 def test_a_scripted_agent_teaches_what_it_does(teacher: str) -> None:
-    played = evaluated(ScriptedBlue(teacher))
+    played = evaluated(teacher)
     assert np.array_equal(taught(teacher).action, played.action)
     assert np.array_equal(taught(teacher, observation="belief").reward, played.reward)
 
@@ -64,7 +61,7 @@ def test_a_scripted_agent_teaches_what_it_does(teacher: str) -> None:
 @pytest.mark.parametrize("teacher", ["react-restore", "decoys"])
 def test_a_scripted_agent_teaches_in_other_scenarios(teacher: str) -> None:
     larger = Scenario.scenario2().add_host("Web0", "Gateway", "Enterprise", "High")
-    played = evaluated(ScriptedBlue(teacher, larger), larger)
+    played = evaluated(teacher, larger)
     trajectory = taught(teacher, scenario=larger.text)
     assert np.array_equal(trajectory.action, played.action)
     assert trajectory.action.max() >= len(ACTION_NAMES)
@@ -72,7 +69,7 @@ def test_a_scripted_agent_teaches_in_other_scenarios(teacher: str) -> None:
 
 
 def test_the_champion_teaches_what_it_does_to_policies_of_other_views() -> None:
-    played = evaluated(PolicyBlue(load_actor("champion")))
+    played = evaluated("champion")
     assert np.array_equal(taught("champion").action, played.action)
     set_apart = {"actions": "by-host-timed", "opening": ("DecoyFemitter User2",)}
     lesson = taught("champion", **set_apart)
@@ -91,7 +88,7 @@ def test_agents_of_other_scenarios_teach_where_they_can_play(
     teacher: str, view: dict[str, str]
 ) -> None:
     scenario1b = Scenario.from_checked(scenario_text("scenario1b"))
-    played = evaluated(load_on_records(teacher, scenario1b), scenario1b)
+    played = evaluated(teacher, scenario1b)
     assert np.array_equal(taught(teacher, scenario="scenario1b", **view).reward, played.reward)
 
 
@@ -116,7 +113,7 @@ def test_what_the_policy_cannot_choose_is_to_sleep(observation: str) -> None:
     names = {ACTION_NAMES[choices.actions[action]] for action in lesson.action.tolist()}
     assert "Sleep" in names
     assert "Monitor" not in names
-    played = evaluated(ScriptedBlue("react-restore"))
+    played = evaluated("react-restore")
     restores = [a for a in played.action.tolist() if ACTION_NAMES[a].startswith("Restore")]
     assert [a for a in choices.actions[lesson.action].tolist() if a] == restores
     if choices.has_masks:

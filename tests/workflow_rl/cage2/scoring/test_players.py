@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from tests.workflow_rl.cage2.scoring.evaluations import save_agent
-from workflow_rl.cage2.scoring.players import load_actor, load_trained
+from workflow_rl.cage2.agent.blue import records
+from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scoring.players import load_blue, load_trained
 from workflow_rl.runs.checkpoint import CheckpointError, checkpoint_path
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import train_policy
@@ -16,7 +18,7 @@ from workflow_rl.runs.saved_agent import load_agent
 
 def test_the_policy_is_the_checkpoints_actor(tmp_path):
     agent = save_agent(tmp_path / "checkpoint.pt")
-    policy = load_actor(tmp_path / "checkpoint.pt")
+    policy, _ = load_trained(tmp_path / "checkpoint.pt")
     assert policy.greedy
     assert policy.policy_version == 7
     obs = np.random.default_rng(0).integers(0, 2, (20, 52)).astype(np.float32)
@@ -25,17 +27,16 @@ def test_the_policy_is_the_checkpoints_actor(tmp_path):
     np.testing.assert_allclose(policy.outputs(obs), logits, atol=1e-6)
 
 
-@pytest.mark.parametrize("load", [load_actor, load_agent])
-def test_agents_are_loaded_by_any_path_and_act_on_one_observation(tmp_path, load):
+def test_agents_are_loaded_by_any_path_and_act_on_records_or_one_observation(tmp_path):
     save_agent(tmp_path / "checkpoint.pt")
     obs = np.random.default_rng(0).integers(0, 2, (20, 52)).astype(np.uint8)
-    expected = load_actor(tmp_path / "checkpoint.pt").act(obs, [0] * 20)[0].tolist()
+    policy, _ = load_trained(tmp_path)
+    expected = policy.act(obs, [0] * 20)[0].tolist()
     for path in (tmp_path, str(tmp_path), str(tmp_path / "checkpoint.pt")):
-        agent = load(path)
-        acts = [agent.act(one.astype(np.float32)) for one in obs]
-        if load is not load_agent:
-            acts = [actions.item() for actions, _ in acts]
-        assert acts == expected
+        shown = records(Scenario.scenario2(), obs)
+        assert load_blue(path).act(shown, [0] * 20)[0].tolist() == expected
+        agent = load_agent(path)
+        assert [agent.act(one.astype(np.float32)) for one in obs] == expected
 
 
 def test_the_best_checkpoint_of_a_run_is_preferred(tmp_path):

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.workflow_rl.cage2.scoring.evaluations import cell, returns, run
 from workflow_rl.cage.check import SimulatorsDifferError
-from workflow_rl.cage2.agent.scripted import make_scripted_agent
+from workflow_rl.cage2.agent.blue import Blue
+from workflow_rl.cage2.agent.scripted import make_scripted_agent, scripted_blue
+from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.env.cage2_env import Cage2Env
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.env.record_envs import RecordEnvs
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring import protocol
-from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv
-from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
+from workflow_rl.cage2.scoring.players import TrainedBlue
+from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_blue
 from workflow_rl.cage2.scoring.scores import ProtocolScores
+
+
+def blue_of(policy) -> TrainedBlue:
+    return TrainedBlue("policy", policy, Cage2())
 
 
 def play(max_steps: int, red_agent: str, number: int, choose, reset, seed: int) -> float:
@@ -34,7 +43,7 @@ def play(max_steps: int, red_agent: str, number: int, choose, reset, seed: int) 
 
 @pytest.mark.parametrize("name", ["sleep", "random", "react-remove", "react-restore"])
 def test_a_scripted_agents_scores_equal_those_of_a_plain_loop(name):
-    evaluation = evaluate_actor(name, episodes=2, seed=4, horizons=(25,), n_workers=2)
+    evaluation = evaluate_blue(scripted_blue(name), episodes=2, seed=4, horizons=(25,), n_workers=2)
     agent = make_scripted_agent(name)
     for red_agent in RED_AGENTS:
         expected = [play(25, red_agent, n, agent.act, agent.reset, seed=4) for n in range(2)]
@@ -43,7 +52,9 @@ def test_a_scripted_agents_scores_equal_those_of_a_plain_loop(name):
 
 
 def test_a_policys_scores_equal_those_of_a_plain_loop(policy):
-    evaluation = evaluate_actor(policy, episodes=2, horizons=(12,), red_agents=["RedMeanderAgent"])
+    evaluation = evaluate_blue(
+        blue_of(policy), episodes=2, horizons=(12,), red_agents=["RedMeanderAgent"]
+    )
     expected = [
         play(
             12,
@@ -60,12 +71,12 @@ def test_a_policys_scores_equal_those_of_a_plain_loop(policy):
 
 def test_scores_do_not_depend_on_the_workers_nor_on_the_other_cells(policy):
     both = [
-        returns(evaluate_actor(policy, episodes=3, seed=2, horizons=(8, 12), n_workers=n))
+        returns(evaluate_blue(blue_of(policy), episodes=3, seed=2, horizons=(8, 12), n_workers=n))
         for n in (1, 2)
     ]
     assert both[0] == both[1]
-    alone = evaluate_actor(
-        policy, episodes=2, seed=2, horizons=[12], red_agents=["SleepAgent"], n_workers=1
+    alone = evaluate_blue(
+        blue_of(policy), episodes=2, seed=2, horizons=[12], red_agents=["SleepAgent"], n_workers=1
     )
     assert returns(alone)[12, "SleepAgent"] == both[0][12, "SleepAgent"][:2]
 
@@ -83,13 +94,18 @@ def test_every_episode_has_seeds_of_its_own():
 def test_a_cell_without_all_its_episodes_has_no_score(tmp_path, monkeypatch):
     broken = cell_spec(0, 3, "RedMeanderAgent", 1).env_seed
 
-    class Broken(EvaluationEnv):
-        def reset(self, *, seed=None, options=None):
-            if seed == broken:
+    class Broken(CompiledEnvs):
+        def reset(self, envs, specs):
+            if specs[0].env_seed == broken:
                 raise ArithmeticError("the network is down")
-            return super().reset(seed=seed, options=options)
+            return super().reset(envs, specs)
 
-    monkeypatch.setattr("workflow_rl.cage2.scoring.protocol.EvaluationEnv", Broken)
+    def make_envs(environment, n_envs):
+        envs = RecordEnvs(environment, n_envs)
+        envs._envs = Broken(environment.max_steps, n_envs)
+        return envs
+
+    monkeypatch.setattr(Blue, "make_envs", lambda _, environment: partial(make_envs, environment))
     path = tmp_path / "scores.json"
     options = ["--agent", "sleep", "--episodes", 2, "--max-steps", 3, "--json", path]
     result = run(*options, "--output-dir", tmp_path / "results")
@@ -104,8 +120,8 @@ def test_a_cell_without_all_its_episodes_has_no_score(tmp_path, monkeypatch):
 
 
 def test_cells_come_in_the_official_order(policy):
-    evaluation = evaluate_actor(
-        policy, 1, horizons=(3, 2), red_agents=("SleepAgent", "B_lineAgent"), n_workers=2
+    evaluation = evaluate_blue(
+        blue_of(policy), 1, horizons=(3, 2), red_agents=("SleepAgent", "B_lineAgent"), n_workers=2
     )
     assert list(returns(evaluation)) == [
         (2, "B_lineAgent"),
@@ -132,7 +148,7 @@ def test_drawn_episodes_are_played_again_on_cyborg(monkeypatch: pytest.MonkeyPat
     """The second play gives another total where the first one is changed."""
     asked: dict[str, Any] = {"episodes": 3, "horizons": (5, 8), "n_workers": 1, "check": 7}
     line = "7 of 7 episodes have the same total on csle-cyborg 0.0.3."
-    assert evaluate_actor("react-restore", **asked).checked == line
+    assert evaluate_blue(scripted_blue("react-restore"), **asked).checked == line
     play, played = protocol.play_with_progress, list[int]()
 
     def changed(pool: Any, blue: Any, specs: Any, *more: Any) -> list[Any]:
@@ -145,7 +161,7 @@ def test_drawn_episodes_are_played_again_on_cyborg(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(protocol, "play_with_progress", changed)
     with pytest.raises(SimulatorsDifferError, match="8 steps") as raised:
-        evaluate_actor("react-restore", **asked)
+        evaluate_blue(scripted_blue("react-restore"), **asked)
     assert "in compiled code" in str(raised.value)
     assert played[:2] == [9, 9]
     assert sum(played[2:]) == 7
@@ -155,6 +171,6 @@ def test_red_agents_of_users_are_not_said_to_be_played_on_cyborg() -> None:
     own = ("workflow_rl.cage2.attackers:BLine",)
     asked: dict[str, Any] = {"episodes": 2, "horizons": (5,), "n_workers": 1, "check": 3}
     told = "No episode was played again: CybORG does not play these red agents."
-    assert evaluate_actor("sleep", red_agents=own, **asked).checked == told
-    both = evaluate_actor("sleep", red_agents=("B_lineAgent", *own), **asked)
+    assert evaluate_blue(scripted_blue("sleep"), red_agents=own, **asked).checked == told
+    both = evaluate_blue(scripted_blue("sleep"), red_agents=("B_lineAgent", *own), **asked)
     assert both.checked == "2 of 2 episodes have the same total on csle-cyborg 0.0.3."

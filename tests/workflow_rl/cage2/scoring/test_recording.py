@@ -15,7 +15,7 @@ from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.cage.replay_frame import moments_of
 from workflow_rl.cage2 import parity
-from workflow_rl.cage2.agent.scripted import MIXTURES, MixedAgent
+from workflow_rl.cage2.agent.scripted import make_blue_agent, scripted_blue
 from workflow_rl.cage2.attackers import Seen
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
@@ -33,11 +33,11 @@ from workflow_rl.cage2.scenario2 import (
     RED_OBS_SIZE,
 )
 from workflow_rl.cage2.scoring import replay_page
-from workflow_rl.cage2.scoring.evaluation_env import step_actions
-from workflow_rl.cage2.scoring.players import ScriptedPlayer, TrainedPlayer, load_actor, load_blue
-from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
+from workflow_rl.cage2.scoring.players import TrainedBlue, load_blue
+from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_blue
 from workflow_rl.cage2.scoring.recording import Recording, record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg
+from workflow_rl.cage2.scoring.scores import step_actions
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState, save_checkpoint
@@ -127,7 +127,7 @@ def assert_as_in_cyborg(one: Recording, scenario: Scenario | None = None) -> Non
 @pytest.mark.parametrize("red_agent", RED_AGENTS)
 @pytest.mark.parametrize("blue", ["sleep", "random", "react-restore"])
 def test_every_step_is_as_in_cyborg(blue: str, red_agent: str) -> None:
-    assert_as_in_cyborg(record_episode(ScriptedPlayer(blue), red_agent, 100, seed=4))
+    assert_as_in_cyborg(record_episode(scripted_blue(blue), red_agent, 100, seed=4))
 
 
 @pytest.fixture(scope="module")
@@ -142,16 +142,16 @@ def office() -> Scenario:
 
 @pytest.mark.parametrize("red_agent", RED_AGENTS[1:])
 def test_every_step_in_another_network_is_as_in_cyborg(office: Scenario, red_agent: str) -> None:
-    blue = ScriptedPlayer("react-restore").into(office)
-    one = record_episode(blue, red_agent, 100, 4, scenario=office)
+    blue = scripted_blue("react-restore").into(office)
+    one = record_episode(blue, red_agent, 100, 4)
     assert_as_in_cyborg(one, office)
     assert compare_with_cyborg(one, scenario=office).is_same is True
 
 
 def test_an_own_red_agent_attacks_in_another_network(office: Scenario) -> None:
-    blue = ScriptedPlayer("sleep").into(office)
+    blue = scripted_blue("sleep").into(office)
     stubborn = "workflow_rl.cage2.attackers:Stubborn"
-    one = record_episode(blue, stubborn, 100, 4, scenario=office)
+    one = record_episode(blue, stubborn, 100, 4)
     assert {step.red_choice.action for step in one.steps} <= {*office.red_action_names}
     assert "Web0" in {step.red_target for step in one.steps}
     assert sum(step.reward for step in one.steps) < 0
@@ -169,7 +169,7 @@ def test_a_policy_of_a_family_is_shown_in_networks_that_it_never_saw(
     blue = load_blue(tmp_path / "agent.pt")
     assert blue.network == family.draw(2)
     for network in (blue.network, office):
-        one = record_episode(blue.into(network), "RedMeanderAgent", STEPS, scenario=network)
+        one = record_episode(blue.into(network), "RedMeanderAgent", STEPS)
         assert_as_in_cyborg(one, network)
         decisions = [step.decision for step in one.steps if step.decision]
         assert len(decisions) == STEPS
@@ -181,11 +181,16 @@ def test_a_policy_of_a_family_is_shown_in_networks_that_it_never_saw(
 
 @pytest.mark.parametrize("red_agent", [OWN, f"SleepAgent,{OWN}"])
 def test_an_own_red_agents_episode_is_as_in_cyborg_and_in_the_evaluation(red_agent: str) -> None:
-    (cell,) = evaluate_actor(
-        "react-restore", 4, seed=2, n_workers=1, horizons=[STEPS], red_agents=[red_agent]
+    (cell,) = evaluate_blue(
+        scripted_blue("react-restore"),
+        4,
+        seed=2,
+        n_workers=1,
+        horizons=[STEPS],
+        red_agents=[red_agent],
     ).cells
     for number, trajectory in enumerate(cell.trajectories):
-        one = record_episode(ScriptedPlayer("react-restore"), red_agent, STEPS, 2, number)
+        one = record_episode(scripted_blue("react-restore"), red_agent, STEPS, 2, number)
         assert_as_in_cyborg(one)
         assert [step.reward for step in one.steps] == trajectory.reward.tolist()
         assert one.drawn == trajectory.variant
@@ -198,7 +203,7 @@ def test_an_own_red_agents_episode_is_as_in_cyborg_and_in_the_evaluation(red_age
 @pytest.mark.parametrize("attacker", [own_reds.Restless, own_reds.Reckless])
 def test_an_attacker_in_python_is_shown_as_it_plays_in_an_env(attacker: type[Any]) -> None:
     name = f"tests.own_reds:{attacker.__name__}"
-    one = record_episode(ScriptedPlayer("react-restore"), name, STEPS, seed=4)
+    one = record_episode(scripted_blue("react-restore"), name, STEPS, seed=4)
     seen = []
 
     class Watched(attacker):  # type: ignore[misc]
@@ -239,7 +244,7 @@ def test_a_trained_red_agent_is_shown_as_its_policy_plays(tmp_path: Path) -> Non
     bias = np.zeros(n, np.float32)
     parameters = PolicyParameters((weights,), (bias,), "tanh", masked=True)
     write_policy(parameters, make_environment(RED_ENV_ID, {}), tmp_path / "red.npz")
-    blue = ScriptedPlayer("react-restore")
+    blue = scripted_blue("react-restore")
     one = record_episode(blue, str(tmp_path / "red.npz"), STEPS, seed=4)
     assert compare_with_cyborg(one).is_same is True
     env = Cage2RedEnv(Repeats([ACTION_NAMES.index(s.blue_action) for s in one.steps]))
@@ -261,8 +266,7 @@ def test_a_trained_red_agent_is_shown_as_its_policy_plays(tmp_path: Path) -> Non
 
 
 def test_decoys_are_shown_while_they_are_there() -> None:
-    blue = ScriptedPlayer("sleep")
-    blue._agent = MixedAgent(MIXTURES["mixed-decoys"])
+    blue = make_blue_agent("mixed-decoys")
     one = record_episode(blue, "RedMeanderAgent", 100, seed=1)
     assert_as_in_cyborg(one)
     assert any(len(host.decoys) > 2 for host in one.steps[-1].after.hosts)
@@ -272,11 +276,10 @@ def test_decoys_are_shown_while_they_are_there() -> None:
 @pytest.mark.parametrize("red_agent", ATTACKERS)
 def test_episode_k_is_that_of_the_evaluation(tmp_path: Path, red_agent: str, greedy: bool) -> None:
     save_run(tmp_path / "agent.pt")
-    actor = load_actor(tmp_path / "agent.pt", greedy)
-    evaluation = evaluate_actor(
-        actor, 3, seed=7, n_workers=1, horizons=[STEPS], red_agents=[red_agent]
-    )
     blue = load_blue(tmp_path / "agent.pt", greedy=greedy)
+    evaluation = evaluate_blue(
+        blue, 3, seed=7, n_workers=1, horizons=[STEPS], red_agents=[red_agent]
+    )
     for number, trajectory in enumerate(evaluation.cells[0].trajectories):
         one = record_episode(blue, red_agent, STEPS, 7, number)
         assert [step.reward for step in one.steps] == trajectory.reward.tolist()
@@ -284,17 +287,6 @@ def test_episode_k_is_that_of_the_evaluation(tmp_path: Path, red_agent: str, gre
         assert played == step_actions(trajectory, ACTION_NAMES)
     returns = {record_episode(blue, red_agent, STEPS, 7, k).episode_return for k in range(3)}
     assert len(returns) > 1
-
-
-def test_scripted_agents_play_as_in_the_evaluation() -> None:
-    for name in ("random", "react-restore"):
-        evaluation = evaluate_actor(
-            name, 2, n_workers=1, horizons=[50], red_agents=["RedMeanderAgent"]
-        )
-        for number, trajectory in enumerate(evaluation.cells[0].trajectories):
-            one = record_episode(ScriptedPlayer(name), "RedMeanderAgent", 50, 0, number)
-            assert [step.reward for step in one.steps] == trajectory.reward.tolist()
-            assert one.steps[0].decision is None
 
 
 def test_probabilities_and_values_are_the_networks_own(tmp_path: Path) -> None:
@@ -329,7 +321,7 @@ def test_a_sampled_action_is_shown_even_if_unlikely() -> None:
     flat = PolicyParameters(
         (policy.normal(0, 0.1, (52, 145)).astype(np.float32),), (np.zeros(145, np.float32),), "tanh"
     )
-    blue = TrainedPlayer("flat", NumpyPolicy(flat), Cage2())
+    blue = TrainedBlue("flat", NumpyPolicy(flat), Cage2())
     one = record_episode(blue, "B_lineAgent", STEPS)
     assert one.choice == "sampled"
     decisions = [(step.blue_action, step.decision) for step in one.steps]
@@ -354,7 +346,7 @@ def test_choices_that_come_to_one_action_are_one(tmp_path: Path) -> None:
 
 
 def test_moments_add_up_to_the_return_and_the_costliest_comes_first() -> None:
-    one = record_episode(ScriptedPlayer("react-restore"), "B_lineAgent", 100)
+    one = record_episode(scripted_blue("react-restore"), "B_lineAgent", 100)
     assert round(sum(moment.cost for moment in one.moments), 1) == -round(one.episode_return, 1)
     assert [m.cost for m in one.moments] == sorted((m.cost for m in one.moments), reverse=True)
     found = moments_of([{"a": 1.0}, {"a": 1.0, "b": 0.1}, {}, {"a": 0.1}])
@@ -363,7 +355,7 @@ def test_moments_add_up_to_the_return_and_the_costliest_comes_first() -> None:
 
 
 def test_is_held_against_cyborg_and_says_if_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = record_episode(ScriptedPlayer("random"), "RedMeanderAgent", STEPS)
+    one = record_episode(scripted_blue("random"), "RedMeanderAgent", STEPS)
     assert compare_with_cyborg(one).is_same is True
     # What Blue did makes a difference: it is this episode that is compared.
     played = []

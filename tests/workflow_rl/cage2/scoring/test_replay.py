@@ -13,10 +13,11 @@ from click.testing import CliRunner, Result
 
 from tests.html_pages import assert_valid
 from tests.workflow_rl.cage2.scoring.test_recording import save_run
+from workflow_rl.cage2.agent.scripted import scripted_blue
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
-from workflow_rl.cage2.scoring.players import ScriptedPlayer, load_actor
-from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
+from workflow_rl.cage2.scoring.players import load_blue
+from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_blue
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import ReplayCheck, replay_page
 from workflow_rl.commands.main import main
@@ -52,8 +53,8 @@ def test_a_page_of_100_steps_is_small_valid_and_complete(tmp_path: Path) -> None
     assert ["Enterprise2", "Op_Server0"] in shown["leads"]
     (one,) = shown["recordings"]
     (trajectory,) = (
-        evaluate_actor(
-            load_actor(tmp_path / "agent.pt"), 1, horizons=[100], red_agents=["RedMeanderAgent"]
+        evaluate_blue(
+            load_blue(tmp_path / "agent.pt"), 1, horizons=[100], red_agents=["RedMeanderAgent"]
         )
         .cells[0]
         .trajectories
@@ -95,7 +96,7 @@ def test_nothing_in_a_name_becomes_html(tmp_path: Path) -> None:
 
 
 def test_a_page_takes_not_much_longer_than_the_episode_in_cyborg(tmp_path: Path) -> None:
-    blue = ScriptedPlayer("react-restore")
+    blue = scripted_blue("react-restore")
     replay_page([record_episode(blue, "B_lineAgent")], [ReplayCheck(True, "")])
     ratios = []
     for _ in range(3):

@@ -18,11 +18,12 @@ from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from tests.workflow_rl.reporting.test_report import figures, make_run, page_of, section
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.cage2.agent.scripted import scripted_blue
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, RED_AGENTS
 from workflow_rl.cage2.scoring import report
 from workflow_rl.cage2.scoring.leaderboard import TOP_SCORES
-from workflow_rl.cage2.scoring.players import load_actor
-from workflow_rl.cage2.scoring.protocol import evaluate_actor
+from workflow_rl.cage2.scoring.players import load_blue
+from workflow_rl.cage2.scoring.protocol import evaluate_blue
 from workflow_rl.cage2.scoring.scores import to_dict
 from workflow_rl.output_files import sha256_of
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
@@ -48,7 +49,7 @@ def cage2_run(path: Path, **env_args: object) -> Path:
 def test_replays_are_the_best_median_and_worst_episodes_of_the_evaluation(tmp_path: Path) -> None:
     run = cage2_run(tmp_path / "a run")
     text = page_of(tmp_path, run)
-    evaluation = evaluate_actor(load_actor(run), EPISODES, n_workers=1, horizons=[100])
+    evaluation = evaluate_blue(load_blue(run), EPISODES, n_workers=1, horizons=[100])
     links = re.findall(r'<a href="(report_files/[^"]+)">([^<]+) \(episode (\d+)\)</a>', text)
     assert len(links) == 6
     worst = f"replay &#x27;a run&#x27; --red-agent B_lineAgent --episode {links[2][2]}\n"
@@ -75,8 +76,8 @@ def test_of_many_runs_there_are_three_replays_each(
     text = page_of(tmp_path, *runs)
     returns = [
         value
-        for cell in evaluate_actor(
-            load_actor(runs[0]), EPISODES, n_workers=1, horizons=[100], red_agents=RED_AGENTS[:2]
+        for cell in evaluate_blue(
+            load_blue(runs[0]), EPISODES, n_workers=1, horizons=[100], red_agents=RED_AGENTS[:2]
         ).cells
         for value in cell.returns
     ]
@@ -92,8 +93,8 @@ def test_how_often_each_action_is_used(tmp_path: Path) -> None:
     (run / "kept").mkdir()
     save_run(run / "kept" / "000010.pt")
     text = page_of(tmp_path, run)
-    evaluation = evaluate_actor(
-        load_actor(run), EPISODES, n_workers=1, horizons=[100], red_agents=["B_lineAgent"]
+    evaluation = evaluate_blue(
+        load_blue(run), EPISODES, n_workers=1, horizons=[100], red_agents=["B_lineAgent"]
     )
     counts = Counter(int(i) for one in evaluation.cells[0].trajectories for i in one.action)
     (table,) = re.findall(
@@ -124,7 +125,7 @@ def test_how_often_each_action_is_used(tmp_path: Path) -> None:
 
 def test_scores_stand_beside_the_leaderboard(tmp_path: Path) -> None:
     run, other = cage2_run(tmp_path / "run"), cage2_run(tmp_path / "other")
-    evaluation = evaluate_actor("sleep", 2, n_workers=1, horizons=[30, 50, 100])
+    evaluation = evaluate_blue(scripted_blue("sleep"), 2, n_workers=1, horizons=[30, 50, 100])
     digest = {"agent_sha256": sha256_of(run / "best.pt", 2**20)}
     (run / "evaluation.json").write_text(json.dumps({**to_dict(evaluation), **digest}))
     scores = section(page_of(tmp_path, run, other), "Scores beside the leaderboard")

@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 from tests.workflow_rl.cage2.scoring.evaluations import cell, returns, run, save_agent
-from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.cage2.agent.blue import record_of
+from workflow_rl.cage2.agent.scripted import scripted_blue
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
-from workflow_rl.cage2.scoring.evaluation_env import record_of, step_actions
 from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, TOP_SCORES
-from workflow_rl.cage2.scoring.protocol import evaluate_actor
-from workflow_rl.cage2.scoring.scores import ProtocolScores, score_table
+from workflow_rl.cage2.scoring.players import load_blue
+from workflow_rl.cage2.scoring.protocol import evaluate_blue
+from workflow_rl.cage2.scoring.scores import ProtocolScores, score_table, step_actions
 
 
 def test_the_table_shows_the_leaderboards_figures_in_their_cells():
@@ -67,7 +68,7 @@ def test_the_result_file_has_the_official_format(tmp_path):
     assert lines[1] == "author: Ada, team: none, technique: ReactRestoreAgent"
     assert lines[2].startswith("wrappers: ")
 
-    expected = evaluate_actor("react-restore", 2, horizons=(15,), n_workers=1)
+    expected = evaluate_blue(scripted_blue("react-restore"), 2, horizons=(15,), n_workers=1)
     blocks = [lines[first : first + 3] for first in range(3, len(lines), 3)]
     for scored, block in zip(expected.cells, blocks, strict=True):
         steps, red_agent, mean, deviation = CELL_LINE.fullmatch(block[0]).groups()
@@ -95,15 +96,14 @@ def test_the_actions_of_a_step_are_those_of_the_record_after_it():
 
 
 def test_a_run_folders_scores_are_kept_in_it(tmp_path):
-    agent = save_agent(tmp_path / "checkpoint.pt")
+    save_agent(tmp_path / "checkpoint.pt")
     options = ["--episodes", "1", "--seed", "3", "--quiet"]
     result = run(tmp_path, *options)
     assert result.exit_code == 0, result.output
     assert "csle-cyborg 0.0.3" in result.output
     assert "older simulator" in result.output
 
-    greedy = NumpyPolicy(agent.policy_parameters(), 7, greedy=True)
-    expected = evaluate_actor(greedy, 1, 3)
+    expected = evaluate_blue(load_blue(tmp_path), 1, 3)
     scores = json.loads((tmp_path / "evaluation.json").read_text())
     name = "compiled code, which plays as csle-cyborg"
     assert scores["simulator"] == {"name": name, "version": "0.0.3", "commit": "26ce1c1"}

@@ -20,8 +20,8 @@ from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scoring.players import actor_on_bits_of, load_trained
-from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
+from workflow_rl.cage2.scoring.players import load_blue
+from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_blue
 from workflow_rl.commands.export import export
 from workflow_rl.runs.saved_agent import saved_path
 from workflow_rl.workflows.environment import OrderedCage2
@@ -116,10 +116,8 @@ def require_same_returns(
     assert played.returncode == 0, played.stderr
     horizons, red_agents = zip(*cells, strict=True)
     scenario = scenario or Scenario.scenario2()
-    actor = actor_on_bits_of(scenario, *load_trained(agent), agent)
-    evaluation = evaluate_actor(
-        actor, episodes, seed=5, horizons=horizons, red_agents=red_agents, scenario=scenario
-    )
+    blue = load_blue(agent, scenario)
+    evaluation = evaluate_blue(blue, episodes, seed=5, horizons=horizons, red_agents=red_agents)
     returns = {(cell.max_steps, cell.red_agent): cell.returns for cell in evaluation.cells}
     for cell, theirs in zip(cells, json.loads(played.stdout), strict=True):
         # Sums of the same rewards, in another order.

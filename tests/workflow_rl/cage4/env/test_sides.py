@@ -17,7 +17,7 @@ from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
-from workflow_rl.studies.duel import seated
+from workflow_rl.studies.duel import actor_for_side
 from workflow_rl.studies.exploit import attack
 
 GUEST = Cage4Guest()
@@ -71,7 +71,7 @@ def test_agents_of_both_sides_play_each_other(tmp_path: Path) -> None:
     red, sides = write_red_team(tmp_path / "red.npz"), GUEST.sides(args(max_steps=60, users=3))
 
     def episode_return(agent: str, side: str, opponent: str) -> float:
-        actor, given = seated(agent, sides[side], {opponent: 1.0}, trust=False)
+        actor, given = actor_for_side(agent, sides[side], {opponent: 1.0}, trust=False)
         assert (given["max_steps"], given["users"]) == (60, 3)
         envs = make_environment(sides[side].env, given).make_envs(1)
         return play_episode(envs, actor, EpisodeSpec(3, opponent, 3, 3)).episode_return

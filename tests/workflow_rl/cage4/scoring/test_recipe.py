@@ -15,9 +15,10 @@ from click.testing import CliRunner
 from tests.workflow_rl.cage4.small_champion import small_preset
 from workflow_rl.agents.policies.team_file import load_policy_or_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.cage.recipe import AGENT_FILE
+from workflow_rl.cage4.guest import Cage4Guest
 from workflow_rl.cage4.scenario.scenario4 import ENV_ID
 from workflow_rl.cage4.scoring import selection
-from workflow_rl.cage4.scoring.recipe import AGENT_FILE, Cage4Recipe
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.commands.main import main
 from workflow_rl.runs.checkpoint import load_checkpoint
@@ -37,7 +38,7 @@ def small() -> Iterator[None]:
 
 
 def train(folder: Path, total_episodes: int = EPISODES, seed: int = 3) -> float:
-    return Cage4Recipe().train(folder, seed, total_episodes, True)
+    return Cage4Guest().champion_recipe().train(folder, seed, total_episodes, True)
 
 
 def digest(path: Path) -> str:
@@ -101,7 +102,7 @@ def test_other_runs_and_strange_folders_are_refused(run: Path, tmp_path: Path) -
 def test_the_candidates_are_the_last_agents_each_once(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
     kept = sorted((tmp_path / "run").glob("kept/*.pt"))
-    chosen = Cage4Recipe().choose(tmp_path / "run", 4, True)
+    chosen = Cage4Guest().champion_recipe().choose(tmp_path / "run", 4, True)
     assert chosen.candidates == 3
     assert chosen.episodes == 4
     last = digest(tmp_path / "run" / "checkpoint.pt")
@@ -156,5 +157,5 @@ def test_links_in_a_folder_lead_to_no_other_file(run: Path, tmp_path: Path) -> N
     for link in (AGENT_FILE, "best.pt"):
         (folder / link).symlink_to(own)
     with pytest.raises(OSError, match="is a link"):
-        Cage4Recipe().choose(folder, 2, True)
+        Cage4Guest().champion_recipe().choose(folder, 2, True)
     assert own.read_text() == "the user's"

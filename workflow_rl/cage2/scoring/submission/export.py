@@ -63,7 +63,7 @@ def write_submission(
     if environment.family is not None:
         network = Scenario.scenario2()  # The challenge plays no families.
         try:
-            policy = environment.fitted_to(network, policy.player()).parameters
+            policy = environment.policy_for(network, policy.player()).parameters
         except ValueError as error:
             raise InvalidEnvironmentError("scenario", str(error)) from None
     else:

@@ -1,0 +1,114 @@
+"""One side of a challenge as the Environment of a run: what all of them have in common.
+
+Workers get a pickled copy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from workflow_rl.cage.attackers import Attackers, Roster
+from workflow_rl.environments.environment import InvalidEnvironmentError
+
+
+@dataclass(frozen=True)
+class CageEnvironment:
+    """A side that learns, against opponents that do not. named_by_file: see `Guest.foreign`.
+
+    The arguments are checked elsewhere, so that workers import no pydantic, and methods import what
+    they need: --help shows the defaults without NumPy. A pickled copy holds the opponents
+    themselves: workers find no agents.
+    """
+
+    named_by_file: bool = field(default=False, compare=False, repr=False, kw_only=True)
+
+    opponents_in: ClassVar[str]
+    """The argument that names the opponents."""
+
+    @property
+    def args(self) -> Mapping[str, Any]:
+        """All arguments."""
+        args = dataclasses.asdict(self)
+        del args["named_by_file"]
+        return args
+
+    @property
+    def foreign(self) -> list[str]:
+        """The names of opponents that the challenge does not bring: see `Guest.foreign`."""
+        raise NotImplementedError
+
+    @functools.cached_property
+    def opponents(self) -> Any:
+        """The opponents, as envs play them. Raises InvalidEnvironmentError if one is not there, or
+        if only a file names it."""
+        self.require_trust()
+        return self._found_opponents()
+
+    def require_trust(self) -> None:
+        """Raise InvalidEnvironmentError if only a file names opponents."""
+        if self.named_by_file and self.foreign:
+            told = f"{self.foreign[0]} is named by a file: it is not used"
+            raise InvalidEnvironmentError(self.opponents_in, told)
+
+    def _found_opponents(self) -> Any:
+        """Return `opponents`, which may be read. Raise InvalidEnvironmentError."""
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) if self.named_by_file else {**vars(self), "opponents": self.opponents}
+
+
+class AgainstReds(CageEnvironment):
+    """Blue's side, against one of several red agents in each episode. roster: who can be named."""
+
+    red_agent: str
+
+    opponents_in = "red_agent"
+    roster: ClassVar[Roster]
+
+    @functools.cached_property
+    def reds(self) -> Attackers:
+        """The red agents that `red_agent` names."""
+        return self.roster.read(self.red_agent)
+
+    @property
+    def foreign(self) -> list[str]:
+        return [attacker.name for attacker in self.reds.foreign]
+
+
+@dataclass(frozen=True)
+class AgainstBlue(CageEnvironment):
+    """Red's side, against one of several blue agents in each episode."""
+
+    blue_agent: str = "champion"
+    max_steps: int = 100
+
+    opponents_in = "blue_agent"
+    variants: ClassVar[tuple[str, ...]] = ()
+    steps_together: ClassVar[bool] = True
+    plays_together: ClassVar[bool] = True
+
+    @property
+    def blue_name(self) -> str:
+        """Blue's name, that of a run's folder if it is one."""
+        return os.path.basename(os.path.normpath(self.blue_agent))
+
+    @functools.cached_property
+    def weights(self) -> Mapping[str, float]:
+        """The blue agents, with weights. Raises InvalidEnvironmentError."""
+        from workflow_rl.environments.one_side import weights_of
+
+        return weights_of(self.blue_agent, "blue_agent")
+
+    @property
+    def foreign(self) -> list[str]:
+        return [agent for agent in self.weights if agent not in self._brought()]
+
+    def _brought(self) -> Collection[str]:
+        """Return the names of the agents that the challenge brings."""
+        raise NotImplementedError

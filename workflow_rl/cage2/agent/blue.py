@@ -1,0 +1,120 @@
+"""Blue as it plays: an agent that acts on records of what Blue is shown.
+
+Compiled code and CybORG fill the same records. Workers import this module: it imports no torch.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.agents.policies.distributions import Choice
+from workflow_rl.cage2.scenario.family import ScenarioFamily
+from workflow_rl.cage2.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from workflow_rl.cage2.env.environment import Cage2
+    from workflow_rl.environments.env_batch import EnvBatchFactory
+
+ACTION_CHARACTERS = 64
+"""The most of Red's action that is kept. Actions of CAGE-2's own red agents are shorter."""
+MOST_PROBABILITIES = 5
+
+
+def record_of(network: Scenario) -> np.dtype[Any]:
+    """Return the type of a record: the bits after a step, the hosts on which a process was caught
+    in it, and Red's action, which no blue agent reads: a trajectory keeps it for result files."""
+    return np.dtype(
+        [
+            ("obs", np.uint8, network.obs_size),
+            ("suspicious", np.bool_, len(network.hosts)),
+            ("red_action", f"S{ACTION_CHARACTERS}"),
+        ]
+    )
+
+
+def records(
+    network: Scenario, obs: NDArray[Any], caught: Any = False, red_actions: Sequence[str] = ("",)
+) -> NDArray[Any]:
+    """Return M records. obs: `[M, 4 H]`. caught: masks of hosts, `[M, H]`. red_actions: M, or one
+    for all."""
+    shown = np.empty(len(obs), record_of(network))
+    shown["obs"], shown["suspicious"] = obs, caught
+    shown["red_action"] = [action.encode("ascii", "replace") for action in red_actions]
+    return shown
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How a policy decided.
+
+    probabilities: those of the likeliest actions, at most MOST_PROBABILITIES, and of the chosen
+    one. value: the return that the critic expects, see `critic_of`; None if there is no critic.
+    is_opening: the action belongs to a fixed opening.
+    """
+
+    probabilities: tuple[tuple[str, float], ...]
+    value: float | None = None
+    is_opening: bool = False
+
+
+def likeliest(
+    probability: NDArray[np.float64], chosen: int, names: Sequence[str]
+) -> tuple[tuple[str, float], ...]:
+    """Return the likeliest actions and the chosen one, with their probabilities: see `Decision`.
+
+    probability: `[len(names)]`.
+    """
+    shown = np.argsort(-probability, kind="stable")[:MOST_PROBABILITIES].tolist()
+    if chosen not in shown:
+        shown.append(chosen)
+    return tuple((names[i], float(probability[i])) for i in shown if probability[i] > 0)
+
+
+class Blue:
+    """A blue agent. An Actor that acts on records of `network`.
+
+    choice: how the agent chooses: greedy, sampled or scripted.
+    """
+
+    network: Scenario
+    policy_version = 0
+
+    def __init__(self, name: str, choice: str) -> None:
+        self.name, self.choice = name, choice
+
+    @property
+    def played(self) -> Scenario | ScenarioFamily:
+        """What the agent plays."""
+        return self.network
+
+    def into(self, network: Scenario) -> Blue:
+        """Return the agent in another network. Raise InvalidEnvironmentError if it does not fit."""
+        raise NotImplementedError
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        """Begin an episode in env number `env`. The agent's random choices follow from the seed."""
+        raise NotImplementedError
+
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
+        """Return indices of the network's actions, and their log-probabilities, for records [M]."""
+        raise NotImplementedError
+
+    def make_envs(self, environment: Cage2) -> EnvBatchFactory:
+        """Return what makes the envs of `environment`, with what the agent acts on."""
+        from workflow_rl.cage2.env.record_envs import RecordEnvs
+
+        return functools.partial(RecordEnvs, environment)
+
+    def watch(self) -> None:
+        """Remember from now on how an action is chosen, for `decision`. One env plays."""
+
+    @property
+    def decision(self) -> Decision | None:
+        """How the last action was chosen; None for an agent that is scripted."""
+        return None

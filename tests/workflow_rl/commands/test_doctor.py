@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from workflow_rl.cage2 import installation as cage2
+from workflow_rl.cage2.cyborg import installation as cage2
 from workflow_rl.commands.main import main
 from workflow_rl.portable import NATIVE
 from workflow_rl.runs import installation

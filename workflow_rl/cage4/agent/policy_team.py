@@ -23,12 +23,7 @@ class PolicyTeam:
     """
 
     def __init__(
-        self,
-        n_envs: int,
-        policy: TeamPolicy,
-        observation: str,
-        actions: str,
-        messages: str = "none",
+        self, n_envs: int, policy: TeamPolicy, observation: str, actions: str, messages: str
     ) -> None:
         self._policy = copy.deepcopy(policy)
         layout = policy.parameters.layout

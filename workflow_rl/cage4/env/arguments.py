@@ -117,7 +117,6 @@ class Cage4Arguments(EpisodeSettings):
         "watchful: the same, but if the agents tell each other that they see nothing of red for "
         "long, they restore hosts in turn, because red may hide there.",
     )
-
     own_rewards: bool = Field(
         Cage4.own_rewards,
         description="Let each agent learn from what happens in its own zones and what its own "
@@ -125,7 +124,6 @@ class Cage4Arguments(EpisodeSettings):
         "state. Needs the simulator compiled, and the actions repair or suspects. Scores stay "
         "those of the team.",
     )
-
     messages: Annotated[str, OneOf(MESSAGES)] = Field(
         Cage4.messages,
         description="What the agents send each other. alerts: per own zone, whether the agent "

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.cage4.agent.belief import Bits, Joint
 from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.env.environment import Cage4
@@ -45,10 +44,8 @@ class TaughtTeamEnvs(TeamEnvs):
 
     def _with_advice(self, rows: Obs, envs: Sequence[int]) -> Obs:
         wanted, _ = self._teacher.act(envs)
-        choices = np.where(self._possible(rows, wanted), wanted, SLEEP) * self._n_words
+        columns = self._first_choice + wanted * self._n_words
+        is_possible = np.take_along_axis(rows[:, -self._n_masks :] > 0, columns, axis=1)
+        choices = np.where(is_possible, wanted, SLEEP) * self._n_words
         dtype = np.result_type(rows.dtype, np.min_scalar_type(self._n_masks))
         return np.concatenate([rows, choices], axis=1, dtype=dtype, casting="unsafe")
-
-    def _possible(self, rows: Obs, wanted: Joint) -> Bits:
-        masks = rows[:, -self._n_masks :] > 0
-        return np.take_along_axis(masks, self._first_choice + wanted * self._n_words, 1)

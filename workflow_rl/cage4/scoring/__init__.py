@@ -1,6 +1,5 @@
-"""Scores on CAGE Challenge 4 by the challenge's own evaluation, and what is made of them.
+"""Scores of a team on CAGE Challenge 4 by the challenge's own evaluation, and episodes to look at.
 
-A team comes in. `protocol` plays the evaluation's episodes, `scoring` tells the scores, `selection`
-and `recipe` choose among the teams of a run, `recording` and `replays` show an episode, and
-`submission` is the folder to hand in. Start with `protocol`.
+`protocol` plays the evaluation, `scoring` tells the scores, `selection` and `recipe` choose a team
+of a run, `recording` and `replays` show an episode, `submission` is the folder to hand in.
 """

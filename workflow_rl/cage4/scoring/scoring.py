@@ -53,7 +53,6 @@ class ProtocolSettings(EpisodeSettings, ResultSettings):
     max_steps: Annotated[tuple[Steps, ...], BeforeValidator(as_tuple)] = Field(
         default=(MAX_STEPS,), description="Length of the episodes; by default the challenge's, 500."
     )
-
     check: Check = Field(
         default=3,
         description="How many of the episodes, from the first one on, CybORG 4 plays again, to see "

@@ -9,8 +9,8 @@ import pytest
 
 from workflow_rl.cage.comparison import (
     ComparedEpisode,
+    are_equal,
     compare_episode,
-    is_same,
 )
 
 EPISODE = ComparedEpisode("doubler", "nobody", 3, 25)
@@ -100,7 +100,7 @@ def test_an_error_of_one_is_a_difference(which: int) -> None:
 
 
 def test_types_and_the_order_of_keys_count() -> None:
-    assert is_same({"a": [1, 0.5, None]}, {"a": [1, 0.5, None]})
-    assert not is_same({"a": 1, "b": 2}, {"b": 2, "a": 1})
-    assert not is_same([1], [True])
-    assert not is_same(np.zeros(2), np.zeros(3))
+    assert are_equal({"a": [1, 0.5, None]}, {"a": [1, 0.5, None]})
+    assert not are_equal({"a": 1, "b": 2}, {"b": 2, "a": 1})
+    assert not are_equal([1], [True])
+    assert not are_equal(np.zeros(2), np.zeros(3))

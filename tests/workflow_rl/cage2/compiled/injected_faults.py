@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from workflow_rl.cage2.agent.scripted import SleepAgent
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
 
-class InjectsFaults:
+class InjectsFaults(SleepAgent):
     """Sleeps; where it plays, hidden state is wrong from seed 51 on."""
 
-    def reset(self, seed: int) -> None:
+    def memory(self, seed: int) -> None:
         step = CompiledSimulator.step
 
         def step_with_fault(simulator: CompiledSimulator, action: int) -> Any:
@@ -19,6 +20,3 @@ class InjectsFaults:
             return result
 
         CompiledSimulator.step = step_with_fault  # type: ignore[method-assign]
-
-    def act(self, obs: Any, info: Any = None) -> int:
-        return 0

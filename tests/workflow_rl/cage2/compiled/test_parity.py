@@ -15,7 +15,7 @@ from tests.workflow_rl.cage2.lock_step import BLUE_AGENTS, LockStep
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.cage.comparison import comparisons
-from workflow_rl.cage2.agent.scripted import ScriptedAgent, make_blue_agent
+from workflow_rl.cage2.agent.scripted import ScriptedAgent, ScriptedBlue, make_blue_agent
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.compiled.state import NO_PROCESS
 from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
@@ -67,17 +67,16 @@ def test_sessions_are_those_of_cyborgs_true_state(red_agent: str) -> None:
     assert len(n_red_sessions) > (0 if red_agent == "SleepAgent" else 2)
 
 
-class SetsUpDecoysAndRemoves:
+class SetsUpDecoysAndRemoves(ScriptedBlue):
     """Four decoys on a host, then removes what was caught on it: see the test."""
 
     kinds = ("DecoyVsftpd", "DecoyVsftpd", "DecoyHarakaSMPT", "DecoyTomcat", "Remove")
 
-    def reset(self, seed: int) -> None:
-        self.step = -1
+    def memory(self, seed: int) -> Any:
+        return itertools.cycle(self.kinds)
 
-    def act(self, obs: Any, info: Any = None) -> int:
-        self.step += 1
-        return ACTION_NAMES.index(f"{self.kinds[self.step % len(self.kinds)]} Op_Host1")
+    def choose(self, memory: Any, record: Any) -> int:
+        return ACTION_NAMES.index(f"{next(memory)} Op_Host1")
 
 
 def test_decoys_with_a_pid_that_was_caught_are_stopped_and_start_again(
@@ -105,7 +104,10 @@ def test_decoys_with_a_pid_that_was_caught_are_stopped_and_start_again(
     monkeypatch.setattr(compiled, "step", step_after_catching)
     # One round: what is listed as a service has started again, under a PID the list does not have.
     monkeypatch.setattr(lock_step, "max_steps", 5)
-    assert lock_step.play(SetsUpDecoysAndRemoves(), "SleepAgent", 5) is None
+    assert (
+        lock_step.play(SetsUpDecoysAndRemoves("decoys", Scenario.scenario2()), "SleepAgent", 5)
+        is None
+    )
     network = cyborg_network(env)
     listed = set(network["Op_Host1: services"].values())
     running = network["Op_Host1: processes"][-3:]
@@ -114,7 +116,9 @@ def test_decoys_with_a_pid_that_was_caught_are_stopped_and_start_again(
     assert not listed & {pid for pid, *_ in running}
     # From the second round on, nothing is listed with the PID that it runs under.
     monkeypatch.setattr(lock_step, "max_steps", 20)
-    difference = lock_step.play(SetsUpDecoysAndRemoves(), "SleepAgent", 5)
+    difference = lock_step.play(
+        SetsUpDecoysAndRemoves("decoys", Scenario.scenario2()), "SleepAgent", 5
+    )
     assert difference is None, str(difference)
     assert not any(ports == [80] for *_, ports in cyborg_network(env)["Op_Host1: processes"])
 
@@ -212,7 +216,9 @@ def test_shares_hold_every_episode_once() -> None:
 
 
 def test_differences_in_other_processes_are_reported() -> None:
-    challenge = comparison_of({"faulty": InjectsFaults()}, ["SleepAgent"], 3)
+    challenge = comparison_of(
+        {"faulty": InjectsFaults("faulty", Scenario.scenario2())}, ["SleepAgent"], 3
+    )
     (share,) = challenge.shares(range(49, 53), 4)
     halves = [share._replace(episodes=share.episodes[i : i + 2]) for i in (0, 2)]
     first, second = comparisons(challenge, halves, 2)

@@ -287,8 +287,8 @@ def test_who_decides_nothing_sweeps_in_the_simulator() -> None:
     # Both actions take two steps, and all five agents begin another as soon as they are free.
     assert analysed.any()
     assert analysed.sum() + decoys.sum() == 5 * 19
-    belief = envs._rows.belief
-    assert belief is not None
+    assert envs._rows._sweeping is not None
+    belief = envs._rows._sweeping.belief
     assert (analysed[NUMBERS] > 0).tolist() == (belief.analysed[0] > 0).tolist()
     assert decoys[NUMBERS].tolist() == belief.decoys[0].tolist()
     assert not (analysed[NUMBERS] > 0)[~belief.exists[0]].any()

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from tests.workflow_rl.reporting.test_report import figures
+from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.environment import Cage4
@@ -101,7 +102,7 @@ def test_a_run_names_it_and_is_scored_in_it(tmp_path: Path) -> None:
 
 
 def assert_what_blue_does(path: Path, page: str) -> None:
-    team = Cage4Replays().load(path, None, None).made()
+    team = SingleTeam(Cage4Replays().load(path, None, None).make(1))
     played = list(evaluated_episodes(team, CompiledSimulator(RED_AGENTS[1], 12), 2, 0))
     worst = min(range(2), key=lambda number: played[number].total)
     assert f"replay run --red-agent {RED_AGENTS[1]} --episode {worst}" in page

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from tests.html_pages import assert_valid
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from tests.workflow_rl.cage4.env.test_team_envs import random_team
+from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.environment import Cage4
@@ -152,7 +153,7 @@ def test_a_trained_team_plays_as_evaluate_plays_it(tmp_path: Path) -> None:
     arguments = ["replay", path, "--stochastic", "--max-steps", STEPS, "--output", page]
     result = CliRunner().invoke(main, [*map(str, arguments)])
     assert result.exit_code == 0, result.output
-    team = Cage4Replays().load(path, None, greedy=False).made()
+    team = SingleTeam(Cage4Replays().load(path, None, greedy=False).make(1))
     (episode,) = evaluated_episodes(team, CompiledSimulator(RED_AGENTS[0], STEPS), 1, 0)
     (recording,) = data_of(page)["recordings"]
     assert [step["reward"] for step in recording["steps"]] == episode.rewards

@@ -25,6 +25,7 @@ ACTING = (
     "workflow_rl.cage4.agent.blue_team",
     "workflow_rl.cage4.agent.views",
     "workflow_rl.cage4.agent.hidden_red_timer",
+    "workflow_rl.cage4.scenario.actions",
     "workflow_rl.cage4.scenario.scenario4",
 )
 """Modules that are copied into the folder."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from workflow_rl.portable import NATIVE, is_native
 from workflow_rl.runs.installation import Finding
 
-REFERENCE = Path(__file__).parent / "agent" / "released" / "reference_run.json"
+REFERENCE = Path(__file__).parents[1] / "agent" / "released" / "reference_run.json"
 """The record of a short run, made with `train-async` and these options: --simulator compiled
 --n-envs 24 --red-agent mixed --total-episodes 72. Both simulators play its episodes."""
 SECONDS = 0.3

@@ -163,7 +163,7 @@ def _differing(
     if with_network:
         ours, theirs = ours | first.network(), theirs | second.network()
     pairs = paired(ours, theirs)
-    return {name: pair for name, pair in pairs.items() if not are_equal(*pair)}
+    return {name: pair for name, pair in pairs.items() if not are_same(*pair)}
 
 
 def paired(first: dict[str, Any], second: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -172,7 +172,7 @@ def paired(first: dict[str, Any], second: dict[str, Any]) -> dict[str, tuple[Any
     return {name: (first.get(name), second.get(name)) for name in names}
 
 
-def are_equal(value: Any, other: Any) -> bool:
+def are_same(value: Any, other: Any) -> bool:
     """Return whether two values are equal, the order of keys and the types of plain values
     included."""
     if isinstance(value, np.ndarray):

@@ -21,10 +21,11 @@ from workflow_rl.cage.comparison import (
     ComparedSimulator,
     Difference,
     WorkShare,
-    are_equal,
+    are_same,
     paired,
 )
-from workflow_rl.cage2.agent.blue import Blue, records
+from workflow_rl.cage2.agent.blue import Blue
+from workflow_rl.cage2.agent.records import records
 from workflow_rl.cage2.agent.red_scripted import OutsideRed
 from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 from workflow_rl.cage2.cyborg.red_cyborg import ToldRed
@@ -229,7 +230,7 @@ def _side_by_side(pairs: dict[str, tuple[Any, Any]], width: int = 60) -> list[st
     names = max(map(len, pairs), default=0)
     lines = [f"  {'':{names}}  {'CybORG':{width}}  compiled"]
     for name, (reference, compiled) in pairs.items():
-        mark = " " if are_equal(reference, compiled) else "*"
+        mark = " " if are_same(reference, compiled) else "*"
         first, right = _chunks(str(reference), width), _chunks(str(compiled), width)
         for i, (a, b) in enumerate(itertools.zip_longest(first, right, fillvalue="")):
             label = name if i == 0 else ""

@@ -25,7 +25,7 @@ from workflow_rl.cage.comparison import (
     Comparison,
     Difference,
     WorkShare,
-    are_equal,
+    are_same,
     comparisons,
 )
 from workflow_rl.cage4.agent.blue_team import SingleTeam
@@ -185,7 +185,7 @@ def first_element(name: str, value: Any, other: Any) -> tuple[str, Any, Any]:
     if not (isinstance(value, list) and isinstance(other, list)):
         return name, value, other
     for i, (part, other_part) in enumerate(zip(value, other, strict=False)):
-        if not are_equal(part, other_part):
+        if not are_same(part, other_part):
             label = part[0] if isinstance(part, list) and part else None
             path = f"{name}[{label if isinstance(label, str) else i}]"
             return first_element(path, part, other_part)

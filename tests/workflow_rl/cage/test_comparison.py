@@ -9,7 +9,7 @@ import pytest
 
 from workflow_rl.cage.comparison import (
     ComparedEpisode,
-    are_equal,
+    are_same,
     compare_episode,
 )
 
@@ -100,7 +100,7 @@ def test_an_error_of_one_is_a_difference(which: int) -> None:
 
 
 def test_types_and_the_order_of_keys_count() -> None:
-    assert are_equal({"a": [1, 0.5, None]}, {"a": [1, 0.5, None]})
-    assert not are_equal({"a": 1, "b": 2}, {"b": 2, "a": 1})
-    assert not are_equal([1], [True])
-    assert not are_equal(np.zeros(2), np.zeros(3))
+    assert are_same({"a": [1, 0.5, None]}, {"a": [1, 0.5, None]})
+    assert not are_same({"a": 1, "b": 2}, {"b": 2, "a": 1})
+    assert not are_same([1], [True])
+    assert not are_same(np.zeros(2), np.zeros(3))

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Choice
-from workflow_rl.cage2.agent.blue import Blue, records
+from workflow_rl.cage2.agent.blue import Blue
+from workflow_rl.cage2.agent.records import records
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.scenario.actions import DECOYS
 from workflow_rl.cage2.scenario.scenario import Scenario

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.cage2.agent.blue import records
+from workflow_rl.cage2.agent.records import records
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.environments.env_batch import EpisodeError, StepAnswers, is_the_envs

@@ -132,7 +132,7 @@ class ViewedEnvs:
         return np.concatenate([rows, self._choices_of_teacher(envs)[:, None]], axis=1)
 
     def _ask(self, envs: Sequence[int]) -> None:
-        from workflow_rl.cage2.agent.blue import records
+        from workflow_rl.cage2.agent.records import records
 
         assert self._teacher is not None
         batch: BatchedSimulator = self._envs.batch  # type: ignore[attr-defined]

@@ -18,7 +18,8 @@ from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage.playing import play
 from workflow_rl.cage.replay_frame import Moment, moments_of
 from workflow_rl.cage2 import scenario2
-from workflow_rl.cage2.agent.blue import Blue, Decision, records
+from workflow_rl.cage2.agent.blue import Blue, Decision
+from workflow_rl.cage2.agent.records import records
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.scenario.actions import BLUE, RED_ACTIONS

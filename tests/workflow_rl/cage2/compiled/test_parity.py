@@ -102,12 +102,10 @@ def test_decoys_with_a_pid_that_was_caught_are_stopped_and_start_again(
         return result
 
     monkeypatch.setattr(compiled, "step", step_after_catching)
+    blue = SetsUpDecoysAndRemoves("decoys", Scenario.scenario2())
     # One round: what is listed as a service has started again, under a PID the list does not have.
     monkeypatch.setattr(lock_step, "max_steps", 5)
-    assert (
-        lock_step.play(SetsUpDecoysAndRemoves("decoys", Scenario.scenario2()), "SleepAgent", 5)
-        is None
-    )
+    assert lock_step.play(blue, "SleepAgent", 5) is None
     network = cyborg_network(env)
     listed = set(network["Op_Host1: services"].values())
     running = network["Op_Host1: processes"][-3:]
@@ -116,9 +114,7 @@ def test_decoys_with_a_pid_that_was_caught_are_stopped_and_start_again(
     assert not listed & {pid for pid, *_ in running}
     # From the second round on, nothing is listed with the PID that it runs under.
     monkeypatch.setattr(lock_step, "max_steps", 20)
-    difference = lock_step.play(
-        SetsUpDecoysAndRemoves("decoys", Scenario.scenario2()), "SleepAgent", 5
-    )
+    difference = lock_step.play(blue, "SleepAgent", 5)
     assert difference is None, str(difference)
     assert not any(ports == [80] for *_, ports in cyborg_network(env)["Op_Host1: processes"])
 
@@ -216,9 +212,8 @@ def test_shares_hold_every_episode_once() -> None:
 
 
 def test_differences_in_other_processes_are_reported() -> None:
-    challenge = comparison_of(
-        {"faulty": InjectsFaults("faulty", Scenario.scenario2())}, ["SleepAgent"], 3
-    )
+    faulty = InjectsFaults("faulty", Scenario.scenario2())
+    challenge = comparison_of({"faulty": faulty}, ["SleepAgent"], 3)
     (share,) = challenge.shares(range(49, 53), 4)
     halves = [share._replace(episodes=share.episodes[i : i + 2]) for i in (0, 2)]
     first, second = comparisons(challenge, halves, 2)

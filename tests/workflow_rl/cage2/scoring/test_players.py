@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.workflow_rl.cage2.scoring.evaluations import save_agent
-from workflow_rl.cage2.agent.blue import records
+from workflow_rl.cage2.agent.records import records
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scoring.players import load_blue, load_trained
 from workflow_rl.runs.checkpoint import CheckpointError, checkpoint_path

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.workflow_rl.cage2.scoring.evaluations import cell, returns, run, save_agent
-from workflow_rl.cage2.agent.blue import record_of
+from workflow_rl.cage2.agent.records import record_of
 from workflow_rl.cage2.agent.scripted import scripted_blue
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scenario.scenario import Scenario

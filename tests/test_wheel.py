@@ -41,7 +41,7 @@ def test_one_package_is_installed(installed: Installed) -> None:
         modules = (path.relative_to(ROOT) for path in ROOT.glob("workflow_rl/**/*.py"))
         assert {str(path) for path in modules} <= set(names)
         assert "workflow_rl/cage4/agent/released/champion.npz" in names
-        assert "workflow_rl/reporting/pages/replay.html" in names
+        assert "workflow_rl/cage/pages/replay.html" in names
         assert "workflow_rl/reporting/pages/style.css" in names
         for name in names:
             if name.endswith(".py"):

@@ -13,7 +13,7 @@ import pytest
 
 from workflow_rl.runs.folder import read_summary
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "seeds.sbatch"
@@ -61,7 +61,7 @@ def submitted(folder: Path, **variables: str) -> list[str]:
     words = ["sbatch", "--job-name", "tiny", str(SCRIPT), *OPTIONS.split()]
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **variables}
     told = subprocess.run(
-        words, cwd=folder, env=environment, capture_output=True, text=True, check=True, timeout=240
+        words, cwd=folder, env=environment, capture_output=True, text=True, check=True, timeout=800
     )
     return told.stdout.splitlines()
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.any_envs import MaskedPuzzleEnv, TargetEnv
 from tests.workflow_rl.commands.any_env_commands import invoke, refused
+from workflow_rl.environments import examination
 from workflow_rl.environments.examination import SEEDS
 
 
@@ -37,13 +38,13 @@ def test_an_environment_that_can_be_trained_on(arguments: list[str], spaces: str
 
 
 class TiringEnv(TargetEnv):
-    """Raises when all its instances have made 1000 steps."""
+    """Raises when all its instances have made 200 steps."""
 
     n_steps = 0
 
     def step(self, action: Any) -> Any:
         TiringEnv.n_steps += 1
-        if TiringEnv.n_steps > 1000:
+        if TiringEnv.n_steps > 200:
             raise OSError("tired")
         return super().step(action)
 
@@ -147,7 +148,8 @@ class EndlessEnv(TargetEnv):
         return obs, reward, False, False, {}
 
 
-def test_episodes_that_do_not_end_are_told() -> None:
+def test_episodes_that_do_not_end_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examination, "MANY_STEPS", 200)
     result = invoke("check-env", f"{__name__}:EndlessEnv", "--steps", "5")
     assert "episodes      warn: none ended within" in result.output
     assert "--num-steps-per-env" in result.output

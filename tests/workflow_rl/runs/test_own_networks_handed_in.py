@@ -61,8 +61,9 @@ if sys.argv[3] == "cage2":
         agent.end_episode()
 else:
     sys.modules["CybORG"] = None
-    from acting_make_team import make_team
-    policy = make_team().policy
+    from acting_handed_in import read_handed_in
+    from acting_team_file import load_policy_or_team
+    policy = load_policy_or_team("team.npz", read_handed_in("team.npz"))[0].player()
     for episode in seen:
         policy.reset(0)
         played.append([policy.act(row)[0][0].tolist() for row in episode])

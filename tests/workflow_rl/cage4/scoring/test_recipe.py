@@ -110,6 +110,7 @@ def test_the_candidates_are_the_last_agents_each_once(run: Path, tmp_path: Path)
     assert digest(tmp_path / "run" / chosen.chosen) == digest(tmp_path / "run" / "best.pt")
 
 
+@pytest.mark.timeout(900)
 def test_the_command_chooses_scores_and_describes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

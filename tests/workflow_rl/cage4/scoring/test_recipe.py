@@ -26,7 +26,7 @@ from workflow_rl.runs.folder import RunDirError
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.run_record import weights_digest
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 EPISODES = 6
 
@@ -110,7 +110,6 @@ def test_the_candidates_are_the_last_agents_each_once(run: Path, tmp_path: Path)
     assert digest(tmp_path / "run" / chosen.chosen) == digest(tmp_path / "run" / "best.pt")
 
 
-@pytest.mark.timeout(900)
 def test_the_command_chooses_scores_and_describes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

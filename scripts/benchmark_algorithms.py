@@ -13,6 +13,7 @@ begins anew.
 from __future__ import annotations
 
 import functools
+import math
 import statistics
 import sys
 import tempfile
@@ -28,7 +29,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.commands.training_options import new_config
-from workflow_rl.measuring.compare_modes import reached
 from workflow_rl.measuring.turns import in_turns, machine_name, spread
 from workflow_rl.reporting.drawing import save_png
 from workflow_rl.reporting.text_table import text_table
@@ -36,7 +36,7 @@ from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import is_finished, read_config, read_metrics
 from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.presets import PRESETS
-from workflow_rl.runs.returns import Metrics
+from workflow_rl.runs.returns import Metrics, first_reached
 
 
 class Task(NamedTuple):
@@ -139,6 +139,12 @@ def trained(config: TrainConfig, path: Path, last_update: int | None, seed: int)
     return read_metrics(path)
 
 
+def until(metrics: Metrics, target: float, window: int) -> tuple[float, ...]:
+    """Return COLUMNS of the update that reached the target, or infinities."""
+    row = first_reached(metrics, target, window)
+    return tuple(math.inf if row is None else row[column] for column in COLUMNS)
+
+
 def draw(path: Path, seconds: dict[str, dict[float, list[float]]], target: float) -> None:
     """Draw seconds to the target by the cost of a step: seconds[algorithm][milliseconds]."""
     figure = Figure(figsize=(7, 4.2), layout="constrained")
@@ -191,8 +197,8 @@ def main(
     rows: list[list[str]] = []
     for (name, cost), metrics in ended.items():
         for target in chosen.targets:
-            until = [reached(run, target, chosen.window, COLUMNS) for run in metrics]
-            columns = map(spread, zip(*until, strict=True))
+            reached = [until(run, target, chosen.window) for run in metrics]
+            columns = map(spread, zip(*reached, strict=True))
             rows.append([name, f"+{cost:g} ms", f"{target:g}", *columns])
     headings = ["algorithm", "a step", "to", "episodes", "real steps", "seconds"]
     click.echo(text_table(headings, rows, markdown=True))
@@ -201,7 +207,7 @@ def main(
         target = chosen.targets[0]
         drawn: dict[str, dict[float, list[float]]] = {name: {} for name in names}
         for (name, cost), metrics in ended.items():
-            seconds = [reached(run, target, chosen.window, COLUMNS)[2] for run in metrics]
+            seconds = [until(run, target, chosen.window)[2] for run in metrics]
             drawn[name][cost] = seconds
         draw(png, drawn, target)
 

@@ -37,7 +37,6 @@ NEEDED = {
     "benchmark": ["--env", "no_such_module:Env"],
     "compare": ["nowhere"],
     "record": ["decoys", "no/such/folder/episodes.npz"],
-    "compare-modes": ["--env", "no_such_module:Env", "--target-return", "1"],
     "parity": ["--checkpoint", "nowhere.pt", "--blue", "checkpoint"],
     "plot": ["nowhere"],
     "report": ["nowhere"],

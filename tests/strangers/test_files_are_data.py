@@ -123,7 +123,7 @@ def _all(draw: Any, config: dict[str, Any]) -> None:
 
 HOSTILE: list[Callable[[Any, dict[str, Any]], None]] = [_call, _text, _text, _flags, _beside, _all]
 COMMANDS = sorted(READING)
-READS_NOTHING = {"check-env", "doctor", "benchmark", "compare-modes"}
+READS_NOTHING = {"check-env", "doctor", "benchmark"}
 
 
 def test_every_command_that_reads_runs_is_tried() -> None:

@@ -53,7 +53,6 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("workflow_rl/cage4/scoring/protocol.py", "copyfileobj"): "into a file of output_files",
     ("workflow_rl/cage4/scoring/protocol.py", "mkdir"): NEW,
     ("workflow_rl/collection/local_pool.py", "open"): "the null device",
-    ("workflow_rl/commands/compare_modes.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/workflows/commands/search_workflow.py", "mkdir"): NEW,
     ("workflow_rl/commands/verify.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/measuring/benchmark.py", "TemporaryDirectory"): FRESH,

@@ -56,7 +56,7 @@ def test_a_model_of_stable_baselines3_is_called_one(tmp_path):
 
 
 def test_the_list_of_commands_has_whole_sentences():
-    shown = CliRunner().invoke(main, ["--help"]).output.partition("Commands:")[2]
+    shown = CliRunner().invoke(main, ["--help"]).output.partition("Train:")[2]
     assert "..." not in shown
     assert shown.count(".\n") == len(places())
 

@@ -26,6 +26,8 @@ from workflow_rl.measuring.benchmark_report import benchmark_figure, benchmark_t
 from workflow_rl.measuring.turns import machine_name
 from workflow_rl.runs.config import TrainConfig
 
+SECTION = "Check"
+
 _OPTIONS: list[click.Parameter] = [
     click.Option(["--n-envs"], type=EPISODES, multiple=True, default=(8, 100),
                  metavar="N", help="Environments; may be given again.  [default: 8 and 100]"),

@@ -15,6 +15,8 @@ from workflow_rl.environments.examination import examine
 from workflow_rl.environments.guests import guests
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
+SECTION = "Check"
+
 
 @click.command("check-env", cls=ClearCommand)
 @click.argument("env_id")

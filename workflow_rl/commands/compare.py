@@ -26,6 +26,8 @@ _LATEX = str.maketrans(
 if TYPE_CHECKING:
     from workflow_rl.reporting.comparison import Compared, Returns
 
+SECTION = "Score"
+
 
 @click.command(cls=ClearCommand)
 @click.argument("agents", nargs=-1, required=True, type=PATH)

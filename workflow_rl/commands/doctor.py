@@ -13,6 +13,8 @@ from workflow_rl.environments.guests import guests
 from workflow_rl.runs import installation
 from workflow_rl.runs.installation import Finding, findings_of
 
+SECTION = "Check"
+
 
 @click.command(cls=ClearCommand)
 @click.option(

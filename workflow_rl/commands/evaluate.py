@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from workflow_rl.runs.config import TrainConfig
     from workflow_rl.runs.evaluation import Shortfall
 
+SECTION = "Score"
+
 WORKER_TIMEOUT = 60.0
 
 

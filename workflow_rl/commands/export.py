@@ -24,6 +24,8 @@ from workflow_rl.runs.export import FORMATS, ExportError, export_policy, fills_f
 if TYPE_CHECKING:
     from workflow_rl.environments.guest import Export, Exported
 
+SECTION = "Use"
+
 HUB = "hub"
 _ENDINGS = {"npz": (".npz",), "onnx": (".onnx", ""), "torchscript": (".pt", ".pth", ".ts", "")}
 

@@ -1,4 +1,7 @@
-"""The command `workflow-rl`: training, evaluation, benchmark and plots."""
+"""The command `workflow-rl`: training, evaluation, benchmark and plots.
+
+--help lists a command in the section that its module names, as SECTION.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,10 @@ TRAINERS = {
     "train-sync": ("workflow_rl.parallel_train_workflow_rl", "train_sync"),
     "train-async": ("workflow_rl.async_train_workflow_rl", "train_async"),
 }
+
+SECTIONS = ("Train", "Score", "Look", "Use", "Studies", "Check", "CAGE")
+OTHERS = "Others"
+"""The section of a command whose module names none."""
 
 
 def places() -> dict[str, tuple[str, str]]:
@@ -58,9 +65,17 @@ class LazyGroup(ClearCommand, click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Click's, with whole sentences, which are read from the modules without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _summary(*place)) for name, place in places().items()])
+        """Click's, in sections and with whole sentences. Both are read from the modules without
+        importing them."""
+        sections: dict[str, list[tuple[str, str]]] = {name: [] for name in SECTIONS}
+        for name, (module, function) in places().items():
+            tree = _tree(module)
+            lines = sections.setdefault(_section(tree), [])
+            lines.append((name, _summary(tree, function)))
+        for section, lines in sections.items():
+            if lines:
+                with formatter.section(section):
+                    formatter.write_dl(lines)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -73,18 +88,25 @@ class LazyGroup(ClearCommand, click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _summary(module: str, function: str) -> str:
+def _tree(module: str) -> ast.Module:
+    """Return the syntax tree of a module, which is empty if another package's command is broken."""
     try:
         spec = importlib.util.find_spec(module)
     except ImportError:
         spec = None
-    if spec is None or spec.origin is None:
-        return ""  # Another package's command is broken. Others are not.
-    functions = {
-        node.name: node
-        for node in ast.parse(Path(spec.origin).read_bytes()).body
-        if isinstance(node, ast.FunctionDef)
-    }
+    source = b"" if spec is None or spec.origin is None else Path(spec.origin).read_bytes()
+    return ast.parse(source)
+
+
+def _section(tree: ast.Module) -> str:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SECTION":
+            return str(ast.literal_eval(node.value))
+    return OTHERS
+
+
+def _summary(tree: ast.Module, function: str) -> str:
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     description = ast.get_docstring(functions[function]) if function in functions else ""
     return click.Command(function, help=description or "").get_short_help_str(limit=200)
 

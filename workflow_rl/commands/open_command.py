@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.commands.clear import GroupedCommand
+from workflow_rl.commands.clear import HELP_ALL, GroupedCommand
 from workflow_rl.commands.options import ALGORITHMS
 from workflow_rl.environments.guests import default_env, guests
 from workflow_rl.output_files import NOT_OURS, read_text
@@ -119,7 +119,8 @@ class OpenCommand(GroupedCommand):
             *(w for several in given if isinstance(several, list | tuple) for w in several),
             *words,
         ]
-        return Look(found, words, not {*self.get_help_option_names(ctx)}.isdisjoint(args))
+        helps = {*self.get_help_option_names(ctx), HELP_ALL}
+        return Look(found, words, not helps.isdisjoint(args))
 
     def _owners(self, option: str, look: Look) -> list[str]:
         """Return the environments and algorithms that have an option, as options."""

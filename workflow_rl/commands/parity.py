@@ -12,6 +12,8 @@ from workflow_rl.commands.open_command import Look, Named, OpenCommand
 from workflow_rl.commands.options import EPISODES, PROCESSES, SEED, plain_option
 from workflow_rl.environments.guests import default_env, guests
 
+SECTION = "CAGE"
+
 
 def shared_options(red_agents: Sequence[str], blues: Sequence[str], all_of: str) -> list[Any]:
     """Return the options that the comparisons of all environments have.

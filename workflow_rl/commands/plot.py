@@ -13,6 +13,8 @@ from workflow_rl.output_files import require_writable
 from workflow_rl.reporting.drawing import save_png
 from workflow_rl.reporting.timeline import read_trace, timeline_figure
 
+SECTION = "Look"
+
 
 @click.command(cls=ClearCommand)
 @click.argument("runs", nargs=-1, required=True, type=PATH)

@@ -31,6 +31,8 @@ from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import require_writable
 from workflow_rl.runs.config import TrainConfig
 
+SECTION = "Use"
+
 _AGENT = click.Argument(["agent"], type=PATH)
 _OPTIONS: list[click.Parameter] = [
     _AGENT,

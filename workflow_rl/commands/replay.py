@@ -27,6 +27,8 @@ from workflow_rl.reporting.pages import uncollected
 if TYPE_CHECKING:
     from workflow_rl.environments.guest import Replays
 
+SECTION = "Look"
+
 
 def _named(look: Look) -> Named:
     """Return what can be chosen of an episode of the environment that the agent was trained on."""

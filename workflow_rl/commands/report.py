@@ -12,6 +12,8 @@ from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import PATH, TRUST, OutputFile
 from workflow_rl.output_files import require_writable, written
 
+SECTION = "Look"
+
 
 @click.command(cls=ClearCommand)
 @click.argument("runs", nargs=-1, required=True, type=PATH)

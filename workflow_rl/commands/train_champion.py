@@ -15,6 +15,8 @@ from workflow_rl.commands.options import COUNT, EPISODES, PATH, SEED, plain_opti
 from workflow_rl.environments.guests import default_env, guests
 from workflow_rl.output_files import write_text
 
+SECTION = "Train"
+
 AGENT_FILE, CARD_FILE = "champion.npz", "card.json"
 
 

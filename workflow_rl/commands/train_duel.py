@@ -16,6 +16,8 @@ from workflow_rl.commands.options import EnvArg, Option, given_options, setting_
 from workflow_rl.commands.training_options import new_config, training_command
 from workflow_rl.studies.duel_config import DuelConfig
 
+SECTION = "Studies"
+
 
 def mode_option(option: Option) -> Any:
     """Return the option --mode."""

@@ -15,6 +15,8 @@ from workflow_rl.commands.training_options import training_command
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, ExchangeConfig
 
+SECTION = "Studies"
+
 RANGES = {"learning_rate": (1e-4, 1e-2), "entropy_coef": (1e-3, 1e-1)}
 MEETINGS = 20
 """Number of meetings in a run, unless --period is given."""

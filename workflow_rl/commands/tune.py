@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
     from workflow_rl.studies.search import Search
 
+SECTION = "Studies"
+
 TUNABLE = (*VARIABLE, "epochs", "minibatch_size")
 RANGES: dict[str, tuple[float, float]] = {
     "learning_rate": (1e-5, 1e-1),

@@ -18,6 +18,8 @@ from workflow_rl.runs.trust import trusted_config
 if TYPE_CHECKING:
     from workflow_rl.runs.checkpoint import Checkpoint
 
+SECTION = "Check"
+
 
 @click.command(cls=ClearCommand)
 @click.argument("run", type=PATH)

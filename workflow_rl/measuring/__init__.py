@@ -1,1 +1,1 @@
-"""Measurements of this machine and of the ways of collecting: `benchmark`, `compare-modes`."""
+"""Measurements of this machine: `benchmark`, and measurements that take turns."""

@@ -100,6 +100,6 @@ def test_check_env_makes_a_team() -> None:
 
 
 def test_help_shows_the_defaults_that_an_environment_changes() -> None:
-    helped = run_command("train-async", "--env", "workflow_rl/CAGE4-v0", "--help")
+    helped = run_command("train-async", "--env", "workflow_rl/CAGE4-v0", "--help-all")
     shown = " ".join(helped.output.split())
     assert "Factor on the rewards that the critic learns from. [default: (0.01); x>0]" in shown

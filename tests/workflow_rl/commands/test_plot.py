@@ -86,7 +86,6 @@ def test_the_name_says_the_format(tmp_path, name, start):
         (["evaluate", "sleep"], "--json", ".json"),
         (["benchmark"], "--png", ".png"),
         (["benchmark"], "--json", ".json"),
-        (["compare-modes"], "--png", ".png"),
         (["replay", "sleep"], "--output", ".html"),
         (["report", "run"], "--output", ".html"),
         (["train-async"], "--trace", ".json"),

@@ -12,6 +12,8 @@ from workflow_rl.commands.options import OutputFile
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.reporting.drawing import save_png
 
+SECTION = "CAGE"
+
 
 @click.command("describe-scenario", cls=ClearCommand)
 @click.argument("scenario", metavar="FILE")

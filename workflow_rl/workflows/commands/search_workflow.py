@@ -16,6 +16,8 @@ from workflow_rl.output_files import require_writable, require_writable_folder, 
 if TYPE_CHECKING:
     from workflow_rl.workflows.ranking import Ranking
 
+SECTION = "CAGE"
+
 FILES = ("workflow.html", "workflow.json")
 SEVERAL = click.IntRange(2, 1_000_000)
 """Every second episode judges the orders that the others chose."""

@@ -83,10 +83,6 @@ class WithTeacher:
     """Marks a setting that means nothing without a teacher."""
 
 
-class Later:
-    """Marks a field that earlier versions lacked. Its default is what they did."""
-
-
 def is_marked(field: FieldInfo, kind: type) -> bool:
     """Return whether a setting has a mark of this kind."""
     return any(isinstance(mark, kind) for mark in field.metadata)

@@ -24,7 +24,7 @@ def search(folder: Path) -> None:
             n_envs=24,
             total_steps=max(1, STEPS // N_TRIALS),
             seed=SEED,
-            ppo={
+            settings={
                 "learning_rate": trial.suggest_float("learning_rate", 1e-3, 1e-2, log=True),
                 "entropy_coef": trial.suggest_float("entropy_coef", 1e-4, 1e-2, log=True),
             },

@@ -100,10 +100,10 @@ def overlap(rounds: int, scale: float) -> None:
     epochs = 6
     for _ in range(2):  # At first, what an update takes besides its epochs weighs too much.
         ppo: Any = {"epochs": epochs}
-        summary = trained(waiting(ppo=ppo, total_episodes=round(96 * scale)))
+        summary = trained(waiting(settings=ppo, total_episodes=round(96 * scale)))
         epochs = max(1, round(epochs * summary["collect_seconds"] / summary["update_seconds"]))
     ppo = {"epochs": epochs}
-    waiting = functools.partial(waiting, ppo=ppo)
+    waiting = functools.partial(waiting, settings=ppo)
 
     def rate_of(make: Callable[..., TrainConfig], is_overlapping: bool, seed: int) -> float:
         summary = trained(make(async_rl=is_overlapping, seed=seed))
@@ -172,7 +172,7 @@ def learner(rounds: int, scale: float) -> None:
     for size in (64, 256, 512, 1024):
         for of in ("steps", "observations"):
             ppo: Any = {"hidden_sizes": (size, size), "minibatches_of": of}
-            config = TrainConfig("async", env_args=COMPILED, ppo=ppo)
+            config = TrainConfig("async", env_args=COMPILED, settings=ppo)
             trajectories = played(config, episodes, config.environment.make_envs(episodes))
             update = functools.partial(make_agent(config).update, trajectories, 0.0)
             name = f"{size}-{size}, --minibatches-of {of}"

@@ -53,9 +53,9 @@ from workflow_rl.reporting.drawing import scale_returns
 from workflow_rl.reporting.text_table import text_table
 from workflow_rl.runs.config import ConfigError, TrainConfig, usable_cores
 from workflow_rl.runs.folder import read_metrics
+from workflow_rl.runs.hints import warn_if_results_vary
 from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.machine import environment
-from workflow_rl.runs.preflight import warn_if_results_vary
 from workflow_rl.runs.presets import PRESETS
 from workflow_rl.runs.returns import Metrics, first_reached, on_one_axis, running_mean
 

@@ -85,7 +85,7 @@ if __name__ == "__main__":  # Workers import this file.
     from tests_env import Corridor
     from workflow_rl import TrainConfig, evaluate, load_agent, train
     config = TrainConfig("async", n_envs=2, n_workers=2, env="corridor", total_steps=200,
-                         steps_per_update=100, ppo={"hidden_sizes": (8,)})
+                         steps_per_update=100, settings={"hidden_sizes": (8,)})
     run = train(config, "run", env=lambda: Corridor())
     assert evaluate(run, 2, env=Corridor).lengths
     load_agent(run, env=Corridor).act([0.0])

@@ -34,26 +34,24 @@ Before: Any = Callable[[LocalPool, Any, int], None]
 
 
 def config_of(
-    mode: str = "async",
-    ppo: dict[str, Any] | None = None,
-    mbpo: dict[str, Any] | None = None,
-    **changes: Any,
+    mode: str = "async", settings: dict[str, Any] | None = None, **changes: Any
 ) -> TrainConfig:
     """A run of 5 envs; of 6 updates if its batches are 6 complete episodes.
 
-    ppo: settings of any algorithm that PPO has too. mbpo: those that PPO does not have.
+    Every algorithm has PPO's defaults for the settings that PPO has too.
     """
-    settings: dict[str, Any] = {
+    fields: dict[str, Any] = {
         **{"n_envs": 5, "total_episodes": 36, "seed": 3},
         # What CountingEnv shows and takes, for all algorithms.
         "env_args": {"red_agent": "mixed", "observation": "table", "actions": "all"},
     }
     if "num_steps_per_env" not in changes:
-        settings["episodes_per_update"] = 6
-    settings.update(changes)
+        fields["episodes_per_update"] = 6
+    fields.update(changes)
     known = algorithm.find(changes.get("algorithm", "ppo")).settings.model_fields
-    shared = {n: v for n, v in dict(PPOConfig(**PPO, **(ppo or {}))).items() if n in known}  # type: ignore[arg-type]
-    return TrainConfig(mode=mode, settings={**shared, **(mbpo or {})}, **settings)
+    of_ppo = dict(PPOConfig(**PPO)).items()  # type: ignore[arg-type]
+    shared = {name: value for name, value in of_ppo if name in known}
+    return TrainConfig(mode=mode, settings={**shared, **(settings or {})}, **fields)
 
 
 class Interfered:

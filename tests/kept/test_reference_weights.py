@@ -46,7 +46,7 @@ METRICS = ("update", "episodes", "env_steps", "return_mean", "policy_loss", "val
 
 
 def config_from_record(values: Mapping[str, Any]) -> TrainConfig:
-    """A config of reference_weights.json, which is of an earlier version."""
+    """A config of reference_weights.json."""
     return TrainConfig.from_dict(dict(values))
 
 

@@ -42,7 +42,7 @@ def test_learning_curves_are_a_figure(tmp_path: Path) -> None:
 def test_labels_name_the_lines_in_their_order(tmp_path: Path):
     with on_counting_envs():
         for name, seed, clip in (("a", 0, 0.2), ("b", 1, 0.2), ("c", 0, 0.1)):
-            config = config_of(ppo={"clip_range": clip}, seed=seed)
+            config = config_of(settings={"clip_range": clip}, seed=seed)
             loop.train_policy(config, tmp_path / name, quiet=True)
     runs = [tmp_path / name for name in "cab"]
     figure = workflow_rl.learning_curves(*runs, labels=["new", "old"])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.cage2.presets import (
     ANY_NETWORK,
     CAGE1,
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from workflow_rl.environments.env_batch import EnvBatchFactory
     from workflow_rl.environments.environment import Environment
 
-LONG_RUN = 200_000
 """Env steps, about a minute of CybORG."""
 
 
@@ -112,21 +110,6 @@ class Cage2Guest(Guest):
         assert isinstance(network, Scenario)
         actor = actor_on_bits(policy, environment, network, "the agent")
         return actor, {**args, "observation": "table", "actions": "all", "opening": ()}
-
-    def hints(self, args: Mapping[str, Any], env_steps: int | None, network: str) -> Iterator[str]:
-        if args["simulator"] == "cyborg" and env_steps is not None and env_steps >= LONG_RUN:
-            yield (
-                "--simulator compiled plays the same episodes: an environment steps 6 times as "
-                "fast, and 1,000 of them 290 times (docs/explanations/simulators.md)"
-            )
-        kind = NETWORKS.get(network)
-        is_family = isinstance(played_of(args["scenario"]), ScenarioFamily)
-        if is_family and kind is not None and kind.declared != "entities":
-            yield (
-                f"--network {network} is made for one number of hosts, so the agent will play no "
-                "networks but those that it learns in: --network graph or entities plays others "
-                "(docs/how-to/any-network.md)"
-            )
 
     def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:
         from workflow_rl.cage2.scoring.leaderboard import known_returns

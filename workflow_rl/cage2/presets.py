@@ -44,7 +44,7 @@ CHAMPION: dict[str, Any] = {
     "env": ENV_ID,
     **{name: QUICK[name] for name in ("env_args", "n_envs", "episodes_per_update")},
     "total_episodes": 80_000,
-    "ppo": {**QUICK["settings"], "hidden_sizes": (128, 128)},
+    "settings": {**QUICK["settings"], "hidden_sizes": (128, 128)},
     "learner_threads": 2,
     # Of 400 updates: the candidates are checkpoints of the last half.
     "keep_every": 6,

@@ -17,7 +17,7 @@ from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.worker_process import is_worker
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
-from workflow_rl.environments.facts import Facts, Refusal, Separate, Tell, Waits, tell_of
+from workflow_rl.environments.facts import Facts, Refusal, Separate, Tell, tell_of
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 TIMEOUT = 60.0
@@ -50,8 +50,6 @@ def learn_facts(
             raise InvalidEnvironmentError(*answer)
         if isinstance(answer, Facts):
             environment.learn(answer)
-        elif isinstance(answer, Waits):
-            environment.learn_waiting(answer.share)
         elif isinstance(answer, Separate):
             environment.separate()
             _log.warning(

@@ -17,7 +17,6 @@ from workflow_rl.commands.outputs import (
     require_outputs,
     write_outputs,
 )
-from workflow_rl.commands.train import warn_if_results_vary
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import described
 from workflow_rl.environments.guests import guests
@@ -25,6 +24,7 @@ from workflow_rl.measuring.benchmark import VARIANTS, measured_rows
 from workflow_rl.measuring.benchmark_report import benchmark_figure, benchmark_table
 from workflow_rl.measuring.turns import machine_name
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.hints import warn_if_results_vary
 
 SECTION = "Check"
 

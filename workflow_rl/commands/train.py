@@ -18,8 +18,7 @@ from workflow_rl.commands.training_options import asked_anew, new_config, path_t
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import require_writable, require_writable_folder
 from workflow_rl.runs.config import Mode, TrainConfig
-from workflow_rl.runs.preflight import hints
-from workflow_rl.runs.preflight import warn_if_results_vary as warn_if_results_vary
+from workflow_rl.runs.hints import hint_of_few_updates
 
 if TYPE_CHECKING:
     from workflow_rl.runs.checkpoint import Checkpoint
@@ -71,9 +70,8 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
             _show(plan, options)
             return
         _require_outputs(config, options)
-        if resume is None and not options["quiet"]:
-            for hint in hints(config):
-                click.echo(f"Hint: {hint}.", err=True)
+        if resume is None and not options["quiet"] and (hint := hint_of_few_updates(config)):
+            click.echo(f"Hint: {hint}.", err=True)
         with (
             run_folder(resume or options["run_dir"], config) as path,
             training_errors(_again(plan, path, options), path, lambda: _careful_options(config)),

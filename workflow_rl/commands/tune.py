@@ -33,7 +33,7 @@ from workflow_rl.output_files import NOT_OURS, read_text
 from workflow_rl.printable import fitting
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, require_range
-from workflow_rl.runs.preflight import warn_if_results_vary
+from workflow_rl.runs.hints import warn_if_results_vary
 from workflow_rl.runs.trust import trusted_config
 
 if TYPE_CHECKING:

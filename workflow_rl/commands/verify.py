@@ -112,8 +112,8 @@ def replayed(
 
     Raises ConfigError, CheckpointError, and what ends a training.
     """
+    from workflow_rl.runs.hints import warn_if_results_vary
     from workflow_rl.runs.loop import train_policy
-    from workflow_rl.runs.preflight import warn_if_results_vary
 
     warn_if_results_vary(config)
     with tempfile.TemporaryDirectory() as folder:

@@ -6,6 +6,7 @@ import copy
 import time
 import warnings
 from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,12 +24,14 @@ from workflow_rl.environments.flat_env import KnownEntries, sampled
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.making import is_cured
 from workflow_rl.environments.simulator import SimulatorEnv, SimulatorJointEnv
-from workflow_rl.environments.waiting import MUCH_WAITING, Stopwatch
 from workflow_rl.errors import ObservationError
 
 SEEDS = tuple(episode_spec(0, number).env_seed for number in range(3))
 MANY_STEPS = 1000
 """Most episodes end sooner."""
+MUCH_WAITING = 0.6
+"""From this share of waiting on, more processes than cores collect faster."""
+_SCHEDULED = Path("/proc/self/schedstat")
 
 
 _OUTER = (OrderEnforcing, PassiveEnvChecker, TimeLimit, MaskingEnv, KnownEntries)
@@ -185,7 +188,7 @@ def _speed(environment: GymnasiumEnvironment) -> tuple[str, int]:
     n_resets = n_steps = 0
     resetting, ended = 0.0, True
     with closing(environment.make_env()) as env:
-        start, watch = time.perf_counter(), Stopwatch()
+        start, watch = time.perf_counter(), _Stopwatch()
         while (seconds := time.perf_counter() - start) < 0.5 or not n_steps:
             if ended:
                 mask = mask_in(*env.reset(seed=SEEDS[n_resets % len(SEEDS)]))
@@ -201,3 +204,27 @@ def _speed(environment: GymnasiumEnvironment) -> tuple[str, int]:
         advice = "train with --n-workers 8 --n-envs 8, or more"
         speed = f"{speed}; {waits:.0%} of the time this process waits: {advice}"
     return speed, 0 if n_resets > 1 or ended else n_steps
+
+
+class _Stopwatch:
+    """Tells what share of the time since it was made the process has waited.
+
+    A process that is ready to run, on a machine whose cores are busy, does not wait.
+    """
+
+    def __init__(self) -> None:
+        self._wall, self._busy = time.perf_counter(), _busy_seconds()
+
+    def waiting(self) -> float:
+        """Return the share, from 0 to 1."""
+        wall = time.perf_counter() - self._wall
+        return min(1.0, max(0.0, 1 - (_busy_seconds() - self._busy) / wall)) if wall else 0.0
+
+
+def _busy_seconds() -> float:
+    """Return the seconds in which the process ran, or was ready to run."""
+    try:
+        ready = int(_SCHEDULED.read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):  # Another system than Linux.
+        ready = 0.0
+    return time.process_time() + ready

@@ -81,12 +81,6 @@ class Separate(NamedTuple):
     """Each env needs a random state of its own: see `PrivateRandom`."""
 
 
-class Waits(NamedTuple):
-    """The share of the time in which a worker waited for the environment while it played."""
-
-    share: float
-
-
 class Refusal(NamedTuple):
     """Why an environment cannot be used: what InvalidEnvironmentError says."""
 

@@ -272,14 +272,6 @@ class Guest:
         """
         return getattr(environment, "foreign", ())
 
-    def hints(self, args: Mapping[str, Any], env_steps: int | None, network: str) -> Iterable[str]:
-        """Return sentences before a run: what would make it faster, or what it cannot become.
-
-        env_steps: of the run; None if nobody knows them. network: of the policies, as `--network`
-        has it; "" if the algorithm has no such setting.
-        """
-        return ()
-
     def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:
         """Return mean returns of other agents in such episodes, by the agent's name."""
         return NOTHING

@@ -39,7 +39,6 @@ class GymnasiumEnvironment:
         made: whoever may trust the file replaces this object.
     ignore_unknown: whether entries of a Dict observation whose spaces are not supported are left
         out: see `KnownEntries`.
-    waits: the share of the time in which a worker that plays waits, if it was measured.
     python: the interpreter that plays the environment: see `simulator`. "" is this one.
     private_random: whether each env has a random state of its own: see `PrivateRandom`.
 
@@ -52,7 +51,6 @@ class GymnasiumEnvironment:
     masks: bool = True
     named_by_file: bool = False
     ignore_unknown: bool = False
-    waits: float = field(default=0.0, compare=False)
     python: str = ""
     private_random: bool = field(default=False, compare=False)
 
@@ -145,10 +143,6 @@ class GymnasiumEnvironment:
     def learn(self, facts: Facts) -> None:
         """Take over the facts that another process found out."""
         vars(self)["facts"] = facts
-
-    def learn_waiting(self, share: float) -> None:
-        """Take over how long another process waited while it played."""
-        vars(self)["waits"] = share
 
     def separate(self) -> None:
         """Give each env that is made from now on a random state of its own."""

@@ -32,7 +32,7 @@ from workflow_rl.environments.action_mask import (
 from workflow_rl.environments.batched_env import COMPANY, BatchedEnv, BatchedEnvs, OneOfBatch
 from workflow_rl.environments.env_batch import Env, EnvBatch, SerialEnvs
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
-from workflow_rl.environments.facts import DeclaredTeam, Facts, Separate, Tell, Waits, plain_facts
+from workflow_rl.environments.facts import DeclaredTeam, Facts, Separate, Tell, plain_facts
 from workflow_rl.environments.flat_env import (
     FlatEnv,
     KnownEntries,
@@ -149,11 +149,8 @@ def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | Non
     learned of the environment meanwhile."""
     from workflow_rl.environments.checked_env import CheckedEnv  # Few workers need it.
     from workflow_rl.environments.determinism import first_difference
-    from workflow_rl.environments.waiting import Stopwatch
 
     environment.spaces()
-    watch = Stopwatch()
-
     seconds = CHECK_SECONDS_THERE if environment.python else CHECK_SECONDS
 
     def difference_of(environment: GymnasiumEnvironment) -> str | None:
@@ -164,8 +161,6 @@ def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | Non
 
     with _naming(environment):
         difference = difference_of(environment)
-        if not environment.python:  # The time of another interpreter is not this process's.
-            tell(Waits(watch.waiting()))
         if difference is None or not is_cured(environment, difference_of):
             return difference
     environment.separate()

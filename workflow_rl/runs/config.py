@@ -16,7 +16,6 @@ from workflow_rl.agents.settings import ConfigError as ConfigError
 from workflow_rl.agents.settings import (
     Count,
     CountOrNone,
-    Later,
     OneOf,
     Settings,
     WithTeacher,
@@ -29,12 +28,11 @@ from workflow_rl.runs.machine import usable_cores as usable_cores
 from workflow_rl.runs.presets import KNOWN, preset_named
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
-    completed,
     flattened,
     named_by_file,
     require_fields,
     require_same_fields,
-    settings_of_aliases,
+    with_network,
 )
 from workflow_rl.runs.spec import LEAST_EPISODES, LEAST_OF_LONG, NOTHING, Found, resolve
 
@@ -101,7 +99,7 @@ class TrainConfig(Settings):
         "module:function, where the function returns an environment.",
     )
     env_args: dict[str, Any] = Field({}, description="Arguments of the environment.")
-    env_python: Annotated[str, Resume.FREE, Later()] = Field(
+    env_python: Annotated[str, Resume.FREE] = Field(
         "",
         description="Python interpreter that plays the environment, such as "
         "/opt/simulator/bin/python, where the simulator is installed. By default this one. See "
@@ -112,7 +110,7 @@ class TrainConfig(Settings):
         description="Rule out the actions that the environment says are impossible, if it offers "
         "a mask in info or in a Dict observation.",
     )
-    ignore_unknown: Annotated[bool, Later()] = Field(
+    ignore_unknown: bool = Field(
         False,
         description="Leave out the entries of a Dict observation whose spaces are not supported, "
         "such as Text.",
@@ -172,7 +170,7 @@ class TrainConfig(Settings):
     take_all: bool = Field(
         False, description="Learn from all batches that wait at once, or from one."
     )
-    curriculum: Annotated[bool, Later()] = Field(
+    curriculum: bool = Field(
         False,
         description="Tell your own environment how far the run is, from 0 to 1: its reset gets "
         "options['progress'] in training. See docs/how-to/own-environment.md.",
@@ -199,20 +197,18 @@ class TrainConfig(Settings):
         description="CPU threads that the agent learns with, half of them for the actor and half "
         "for the critic. 1, 2 and 3 threads give the same results; more threads round differently.",
     )
-    teacher: Annotated[str | None, Later()] = Field(
+    teacher: str | None = Field(
         None,
         description="Before the first update, copy this agent: a policy file, the folder of a run, "
         "a name that evaluate takes, such as champion, or episodes that record wrote. none copies "
         "nobody, whatever the preset does. See docs/how-to/teachers.md.",
     )
-    teacher_episodes: Annotated[int, Field(ge=2, le=1_000_000), Later()] = Field(
+    teacher_episodes: Annotated[int, Field(ge=2, le=1_000_000)] = Field(
         100,
         description="Number of episodes that the teacher plays. Of a file, all episodes count. A "
         "tenth of the episodes is held out.",
     )
-    teacher_epochs: Annotated[Count, Later()] = Field(
-        10, description="Number of passes over the teacher's episodes."
-    )
+    teacher_epochs: Count = Field(10, description="Number of passes over the teacher's episodes.")
     checkpoint_every: Annotated[Count, Resume.FREE] = Field(
         10, description="Number of updates between checkpoints."
     )
@@ -229,17 +225,17 @@ class TrainConfig(Settings):
     eval_episodes: Episodes = Field(
         20, description="Number of episodes of each evaluation in the run."
     )
-    stop_at_return: Annotated[Finite | None, Resume.FREE, Later()] = Field(
+    stop_at_return: Annotated[Finite | None, Resume.FREE] = Field(
         None,
         description="End the run once the mean return is so high: of the evaluation with "
         "eval_every, or else of the last 100 training episodes.",
     )
-    patience: Annotated[Count | None, Resume.FREE, Later()] = Field(
+    patience: Annotated[Count | None, Resume.FREE] = Field(
         None,
         description="End the run after this number of updates in which that mean return was not "
         "higher than before.",
     )
-    play: Annotated[Literal["greedy", "sampled"] | None, Resume.FREE, Later()] = Field(
+    play: Annotated[Literal["greedy", "sampled"] | None, Resume.FREE] = Field(
         None,
         description="How the agent plays after the training, wherever it is evaluated, exported or "
         "loaded: its likeliest actions, or sampled ones as in training. By default its likeliest, "
@@ -301,7 +297,7 @@ class TrainConfig(Settings):
     ) -> None:
         """found: what is known of the environment and the algorithm that the fields name."""
         positional = {"mode": mode, "n_envs": n_envs}
-        given = settings_of_aliases({n: v for n, v in positional.items() if v is not None} | given)
+        given = with_network({n: v for n, v in positional.items() if v is not None} | given)
         fields = type(self).model_fields
         require_fields(given, fields)
         preset = preset_named(given["preset"]) if given.get("preset") else {}
@@ -403,27 +399,22 @@ class TrainConfig(Settings):
         return flattened(self.to_dict())
 
     @classmethod
-    def completed(cls, saved: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what `to_dict` gave, of this version or an earlier one, with all fields of this
-        one. Raises OtherVersionError for others, and TypeError."""
+    def parts(cls, saved: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the environment's arguments in what `to_dict` gave, and the other fields.
+
+        Raises OtherVersionError for fields that are not those of this version, KeyError and
+        TypeError.
+        """
+        values = dict(saved)
         fields = {name: field for name, field in cls.model_fields.items() if not field.exclude}
-        guest = guests.get(saved.get("env", ""))
+        guest = guests.get(saved["env"])
+        arguments = {} if guest is None else guest.arguments().model_fields
         if guest is not None:
             del fields["env_args"]
-            fields |= guest.arguments().model_fields
-        return completed(saved, fields)
-
-    @classmethod
-    def parts(cls, saved: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the environment's arguments in a saved config, and the other fields.
-
-        Raises ValueError for fields that are not those of this version, KeyError and TypeError.
-        """
-        values = cls.completed(saved)
-        guest = guests.get(values["env"])
+        require_same_fields(values, {**fields, **arguments})
         if guest is None:
             return values.pop("env_args"), values
-        return {name: values.pop(name) for name in guest.arguments().model_fields}, values
+        return {name: values.pop(name) for name in arguments}, values
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any], found: Found = NOTHING) -> Self:

@@ -187,7 +187,7 @@ def _resumed_configs(
     if over is not None and not isinstance(over, FinishedError):
         raise over
     configs = [policy(checkpoint.config) for checkpoint in checkpoints]
-    if over is not None and configs[0].play == TrainConfig.completed(last.config)["play"]:
+    if over is not None and configs[0].play == last.config["play"]:
         raise over
     return configs
 
@@ -206,7 +206,6 @@ def _resumed_config(
     """
     names = {**asked, **(asked.get("env_args") or {})}
     try:
-        saved = TrainConfig.completed(saved)
         args, others = TrainConfig.parts(saved)
         is_named = asked.get("env") == saved["env"]
         is_named = is_named and _text(asked.get("env_args", {})) == _text(args)

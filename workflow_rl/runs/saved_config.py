@@ -1,4 +1,4 @@
-"""Read saved configs, what classes they name, and other spellings of a TrainConfig in scripts."""
+"""Read saved configs, and what classes they name."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from contextlib import suppress
 from typing import Any
 
 from pydantic import ConfigDict
-from pydantic.fields import FieldInfo
 
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.modules import place_of
 from workflow_rl.agents.policies.networks import NETWORKS
-from workflow_rl.agents.settings import ConfigError, Later, Settings, is_marked
+from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.errors import UserError
 from workflow_rl.runs.presets import preset_named
 
 TRUST_IT = "give --trust (in Python trust=True) if you trust whoever made the file"
-_ALIASES = ("ppo", "sac", "mbpo")
 WORD = re.compile(r"[\w-]*")
 _accepted: set[str] = set()
 """Classes with their settings, which `accept` has let in."""
@@ -29,16 +27,6 @@ _accepted: set[str] = set()
 
 class OtherVersionError(UserError):
     """A file that another version of the package has made."""
-
-
-def completed(saved: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
-    """Return a saved config with the fields that its version did not have yet: see `Later`.
-
-    Raises OtherVersionError if others are missing, or if there are fields of a later version.
-    """
-    later = {name: field.default for name, field in fields.items() if is_marked(field, Later)}
-    require_same_fields({**later, **saved}, fields)
-    return {**later, **saved}
 
 
 def require_same_fields(found: Collection[str], expected: Collection[str]) -> None:
@@ -143,22 +131,15 @@ def only_the_file_names(config: Mapping[str, Any]) -> str:
     return f"{named}: {TRUST_IT}"
 
 
-def settings_of_aliases(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a TrainConfig's fields with `settings` instead of `network` or the algorithm's name.
-
-    Raises ConfigError.
-    """
-    values = {name: value for name, value in given.items() if name not in _ALIASES}
-    for alias in _ALIASES:
-        if given.get(alias) is None:
-            continue
-        if values.get("settings") is not None:
-            raise ConfigError(alias, "it is another name of settings: give one of the two")
-        if alias != (name := _algorithm_of(given)):
-            raise ConfigError(alias, f"its settings do not go with {name}")
-        values["settings"] = given[alias]
+def with_network(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a TrainConfig's fields with `network` among the settings of the algorithm."""
+    values = dict(given)
     if (network := values.pop("network", None)) is not None:
-        values["settings"] = _with_network(values.get("settings"), network)
+        settings = values.get("settings")
+        if isinstance(settings, Settings):
+            values["settings"] = settings.changed(network=network)
+        else:
+            values["settings"] = {**(settings or {}), "network": network}
     return values
 
 
@@ -168,7 +149,7 @@ def require_fields(given: Mapping[str, Any], fields: Collection[str]) -> None:
     fields: the names of those that TrainConfig has.
     """
     unknown = [field for field in given if field not in fields]
-    name = _algorithm_of(given)
+    name = given.get("algorithm", preset_named(given.get("preset")).get("algorithm", "ppo"))
     if not unknown or not isinstance(name, str) or name not in algorithm.names():
         return
     for field in unknown:
@@ -177,18 +158,6 @@ def require_fields(given: Mapping[str, Any], fields: Collection[str]) -> None:
                 field,
                 f"it is a setting of {name}: give settings={{{field!r}: {given[field]!r:.50}}}",
             )
-
-
-def _algorithm_of(given: Mapping[str, Any]) -> Any:
-    if "algorithm" in given:
-        return given["algorithm"]
-    return preset_named(given.get("preset")).get("algorithm", "ppo")
-
-
-def _with_network(settings: Any, network: Any) -> Any:
-    if isinstance(settings, Settings):
-        return settings.changed(network=network)
-    return {**(settings or {}), "network": network}
 
 
 def is_plain(value: Any) -> bool:

@@ -209,7 +209,7 @@ def test_a_traced_run_ends_with_the_same_weights(mode, settings, tmp_path):
         env_args={"max_steps": 6},
         total_episodes=12,
         episodes_per_update=6,
-        ppo=PPOConfig(hidden_sizes=(8,), minibatch_size=40, epochs=1),
+        settings=PPOConfig(hidden_sizes=(8,), minibatch_size=40, epochs=1),
         **settings,
     )
     weights = []

@@ -48,7 +48,7 @@ def test_agents_of_several_kinds_draw_a_hint(tmp_path: Path) -> None:
     for seed, (path, clip) in enumerate(zip(paths, (0.2, 0.2, 0.1), strict=True)):
         path.mkdir()
         scored(path / "evaluation.json", [seed, seed + 1.0])
-        config = config_of(ppo={"clip_range": clip}, seed=seed)
+        config = config_of(settings={"clip_range": clip}, seed=seed)
         (path / "config.json").write_text(json.dumps(config.to_dict()))
     assert "Hint" not in run(*paths[:2]).output
     assert "differ in more than their seed (new (2 seeds), old-0)" in run(*paths).output

@@ -173,7 +173,7 @@ def test_a_run_of_one_update_has_no_pictures_of_learning(tmp_path: Path) -> None
 
 def test_seeds_become_a_band_and_settings_that_differ_are_shown(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / f"slow-{seed}", seed=seed) for seed in range(3)]
-    runs.append(make_run(tmp_path / "other", ppo={"discount": 0.5}))
+    runs.append(make_run(tmp_path / "other", settings={"discount": 0.5}))
     text = page_of(tmp_path, *runs)
     assert "slow (3 seeds)" in text
     low, high, median, other = figures(text)[0].data

@@ -42,7 +42,7 @@ def config_of(
     settings |= {
         **ENVS.get(env, {"env": env}),
         **KINDS[kind],
-        "ppo": PPO,
+        "settings": PPO,
         "device": "cpu",
         **changes,
     }

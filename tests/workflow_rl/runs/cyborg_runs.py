@@ -24,7 +24,7 @@ def config_of(mode: str = "async", simulator: str = "cyborg", **changes: Any) ->
         **{"n_envs": 4, "total_episodes": 24, "episodes_per_update": 6, "seed": 3},
         "env_args": {"red_agent": "mixed", "max_steps": 8, "simulator": simulator},
     }
-    return TrainConfig(mode=mode, ppo=PPO, **{**defaults, **changes})  # type: ignore[arg-type]
+    return TrainConfig(mode=mode, settings=PPO, **{**defaults, **changes})  # type: ignore[arg-type]
 
 
 def run(path: Path, config: TrainConfig, resumed: Checkpoint | None = None) -> dict[str, Any]:

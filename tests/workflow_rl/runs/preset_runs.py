@@ -35,8 +35,8 @@ SIZES = {
     "alf": {"num_steps_per_env": 8},
     "rsl-batch": {"num_steps_per_env": 4},
     "continuous": {"num_steps_per_env": 4},
-    "mbpo-continuous": {"num_steps_per_env": 4, "mbpo": MBPO},
-    "mbpo-batch": {"n_envs": 5, "num_steps_per_env": 4, "mbpo": MBPO},
+    "mbpo-continuous": {"num_steps_per_env": 4, "settings": MBPO},
+    "mbpo-batch": {"n_envs": 5, "num_steps_per_env": 4, "settings": MBPO},
 }
 MODES = [
     *(("async", name) for name in PRESETS),
@@ -48,11 +48,8 @@ def preset_config(mode: str, name: str, **changes: Any) -> TrainConfig:
     settings = {**PRESETS[name], **SIZES[name], "total_episodes": 40, "n_workers": 2}
     if name in ("rsl-batch", "mbpo-batch"):
         settings["steps_per_update"] = 20
-    settings.update(changes)
-    of_algorithm = settings.pop("settings", {})
-    if "mbpo" not in settings:
-        return config_of(mode, of_algorithm, **settings)
-    return config_of(mode, **{**settings, "mbpo": {**of_algorithm, **settings["mbpo"]}})
+    of_algorithm = {**PRESETS[name].get("settings", {}), **SIZES[name].get("settings", {})}
+    return config_of(mode, **{**settings, "settings": of_algorithm, **changes})
 
 
 def learned_in(updates: list[Learned]) -> list[Trajectory]:

@@ -16,9 +16,13 @@ from workflow_rl.runs.folder import RunDir
 from workflow_rl.runs.learner import make_agent
 
 CONFIG = config_of(
-    ppo={"activation": "relu"},
     algorithm="mbpo",
-    mbpo={"model_members": 1, "model_elites": 1, "model_hidden_sizes": (2,), "warm_up_steps": 9},
+    settings={
+        "model_members": 1,
+        "model_elites": 1,
+        "model_hidden_sizes": (2,),
+        "warm_up_steps": 9,
+    },
 )
 
 

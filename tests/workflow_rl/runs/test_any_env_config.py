@@ -28,13 +28,15 @@ def test_defaults_are_those_of_an_environment_of_which_nothing_is_known() -> Non
     for name in ("total_episodes", "total_steps", "episodes_per_update", "steps_per_update"):
         assert getattr(with_function, name) == getattr(config, name)
     assert with_function.settings == config.settings
-    given = TrainConfig("async", total_steps=77, ppo=PPO).changed(env="mine", make_env=PuzzleEnv)
+    given = TrainConfig("async", total_steps=77, settings=PPO).changed(
+        env="mine", make_env=PuzzleEnv
+    )
     assert (given.total_episodes, given.total_steps, given.settings) == (None, 77, PPO)
     unrolls = TrainConfig("async", n_envs=10, num_steps_per_env=100, env="CartPole-v1")
     assert unrolls.steps_per_update == 3000
 
 
 def test_some_fields_of_ppo_leave_the_others_to_the_environment():
-    config = TrainConfig("async", env="CartPole-v1", ppo={"discount": 0.9})  # type: ignore[arg-type]
+    config = TrainConfig("async", env="CartPole-v1", settings={"discount": 0.9})  # type: ignore[arg-type]
     assert config.settings.discount == 0.9
     assert config.settings.normalise_obs

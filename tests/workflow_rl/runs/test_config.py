@@ -88,7 +88,7 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_field(field, value):
 
 
 def test_config_survives_json_and_cannot_be_changed():
-    config = TrainConfig("sync", n_envs=3, ppo=PPOConfig(hidden_sizes=(8, 9), target_kl=0.1))
+    config = TrainConfig("sync", n_envs=3, settings=PPOConfig(hidden_sizes=(8, 9), target_kl=0.1))
     assert TrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
     with pytest.raises(ValueError, match="frozen"):
         config.seed = 1
@@ -102,7 +102,7 @@ def test_config_survives_json_and_cannot_be_changed():
         ("batching", {"mode": "sync", "batching": "first-come", "async_rl": True}),
         ("when_full", {"when_full": "drop", "async_rl": True}),
         ("take_all", {"take_all": True, "async_rl": True}),
-        ("max_policy_lag", {"ppo": PPOConfig(max_policy_lag=0), "async_rl": True}),
+        ("max_policy_lag", {"settings": PPOConfig(max_policy_lag=0), "async_rl": True}),
         ("steps_per_update", {"steps_per_update": 100, "episodes_per_update": 5}),
         ("episodes_per_update", {"episodes_per_update": 5, "num_steps_per_env": 10}),
         ("slow_worker_ms", {"slow_worker_ms": -1.0}),
@@ -117,8 +117,8 @@ def test_settings_that_do_not_go_together_are_refused(field, changes):
 
 def test_a_limit_that_every_sample_keeps_is_allowed():
     ppo = PPOConfig(max_policy_lag=3)
-    TrainConfig("async", async_rl=True, num_batches_to_accumulate=3, ppo=ppo)
-    TrainConfig("async", ppo=PPOConfig(max_policy_lag=0))
+    TrainConfig("async", async_rl=True, num_batches_to_accumulate=3, settings=ppo)
+    TrainConfig("async", settings=PPOConfig(max_policy_lag=0))
 
 
 def on_another_environment(config: TrainConfig) -> TrainConfig:
@@ -185,25 +185,14 @@ def test_another_network_than_a_presets_has_arguments_of_its_own():
         assert settings.hidden_sizes == of_preset.hidden_sizes
 
 
-@pytest.mark.parametrize(
-    "spelling",
-    [
-        {"ppo": {"epochs": 2}},
-        {"settings": {"epochs": 2}},
-        {"ppo": PPOConfig(epochs=2)},
-        {"settings": PPOConfig(epochs=2)},
-    ],
-)
-def test_settings_may_be_spelled_by_their_algorithm(spelling):
-    assert TrainConfig("async", **spelling).settings == PPOConfig(epochs=2)
+@pytest.mark.parametrize("settings", [{"epochs": 2}, PPOConfig(epochs=2)])
+def test_settings_are_a_mapping_or_an_object(settings):
+    assert TrainConfig("async", settings=settings).settings == PPOConfig(epochs=2)
 
 
 @pytest.mark.parametrize(
     ("field", "changes"),
     [
-        ("mbpo", {"mbpo": {"batch_size": 16}}),
-        ("ppo", {"algorithm": "sac", "ppo": {"hidden_sizes": (8,)}}),
-        ("ppo", {"ppo": {}, "settings": {}}),
         ("settings", {"settings": SACConfig()}),
         ("batch_size", {"settings": {"batch_size": 16}}),
         ("device", {"algorithm": "sac", "device": "cuda"}),

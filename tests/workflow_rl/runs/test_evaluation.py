@@ -52,7 +52,7 @@ def run(path: Path, env: Any = SeedEnv, resume: bool = False, **changes: Any) ->
             "episodes_per_update": 4,
             **changes,
         },
-        ppo={"hidden_sizes": (2,), "minibatch_size": 4, "epochs": 1},
+        settings={"hidden_sizes": (2,), "minibatch_size": 4, "epochs": 1},
         device="cpu",
     )
     return interface.train(config, path, env=env, resume=resume)

@@ -35,7 +35,9 @@ def test_a_run_begins_with_the_agent_of_another(undisturbed: Any, tmp_path: Path
 def test_weights_for_another_function_are_refused(tmp_path: Path) -> None:
     config = TrainConfig("async", env="CartPole-v1", total_steps=200)
     path = interface.train(config, tmp_path / "run")
-    other = TrainConfig("async", env="CartPole-v1", total_steps=200, ppo={"activation": "relu"})  # type: ignore[arg-type]
+    other = TrainConfig(
+        "async", env="CartPole-v1", total_steps=200, settings={"activation": "relu"}
+    )  # type: ignore[arg-type]
     with pytest.raises(
         CheckpointError, match="learned with activation tanh, and this run has relu"
     ):
@@ -45,7 +47,9 @@ def test_weights_for_another_function_are_refused(tmp_path: Path) -> None:
 def test_a_normalised_agent_does_not_begin_a_run_that_does_not_normalise(tmp_path):
     config = TrainConfig("async", env="CartPole-v1", total_steps=200)
     path = interface.train(config, tmp_path / "run")
-    plain = TrainConfig("async", env="CartPole-v1", total_steps=200, ppo={"normalise_obs": False})  # type: ignore[arg-type]
+    plain = TrainConfig(
+        "async", env="CartPole-v1", total_steps=200, settings={"normalise_obs": False}
+    )  # type: ignore[arg-type]
     with pytest.raises(CheckpointError, match="obs_moments"):
         interface.train(plain, tmp_path / "other", init_from=path)
     assert not (tmp_path / "other").exists()

@@ -29,9 +29,9 @@ from workflow_rl.runs.folder import (
     read_metrics,
     return_columns,
 )
+from workflow_rl.runs.hints import warn_if_results_vary
 from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.loop import train_policy
-from workflow_rl.runs.preflight import warn_if_results_vary
 from workflow_rl.runs.saved_agent import load_saved
 
 FOR_EITHER = {"batch_size": 16, "gradient_steps": 0.2}
@@ -49,7 +49,7 @@ SELDOM = {**MBPO, "model_every": 50}
 
 
 def config_of(mode: str = "async", **changes: Any) -> TrainConfig:
-    settings = {"algorithm": "mbpo", "mbpo": MBPO, "total_episodes": 24, **changes}
+    settings = {"algorithm": "mbpo", "settings": MBPO, "total_episodes": 24, **changes}
     return tiny_runs.config_of(mode, {"activation": "relu"}, **settings)
 
 
@@ -63,7 +63,7 @@ BOX = {"env": "tests.any_envs:tests/Target-v0", "env_args": {"length": 20}}
 
 of_each_kind = pytest.mark.parametrize(
     "changes",
-    [{}, {"async_rl": True, "mbpo": SELDOM}, {**BOX, "async_rl": True}],
+    [{}, {"async_rl": True, "settings": SELDOM}, {**BOX, "async_rl": True}],
     ids=["in turn", "exact lag, a fit in every third update", "bounded numbers"],
 )
 
@@ -123,9 +123,9 @@ def test_only_the_latest_checkpoint_has_the_steps(tmp_path: Path) -> None:
 
 def test_a_finished_run_goes_on_with_its_steps(tmp_path: Path) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    tiny_runs.run(whole, config_of(total_episodes=30, mbpo={**MBPO, "rollout_length_final": 1}))
+    tiny_runs.run(whole, config_of(total_episodes=30, settings={**MBPO, "rollout_length_final": 1}))
     for total in (12, 30):
-        config = config_of(total_episodes=total, mbpo={**MBPO, "rollout_length_final": 1})
+        config = config_of(total_episodes=total, settings={**MBPO, "rollout_length_final": 1})
         tiny_runs.run(parts, config)
     assert learned(whole) == learned(parts)
 
@@ -153,8 +153,8 @@ def test_its_metrics(tmp_path: Path) -> None:
 
 def test_sac_is_mbpo_without_a_model(tmp_path: Path) -> None:
     of_sac = {**FOR_EITHER, "warm_up_steps": MBPO["warm_up_steps"]}
-    tiny_runs.run(tmp_path / "sac", config_of(algorithm="sac", mbpo=of_sac))
-    tiny_runs.run(tmp_path / "mbpo", config_of(mbpo={**MBPO, "imagined_share": 0.0}))
+    tiny_runs.run(tmp_path / "sac", config_of(algorithm="sac", settings=of_sac))
+    tiny_runs.run(tmp_path / "mbpo", config_of(settings={**MBPO, "imagined_share": 0.0}))
     (state, *steps), (of_mbpo, *same_steps) = (learned(tmp_path / n) for n in ("sac", "mbpo"))
     assert state.items() <= of_mbpo.items()
     assert steps == same_steps
@@ -171,11 +171,11 @@ def test_settings_are_kept_with_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
-        ({"mbpo": {"batch_size": 0}}, "batch_size"),
-        ({"mbpo": {"nonsense": 1}}, "nonsense"),
-        ({"algorithm": "dqn", "mbpo": None}, "algorithm"),
+        ({"settings": {"batch_size": 0}}, "batch_size"),
+        ({"settings": {"nonsense": 1}}, "nonsense"),
+        ({"algorithm": "dqn", "settings": None}, "algorithm"),
         ({"algorithm": "ppo"}, "batch_size"),
-        ({"algorithm": "sac", "mbpo": {"imagined_share": 0.5}}, "imagined_share"),
+        ({"algorithm": "sac", "settings": {"imagined_share": 0.5}}, "imagined_share"),
         ({"device": "cuda"}, "device"),
     ],
 )
@@ -189,8 +189,8 @@ def test_what_does_not_go_together(changes: dict[str, Any], name: str) -> None:
     ("changes", "name"),
     [
         ({"env": "tests.any_envs:PuzzleEnv", "env_args": {}}, "algorithm"),
-        ({"mbpo": {"target_entropy": 1.5}}, "target_entropy"),
-        ({**BOX, "mbpo": {"target_entropy": 0.7}}, "target_entropy"),
+        ({"settings": {"target_entropy": 1.5}}, "target_entropy"),
+        ({**BOX, "settings": {"target_entropy": 0.7}}, "target_entropy"),
     ],
 )
 def test_what_does_not_go_with_the_environment(changes: dict[str, Any], name: str) -> None:

@@ -46,7 +46,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         env_args={"length": 6},
         total_steps=150,
         steps_per_update=60,
-        ppo=PPO,
+        settings=PPO,
         device="cpu",
     )
     returned: list[Path] = []
@@ -124,7 +124,7 @@ def test_an_evaluations_numbers_by_hand() -> None:
 
 
 def test_the_interface_resumes_and_begins_with_another_agent(trained: Path, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"env_args": {"length": 6}, "steps_per_update": 60, "ppo": PPO}
+    settings: dict[str, Any] = {"env_args": {"length": 6}, "steps_per_update": 60, "settings": PPO}
     config = functools.partial(TrainConfig, "async", 4, env="mine", device="cpu", **settings)
     path = interface.train(
         config(total_steps=60), tmp_path / "run", env=local_env(), init_from=trained
@@ -149,7 +149,9 @@ def test_a_function_that_goes_wrong_in_every_worker(tmp_path: Path) -> None:
             raise OSError("no more licences")
         return TargetEnv()
 
-    config = TrainConfig("async", 2, total_steps=60, max_worker_failures=1, ppo=PPO, device="cpu")
+    config = TrainConfig(
+        "async", 2, total_steps=60, max_worker_failures=1, settings=PPO, device="cpu"
+    )
     with pytest.raises(TooManyFailuresError) as error:
         interface.train(config, tmp_path / "run", env=make_env)
     assert "no more licences" in str(error.value) + str(error.value.__cause__)

@@ -112,7 +112,7 @@ def test_a_function_plays_and_is_copied(tmp_path: Path) -> None:
     lamps = first.obs[:, -3]
     assert np.array_equal(first.action, np.stack([lamps, 0 * lamps], axis=1))
     learn = PPO.changed(hidden_sizes=(32,), minibatch_size=64)
-    run(tmp_path / "run", config_of("Puzzle", teacher=str(file), teacher_epochs=10, ppo=learn))
+    run(tmp_path / "run", config_of("Puzzle", teacher=str(file), teacher_epochs=10, settings=learn))
     assert json.loads((tmp_path / "run" / "teacher.json").read_text())["agreement"] > 0.9
 
 

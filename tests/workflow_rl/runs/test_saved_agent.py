@@ -17,7 +17,9 @@ PATH = Path("checkpoint.pt")
 
 @functools.cache
 def config() -> TrainConfig:
-    return TrainConfig("sync", env="tests.any_envs:tests/Target-v0", ppo={"hidden_sizes": (4,)})
+    return TrainConfig(
+        "sync", env="tests.any_envs:tests/Target-v0", settings={"hidden_sizes": (4,)}
+    )
 
 
 def checkpoint(**statistics: Any) -> Checkpoint:

@@ -42,7 +42,13 @@ def balancing(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def taught(teacher: Path, **changes: Any) -> TrainConfig:
     settings = {"hidden_sizes": (32,), "epochs": 1, "learning_rate": 2e-3, "minibatch_size": 64}
     settings |= changes.pop("learn", {})
-    given = {"env": "CartPole-v1", "teacher": str(teacher), **LESSONS, "ppo": settings, **changes}
+    given = {
+        "env": "CartPole-v1",
+        "teacher": str(teacher),
+        **LESSONS,
+        "settings": settings,
+        **changes,
+    }
     return config_of(given.pop("env"), **given)
 
 

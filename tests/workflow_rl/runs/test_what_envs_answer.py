@@ -47,7 +47,7 @@ def test_only_a_truncated_episode_has_rewards_to_come(
     )
     args = {"terminates": terminates}
     config = config_of(
-        "tests.any_envs:EndingEnv", kind, env_args=args, ppo=ppo, total_steps=720, n_workers=1
+        "tests.any_envs:EndingEnv", kind, env_args=args, settings=ppo, total_steps=720, n_workers=1
     )
     run(tmp_path / "run", config)
     assert critic_at(tmp_path / "run", [1.0]) == pytest.approx(value, abs=0.1)

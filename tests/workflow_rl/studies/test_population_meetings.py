@@ -87,7 +87,7 @@ def test_unfinished_episodes_of_another_are_not_gone_on_with(tmp_path, monkeypat
 
     monkeypatch.setattr(Learner, "take_over", noting)
     unrolls = {"num_steps_per_env": 2, "steps_per_update": 10, "total_episodes": 48}
-    configs = configs_of(N_POLICIES, EXCHANGE, **unrolls, ppo={"normalise_returns": True})
+    configs = configs_of(N_POLICIES, EXCHANGE, **unrolls, settings={"normalise_returns": True})
     run(tmp_path / "run", configs, exchange=EXCHANGE)
     assert any(others for _, others, _ in after)
     assert not any(own for own, _, _ in after)

@@ -96,7 +96,7 @@ def test_no_policy_of_a_run_has_anything_called(tmp_path):
     run(path, configs_of(2, total_episodes=6))
     checkpoint = load_checkpoint(policy_folder(path, 1) / "checkpoint.pt")
     ppo = TrainConfig.from_dict(checkpoint.config).settings
-    hostile = TrainConfig("async", env="os:mkdir", env_args={"path": str(called)}, ppo=ppo)
+    hostile = TrainConfig("async", env="os:mkdir", env_args={"path": str(called)}, settings=ppo)
     checkpoint = dataclasses.replace(checkpoint, config=hostile.to_dict())
     save_checkpoint(policy_folder(path, 1) / "checkpoint.pt", checkpoint)
     result = CliRunner().invoke(train_async, ["--resume", str(path)])

@@ -275,7 +275,7 @@ def test_the_first_trial_has_the_configs_own_settings_also_outside_the_ranges(
         return [float(len(trained))] * len(seeds)
 
     monkeypatch.setattr(Search, "_train", train)
-    config = config_of(ppo={"entropy_coef": 0.0, "learning_rate": 1e-3})
+    config = config_of(settings={"entropy_coef": 0.0, "learning_rate": 1e-3})
     ranges = {"entropy_coef": (1e-5, 1e-1), "learning_rate": (1e-5, 1e-1)}
     one = Search(config, ranges, 2, 1, tmp_path, quiet=True)
     study = one.study()

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from workflow_rl.agents.settings import ConfigError, ContentOf, Later, OneOf, Settings
+from workflow_rl.agents.settings import ConfigError, ContentOf, OneOf, Settings
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.red.roster import REDS, problem_of_reds
@@ -71,7 +71,7 @@ class Cage2Arguments(Settings):
         )
     )
 
-    scenario: Annotated[str, ContentOf(scenario_text, tuple(NAMED)), Later()] = Field(
+    scenario: Annotated[str, ContentOf(scenario_text, tuple(NAMED))] = Field(
         Cage2.scenario,
         description="The network: scenario2, scenario1b of CAGE Challenge 1, a scenario file of "
         "CybORG's, or a family file, of which each episode draws a network. The content is kept "
@@ -137,7 +137,7 @@ class Cage2RedArguments(Settings):
     max_steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] = Field(
         Cage2Red.max_steps, description="Steps after which an episode is truncated."
     )
-    scenario: Annotated[str, ContentOf(scenario_text, tuple(NAMED)), Later()] = Field(
+    scenario: Annotated[str, ContentOf(scenario_text, tuple(NAMED))] = Field(
         Cage2Red.scenario,
         description="The network, which is no family: scenario2, scenario1b of CAGE Challenge 1, "
         "or a scenario file of CybORG's. The content is kept with the run.",

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from workflow_rl.agents.settings import ConfigError, Later, OneOf, Settings, Share
+from workflow_rl.agents.settings import ConfigError, OneOf, Settings, Share
 from workflow_rl.cage4.agent.messages import MESSAGES
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS, SUSPECTING
 from workflow_rl.cage4.env.environment import Cage4
@@ -75,9 +75,7 @@ class EpisodeSettings(ScenarioSettings):
         description="compiled is this package's own simulator; cyborg is the official CybORG 4 of "
         "--cyborg4, sped up without changing a bit. Both play the same episodes.",
     )
-    scenarios: Annotated[
-        tuple[Annotated[str, OneOf(SCENARIOS)], ...], Field(strict=False), Later()
-    ] = Field(
+    scenarios: Annotated[tuple[Annotated[str, OneOf(SCENARIOS)], ...], Field(strict=False)] = Field(
         (),
         description="Name of a scenario, in the place of its values. Of several, a training draws "
         "one for each episode, and an evaluation plays every one.",

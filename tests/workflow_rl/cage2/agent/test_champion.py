@@ -35,7 +35,7 @@ SMALL = ("--selection-episodes", "32", "--episodes", "2", "--quiet")
 def small_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     small = {
         "env_args": {**CHAMPION["env_args"], "max_steps": 10},
-        "ppo": {**CHAMPION["ppo"], "hidden_sizes": (8,)},
+        "settings": {**CHAMPION["settings"], "hidden_sizes": (8,)},
         **{"n_envs": 4, "episodes_per_update": 4, "keep_every": 1},
     }
     for name, value in small.items():

@@ -139,7 +139,7 @@ def test_a_run_with_a_view_is_evaluated_and_loaded(tmp_path: Path) -> None:
         n_workers=1,
         total_episodes=16,
         episodes_per_update=8,
-        ppo={"hidden_sizes": (16,)},
+        settings={"hidden_sizes": (16,)},
     )
     run = train(config, tmp_path / "run")
     blue = load_blue(run / "checkpoint.pt")

@@ -49,7 +49,7 @@ def red_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("red") / "run"
     args = {"blue_agent": "sleep", "max_steps": 8}
     counts = {"total_episodes": 8, "episodes_per_update": 4}
-    run(path, TrainConfig("async", n_envs=4, env=RED_ENV_ID, env_args=args, ppo=PPO, **counts))
+    run(path, TrainConfig("async", n_envs=4, env=RED_ENV_ID, env_args=args, settings=PPO, **counts))
     return path
 
 

@@ -19,7 +19,6 @@ from workflow_rl.cage2.scenario.loading import played_of, scenario_of
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ScenarioError
 from workflow_rl.environments.episode import EpisodeSpec
-from workflow_rl.runs.preflight import hints
 
 RANGES = {
     "networks": 4,
@@ -182,15 +181,6 @@ def test_a_run_on_a_family_learns_by_entities_unless_told_otherwise():
     assert TrainConfig("async", env_args=args).settings.network == "entities"
     assert TrainConfig("async", env_args=args, network="gru").settings.network == "gru"
     assert TrainConfig("async").settings.network == "mlp"
-
-
-def test_networks_made_for_one_size_are_named_before_a_run():
-    def told(network: str) -> bool:
-        args = {"scenario": FAMILY.text, "observation": "history", "actions": "by-host"}
-        config = TrainConfig("async", env_args=args, settings={"network": network})
-        return any("is made for one number of hosts" in hint for hint in hints(config))
-
-    assert [told(network) for network in ("mlp", "gru", "graph")] == [True, True, False]
 
 
 def test_in_some_networks_blue_has_no_decoys():

@@ -30,7 +30,7 @@ def error_line(result: Result) -> str:
 
 
 def save_agent(path: Path, obs_dim: int = 52, n_actions: int = 145, seed: int = 1) -> PPOAgent:
-    config = TrainConfig("async", n_envs=2, ppo=PPOConfig(hidden_sizes=(8,)))
+    config = TrainConfig("async", n_envs=2, settings=PPOConfig(hidden_sizes=(8,)))
     agent = PPOAgent(config.settings, obs_dim, Categorical(n_actions), seed)
     agent.policy_version = 7
     save_checkpoint(path, Checkpoint(config.to_dict(), agent.state_dict(), TrainingState()))

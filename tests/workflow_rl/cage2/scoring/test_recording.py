@@ -53,7 +53,7 @@ OWN = "tests.own_reds:RestlessRed"
 def save_run(path: Path, ppo: PPOConfig | None = None, **env_args: object) -> PPOAgent:
     """A checkpoint of an agent that has learned nothing, but chooses different actions."""
     ppo = ppo or PPOConfig(hidden_sizes=(8,))
-    config = TrainConfig("async", n_envs=2, ppo=ppo, env_args=env_args)
+    config = TrainConfig("async", n_envs=2, settings=ppo, env_args=env_args)
     agent = PPOAgent(config.settings, *config.environment.spaces()[:2], seed=1)
     with torch.no_grad():
         agent.network.actor[-1].weight *= 200  # type: ignore[operator, union-attr]
@@ -163,7 +163,7 @@ def test_a_policy_of_a_family_is_shown_in_networks_that_it_never_saw(
     family = ScenarioFamily.from_ranges({"hosts": {"User": [3, 4]}, "networks": 2})
     args = {"scenario": family.text, "simulator": "compiled", "observation": "history"}
     ppo = PPOConfig(network="entities", hidden_sizes=(8,))
-    config = TrainConfig("async", ppo=ppo, env_args=args | {"actions": "by-host"})
+    config = TrainConfig("async", settings=ppo, env_args=args | {"actions": "by-host"})
     checkpoint = Checkpoint(config.to_dict(), make_agent(config).state_dict(), TrainingState())
     save_checkpoint(tmp_path / "agent.pt", checkpoint)
     blue = load_blue(tmp_path / "agent.pt")

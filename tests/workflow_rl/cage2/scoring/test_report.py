@@ -171,7 +171,7 @@ def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "best.pt is damaged" in result.output
     assert not (tmp_path / "report.html").exists()
-    config = TrainConfig("async", env="CartPole-v1", ppo=PPOConfig(hidden_sizes=(8,)))
+    config = TrainConfig("async", env="CartPole-v1", settings=PPOConfig(hidden_sizes=(8,)))
     agent = PPOAgent(config.settings, *config.environment.spaces()[:2], seed=1)
     other = Checkpoint(config.to_dict(), agent.state_dict(), TrainingState())
     save_checkpoint(run / "best.pt", other)

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from workflow_rl.agents.modules import attribute_named
 from workflow_rl.agents.network_settings import NetworkSettings
 from workflow_rl.agents.settings import ConfigError, Settings, giver
+from workflow_rl.agents.user_modules import attribute_named
 from workflow_rl.plug_ins import plug_ins
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class Algorithm(Protocol):
         By default that of an `actor_critic.ActorCritic`, if the settings are NetworkSettings.
         Raises what `LearningAgent.load_state_dict` raises.
         """
-        from workflow_rl.agents.saved import saved_policy
+        from workflow_rl.agents.policy_from_checkpoint import saved_policy
 
         assert isinstance(settings, NetworkSettings)
         return saved_policy(settings, state)
@@ -212,7 +212,7 @@ class Algorithm(Protocol):
         The network has one output: the value of an observation. The number is what a reward of 1
         adds to a value. Raises ValueError if there is no critic.
         """
-        from workflow_rl.agents.saved import saved_critic
+        from workflow_rl.agents.policy_from_checkpoint import saved_critic
 
         assert isinstance(settings, NetworkSettings)
         return saved_critic(settings, state), settings.reward_scale

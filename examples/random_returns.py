@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from workflow_rl.collection import trial
+from workflow_rl.collection import try_in_worker
 from workflow_rl.commands.options import EnvArg, PythonPath
 from workflow_rl.environments.action_mask import mask_in
 from workflow_rl.environments.episode import episode_spec
@@ -33,7 +33,7 @@ def main(
     environment = GymnasiumEnvironment(
         env_id, dict(env_arg), ignore_unknown=True, python=env_python
     )
-    trial.check(environment)
+    try_in_worker.check(environment)
     returns = []
     with closing(environment.make_env()) as env:
         env.action_space.seed(seed)

@@ -26,7 +26,7 @@ import click
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from workflow_rl.measuring.turns import machine_name  # noqa: E402, I001  # Before NumPy and torch.
+from workflow_rl.measuring.interleaved_timing import machine_name  # noqa: E402, I001  # Before NumPy and torch.
 from workflow_rl import TrainConfig  # noqa: E402
 from workflow_rl.agents.algorithm import LearningAgent  # noqa: E402
 from workflow_rl.agents.spaces import Spaces  # noqa: E402
@@ -35,7 +35,7 @@ from workflow_rl.agents.trajectory import Trajectory  # noqa: E402
 from workflow_rl.output_files import write_text  # noqa: E402
 from workflow_rl.reporting.text_table import text_table  # noqa: E402
 from workflow_rl.runs.folder import read_metrics  # noqa: E402
-from workflow_rl.runs.machine import usable_cores  # noqa: E402
+from workflow_rl.runs.machine_facts import usable_cores  # noqa: E402
 from workflow_rl.runs.make_agent import make_agent  # noqa: E402
 from workflow_rl.runs.presets import preset_named  # noqa: E402
 

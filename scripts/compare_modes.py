@@ -28,7 +28,6 @@ from matplotlib.figure import Figure
 from prettytable import PrettyTable
 
 from workflow_rl.commands.guest_options import chosen_env, guest_options
-from workflow_rl.commands.open_command import Look, Named, OpenCommand, named_env
 from workflow_rl.commands.options import (
     COUNT,
     EPISODES,
@@ -38,6 +37,7 @@ from workflow_rl.commands.options import (
     plain_option,
     spelling,
 )
+from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, named_env
 from workflow_rl.commands.outputs import (
     errors_in_one_line,
     output_options,
@@ -46,7 +46,7 @@ from workflow_rl.commands.outputs import (
 )
 from workflow_rl.environments.environment import described
 from workflow_rl.environments.guests import guests
-from workflow_rl.measuring.turns import in_turns, machine_name, median_ratio
+from workflow_rl.measuring.interleaved_timing import in_turns, machine_name, median_ratio
 from workflow_rl.output_files import require_writable_folder
 from workflow_rl.reporting import learning_curve
 from workflow_rl.reporting.drawing import scale_returns
@@ -55,9 +55,9 @@ from workflow_rl.runs.config import ConfigError, TrainConfig, usable_cores
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.hints import warn_if_results_vary
 from workflow_rl.runs.loop import train_policy
-from workflow_rl.runs.machine import environment
+from workflow_rl.runs.machine_facts import environment
 from workflow_rl.runs.presets import PRESETS
-from workflow_rl.runs.returns import Metrics, first_reached, on_one_axis, running_mean
+from workflow_rl.runs.return_curves import Metrics, first_reached, on_one_axis, running_mean
 
 # Presets of the same algorithm: they differ in how they collect alone.
 ON_POLICY = tuple(name for name, settings in PRESETS.items() if "algorithm" not in settings)
@@ -384,7 +384,7 @@ _OPTIONS: list[click.Parameter] = [
 
 
 @click.command(help=__doc__, params=_OPTIONS, cls=OpenCommand, named=_named)
-def compare_modes(**options: Any) -> None:
+def main(**options: Any) -> None:
     _check_outputs(options)
     ks = list(dict.fromkeys(options["envs_per_actor"]))
     names = list(dict.fromkeys(options["names"])) or ([] if ks else list(DEFAULT_MODES))
@@ -478,4 +478,4 @@ def _report(
 
 
 if __name__ == "__main__":
-    compare_modes()
+    main()

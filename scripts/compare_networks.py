@@ -29,7 +29,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from workflow_rl.measuring.turns import machine_name, spread
+from workflow_rl.measuring.interleaved_timing import machine_name, spread
 from workflow_rl.reporting.text_table import text_table
 from workflow_rl.runs.folder import is_finished, read_metrics
 

@@ -58,7 +58,7 @@ ON_HOSTS = [action for action, kind in BLUE.items() if kind.on_host]
 PLAYS = {"play_episode", "play_episodes", "play_with_progress"}
 ONCE = {
     "configs made for a run": "workflow_rl/runs/config.py TrainConfig.__init__",
-    "environments resolved for a run": "workflow_rl/runs/spec.py environment_of",
+    "environments resolved for a run": "workflow_rl/runs/resolve.py environment_of",
     "algorithms looked up for a run": "agents/algorithm.py find",
 }
 

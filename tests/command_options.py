@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from workflow_rl.commands.main import main
-from workflow_rl.commands.open_command import Look, OpenCommand
 from workflow_rl.commands.options import ALGORITHMS
+from workflow_rl.commands.options_by_env import Look, OpenCommand
 from workflow_rl.environments.guests import guests
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow_rl.complete import PACKAGES
+from workflow_rl.check_install import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 CLEAN = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

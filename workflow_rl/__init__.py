@@ -10,16 +10,16 @@ from importlib import import_module as _import
 from multiprocessing import parent_process as _parent_process
 from typing import Any
 
-from workflow_rl import complete as _complete
+from workflow_rl import check_install as _check_install
 
-if _complete.is_command():
-    _complete.demand()
+if _check_install.is_command():
+    _check_install.demand()
 
 # Before anything loads NumPy.
 from workflow_rl import portable as portable
 from workflow_rl.version import __version__ as __version__
 
-if not _complete.is_command():
+if not _check_install.is_command():
     from workflow_rl.environments.gymnasium_ids import register_envs as _register_envs
 
     _register_envs()

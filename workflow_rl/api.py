@@ -27,11 +27,11 @@ from workflow_rl.runs.duel_dir import is_duel
 from workflow_rl.runs.evaluation import ChallengeScore, Evaluation, is_scripted, score_agent
 from workflow_rl.runs.execute import execute, ready, run_folder
 from workflow_rl.runs.folder import distinct_names, is_population, read_config, read_metrics
-from workflow_rl.runs.hooks import OnUpdate
-from workflow_rl.runs.plan import Plan, changes_on_resume, require_no_member
+from workflow_rl.runs.on_update import OnUpdate
 from workflow_rl.runs.population_dir import run_folders
-from workflow_rl.runs.recording import written_episodes
-from workflow_rl.runs.returns import known_to_all, warn_of_short_runs, with_returns
+from workflow_rl.runs.record_episodes import written_episodes
+from workflow_rl.runs.resume import Plan, changes_on_resume, require_no_member
+from workflow_rl.runs.return_curves import known_to_all, warn_of_short_runs, with_returns
 from workflow_rl.runs.run_record import begins_with_another
 from workflow_rl.runs.saved_agent import (
     accept_agent,

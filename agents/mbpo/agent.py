@@ -14,9 +14,9 @@ from workflow_rl.agents.mbpo.dynamics import Dynamics, Fit
 from workflow_rl.agents.mbpo.metrics import MBPOMetrics
 from workflow_rl.agents.policies.distributions import Distribution
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.agents.policy_from_checkpoint import saved_number
 from workflow_rl.agents.replay import Transitions, joined_transitions
 from workflow_rl.agents.sac.agent import SACAgent
-from workflow_rl.agents.saved import saved_number
 from workflow_rl.agents.trajectory import Trajectory
 
 NO_FIT = Fit(math.nan, math.nan, math.nan, math.nan)

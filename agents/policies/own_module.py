@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from workflow_rl.agents.modules import in_one_line
 from workflow_rl.agents.policies.distributions import FloatArray
 from workflow_rl.agents.policies.network import NetworkError
 from workflow_rl.agents.policies.torch_memory import MemoryModule, Packed
+from workflow_rl.agents.user_modules import in_one_line
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.own_network import OwnNetwork

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from workflow_rl.agents.modules import attribute_named
 from workflow_rl.agents.policies.distributions import FloatArray
 from workflow_rl.agents.policies.network import Layers, MemoryNetwork, NetworkError, Shape
 from workflow_rl.agents.policies.networks import NETWORKS
+from workflow_rl.agents.user_modules import attribute_named
 
 if TYPE_CHECKING:
     import torch

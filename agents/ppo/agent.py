@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from workflow_rl.agents import saved
+from workflow_rl.agents import policy_from_checkpoint
 from workflow_rl.agents.algorithm import CopyMetrics, DivergedError, LearningAgent
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import (
@@ -532,24 +532,24 @@ class PPOAgent(LearningAgent):
             network.load_state_dict(state["teacher"]["network"])
             if moments is not None:
                 moments.load_state_dict(state["teacher"]["obs_moments"])
-        self.policy_version = saved.saved_number(state, "policy_version")
-        self.seed = saved.saved_number(state, "seed")
+        self.policy_version = policy_from_checkpoint.saved_number(state, "policy_version")
+        self.seed = policy_from_checkpoint.saved_number(state, "seed")
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
         """Take weights and running statistics alone from a `state_dict()`. A network on entities
         may have learned with another number of them."""
         if self.layout is not None:
             kind = type(self.network.actor_network)
-            state = saved.for_layout(state, kind, self.layout, self.distribution)
+            state = policy_from_checkpoint.for_layout(state, kind, self.layout, self.distribution)
         self._load_policy(state)
         if self.return_scale is not None:
             self.return_scale.forget_episodes()
 
     def _load_policy(self, state: Mapping[str, Any]) -> None:
-        saved.require_distribution(state, self.distribution)
-        if saved.saved_flag(state, "masked") != self.network.masked:
+        policy_from_checkpoint.require_distribution(state, self.distribution)
+        if policy_from_checkpoint.saved_flag(state, "masked") != self.network.masked:
             raise ValueError("only one of it and this run takes masks of actions")
-        if saved.saved_further(state) != self.network.n_further:
+        if policy_from_checkpoint.saved_further(state) != self.network.n_further:
             raise ValueError("its critic sees other numbers than this run's")
         for name in ("obs_moments", "return_scale"):
             if name in state and name not in self._statistics():

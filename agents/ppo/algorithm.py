@@ -99,7 +99,7 @@ class PPO(Algorithm):
         assert isinstance(settings, PPOConfig)
         if "team" in state:
             return _saved_team(settings, state)
-        from workflow_rl.agents.saved import saved_policy
+        from workflow_rl.agents.policy_from_checkpoint import saved_policy
 
         return _normalising(saved_policy(settings, state), state)
 
@@ -138,7 +138,7 @@ def _normalising(parameters: PolicyParameters, state: Mapping[str, Any]) -> Poli
 
 def _saved_team(settings: PPOConfig, state: Mapping[str, Any]) -> TeamParameters:
     from workflow_rl.agents.policies.team_policy import TeamParameters
-    from workflow_rl.agents.saved import learner_state, saved_policy
+    from workflow_rl.agents.policy_from_checkpoint import learner_state, saved_policy
     from workflow_rl.agents.team import team_layout
 
     layout = team_layout(state["team"])

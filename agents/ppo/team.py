@@ -16,10 +16,14 @@ import numpy as np
 from workflow_rl.agents.algorithm import CopyMetrics, LearningAgent
 from workflow_rl.agents.policies.distributions import Distribution, to_plain
 from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.policy_from_checkpoint import (
+    learner_state,
+    require_distribution,
+    saved_number,
+)
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.ppo.metrics import PPOMetrics, TeamMetrics
-from workflow_rl.agents.saved import learner_state, require_distribution, saved_number
 from workflow_rl.agents.team import PolicyMap, TeamLayout, split, team_layout
 from workflow_rl.agents.trajectory import Trajectory
 

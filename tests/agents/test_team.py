@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from workflow_rl.agents.policy_from_checkpoint import learner_state
 from workflow_rl.agents.ppo.advantages import generalized_advantages, vtrace
 from workflow_rl.agents.ppo.running_statistics import ReturnScale
-from workflow_rl.agents.saved import learner_state
 from workflow_rl.agents.team import (
     ABSENT,
     ACTS,

@@ -16,9 +16,9 @@ MODEL = {"model_members": 2, "model_elites": 1, "model_hidden_sizes": (8,)}
 
 
 def config_of(algorithm: str) -> TrainConfig:
-    mbpo = {"warm_up_steps": 60, "gradient_steps": 0.1, **(MODEL if algorithm == "mbpo" else {})}
-    settings = {"algorithm": algorithm, "settings": mbpo, "total_episodes": 18}
-    return tiny_runs.config_of("async", {"activation": "relu"}, **settings)
+    settings = {"activation": "relu", "warm_up_steps": 60, "gradient_steps": 0.1}
+    settings |= MODEL if algorithm == "mbpo" else {}
+    return tiny_runs.config_of("async", settings, algorithm=algorithm, total_episodes=18)
 
 
 @pytest.mark.parametrize("algorithm", ["mbpo", "sac"])

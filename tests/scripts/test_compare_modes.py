@@ -17,7 +17,7 @@ from scripts.compare_modes import (
     ModeRun,
     alf_configs,
     alf_table,
-    compare_modes,
+    main,
     make_alf_rows,
     mode_config,
     mode_rows,
@@ -32,7 +32,7 @@ from workflow_rl.runs.presets import PRESETS
 
 
 def command(*arguments: object) -> Result:
-    return CliRunner().invoke(compare_modes, [*map(str, arguments), "--quiet"])
+    return CliRunner().invoke(main, [*map(str, arguments), "--quiet"])
 
 
 def metrics(*updates: tuple[int, float], seconds: float = 0.5) -> list[dict[str, float]]:

@@ -33,8 +33,8 @@ from tests.strangers.folders import (
     poison,
 )
 from tests.strangers.watch import CANARY, watched
-from workflow_rl.agents.modules import imported
-from workflow_rl.collection import trial
+from workflow_rl.agents.user_modules import imported
+from workflow_rl.collection import try_in_worker
 from workflow_rl.commands.main import main, places
 from workflow_rl.environments.facts import Tell
 
@@ -144,7 +144,7 @@ def test_the_watch_hears_workers(folder: Path) -> None:
         tell(imported(CANARY).__name__)
 
     with pytest.raises(AssertionError), watched():
-        assert list(trial.ask(imports, "env")) == [CANARY]
+        assert list(try_in_worker.ask(imports, "env")) == [CANARY]
 
 
 @st.composite

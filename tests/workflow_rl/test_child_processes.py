@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow_rl.complete import PACKAGES
+from workflow_rl.check_install import PACKAGES
 from workflow_rl.environments import simulator_process
 
 ROOT = Path(__file__).parents[2]

@@ -77,7 +77,8 @@ OF_WORKERS = (
 
 
 def test_the_main_process_of_an_asynchronous_run_does_without_what_workers_are_made_of() -> None:
-    code = "import sys, workflow_rl.runs.loop, workflow_rl.collection.trial; print(*sys.modules)"
+    modules = "workflow_rl.runs.loop, workflow_rl.collection.try_in_worker"
+    code = f"import sys, {modules}; print(*sys.modules)"
     shown = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,

@@ -13,7 +13,7 @@ import gymnasium
 import pytest
 
 from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke
-from workflow_rl.agents.modules import in_one_line
+from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.worker import failure_of
 

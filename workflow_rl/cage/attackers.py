@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.agents.modules import attribute_named, refuse_a_file
+from workflow_rl.agents.user_modules import attribute_named, refuse_a_file
 from workflow_rl.suggestions import question, word_meant
 
 MOST_WEIGHT = 10_000

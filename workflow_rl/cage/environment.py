@@ -101,7 +101,7 @@ class AgainstBlue(CageEnvironment):
     @functools.cached_property
     def weights(self) -> Mapping[str, float]:
         """The blue agents, with weights. Raises InvalidEnvironmentError."""
-        from workflow_rl.environments.one_side import weights_of
+        from workflow_rl.environments.one_team_of_two import weights_of
 
         return weights_of(self.blue_agent, "blue_agent")
 

@@ -13,9 +13,9 @@ from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.environments.guest import Chosen
 from workflow_rl.output_files import sha256_of
 from workflow_rl.reporting import learning_curve
-from workflow_rl.runs import checkpoint, execute, export, folder, loop, plan
+from workflow_rl.runs import checkpoint, execute, export, folder, loop, resume
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.machine import environment
+from workflow_rl.runs.machine_facts import environment
 from workflow_rl.runs.saved_agent import load_saved
 
 AGENT_FILE = "champion.npz"
@@ -94,7 +94,7 @@ def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict
             "give the --env of its run"
         )
     if resumed is None or not folder.is_finished(run_dir):
-        ready = execute.ready(plan.Plan([config], [resumed]))
+        ready = execute.ready(resume.Plan([config], [resumed]))
         execute.execute(
             *(ready, run_dir),
             quiet=quiet,
@@ -106,7 +106,7 @@ def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict
 
 
 def _require_same_run(config: TrainConfig, run_dir: Path) -> None:
-    before, free = folder.read_config(run_dir).flat(), plan.free_on_resume(config.to_dict())
+    before, free = folder.read_config(run_dir).flat(), resume.free_on_resume(config.to_dict())
     for name, value in config.flat().items():
         if name not in free and before.get(name) != value:
             raise folder.RunDirError(

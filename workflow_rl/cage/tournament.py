@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from workflow_rl.runs.bar import Progress
+from workflow_rl.runs.progress_bar import Progress
 
 
 def tournament(

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from workflow_rl.commands.clear import under
 from workflow_rl.commands.guest_options import chosen_env, guest_options
-from workflow_rl.commands.open_command import Look, Named, OpenCommand, named_env
+from workflow_rl.commands.one_line_errors import under
 from workflow_rl.commands.options import EPISODES, SEED, FiniteRange, env_options, plain_option
+from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, named_env
 from workflow_rl.commands.outputs import (
     errors_in_one_line,
     output_options,
@@ -22,7 +22,7 @@ from workflow_rl.environments.environment import described
 from workflow_rl.environments.guests import guests
 from workflow_rl.measuring.benchmark import VARIANTS, measured_rows
 from workflow_rl.measuring.benchmark_report import benchmark_figure, benchmark_table
-from workflow_rl.measuring.turns import machine_name
+from workflow_rl.measuring.interleaved_timing import machine_name
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.hints import warn_if_results_vary
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from workflow_rl.collection import trial
-from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.collection import try_in_worker
+from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import EPISODES, SECONDS, EnvArg, PythonPath
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.examination import examine
@@ -34,7 +34,7 @@ SECTION = "Check"
                    "are repeated.")  # fmt: skip
 @click.option("--seconds", type=SECONDS, default=5.0, show_default=True, metavar="X",
               help="Maximum number of seconds for the first play of each seed.")  # fmt: skip
-@click.option("--worker-timeout", type=SECONDS, default=trial.TIMEOUT, show_default=True,
+@click.option("--worker-timeout", type=SECONDS, default=try_in_worker.TIMEOUT, show_default=True,
               metavar="X", help="Seconds within which each call of the environment, and all that "
                                 "Gymnasium's checker does, must come to an end.")  # fmt: skip
 def check_env(
@@ -61,7 +61,7 @@ def check_env(
     )
     has_problems = False
     try:
-        trial.learn_facts(environment, worker_timeout)
+        try_in_worker.learn_facts(environment, worker_timeout)
         spaces = environment.spaces()
         team = spaces.team
         seen = (
@@ -78,7 +78,9 @@ def check_env(
         if spaces.images is not None:
             click.echo(f"images        {spaces.images}: train with --network cnn")
         examined = functools.partial(examine, environment, steps, seconds)
-        for text, is_problem, is_note in trial.ask(examined, environment.env_id, worker_timeout):
+        for text, is_problem, is_note in try_in_worker.ask(
+            examined, environment.env_id, worker_timeout
+        ):
             click.echo(text, err=is_note)
             has_problems = has_problems or is_problem
     except InvalidEnvironmentError as error:

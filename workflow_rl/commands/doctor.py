@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import PythonPath
 from workflow_rl.environments.guests import guests
 from workflow_rl.runs import installation

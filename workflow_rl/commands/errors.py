@@ -17,7 +17,7 @@ from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.collection.cluster_address import ClusterError
 from workflow_rl.collection.failures import NotFiniteError, StopRequested, TooManyFailuresError
-from workflow_rl.commands.clear import printable
+from workflow_rl.commands.one_line_errors import printable
 from workflow_rl.commands.options import spelling
 from workflow_rl.commands.training_options import typed
 from workflow_rl.environments.environment import InvalidEnvironmentError

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from workflow_rl.commands.clear import under
 from workflow_rl.commands.errors import own_command
 from workflow_rl.commands.guest_options import (
     given_settings,
@@ -18,7 +17,7 @@ from workflow_rl.commands.guest_options import (
     require_agent,
     scripted_agents,
 )
-from workflow_rl.commands.open_command import Look, Named, OpenCommand, env_of_agents
+from workflow_rl.commands.one_line_errors import under
 from workflow_rl.commands.options import (
     EPISODES,
     PATH,
@@ -33,6 +32,7 @@ from workflow_rl.commands.options import (
     setting_options,
     spelling,
 )
+from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, env_of_agents
 from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guests import default_env, guests

@@ -12,8 +12,8 @@ import click
 
 from workflow_rl.commands.errors import own_command
 from workflow_rl.commands.guest_options import scripted_agents
-from workflow_rl.commands.open_command import Look, Named, OpenCommand, env_of_agent
 from workflow_rl.commands.options import PATH, TRUST
+from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, env_of_agent
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guests import guests

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.commands.clear import under
-from workflow_rl.commands.open_command import named_here
+from workflow_rl.commands.one_line_errors import under
 from workflow_rl.commands.options import (
     PATH,
     given_options,
@@ -19,6 +18,7 @@ from workflow_rl.commands.options import (
     setting_options,
     spelling,
 )
+from workflow_rl.commands.options_by_env import named_here
 from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.environments.guests import guests
 from workflow_rl.plug_ins import plug_ins

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.plug_ins import plug_ins
 from workflow_rl.suggestions import question, word_meant
 from workflow_rl.version import __version__

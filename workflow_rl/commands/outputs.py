@@ -17,7 +17,7 @@ from workflow_rl.collection.failures import (
     TooManyFailuresError,
     WorkerError,
 )
-from workflow_rl.commands.clear import printable
+from workflow_rl.commands.one_line_errors import printable
 from workflow_rl.commands.options import OutputFile, spelling
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.output_files import require_writable, write_text

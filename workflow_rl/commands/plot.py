@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workflow_rl.agents.settings import ConfigError
-from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import NOT_NEGATIVE, PATH, OutputFile, spelling
 from workflow_rl.output_files import require_writable
 from workflow_rl.reporting.drawing import save_png

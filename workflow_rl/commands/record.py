@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from workflow_rl.commands.clear import under
 from workflow_rl.commands.guest_options import chosen_env, guest_options, require_agent
-from workflow_rl.commands.open_command import Look, Named, OpenCommand, env_of_agents, named_here
+from workflow_rl.commands.one_line_errors import under
 from workflow_rl.commands.options import (
     EPISODES,
     PATH,
@@ -26,6 +25,7 @@ from workflow_rl.commands.options import (
     setting_options,
     spelling,
 )
+from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, env_of_agents, named_here
 from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import require_writable
@@ -74,8 +74,8 @@ def record(agent: Path, file: Path, **options: Any) -> None:
 
     Example: record decoys demos.npz --simulator compiled --episodes 500
     """
-    from workflow_rl.runs.recorded import dataset_named
-    from workflow_rl.runs.recording import written_episodes
+    from workflow_rl.runs.episode_files import dataset_named
+    from workflow_rl.runs.record_episodes import written_episodes
     from workflow_rl.runs.teaching import returns_in_words, returns_of
 
     if dataset_named(file) is None:

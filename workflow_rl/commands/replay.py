@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.commands.clear import under
 from workflow_rl.commands.guest_options import given_settings, name_of, require_agent
-from workflow_rl.commands.open_command import Look, Named, OpenCommand, env_of_agent, env_of_agents
+from workflow_rl.commands.one_line_errors import under
 from workflow_rl.commands.options import (
     PATH,
     SEED,
@@ -18,6 +17,13 @@ from workflow_rl.commands.options import (
     given_options,
     plain_option,
     setting_options,
+)
+from workflow_rl.commands.options_by_env import (
+    Look,
+    Named,
+    OpenCommand,
+    env_of_agent,
+    env_of_agents,
 )
 from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.environments.guests import default_env, guests

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import PATH, TRUST, OutputFile
 from workflow_rl.output_files import require_writable, written
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from workflow_rl.collection.cluster_address import is_address
-from workflow_rl.commands.clear import printable
 from workflow_rl.commands.errors import own_command, telling, training_errors, usage_errors
 from workflow_rl.commands.guest_options import require_agent
-from workflow_rl.commands.open_command import named_here
+from workflow_rl.commands.one_line_errors import printable
 from workflow_rl.commands.options import given_options, spelling
+from workflow_rl.commands.options_by_env import named_here
 from workflow_rl.commands.training_options import asked_anew, new_config, path_to_resume
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import require_writable, require_writable_folder
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from workflow_rl.runs.checkpoint import Checkpoint
     from workflow_rl.runs.exchange import ExchangeConfig
     from workflow_rl.runs.execute import MeetingsOf
-    from workflow_rl.runs.plan import Plan
+    from workflow_rl.runs.resume import Plan
 
 ExchangeOf: TypeAlias = "Callable[[TrainConfig], ExchangeConfig]"
 """Returns how the policies of a new run learn from each other. Raises ConfigError."""
@@ -49,7 +49,7 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         from workflow_rl.reporting import learning_curve
         from workflow_rl.runs.execute import execute, ready, run_folder
         from workflow_rl.runs.loop import stopped_by_signals
-        from workflow_rl.runs.plan import FinishedError, new_plan
+        from workflow_rl.runs.resume import FinishedError, new_plan
 
         if config is not None:
             plan = new_plan(config, options["n_policies"], exchange)
@@ -112,7 +112,7 @@ def _accepted(options: dict[str, Any], config: TrainConfig | None) -> Checkpoint
     config: of a new run. Raises CheckpointError, ConfigError, click.UsageError.
     """
     from workflow_rl.runs.checkpoint import load_checkpoint, own_policy
-    from workflow_rl.runs.recorded import holds_episodes
+    from workflow_rl.runs.episode_files import holds_episodes
     from workflow_rl.runs.saved_agent import accept_agent, accept_classes, saved_path
 
     source, teacher, trust = options["init_from"], options["teacher"], options["trust"]
@@ -139,12 +139,12 @@ def _accepted(options: dict[str, Any], config: TrainConfig | None) -> Checkpoint
 def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: bool) -> Plan:
     """Return the plan with which the run in `path` goes on.
 
-    exchange: whether it has to be a population. Raises what `plan.resumed_plan` raises, and
+    exchange: whether it has to be a population. Raises what `resume.resumed_plan` raises, and
     click.UsageError.
     """
     from workflow_rl.runs.folder import is_population
-    from workflow_rl.runs.plan import resumed_plan
     from workflow_rl.runs.population_dir import read_population
+    from workflow_rl.runs.resume import resumed_plan
 
     given = given_options()
     # The user is told this before what the run lacks to go on, such as a later end.

@@ -21,7 +21,7 @@ from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import Learner, is_zero_sum, only_warned
 from workflow_rl.runs.metrics import paid_agents
 from workflow_rl.runs.progress import described_returns, judged
-from workflow_rl.runs.returns import returns_of_known_agents, running_mean
+from workflow_rl.runs.return_curves import returns_of_known_agents, running_mean
 
 
 def print_report(outcome: Outcome, is_scored_next: bool) -> None:

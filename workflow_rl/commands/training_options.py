@@ -12,16 +12,8 @@ from pydantic.fields import FieldInfo
 
 from workflow_rl.agents.algorithm import Algorithm, find
 from workflow_rl.agents.settings import ConfigError, ForTeams, WithTeacher, is_marked
-from workflow_rl.commands.clear import under
 from workflow_rl.commands.guest_options import chosen_env, guest_args, guest_options
-from workflow_rl.commands.open_command import (
-    Look,
-    Named,
-    OpenCommand,
-    named_algorithm,
-    named_env,
-    named_here,
-)
+from workflow_rl.commands.one_line_errors import under
 from workflow_rl.commands.options import (
     ALGORITHMS,
     PATH,
@@ -38,11 +30,19 @@ from workflow_rl.commands.options import (
     spelling,
     typed_algorithm,
 )
+from workflow_rl.commands.options_by_env import (
+    Look,
+    Named,
+    OpenCommand,
+    named_algorithm,
+    named_env,
+    named_here,
+)
 from workflow_rl.environments.environment import SETTINGS
 from workflow_rl.environments.guests import guests
 from workflow_rl.runs.config import OF_TEACHERS, Mode, TrainConfig
 from workflow_rl.runs.presets import preset_named
-from workflow_rl.runs.spec import Found
+from workflow_rl.runs.resolve import Found
 from workflow_rl.suggestions import question, word_meant
 
 ENV_PYTHON = "env_python"
@@ -251,7 +251,7 @@ def _spelled(name: str, options: dict[str, Any]) -> str:
 
 
 def asked_anew(options: dict[str, Any]) -> dict[str, Any]:
-    """Return what the command line asks of a run to resume, as `plan.resumed_plan` takes it."""
+    """Return what the command line asks of a run to resume, as `resume.resumed_plan` takes it."""
     asked = {**_fields(options), **_settings(options)}
     given = {name: options[name] for name in given_options()}
     env = named_here().env

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.commands.clear import printable
 from workflow_rl.commands.config_words import show_config, words_of
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
+from workflow_rl.commands.one_line_errors import printable
 from workflow_rl.commands.options import (
     COUNT,
     MOST_POLICIES,
@@ -126,7 +126,7 @@ def _new_search(options: dict[str, Any]) -> Search:
     from workflow_rl.runs.execute import require_cluster
     from workflow_rl.runs.folder import begin_folder, make_run_folder
     from workflow_rl.runs.make_agent import require_device
-    from workflow_rl.runs.plan import require_shareable, require_variable
+    from workflow_rl.runs.resume import require_shareable, require_variable
     from workflow_rl.runs.saved_agent import accept_agent
     from workflow_rl.runs.teaching import teacher_of
     from workflow_rl.studies.search import Search
@@ -161,7 +161,7 @@ def _search_to_resume(options: dict[str, Any]) -> Search:
     """Return the search to go on with."""
     from workflow_rl.runs.execute import require_cluster
     from workflow_rl.runs.make_agent import require_device
-    from workflow_rl.runs.plan import changes_on_resume, free_on_resume
+    from workflow_rl.runs.resume import changes_on_resume, free_on_resume
     from workflow_rl.studies.search import Search
 
     path = path_to_resume(options)
@@ -181,16 +181,16 @@ def _search_to_resume(options: dict[str, Any]) -> Search:
 
 
 def _read(path: Path, trust: bool) -> tuple[TrainConfig, dict[str, tuple[float, float]], int, int]:
-    from workflow_rl.collection import trial
+    from workflow_rl.collection import try_in_worker
     from workflow_rl.runs.folder import RunDirError
-    from workflow_rl.runs.plan import require_shareable
+    from workflow_rl.runs.resume import require_shareable
 
     try:
         values = json.loads(read_text(path / TUNE_FILE, MOST_OF_TUNE))
         ranges = {str(n): (float(low), float(high)) for n, (low, high) in values["ranges"].items()}
         config = TrainConfig.from_dict(values["config"])
         config = trusted_config(config, trust, "cluster" in given_options())
-        trial.check(config.environment, config.worker_timeout)
+        try_in_worker.check(config.environment, config.worker_timeout)
         n_policies, n_finalists = int(values["n_policies"]), int(values["finalists"])
         if not 1 <= n_policies <= MOST_POLICIES or n_finalists < 0:
             raise ValueError(f"n_policies {n_policies} and finalists {n_finalists} make no search")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.collection.cluster_address import NONE
-from workflow_rl.commands.clear import ClearCommand, printable
+from workflow_rl.commands.one_line_errors import ClearCommand, printable
 from workflow_rl.commands.options import PATH, TRUST
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.run_record import RECORD_FILE, RunRecord, read_record
@@ -37,7 +37,7 @@ def verify(run: Path, init_from: Path | None, trust: bool) -> None:
     """
     from workflow_rl.runs.checkpoint import checkpoint_path, load_checkpoint
     from workflow_rl.runs.folder import is_population
-    from workflow_rl.runs.machine import machine
+    from workflow_rl.runs.machine_facts import machine
     from workflow_rl.runs.saved_agent import accept_agent
     from workflow_rl.runs.teaching import require_same_teacher
 

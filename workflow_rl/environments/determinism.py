@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from workflow_rl.agents.modules import in_one_line
+from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.action_mask import mask_in
-from workflow_rl.environments.checked_env import CheckedEnv
 from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.flat_env import sampled
+from workflow_rl.environments.precision_check import CheckedEnv
 from workflow_rl.life import alive
 
 SEED = episode_spec(0, 0).env_seed

@@ -13,9 +13,8 @@ import numpy as np
 from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-from workflow_rl.agents.modules import in_one_line
+from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.action_mask import MaskingEnv, mask_in
-from workflow_rl.environments.checked_env import CheckedEnv
 from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
@@ -23,6 +22,7 @@ from workflow_rl.environments.facts import Tell
 from workflow_rl.environments.flat_env import KnownEntries, sampled
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.making import is_cured
+from workflow_rl.environments.precision_check import CheckedEnv
 from workflow_rl.environments.simulator import SimulatorEnv, SimulatorJointEnv
 from workflow_rl.errors import ObservationError
 

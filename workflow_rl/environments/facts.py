@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from workflow_rl.agents.modules import in_one_line
 from workflow_rl.agents.spaces import Spaces
+from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_versions import MultiDiscrete
 

@@ -11,7 +11,6 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from workflow_rl.agents.modules import in_one_line
 from workflow_rl.agents.policies.distributions import (
     Bounds,
     Categorical,
@@ -21,6 +20,7 @@ from workflow_rl.agents.policies.distributions import (
     MultiCategorical,
     width_of,
 )
+from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.action_mask import (
     MOST_OPTIONS,
     PRIVILEGED,

@@ -14,9 +14,9 @@ from typing import Any
 
 import gymnasium
 
-from workflow_rl.agents.modules import imported, refuse_a_file
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
+from workflow_rl.agents.user_modules import imported, refuse_a_file
 from workflow_rl.environments.env_batch import Env, EnvBatch
 from workflow_rl.environments.environment import ENV, SETTINGS, InvalidEnvironmentError
 from workflow_rl.environments.facts import Facts, Tell

@@ -25,6 +25,7 @@ from workflow_rl.environments.action_mask import (
     require_choices,
     without_mask,
 )
+from workflow_rl.environments.aec_to_parallel import parallel
 from workflow_rl.environments.answers import as_flag, as_reward
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import (
@@ -37,7 +38,6 @@ from workflow_rl.environments.flat_env import (
     stepped,
     unflattener,
 )
-from workflow_rl.environments.turns import parallel
 from workflow_rl.errors import ObservationError
 
 LONGEST_NAME = 200

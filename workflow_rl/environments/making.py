@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from workflow_rl.agents.modules import in_one_line, name_meant, where_to_call
 from workflow_rl.agents.policies.entity_layout import EntityLayout, are_tables, declared
 from workflow_rl.agents.spaces import Spaces
+from workflow_rl.agents.user_modules import in_one_line, name_meant, where_to_call
 from workflow_rl.environments.action_mask import (
     MaskingEnv,
     mask_source,
@@ -64,7 +64,7 @@ def is_batched(factory: object) -> bool:
 def single_env(environment: GymnasiumEnvironment, options: Mapping[str, Any]) -> Env:
     """Return one environment, as its author made it. options: further arguments."""
     if environment.private_random and not environment.python:
-        from workflow_rl.environments.private_random import PrivateRandom
+        from workflow_rl.environments.own_random_state import PrivateRandom
 
         shared = dataclasses.replace(environment, private_random=False)
         return PrivateRandom(lambda: single_env(shared, options))
@@ -147,8 +147,8 @@ def declared_facts(environment: GymnasiumEnvironment) -> Facts:
 def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | None:
     """Return why results will vary from run to run: see `Environment.check`. tell: takes what is
     learned of the environment meanwhile."""
-    from workflow_rl.environments.checked_env import CheckedEnv  # Few workers need it.
     from workflow_rl.environments.determinism import first_difference
+    from workflow_rl.environments.precision_check import CheckedEnv  # Few workers need it.
 
     environment.spaces()
     seconds = CHECK_SECONDS_THERE if environment.python else CHECK_SECONDS

@@ -27,10 +27,10 @@ from workflow_rl.collection.messages import Command
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.collection.rollout import utilisation
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream
-from workflow_rl.measuring.turns import in_turns, median_ratio
+from workflow_rl.measuring.interleaved_timing import in_turns, median_ratio
 from workflow_rl.runs.config import TrainConfig, usable_cores
-from workflow_rl.runs.machine import environment
-from workflow_rl.runs.spec import EPISODES_PER_UPDATE
+from workflow_rl.runs.machine_facts import environment
+from workflow_rl.runs.resolve import EPISODES_PER_UPDATE
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.distributions import Actions
@@ -230,7 +230,7 @@ def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn
 
 def _specs(config: TrainConfig, number: int) -> list[EpisodeSpec]:
     """Return the episodes of a round: the same for all variants of equal length."""
-    from workflow_rl.runs.batches import episode_specs
+    from workflow_rl.runs.make_schedule import episode_specs
 
     assert config.total_episodes is not None
     first = number * config.total_episodes

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow_rl.output_files import replacing
-from workflow_rl.runs.returns import worth_showing
+from workflow_rl.runs.return_curves import worth_showing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,7 @@ from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import SHARES, Values
 from workflow_rl.runs.folder import RunDirError, read_metrics
 from workflow_rl.runs.population_dir import PopulationRecord, policy_folder, read_population
-from workflow_rl.runs.returns import Metrics, running_mean
+from workflow_rl.runs.return_curves import Metrics, running_mean
 
 
 def draw_population(path: Path) -> Path:

@@ -15,7 +15,7 @@ from plotly.subplots import make_subplots
 from workflow_rl.reporting.drawing import PROPORTIONAL, RETURN_TICKS
 from workflow_rl.reporting.pages import escaped
 from workflow_rl.runs.intervals import mean_and_interval
-from workflow_rl.runs.returns import worth_showing
+from workflow_rl.runs.return_curves import worth_showing
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#4aa3df", "#7f7f7f", "#8c564b")
 """Colour-blind readers too can tell these apart (after Okabe and Ito), on light and dark ground."""

@@ -27,7 +27,7 @@ from workflow_rl.reporting.report_run import SEED, Run
 from workflow_rl.reporting.timeline import COLOURS as COLOURS_OF_ACTIVITIES
 from workflow_rl.reporting.timeline import RunTrace, activity_shares
 from workflow_rl.runs.event_file import group_of
-from workflow_rl.runs.returns import (
+from workflow_rl.runs.return_curves import (
     AXES,
     Metrics,
     columns_of_returns,

@@ -22,16 +22,16 @@ from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.policies.archive import read_archive, sealed
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.policies.numpy_policy import Parameters
-from workflow_rl.agents.saved import saved_distribution
+from workflow_rl.agents.policy_from_checkpoint import saved_distribution
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection.schedule import BegunBatch
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import replacing
-from workflow_rl.runs.begun_batches import begun_batch, plain_batch
+from workflow_rl.runs.batches_in_checkpoint import begun_batch, plain_batch
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.handed_in import LIST
 from workflow_rl.runs.intervals import Mean, by_kind, mean_of
-from workflow_rl.runs.returns import RECENT_EPISODES, n_recent
+from workflow_rl.runs.return_curves import RECENT_EPISODES, n_recent
 from workflow_rl.runs.saved_config import (
     OtherVersionError,
     UnknownSettings,
@@ -41,7 +41,7 @@ from workflow_rl.runs.saved_config import (
 from workflow_rl.version import __version__
 
 if TYPE_CHECKING:
-    from workflow_rl.runs.memory import Part
+    from workflow_rl.runs.replay_files import Part
 
 FORMAT = 2
 MEMORY_FOLDER = "memory"
@@ -271,7 +271,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def _parts_of(values: Sequence[Any]) -> list[Part]:
-    from workflow_rl.runs.memory import parts_of  # Few agents remember anything.
+    from workflow_rl.runs.replay_files import parts_of  # Few agents remember anything.
 
     return parts_of(values)
 

@@ -24,8 +24,9 @@ from workflow_rl.agents.settings import (
 from workflow_rl.collection.cluster_address import NONE, host_and_port, is_address
 from workflow_rl.environments.environment import Environment, interpreter
 from workflow_rl.environments.guests import default_env, guests
-from workflow_rl.runs.machine import usable_cores as usable_cores
+from workflow_rl.runs.machine_facts import usable_cores as usable_cores
 from workflow_rl.runs.presets import KNOWN, preset_named
+from workflow_rl.runs.resolve import LEAST_EPISODES, LEAST_OF_LONG, NOTHING, Found, resolve
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
     flattened,
@@ -34,7 +35,6 @@ from workflow_rl.runs.saved_config import (
     require_same_fields,
     with_network,
 )
-from workflow_rl.runs.spec import LEAST_EPISODES, LEAST_OF_LONG, NOTHING, Found, resolve
 
 Mode: TypeAlias = Literal["sync", "async"]
 
@@ -75,7 +75,7 @@ class TrainConfig(Settings):
     """One training run. Making one raises ConfigError.
 
     A field that is None when the config is made gets the default that follows from the others: see
-    `spec.resolve`. `given` keeps what was asked, and `changed` resolves it anew.
+    `resolve.resolve`. `given` keeps what was asked, and `changed` resolves it anew.
     """
 
     mode: Mode = Field(description="Trainer: sync or async.")

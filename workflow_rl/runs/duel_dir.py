@@ -14,7 +14,7 @@ import numpy as np
 
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.environments.one_side import weights_of
+from workflow_rl.environments.one_team_of_two import weights_of
 from workflow_rl.output_files import NOT_OURS, read_text, require_numbers, write_text
 from workflow_rl.runs.folder import RunDirError
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from prettytable import PrettyTable
 
-from workflow_rl.agents.modules import in_one_line
 from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.agents.policies.numpy_policy import Actor, Policy
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.failures import Fault, UnplayableError
 from workflow_rl.collection.local_pool import LocalPool
@@ -32,10 +32,10 @@ from workflow_rl.environments.guest import Scores, Scoring
 from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import NOT_OURS, copy_file, read_text, sha256_of
 from workflow_rl.printable import fitting
-from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.config import usable_cores
 from workflow_rl.runs.folder import RunDirError, read_summary
 from workflow_rl.runs.intervals import Mean, mean_of
+from workflow_rl.runs.progress_bar import Progress
 from workflow_rl.runs.trust import require_trusted
 from workflow_rl.table_styles import SINGLE_BORDER
 
@@ -388,7 +388,7 @@ def record_video(
 
     Raises InvalidEnvironmentError if the environment cannot be recorded.
     """
-    from workflow_rl.collection.trial import ask
+    from workflow_rl.collection.try_in_worker import ask
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
     if not isinstance(environment, GymnasiumEnvironment):

@@ -41,7 +41,7 @@ from workflow_rl.output_files import (
 from workflow_rl.runs.checkpoint import MEMORY_FOLDER, Checkpoint, save_checkpoint, writing_of
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.event_file import EventFile
-from workflow_rl.runs.machine import machine
+from workflow_rl.runs.machine_facts import machine
 from workflow_rl.runs.metrics import METRICS as METRICS
 from workflow_rl.runs.metrics import columns
 from workflow_rl.runs.metrics import return_columns as return_columns
@@ -290,10 +290,10 @@ class RunDir:
         """
         checkpoint = dataclasses.replace(checkpoint, run_id=self.run_id)
         if memories:
-            from workflow_rl.runs import memory  # Few agents remember anything.
+            from workflow_rl.runs import replay_files  # Few agents remember anything.
 
             with self.writing(MEMORY_FOLDER) as folder:
-                parts = memory.write(folder, memories, self._memory)
+                parts = replay_files.write(folder, memories, self._memory)
             checkpoint = dataclasses.replace(checkpoint, memory=parts)
         with self.writing(name) as path:
             if path.parent != self.path:
@@ -302,7 +302,7 @@ class RunDir:
         if memories:
             self._memory = parts
             with self.writing(MEMORY_FOLDER) as folder:
-                memory.remove_others(folder, self._memory)
+                replay_files.remove_others(folder, self._memory)
 
     def save_batch(self, trajectories: Sequence[Trajectory]) -> None:
         """Write DIVERGED_FILE: what could not be learned from, the episodes one after another."""

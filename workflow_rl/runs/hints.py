@@ -30,10 +30,10 @@ def warn_if_results_vary(config: TrainConfig) -> None:
                 "the weights may differ from another processor's, and between the trainers: %s",
                 "; ".join(departures),
             )
-    from workflow_rl.collection import trial  # It imports Gymnasium.
+    from workflow_rl.collection import try_in_worker  # It imports Gymnasium.
 
     try:
-        difference = trial.check(config.environment, config.worker_timeout)
+        difference = try_in_worker.check(config.environment, config.worker_timeout)
         spaces = config.environment.spaces()
         config.plug_in.distribution(spaces, config.settings)
     except InvalidEnvironmentError as error:

@@ -15,7 +15,7 @@ from workflow_rl.agents.policies.network import NetworkError
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.torch_threads import set_threads
-from workflow_rl.collection import trial
+from workflow_rl.collection import try_in_worker
 from workflow_rl.output_files import NOT_OURS
 from workflow_rl.runs.checkpoint import MEMORY_FOLDER, Checkpoint, CheckpointError
 from workflow_rl.runs.config import ConfigError, TrainConfig
@@ -34,7 +34,7 @@ def make_agent(config: TrainConfig) -> LearningAgent:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     # Sums are split by torch's number of threads: part of what makes two runs equal.
     set_threads(config.learner_threads)
-    trial.learn_facts(config.environment, config.worker_timeout)
+    try_in_worker.learn_facts(config.environment, config.worker_timeout)
     spaces = config.environment.spaces()
     _require_playable(config, spaces)
     require_device(config)
@@ -94,7 +94,7 @@ def load_memory(agent: LearningAgent, checkpoint: Checkpoint, run_path: Path) ->
     memories = agent.memory()
     if not memories:
         return
-    from workflow_rl.runs import memory  # Few agents remember anything.
+    from workflow_rl.runs import replay_files  # Few agents remember anything.
 
     path = run_path / LATEST
     if checkpoint.memory is None:
@@ -103,7 +103,7 @@ def load_memory(agent: LearningAgent, checkpoint: Checkpoint, run_path: Path) ->
             "kept are: a run cannot go on with it, but another can begin with it (--init-from)"
         )
     try:
-        memory.read_parts(run_path / MEMORY_FOLDER, checkpoint.memory, memories)
+        replay_files.read_parts(run_path / MEMORY_FOLDER, checkpoint.memory, memories)
     except OSError as error:
         raise CheckpointError(
             f"{path} needs {error.filename}, which cannot be read: {error.strerror}"

@@ -19,11 +19,11 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from workflow_rl.agents.modules import in_one_line
 from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.agents.policies.policy_file import MisfitError
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.action_mask import inner_spaces
 from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.flat_env import FlatEnv, distribution_over, unflattener

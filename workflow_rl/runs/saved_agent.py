@@ -15,8 +15,8 @@ import numpy as np
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
 from workflow_rl.agents.policies.team_file import load_policy_or_team
 from workflow_rl.agents.policies.team_policy import TeamPolicy
-from workflow_rl.agents.saved import saved_number
-from workflow_rl.collection import trial
+from workflow_rl.agents.policy_from_checkpoint import saved_number
+from workflow_rl.collection import try_in_worker
 from workflow_rl.environments.action_mask import mask_reader, without_mask, without_privileged
 from workflow_rl.environments.agent_player import Agent as Agent
 from workflow_rl.environments.agent_player import Critic
@@ -203,7 +203,7 @@ def load_player(
     greedy: bool | None = None,
     env: Callable[..., Any] | None = None,
     trust: bool = False,
-    worker_timeout: float = trial.TIMEOUT,
+    worker_timeout: float = try_in_worker.TIMEOUT,
     plays: bool = False,
     env_python: str = "",
 ) -> SavedAgent:
@@ -228,7 +228,7 @@ def load_player(
         made = GymnasiumEnvironment(
             *(environment.env_id, environment.args, env, policy.masked), ignore_unknown=True
         )
-        trial.learn_facts(made, worker_timeout, plays)
+        try_in_worker.learn_facts(made, worker_timeout, plays)
         return SavedAgent(_on_layout(policy, made, source), made)
     if env_python and not isinstance(environment, GymnasiumEnvironment):
         raise InvalidEnvironmentError(
@@ -238,7 +238,7 @@ def load_player(
         environment = trusted(environment, trust, env_python or None)
     except InvalidEnvironmentError as error:
         raise CheckpointError(f"{source}: {error}") from None
-    trial.learn_facts(environment, worker_timeout, plays)
+    try_in_worker.learn_facts(environment, worker_timeout, plays)
     return SavedAgent(policy, environment)
 
 

@@ -13,9 +13,9 @@ from typing import Any
 from pydantic import ConfigDict
 
 from workflow_rl.agents import algorithm
-from workflow_rl.agents.modules import place_of
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import ConfigError, Settings
+from workflow_rl.agents.user_modules import place_of
 from workflow_rl.errors import UserError
 from workflow_rl.runs.presets import preset_named
 

@@ -14,7 +14,7 @@ from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.collection.advice import Advised
+from workflow_rl.collection.advised_actor import Advised
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.collection.pool import AnyPool
@@ -25,17 +25,17 @@ from workflow_rl.environments.episode import SeedStream
 from workflow_rl.environments.guests import guests
 from workflow_rl.errors import StoppedAtOnce, UserError
 from workflow_rl.output_files import NOT_OURS, read_text, sha256_of
-from workflow_rl.runs.bar import Progress
-from workflow_rl.runs.batches import episode_specs
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.intervals import Mean, mean_of
-from workflow_rl.runs.recorded import (
+from workflow_rl.runs.episode_files import (
     Recorded,
     dataset_named,
     holds_episodes,
     plain_spaces,
     read_episodes,
 )
+from workflow_rl.runs.intervals import Mean, mean_of
+from workflow_rl.runs.make_schedule import episode_specs
+from workflow_rl.runs.progress_bar import Progress
 from workflow_rl.runs.saved_agent import load_saved, saved_path
 
 TEACHER_FILE = "teacher.json"

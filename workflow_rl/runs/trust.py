@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.agents.modules import place_of
+from workflow_rl.agents.user_modules import place_of
 from workflow_rl.collection.cluster_address import is_address
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.guests import guests

@@ -20,7 +20,7 @@ import numpy as np
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.settings import ConfigError
-from workflow_rl.collection import trial
+from workflow_rl.collection import try_in_worker
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
@@ -28,10 +28,9 @@ from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_sp
 from workflow_rl.environments.guest import NOTHING, Side
 from workflow_rl.environments.guests import guests
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.one_side import sides_of, text_of_weights
+from workflow_rl.environments.one_team_of_two import sides_of, text_of_weights
 from workflow_rl.output_files import make_folder
 from workflow_rl.printable import in_short
-from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.duel_dir import (
@@ -51,8 +50,9 @@ from workflow_rl.runs.intervals import mean_of
 from workflow_rl.runs.learner import only_warned
 from workflow_rl.runs.loop import stopped_by_signals
 from workflow_rl.runs.make_agent import LATEST, make_agent
-from workflow_rl.runs.plan import free_on_resume, new_plan, resumed_plan
 from workflow_rl.runs.presets import preset_named
+from workflow_rl.runs.progress_bar import Progress
+from workflow_rl.runs.resume import free_on_resume, new_plan, resumed_plan
 from workflow_rl.runs.saved_agent import load_saved, policy_of
 from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.studies.matrix_game import Array, equilibrium, priorities
@@ -71,7 +71,7 @@ def sides_in(config: TrainConfig, rules: str) -> Mapping[str, Side]:
     if config.env not in guests:
         if ":" in (network := str(getattr(config.settings, "network", ""))):
             raise ConfigError("network", f"{network}: workers play opponents of known networks")
-        trial.learn_facts(config.environment, config.worker_timeout)
+        try_in_worker.learn_facts(config.environment, config.worker_timeout)
         return sides_of(config.environment, rules)
     sides = guests[config.env].sides(config.environment.args)
     if not sides:
@@ -236,7 +236,9 @@ def _try_start(
             try:
                 if list(agents).count(agent) > 1:
                     raise CheckpointError("it is given twice")
-                trial.check(against(config, other, {agent: 1.0}).environment, config.worker_timeout)
+                try_in_worker.check(
+                    against(config, other, {agent: 1.0}).environment, config.worker_timeout
+                )
                 if side == first:
                     actor_for_side(agent, sides[side], {}, trust)
             except (CheckpointError, InvalidEnvironmentError) as error:

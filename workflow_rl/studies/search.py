@@ -32,9 +32,9 @@ from workflow_rl.runs.execute import execute
 from workflow_rl.runs.folder import NotWrittenError, RunDirError
 from workflow_rl.runs.learner import Learner, only_warned
 from workflow_rl.runs.loop import Meetings, stopped_by_signals
-from workflow_rl.runs.plan import Plan
 from workflow_rl.runs.population_dir import PopulationRecord, begin_population
-from workflow_rl.runs.returns import RECENT_EPISODES
+from workflow_rl.runs.resume import Plan
+from workflow_rl.runs.return_curves import RECENT_EPISODES
 from workflow_rl.studies.study_database import require_own_database, url_of
 
 STUDY_FILE = "study.db"

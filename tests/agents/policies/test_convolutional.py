@@ -18,10 +18,10 @@ from workflow_rl.agents.policies.network import Layers, NetworkError
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.policies.policy_file import load_policy, save_policy
 from workflow_rl.agents.policies.torch_actor import TorchActor
+from workflow_rl.agents.policy_from_checkpoint import saved_critic, saved_policy
 from workflow_rl.agents.ppo import minibatches
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.agents.saved import saved_critic, saved_policy
 from workflow_rl.agents.trajectory import Trajectory
 
 GRID = ImageLayout(147, [Image(0, 7, 7, 3, False, 255.0)])

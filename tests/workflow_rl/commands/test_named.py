@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from tests.workflow_rl.commands.any_env_commands import CART_POLE, invoke, refused
 from workflow_rl import plug_ins
 from workflow_rl.commands.main import main
-from workflow_rl.commands.open_command import Look, env_of_agent, env_of_agents, named_env
+from workflow_rl.commands.options_by_env import Look, env_of_agent, env_of_agents, named_env
 from workflow_rl.environments.guest import Guest
 from workflow_rl.environments.guests import GuestError, guests
 

@@ -15,8 +15,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.main import main
+from workflow_rl.commands.one_line_errors import ClearCommand
 
 EPISODES = ["--episodes", "3", "--n-workers", "1", "--quiet"]
 

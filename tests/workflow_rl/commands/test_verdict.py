@@ -18,7 +18,7 @@ from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome, best_of
 from workflow_rl.runs.metrics import summarise
 from workflow_rl.runs.population_dir import PopulationRecord, begin_population
-from workflow_rl.runs.returns import returns_of_known_agents
+from workflow_rl.runs.return_curves import returns_of_known_agents
 
 AS_GOOD = "about as good as champion"
 

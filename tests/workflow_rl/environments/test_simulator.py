@@ -24,13 +24,13 @@ from tests.patience import eventually
 from tests.processes import descendants
 from tests.tiny_runs import same_weights
 from workflow_rl import TrainConfig, environments, errors, evaluate, record, train
-from workflow_rl.collection import trial
+from workflow_rl.collection import try_in_worker
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.commands.main import main
-from workflow_rl.environments import answers, simulator_process, turns
+from workflow_rl.environments import aec_to_parallel, answers, simulator_process
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
@@ -138,7 +138,9 @@ def test_what_is_not_plain_does_not_cross() -> None:
     assert type(decode(encode(np.float32(1)))) is np.float32
 
 
-@pytest.mark.parametrize("module", [simulator_process, turns, answers, environments, errors])
+@pytest.mark.parametrize(
+    "module", [simulator_process, aec_to_parallel, answers, environments, errors]
+)
 def test_python_3_8_reads_what_runs_there(module: Any) -> None:
     ast.parse(Path(module.__file__).read_text(), feature_version=(3, 8))
 
@@ -172,7 +174,7 @@ def test_environments_of_before_gym_0_26() -> None:
 def test_objects_that_nobody_is_shown_do_not_cross() -> None:
     name = "tests.env_of_any_python:OfObjects"
     there = GymnasiumEnvironment(name, ignore_unknown=True, python=sys.executable)
-    trial.check(there)
+    try_in_worker.check(there)
     assert there.facts.left_out == ("object",)
     assert shown(there) == shown(GymnasiumEnvironment(name, ignore_unknown=True))
     assert there.waits == 0  # Its interpreter works meanwhile.
@@ -355,7 +357,7 @@ def test_a_run_goes_on_with_the_same_weights(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_played_there_is_said_in_a_line(env_id: str, said: str) -> None:
     with pytest.raises(InvalidEnvironmentError, match=said):
-        trial.check(apart(env_id))
+        try_in_worker.check(apart(env_id))
 
 
 def test_a_curriculum_needs_options(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from matplotlib.cbook import is_math_text
 from workflow_rl.reporting.drawing import as_drawn
 from workflow_rl.reporting.learning_curve import learning_curve_figure, plot_learning_curve
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.returns import returns_of_known_agents, running_mean
+from workflow_rl.runs.return_curves import returns_of_known_agents, running_mean
 
 
 def rows(*updates: tuple[int, float]) -> list[dict[str, float]]:

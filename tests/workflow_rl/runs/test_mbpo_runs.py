@@ -49,8 +49,9 @@ SELDOM = {**MBPO, "model_every": 50}
 
 
 def config_of(mode: str = "async", **changes: Any) -> TrainConfig:
-    settings = {"algorithm": "mbpo", "settings": MBPO, "total_episodes": 24, **changes}
-    return tiny_runs.config_of(mode, {"activation": "relu"}, **settings)
+    fields = {"algorithm": "mbpo", "settings": MBPO, "total_episodes": 24, **changes}
+    settings = {"activation": "relu", **(fields.pop("settings") or {})}
+    return tiny_runs.config_of(mode, settings, **fields)
 
 
 def learned(path: Path) -> Any:

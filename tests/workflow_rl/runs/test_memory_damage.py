@@ -23,7 +23,7 @@ from tests.workflow_rl.runs.remembered import (
 )
 from workflow_rl.agents.mbpo.agent import MBPOAgent
 from workflow_rl.agents.replay import Transitions
-from workflow_rl.runs import memory
+from workflow_rl.runs import replay_files
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -124,7 +124,7 @@ def test_a_file_with_something_else_in_it(
     agent = make_agent(CONFIG)
     assert isinstance(agent, MBPOAgent)
     monkeypatch.chdir(tmp_path)
-    part = memory.Part("real", 0, ROWS, "")
+    part = replay_files.Part("real", 0, ROWS, "")
     path = tmp_path / part.name
     if isinstance(content, bytes):
         path.write_bytes(content)
@@ -132,7 +132,7 @@ def test_a_file_with_something_else_in_it(
         np.save(path, content, allow_pickle=True)
     part = part._replace(digest=hashlib.sha256(path.read_bytes()).hexdigest())
     with pytest.raises(ValueError, match=r"holds no steps|another environment"):
-        memory.read_parts(tmp_path, [part], agent.memory())
+        replay_files.read_parts(tmp_path, [part], agent.memory())
     assert not (tmp_path / "ran").exists()
 
 
@@ -149,7 +149,7 @@ def test_files_that_are_not_all_there_is(tmp_path: Path) -> None:
     ]
     for some in (parts[1:], parts[::-1], parts[:3], [*parts, parts[-1]]):
         with pytest.raises(ValueError, match="not all of its agent's steps"):
-            memory.read_parts(tmp_path / "memory", some, agent.memory())
+            replay_files.read_parts(tmp_path / "memory", some, agent.memory())
 
 
 @pytest.mark.parametrize(
@@ -175,15 +175,15 @@ def test_a_checkpoint_that_names_no_files(memory_of: Any, tmp_path: Path) -> Non
 
 
 def test_steps_that_the_agent_does_not_remember(tmp_path: Path) -> None:
-    parts = memory.parts_of([["other", 0, 5, "0" * 64]])
+    parts = replay_files.parts_of([["other", 0, 5, "0" * 64]])
     with pytest.raises(ValueError, match="other"):
-        memory.read_parts(tmp_path, parts, an_agent().memory())
+        replay_files.read_parts(tmp_path, parts, an_agent().memory())
 
 
 def test_steps_of_no_bytes_are_none(tmp_path):
     rows = np.zeros(5, [(name, "f4", (0,)) for name in Transitions._fields])
-    path = tmp_path / memory.Part("real", 0, 5, "").name
+    path = tmp_path / replay_files.Part("real", 0, 5, "").name
     np.save(path, rows)
-    part = memory.Part("real", 0, 5, hashlib.sha256(path.read_bytes()).hexdigest())
+    part = replay_files.Part("real", 0, 5, hashlib.sha256(path.read_bytes()).hexdigest())
     with pytest.raises(ValueError, match="holds no steps"):
-        memory.read_parts(tmp_path, [part], an_agent().memory())
+        replay_files.read_parts(tmp_path, [part], an_agent().memory())

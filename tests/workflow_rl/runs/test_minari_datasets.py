@@ -18,7 +18,7 @@ from workflow_rl import record
 from workflow_rl.errors import UserError
 from workflow_rl.runs import minari_datasets
 from workflow_rl.runs.config import ConfigError
-from workflow_rl.runs.recorded import read_episodes
+from workflow_rl.runs.episode_files import read_episodes
 from workflow_rl.runs.teaching import teacher_of
 
 minari = pytest.importorskip("minari")

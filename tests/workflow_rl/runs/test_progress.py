@@ -16,7 +16,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from tests.tiny_runs import config_of, on_counting_envs
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.runs import bar, loop
+from workflow_rl.runs import loop, progress_bar
 from workflow_rl.runs.checkpoint import TrainingState, load_checkpoint
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import Learner
@@ -57,7 +57,7 @@ def test_what_is_logged_does_not_stand_behind_a_bar(monkeypatch):
     log = logging.getLogger("beside a bar")
     with safe_output():
         log.addHandler(logging.StreamHandler())
-        with bar.Progress(quiet=False, total=3, unit="ep"), logging_redirect_tqdm([log]):
+        with progress_bar.Progress(quiet=False, total=3, unit="ep"), logging_redirect_tqdm([log]):
             log.warning("a worker failed")
     (before,) = re.findall("([^\n]*)a worker failed\n", terminal.getvalue())
     assert before.endswith("\r")
@@ -75,8 +75,8 @@ def test_a_log_file_is_shown_a_line_every_tenth(tmp_path, monkeypatch):
 def test_work_without_a_text_is_shown_lines_only_if_it_takes_long(monkeypatch, capsys):
     shown = ["playing:  33% (1 of 3 episodes)", "playing: 100% (3 of 3 episodes)"]
     for seconds, lines in ((60.0, []), (0.0, shown)):
-        monkeypatch.setattr(bar, "SECONDS", seconds)
-        with bar.Progress(quiet=False, total=3, unit="ep", desc="playing") as progress:
+        monkeypatch.setattr(progress_bar, "SECONDS", seconds)
+        with progress_bar.Progress(quiet=False, total=3, unit="ep", desc="playing") as progress:
             progress.update()
             progress.update(2)
         assert capsys.readouterr().err.splitlines() == lines

@@ -275,7 +275,7 @@ def test_a_module_that_is_not_here_is_named_with_its_remedy(
 
 def test_the_question_names_the_module_that_the_packages_own_environment_would_import() -> None:
     args = {"env": f"{ENV}:make", "side": "first"}
-    one_side = "workflow_rl.environments.one_side:OneSide"
+    one_side = "workflow_rl.environments.one_team_of_two:OneSide"
     asked = rf"{ENV}:make, which would run .*{ENV}\.py: "
     with pytest.raises(InvalidEnvironmentError, match=asked):
         trusted(GymnasiumEnvironment(one_side, args, named_by_file=True))

@@ -14,8 +14,8 @@ from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import ExchangeConfig, drawn
 from workflow_rl.runs.folder import POPULATION_FILE
-from workflow_rl.runs.hooks import OnUpdate
 from workflow_rl.runs.learner import Learner
+from workflow_rl.runs.on_update import OnUpdate
 from workflow_rl.runs.population_dir import (
     PopulationRecord,
     begin_population,

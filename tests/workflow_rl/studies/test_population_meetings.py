@@ -20,10 +20,10 @@ from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.folder import NotWrittenError, read_config, read_metrics
-from workflow_rl.runs.hooks import Update
 from workflow_rl.runs.learner import Learner
-from workflow_rl.runs.plan import resumed_plan
+from workflow_rl.runs.on_update import Update
 from workflow_rl.runs.population_dir import PopulationRecord, read_population, run_folders
+from workflow_rl.runs.resume import resumed_plan
 from workflow_rl.studies.population import Population
 
 pytestmark = pytest.mark.system

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import OutputFile
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.reporting.drawing import save_png

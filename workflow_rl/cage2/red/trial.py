@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workflow_rl.agents.modules import in_one_line
+from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2.attackers import Asleep, OneByOne
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.red.user_reds import in_cyborg
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.collection import trial
+from workflow_rl.collection import try_in_worker
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.facts import Refusal, Tell
@@ -44,7 +44,7 @@ def found_by_trying(environment: Cage2) -> str | None:
                 envs.reset([0], [EpisodeSpec(0, red_agent, 0, 0)])
                 envs.step([0], np.zeros(1, np.int64))
         tried = ", ".join(environment.foreign)
-        for answer in trial.ask(functools.partial(_tell_of, environment), tried):
+        for answer in try_in_worker.ask(functools.partial(_tell_of, environment), tried):
             if isinstance(answer, Refusal):
                 raise InvalidEnvironmentError(*answer)
             return str(answer)

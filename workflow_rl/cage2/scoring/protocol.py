@@ -24,9 +24,9 @@ from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
-from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.config import usable_cores
 from workflow_rl.runs.evaluation import play_with_progress
+from workflow_rl.runs.progress_bar import Progress
 
 MAXIMUM_EPISODES = 1_000_000
 

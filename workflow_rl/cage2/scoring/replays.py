@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from workflow_rl.agents.modules import in_one_line
 from workflow_rl.agents.settings import ContentOf, Settings
+from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.cage2.agent.blue import Blue
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.red.roster import REDS, able_reds, problem_of_reds

@@ -37,7 +37,7 @@ from workflow_rl.output_files import make_folder, write_text
 from workflow_rl.reporting.pages import escaped, folded, image, listing, number, table
 from workflow_rl.reporting.report import Run, Section
 from workflow_rl.reporting.report_charts import chart, keys, means_figure, shares_figure
-from workflow_rl.runs.bar import Progress
+from workflow_rl.runs.progress_bar import Progress
 from workflow_rl.runs.trust import trusted
 
 EPISODES = 100

@@ -17,7 +17,7 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.reporting import report_sections
 from workflow_rl.reporting.pages import escaped, listing, number
 from workflow_rl.reporting.report import Run, Section
-from workflow_rl.runs.bar import Progress
+from workflow_rl.runs.progress_bar import Progress
 
 EPISODES = 20
 """Episodes of the evaluation that are played against each red agent."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import PATH, SEED, TRUST, given_options, spelling
 from workflow_rl.output_files import require_writable, require_writable_folder, write_text
 

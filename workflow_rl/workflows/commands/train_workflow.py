@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
+from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import (
     COUNT,
     PATH,

@@ -29,7 +29,7 @@ from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_AGENTS, RED_ENV_ID
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage4.scenario.scenario4 import RED_ENV_ID as CAGE4_RED_ENV_ID
-from workflow_rl.collection import trial
+from workflow_rl.collection import try_in_worker
 from workflow_rl.commands.main import main
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -370,7 +370,7 @@ def test_an_attacker_that_fails_late_or_hangs_is_blamed(
     assert result.exit_code == 2, result.output
     told = "--red-agent: the episode against tests.own_reds:Tires failed: LookupError: I am"
     assert told in result.output
-    monkeypatch.setattr(trial, "ask", functools.partial(trial.ask, timeout=2.0))
+    monkeypatch.setattr(try_in_worker, "ask", functools.partial(try_in_worker.ask, timeout=2.0))
     result = CliRunner().invoke(main, [*asked, "tests.own_reds:Hangs"])
     assert result.exit_code == 2, result.output
     assert "--red-agent: tests.own_reds:Hangs cannot be played: " in result.output

@@ -21,7 +21,7 @@ from tests.any_envs import TargetEnv
 from tests.hostile_envs import Harmless
 from tests.tiny_runs import same_weights
 from workflow_rl import TrainConfig, evaluate, load_agent, train
-from workflow_rl.collection import trial
+from workflow_rl.collection import try_in_worker
 from workflow_rl.commands.main import main
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.facts import plain_facts
@@ -104,11 +104,11 @@ def test_an_environment_may_ask_for_spaces_in_a_worker() -> None:
     class WithOpponent(Harmless):
         def __init__(self) -> None:
             opponent = GymnasiumEnvironment("CartPole-v1")
-            trial.learn_facts(opponent)
+            try_in_worker.learn_facts(opponent)
             assert opponent.spaces().obs_dim == 4
 
     environment = GymnasiumEnvironment("opponent", {}, WithOpponent)
-    assert trial.check(environment) is None
+    assert try_in_worker.check(environment) is None
     assert environment.spaces().obs_dim == 2
 
 
@@ -126,23 +126,23 @@ def test_a_process_of_a_pool_trains() -> None:
 def test_a_slow_environment_is_told_of_and_has_the_deadline_for_each_call(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(trial, "SLOW_SECONDS", 0.1)
+    monkeypatch.setattr(try_in_worker, "SLOW_SECONDS", 0.1)
     environment = GymnasiumEnvironment("tests.any_envs:SlowResetEnv", {"seconds": 0.4})
-    trial.check(environment, timeout=1.5)  # There are four resets at the least.
+    try_in_worker.check(environment, timeout=1.5)  # There are four resets at the least.
     assert [record.getMessage().split()[0] for record in caplog.records] == [environment.env_id]
     hanging = GymnasiumEnvironment(environment.env_id, {"seconds": 30.0})
     with pytest.raises(
         InvalidEnvironmentError, match=r"sign of life for 0\.2 s.* --worker-timeout"
     ):
-        trial.check(hanging, 0.2)
+        try_in_worker.check(hanging, 0.2)
 
 
 def test_the_deadline_that_was_asked_for_may_be_longer_than_that_of_a_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(trial, "START_SECONDS", 1.5)
+    monkeypatch.setattr(try_in_worker, "START_SECONDS", 1.5)
     environment = GymnasiumEnvironment("tests.any_envs:SuspendingEnv", {"seconds": 2.0})
-    trial.learn_facts(environment, timeout=30)
+    try_in_worker.learn_facts(environment, timeout=30)
     assert environment.is_known
 
 
@@ -150,14 +150,14 @@ def test_a_pause_of_the_whole_run_is_not_counted_to_a_call() -> None:
     environment = GymnasiumEnvironment(
         "tests.any_envs:SuspendingEnv", {"seconds": 2.0, "pid": os.getpid()}
     )
-    trial.learn_facts(environment, timeout=1.2)
+    try_in_worker.learn_facts(environment, timeout=1.2)
     assert environment.is_known
 
 
 def test_what_cannot_be_sent_to_a_worker_is_refused_in_a_line() -> None:
     held = GymnasiumEnvironment("held", {}, partial(TargetEnv, threading.Lock()))
     with pytest.raises(InvalidEnvironmentError, match="held cannot be sent to a worker"):
-        trial.learn_facts(held)
+        try_in_worker.learn_facts(held)
 
 
 class OwnSpace(spaces.Discrete):
@@ -213,7 +213,7 @@ class Naming(Harmless):
 
 def test_entries_are_named_by_plain_text() -> None:
     with pytest.raises(InvalidEnvironmentError, match=r"an entry named <Name.SEEN: 'seen'>"):
-        trial.learn_facts(GymnasiumEnvironment("naming", {}, Naming))
+        try_in_worker.learn_facts(GymnasiumEnvironment("naming", {}, Naming))
 
 
 def test_what_cannot_be_sent_is_named() -> None:
@@ -221,7 +221,7 @@ def test_what_cannot_be_sent_is_named() -> None:
         tell(1)
         tell(threading.Lock())
 
-    answers = trial.ask(told, "mine")
+    answers = try_in_worker.ask(told, "mine")
     assert next(answers) == 1
     with pytest.raises(InvalidEnvironmentError, match=r"cannot pickle '_thread.lock' object"):
         next(answers)

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.collection import trial
+from workflow_rl.collection import try_in_worker
 from workflow_rl.collection.failures import UnplayableError
 from workflow_rl.environments.function_actor import actor_of, spaces_of
 from workflow_rl.environments.guests import default_env, guests
 from workflow_rl.errors import UserError
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.loop import make_pool
-from workflow_rl.runs.recorded import (
+from workflow_rl.runs.episode_files import (
     Recorded,
     dataset_named,
     holds_episodes,
@@ -21,6 +20,7 @@ from workflow_rl.runs.recorded import (
     require_replaceable,
     write_episodes,
 )
+from workflow_rl.runs.loop import make_pool
 from workflow_rl.runs.saved_agent import accept_agent, load_saved
 from workflow_rl.runs.teaching import Teacher, teacher_of, teaching_episodes
 from workflow_rl.runs.trust import require_trusted, trusted
@@ -54,7 +54,7 @@ def written_episodes(
     n_envs = max(FEWEST_ENVS, n_workers or 0)
     config = TrainConfig("async", n_envs, n_workers=n_workers, seed=seed, **fields)
     environment = config.environment
-    trial.learn_facts(environment, worker_timeout, plays=True)
+    try_in_worker.learn_facts(environment, worker_timeout, plays=True)
     declared, dataset = environment.spaces(), dataset_named(file)
     if dataset is not None and declared.team is not None:
         raise UserError(

@@ -17,7 +17,7 @@ from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import JointEnv
-from workflow_rl.environments.one_side import (
+from workflow_rl.environments.one_team_of_two import (
     OneSide,
     SomeAgents,
     sides_of,

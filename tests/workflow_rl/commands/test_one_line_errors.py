@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.commands.one_line_errors import ClearCommand
 
 LIMIT = 400 * 2**20
 

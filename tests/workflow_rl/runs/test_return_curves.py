@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflow_rl.runs.returns import (
+from workflow_rl.runs.return_curves import (
     n_recent,
     on_one_axis,
     running_mean,

@@ -17,8 +17,8 @@ from workflow_rl.printable import in_short
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import OF_WORKERS, ConfigError, Resume, TrainConfig
 from workflow_rl.runs.folder import RunDirError, is_finished
+from workflow_rl.runs.resolve import Found, environment_of
 from workflow_rl.runs.saved_config import flattened
-from workflow_rl.runs.spec import Found, environment_of
 from workflow_rl.runs.trust import trusted_environment
 
 if TYPE_CHECKING:

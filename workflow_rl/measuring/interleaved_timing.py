@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-from workflow_rl.runs.machine import environment
+from workflow_rl.runs.machine_facts import environment
 
 Name = TypeVar("Name", bound=Hashable)
 Result = TypeVar("Result")

@@ -8,7 +8,7 @@ import torch
 
 from workflow_rl.agents.policies.distributions import Distribution
 from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
-from workflow_rl.agents.saved import saved_flag, saved_further
+from workflow_rl.agents.policy_from_checkpoint import saved_flag, saved_further
 from workflow_rl.collection.schedule import BegunBatch, Share
 
 if TYPE_CHECKING:

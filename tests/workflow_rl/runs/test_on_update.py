@@ -16,7 +16,7 @@ from workflow_rl.commands.options import HookName
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.exchange import ExchangeConfig
 from workflow_rl.runs.folder import read_metrics, read_summary
-from workflow_rl.runs.plan import new_plan
+from workflow_rl.runs.resume import new_plan
 from workflow_rl.runs.saved_agent import Agent
 
 

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from workflow_rl.measuring.turns import in_turns, machine_name, median_ratio, spread
+from workflow_rl.measuring.interleaved_timing import in_turns, machine_name, median_ratio, spread
 from workflow_rl.reporting.text_table import text_table
 
 

@@ -19,7 +19,7 @@ from tests.workflow_rl.runs.remembered import an_agent, experience, numbered
 from workflow_rl.agents.mbpo.agent import MBPOAgent
 from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.policies.distributions import SquashedGaussian
-from workflow_rl.runs import memory
+from workflow_rl.runs import replay_files
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import load_memory, make_agent
@@ -48,17 +48,19 @@ def test_what_is_written_is_read(
     capacity: int, saves: list[tuple[int, int, bool]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("run") / "memory"
-    agent, again, parts = an_agent(capacity), an_agent(capacity), list[memory.Part]()
+    agent, again, parts = an_agent(capacity), an_agent(capacity), list[replay_files.Part]()
     for n_real, n_imagined, resumed in saves:
         experience(agent, n_real, n_imagined)
         files_before = inodes(folder)
-        parts = memory.write(folder, agent.memory(), parts)
+        parts = replay_files.write(folder, agent.memory(), parts)
         assert inodes(folder).items() >= files_before.items()
-        memory.remove_others(folder, parts)
+        replay_files.remove_others(folder, parts)
         assert inodes(folder).keys() == {part.name for part in parts}
         assert all(part.end > agent.replay.oldest for part in parts if part.kind == "real")
         again.load_state_dict(agent.state_dict())
-        memory.read_parts(folder, memory.parts_of([list(part) for part in parts]), again.memory())
+        replay_files.read_parts(
+            folder, replay_files.parts_of([list(part) for part in parts]), again.memory()
+        )
         assert all_of(again) == all_of(agent)
         if resumed:
             agent, again = again, agent
@@ -78,10 +80,10 @@ def test_a_few_files_that_are_written_a_few_times(
     capacity: int, sizes: list[int], constant: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("memory")
-    agent, parts, n_written = an_agent(capacity), list[memory.Part](), 0
+    agent, parts, n_written = an_agent(capacity), list[replay_files.Part](), 0
     for size in sizes:
         experience(agent, sizes[0] if constant else size)
-        before, parts = parts, memory.write(folder, agent.memory(), parts)
+        before, parts = parts, replay_files.write(folder, agent.memory(), parts)
         n_written += sum(part.end - part.first for part in set(parts) - set(before))
     n_steps = [part.end - part.first for part in parts]
     assert len(parts) <= 2 + math.log2(agent.replay.n_added)
@@ -92,7 +94,7 @@ def test_a_few_files_that_are_written_a_few_times(
 def test_a_file_is_no_larger_than_its_steps(tmp_path: Path) -> None:
     agent = an_agent(10_000)
     experience(agent, 4000, 100)
-    parts = memory.write(tmp_path / "memory", agent.memory(), [])
+    parts = replay_files.write(tmp_path / "memory", agent.memory(), [])
     n_bytes = sum((tmp_path / "memory" / part.name).stat().st_size for part in parts)
     assert n_bytes < 4100 * (12 + 8 + 8 + 12 + 1) + 2000
 
@@ -105,12 +107,14 @@ def test_numbers_within_bounds_are_kept_too(tmp_path: Path) -> None:
     ]
     action = np.random.default_rng(0).uniform(-1, 1, (50, 2)).astype(np.float32)
     agents[0].replay.add(numbered(0, 50)._replace(action=action))
-    memory.read_parts(tmp_path, memory.write(tmp_path, agents[0].memory(), []), agents[1].memory())
+    replay_files.read_parts(
+        tmp_path, replay_files.write(tmp_path, agents[0].memory(), []), agents[1].memory()
+    )
     assert all_of(agents[0]) == all_of(agents[1])
     choices = an_agent()
     with pytest.raises(ValueError, match="another environment"):
-        memory.read_parts(
-            tmp_path, memory.write(tmp_path, agents[0].memory(), []), choices.memory()
+        replay_files.read_parts(
+            tmp_path, replay_files.write(tmp_path, agents[0].memory(), []), choices.memory()
         )
 
 
@@ -119,7 +123,7 @@ def test_saving_and_loading_copy_no_more_than_a_chunk(tmp_path: Path) -> None:
     experience(agent, 40_000)
     experience(agent, 10_000, 10)
     n_bytes = sum(column.nbytes for column in agent.replay.steps)
-    assert n_bytes > 2 * memory.CHUNK_BYTES
+    assert n_bytes > 2 * replay_files.CHUNK_BYTES
     again = an_agent(200_000, obs_dim=100)
     again.load_state_dict(agent.state_dict())
 
@@ -131,10 +135,10 @@ def test_saving_and_loading_copy_no_more_than_a_chunk(tmp_path: Path) -> None:
         finally:
             tracemalloc.stop()
 
-    of_writing, parts = peak(lambda: memory.write(tmp_path, agent.memory(), []))
-    assert of_writing < 2.5 * memory.CHUNK_BYTES
-    of_reading, _ = peak(lambda: memory.read_parts(tmp_path, parts, again.memory()))
-    assert of_reading < n_bytes + 2.5 * memory.CHUNK_BYTES
+    of_writing, parts = peak(lambda: replay_files.write(tmp_path, agent.memory(), []))
+    assert of_writing < 2.5 * replay_files.CHUNK_BYTES
+    of_reading, _ = peak(lambda: replay_files.read_parts(tmp_path, parts, again.memory()))
+    assert of_reading < n_bytes + 2.5 * replay_files.CHUNK_BYTES
     assert agent.state_dict().keys() == again.state_dict().keys()
 
 
@@ -143,19 +147,19 @@ def test_it_is_what_is_loaded_that_needs_room(
 ) -> None:
     agent = an_agent(capacity=50)
     experience(agent, 50)
-    parts = memory.write(tmp_path, agent.memory(), [])
+    parts = replay_files.write(tmp_path, agent.memory(), [])
     experience(agent, 30, 10)
-    parts = memory.write(tmp_path, agent.memory(), parts)
+    parts = replay_files.write(tmp_path, agent.memory(), parts)
     assert [part.end - part.first for part in parts] == [50, 30, 10]
     sizes = [(tmp_path / part.name).stat().st_size for part in parts]
     needed = sizes[0] * 20 // 50 + sizes[1] + sizes[2]
     for has, enough in ((needed, True), (needed - 1, False)):
         monkeypatch.setattr(os, "sysconf", lambda name, has=has: {"SC_PAGE_SIZE": 1}.get(name, has))
         if enough:
-            memory.read_parts(tmp_path, parts, agent.memory())
+            replay_files.read_parts(tmp_path, parts, agent.memory())
             continue
         with pytest.raises(ValueError, match=r" 0\.0 GB of memory, and this machine has 0\.0 GB"):
-            memory.read_parts(tmp_path, parts, agent.memory())
+            replay_files.read_parts(tmp_path, parts, agent.memory())
 
 
 def test_agents_that_remember_nothing_need_no_files(tmp_path: Path) -> None:

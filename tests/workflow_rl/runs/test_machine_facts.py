@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow_rl.runs import machine
+from workflow_rl.runs import machine_facts
 
 V1, V2 = ("cpu.cfs_quota_us", "cpu.cfs_period_us"), ("cpu.max",)
 
@@ -56,13 +56,13 @@ def test_a_containers_quota_counts(
     for name, content in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(content + "\n")
-    monkeypatch.setattr(machine, "CGROUPS", (asked, root))
+    monkeypatch.setattr(machine_facts, "CGROUPS", (asked, root))
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
-    assert machine.usable_cores() == cores
+    assert machine_facts.usable_cores() == cores
 
 
 def test_without_control_groups_all_cores_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "CGROUPS", (tmp_path / "none", tmp_path))
-    assert machine.usable_cores() == len(os.sched_getaffinity(0))
+    monkeypatch.setattr(machine_facts, "CGROUPS", (tmp_path / "none", tmp_path))
+    assert machine_facts.usable_cores() == len(os.sched_getaffinity(0))

@@ -13,7 +13,7 @@ from workflow_rl.collection.cluster_address import LOCAL, NONE
 from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guests import guests
-from workflow_rl.runs import machine
+from workflow_rl.runs import machine_facts
 from workflow_rl.runs.saved_config import UnknownSettings
 
 EPISODES_PER_UPDATE = 24
@@ -86,7 +86,7 @@ def resolve(
         one_env_each=are_free
         and values["mode"] == "sync"
         and not _steps_together(environment, values),
-        cores=machine.usable_cores() if values["cluster"] in (NONE, LOCAL) else None,
+        cores=machine_facts.usable_cores() if values["cluster"] in (NONE, LOCAL) else None,
     )
     if values["num_steps_per_env"] is not None:
         if values["steps_per_update"] is None:
@@ -114,10 +114,10 @@ def _fastest_device(plug_in: Algorithm) -> str:
 
 
 def _steps_together(environment: Environment, values: Mapping[str, Any]) -> bool:
-    from workflow_rl.collection import trial  # It imports Gymnasium.
+    from workflow_rl.collection import try_in_worker  # It imports Gymnasium.
 
     try:
-        return trial.steps_together(environment, values["worker_timeout"])
+        return try_in_worker.steps_together(environment, values["worker_timeout"])
     except InvalidEnvironmentError as error:
         raise ConfigError(error.argument, str(error)) from None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import cloudpickle
 
-from workflow_rl.agents.modules import in_one_line
+from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.collection.failures import TooManyFailuresError, WorkerError
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command

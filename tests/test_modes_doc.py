@@ -39,7 +39,7 @@ def test_no_other_preset_is_documented():
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_documented_options_give_the_preset(name, monkeypatch):
-    monkeypatch.setattr("workflow_rl.commands.train.warn_if_results_vary", lambda config: None)
+    monkeypatch.setattr("workflow_rl.runs.execute.warn_if_results_vary", lambda config: None)
 
     def config(*arguments: str) -> list[str]:
         result = CliRunner().invoke(train_async, [*arguments, "--n-envs", "24", "--dry-run"])

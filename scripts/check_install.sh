@@ -32,7 +32,7 @@ workflow-rl train-async --n-envs 2 --max-steps 5 --total-episodes 48 --quiet --r
 workflow-rl train-sync --env CartPole-v1 --total-steps 3000 --quiet --run-dir cart-pole
 workflow-rl evaluate run --episodes 2 --quiet
 workflow-rl evaluate champion --episodes 2 --quiet
-workflow-rl export run --format torchscript --output agent.pt
+workflow-rl export run --format npz --output agent.npz
 workflow-rl replay champion --against run
 workflow-rl plot run cart-pole
 workflow-rl report run cart-pole

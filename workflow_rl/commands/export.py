@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SECTION = "Use"
 
 HUB = "hub"
-_ENDINGS = {"npz": (".npz",), "onnx": (".onnx", ""), "torchscript": (".pt", ".pth", ".ts", "")}
+_ENDINGS = {"npz": (".npz",), "onnx": (".onnx", "")}
 
 
 def _named(look: Look) -> Named:
@@ -41,7 +41,7 @@ def _named(look: Look) -> Named:
         ["--format", "format_"],
         required=True,
         type=click.Choice(list(dict.fromkeys([*FORMATS, HUB, *formats]))),
-        help="onnx and torchscript: the network alone, from observations to logits or means, and "
+        help="onnx: the network alone, from observations to logits or means, and "
         "log deviations; for sac and mbpo the means are not squashed yet. npz: the policy as plain "
         "arrays, for this package. hub: a folder for the Hugging Face Hub, with a model card of "
         "the run. Others: a folder for the agent's challenge, which needs NumPy, and for a torch "

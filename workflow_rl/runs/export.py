@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import io
 import json
 import logging
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,44 +70,32 @@ def _onnx_model(actor: Any, example: Mapping[str, Any]) -> bytes:
     return model
 
 
-def _torchscript_module(actor: Any, example: Mapping[str, Any]) -> bytes:
-    """Return an actor as a TorchScript module. example: as for `_onnx_model`."""
-    import torch
-
-    module = io.BytesIO()
-    torch.jit.save(torch.jit.trace(actor, tuple(example.values())), module)
-    return module.getvalue()
-
-
-_MODELS: Mapping[str, Callable[[Any, Mapping[str, Any]], bytes]] = {
-    "onnx": _onnx_model,
-    "torchscript": _torchscript_module,
-}
-FORMATS = (*_MODELS, "npz")
+FORMATS = ("onnx", "npz")
 """A guest has more formats, which fill a folder."""
 
 
-def _write_network(format_: str, policy: Any, path: Path, n_agents: int = 1) -> None:
+def _write_network(policy: Any, path: Path, n_agents: int = 1) -> None:
     """Write the actor's network for batches of any size. n_agents: how many share the policy."""
-    model = _MODELS[format_](*_actor_and_example(policy, n_agents=n_agents))
+    model = _onnx_model(*_actor_and_example(policy, n_agents=n_agents))
     with replacing(path, "wb") as file:
         file.write(model)
 
 
-def _write_networks(format_: str, team: Any, environment: Environment, folder: Path) -> None:
+def _write_networks(team: Any, environment: Environment, folder: Path) -> None:
     """Write a file for each policy of a team, and team.json, which says whose files they are."""
     folder.mkdir()
-    told = []
-    for n, (name, policy) in enumerate(team.parameters.items()):
-        file, agents = f"policy-{n}.{format_}", [team.layout.agents[k] for k in team.policies[name]]
-        _write_network(format_, policy, folder / file, len(agents))
-        told.append({"file": file, "policy": name, "agents": agents})
-    (folder / "team.json").write_text(json.dumps(told, indent=1) + "\n")
+    files = []
+    for number, (name, policy) in enumerate(team.parameters.items()):
+        file = f"policy-{number}.onnx"
+        agents = [team.layout.agents[place] for place in team.policies[name]]
+        _write_network(policy, folder / file, len(agents))
+        files.append({"file": file, "policy": name, "agents": agents})
+    (folder / "team.json").write_text(json.dumps(files, indent=1) + "\n")
 
 
 def fills_folder(policy: Exported, format_: str) -> bool:
     """Whether an export fills a folder, and does not write one file."""
-    return format_ not in FORMATS or (format_ in _MODELS and isinstance(policy, TeamParameters))
+    return format_ not in FORMATS or (format_ == "onnx" and isinstance(policy, TeamParameters))
 
 
 def _actor_and_example(
@@ -141,7 +127,7 @@ def _require_numpy(policy: Parameters) -> None:
             raise ExportError(
                 "--format",
                 f"npz holds networks that act without torch, and {member.network} needs "
-                "torch: give onnx or torchscript",
+                "torch: give onnx",
             )
 
 
@@ -202,11 +188,11 @@ def export_policy(
         write_policy(policy, environment, output)
         return
     if not fills_folder(policy, format_):
-        _write_network(format_, policy, output)
+        _write_network(policy, output)
         return
     try:
-        if format_ in _MODELS:
-            write = functools.partial(_write_networks, format_)
+        if format_ == "onnx":
+            write = _write_networks
         elif write is None:
             write = _guests_export(environment, format_)
             if isinstance(policy, PolicyParameters):

@@ -90,7 +90,6 @@ def test_the_name_says_the_format(tmp_path, name, start):
         (["report", "run"], "--output", ".html"),
         (["train-async"], "--trace", ".json"),
         (["export", "champion", "--format", "onnx"], "--output", ".onnx"),
-        (["export", "champion", "--format", "torchscript"], "--output", ".pt"),
         (["export", "champion", "--format", "npz"], "--output", ".npz"),
     ],
 )

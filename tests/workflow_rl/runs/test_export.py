@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from tests.pages import DOCS, blocks
 from tests.tiny_teams import Doors, ShiftEnv
@@ -102,19 +101,6 @@ def test_onnx_models_of_a_team_choose_its_actions(
     assert len({tuple(actions) for actions in expected}) > 2
     export_policy(team, NOWHERE, "onnx", tmp_path / "team")
     assert play_onnx(tmp_path / "team", team.layout, rows) == expected
-
-
-def test_torchscript_modules_of_a_team_choose_its_actions(tmp_path: Path) -> None:
-    team = team_of("mlp", masked=True)
-    rows = rows_of(team.layout, 30)
-    actor = team.actor(greedy=True)
-    actor.reset(0)
-    export_policy(team, NOWHERE, "torchscript", tmp_path / "team")
-    modules = [torch.jit.load(str(tmp_path / "team" / f"policy-{n}.torchscript")) for n in (0, 1)]
-    for row in rows:
-        seen = [torch.from_numpy(own(team.layout, k, row)) for k in range(3)]
-        outputs = [modules[0](seen[k], torch.tensor([k])) for k in (0, 1)] + [modules[1](seen[2])]
-        assert [int(of.argmax()) for of in outputs] == actor.act(row[None])[0][0].tolist()
 
 
 def test_a_folder_with_something_in_it_is_kept(tmp_path: Path) -> None:

@@ -121,8 +121,8 @@ def test_an_agent_that_plays_much_worse_greedily_is_told(
     for words in ((), ("--which=latest",), ("--stochastic",), ()):
         told("evaluate", sign, "--episodes", 2, *words)
         assert warned(caplog) == (words != ("--stochastic",))
-    for name in ("npz", "onnx", "torchscript", "hub"):
-        ending = {"onnx": ".onnx", "torchscript": ".pt", "npz": ".npz"}.get(name, "")
+    for name in ("npz", "onnx", "hub"):
+        ending = {"onnx": ".onnx", "npz": ".npz"}.get(name, "")
         told("export", sign, "--format", name, "--output", tmp_path / f"of-{name}{ending}")
         assert warned(caplog) == 1, name
     told("record", sign, tmp_path / "x.npz", "--episodes", 1)

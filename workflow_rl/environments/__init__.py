@@ -1,4 +1,13 @@
-"""What environments are, where they are found by name, Gymnasium's, and simulators of one's own."""
+"""What an environment is, and how one is made of what a user names.
+
+In: an id or `module:name`, with arguments. Out: an `Environment`: spaces, and batches of envs whose
+observations are flat rows. Guests, such as CAGE-2, bring environments of their own.
+
+Begin with `environment.py` (what a run needs), `by_name.py` (who makes it) and `env_batch.py` (what
+collection steps). `gymnasium_env.py`, `making.py` and `flat_env.py` adapt Gymnasium's environments,
+`joint_env.py` those of PettingZoo, `simulator.py` those in another interpreter. `guest.py` says
+what a guest can tell.
+"""
 
 from typing import TYPE_CHECKING, Any
 

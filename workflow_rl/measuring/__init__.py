@@ -1,1 +1,6 @@
-"""Measurements of this machine: `benchmark`, and measurements that take turns."""
+"""Measurements of this machine.
+
+`benchmark.py` says how fast each way of collecting is, and how near it comes to the machine's
+limit; `benchmark_report.py` shows that. `interleaved_timing.py` measures several things in turns,
+so that other work on the machine slows all of them alike.
+"""

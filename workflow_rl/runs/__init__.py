@@ -1,1 +1,9 @@
-"""A training run: what was asked, its config, its loop, its folder."""
+"""A training run, from what was asked of it to its last checkpoint.
+
+In: the fields of a `TrainConfig`, or the folder of a run to resume. Out: a run's folder, with its
+config, metrics, checkpoints and summary, and what reads such a folder.
+
+Begin with `config.py` (what is asked), `resolve.py` (what follows from it), `resume.py` (the plan),
+`execute.py`, and `loop.py`, whose `_loop` is the training loop. `learner.py` learns one policy,
+`checkpoint.py` and `folder.py` keep it. `trust.py` says what a file may name.
+"""

@@ -62,7 +62,7 @@ class Learner:
 
     path: the run's folder. resumed: the checkpoint to go on from, or None. init_from: a checkpoint
     of another run, whose weights and running statistics the run takes over, or None. draw: draws
-    the run's learning curve when it ends or stops. on_update: see `hooks`.
+    the run's learning curve when it ends or stops. on_update: see `on_update`.
 
     Making a learner raises CheckpointError or ConfigError, and entering it RunDirError. After that,
     everything raises NotWrittenError, with the last checkpoint kept.

@@ -1,1 +1,8 @@
-"""Studies of many runs: searches for settings, and populations."""
+"""Studies of many runs: searches, populations, duels, and attackers against a frozen agent.
+
+In: a `TrainConfig` and the settings of a study. Out: a folder with a run's folder for each policy.
+A study calls `runs` and is imported for its own commands alone.
+
+Begin with `search.py` (`tune`), `population.py` (`train-population`), `duel.py` (`train-duel`) and
+`exploit.py`. `matrix_game.py` has the equilibria of tables of payoffs.
+"""

@@ -45,7 +45,7 @@ CONFIG = (
     *(f"agents/{name}.py" for name in ("network_settings", "settings")),
     *(
         f"workflow_rl/runs/{name}.py"
-        for name in ("config", "plan", "presets", "saved_config", "spec")
+        for name in ("config", "resume", "presets", "saved_config", "resolve")
     ),
 )
 AFTERWARDS = (f"{COMMANDS}errors.py", f"{COMMANDS}train_report.py")

@@ -51,18 +51,16 @@ _MOST_USED = (
     *("preset", "env", "n_envs", "total_episodes", "total_steps"),
     *("seed", "run_dir", "resume", "final_evaluation"),
 )
-_RARE = frozenset(
-    (
-        *("action_mask", "ignore_unknown", "curriculum", "learner_threads", "keep_every"),
-        *("eval_episodes", "stop_at_return", "patience", "play", "trust", "n_policies", "trace"),
-        *("envs_per_worker", "cluster", "worker_timeout", "max_worker_failures", "batching"),
-        *("num_batches_to_accumulate", "when_full", "take_all", "activation", "reward_scale"),
-        *("log_std_init", "normalise_obs", "normalise_returns", "learning_rate_final"),
-        *("clip_range_final", "minibatches_of", "entropy_coef_final", "value_coef"),
-        *("max_grad_norm", "normalise_advantage", "target_kl", "decoupled_clip", "correction"),
-        *("max_policy_lag", "shared_trunk"),
-    )
-)
+_RARE = {
+    *("action_mask", "ignore_unknown", "curriculum", "learner_threads", "keep_every"),
+    *("eval_episodes", "stop_at_return", "patience", "play", "trust", "n_policies", "trace"),
+    *("envs_per_worker", "cluster", "worker_timeout", "max_worker_failures", "batching"),
+    *("num_batches_to_accumulate", "when_full", "take_all", "activation", "reward_scale"),
+    *("log_std_init", "normalise_obs", "normalise_returns", "learning_rate_final"),
+    *("clip_range_final", "minibatches_of", "entropy_coef_final", "value_coef"),
+    *("max_grad_norm", "normalise_advantage", "target_kl", "decoupled_clip", "correction"),
+    *("max_policy_lag", "shared_trunk"),
+}
 """Options that --help leaves out: few runs need them."""
 _OVERLAP = (
     *("num_steps_per_env", "steps_per_update", "async_rl", "batching"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,9 @@ from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.worker_process import require_no_worker
+from workflow_rl.environments.guests import guests
 from workflow_rl.output_files import remove_own
-from workflow_rl.runs.best_agent import choose_best
-from workflow_rl.runs.checkpoint import Checkpoint, has_skipped
+from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, has_skipped
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import make_run_folder
 from workflow_rl.runs.hints import warn_if_results_vary
@@ -28,6 +29,8 @@ from workflow_rl.runs.resume import Plan, new_plan
 if TYPE_CHECKING:
     # What several policies need is imported for them alone.
     from workflow_rl.runs.population_dir import PopulationRecord
+
+_log = logging.getLogger(__name__)
 
 MeetingsOf = Callable[[Path, "PopulationRecord | None", Sequence[Learner]], Meetings]
 """Makes the meetings of learners that learn from each other, in a folder with this record."""
@@ -161,6 +164,23 @@ def execute(
 
         finish_population(path, summaries, best)
     return Outcome(path, learners, summaries, best, chosen)
+
+
+def choose_best(
+    run_path: Path, config: TrainConfig, summary: Mapping[str, Any], quiet: bool = True
+) -> str | None:
+    """Have a guest make best.pt the best of the run's candidates. Return what to tell the user.
+
+    Nothing is chosen, and None returned, if evaluations in the run (eval_every) have chosen.
+    """
+    guest = guests.get(config.env)
+    if guest is None or (config.eval_every and summary["best_score"] is not None):
+        return None
+    try:
+        return guest.choose_best(run_path, quiet)
+    except (CheckpointError, OSError) as error:
+        _log.warning("best.pt stays as training left it: %s", error)
+        return None
 
 
 class AtOnce:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workflow_rl.runs import best_agent
+from workflow_rl.runs import execute
 from workflow_rl.runs.checkpoint import CheckpointError
 from workflow_rl.runs.config import TrainConfig
 
@@ -24,12 +24,12 @@ def chosen(path: Path, quiet: bool) -> str:
 @pytest.fixture(autouse=True)
 def guest(monkeypatch: pytest.MonkeyPatch) -> None:
     guests = {ENV: SimpleNamespace(choose_best=chosen)}
-    monkeypatch.setattr(best_agent, "guests", guests)
+    monkeypatch.setattr(execute, "guests", guests)
 
 
 def choose(eval_every: int, best_score: float | None, **changes: Any) -> str | None:
     config = TrainConfig("async", **{"env": ENV, "eval_every": eval_every, **changes})
-    return best_agent.choose_best(Path("run"), config, {"best_score": best_score})
+    return execute.choose_best(Path("run"), config, {"best_score": best_score})
 
 
 def test_it_does_unless_the_runs_evaluations_have_chosen() -> None:
@@ -46,5 +46,5 @@ def test_candidates_that_cannot_be_read_leave_the_best_as_it_is(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     config = TrainConfig("async", env=ENV)
-    assert best_agent.choose_best(Path(), config, {"best_score": None}) is None
+    assert execute.choose_best(Path(), config, {"best_score": None}) is None
     assert "there is none" in caplog.text

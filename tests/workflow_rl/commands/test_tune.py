@@ -42,6 +42,7 @@ def resumed(path: Path, changes: dict[str, Any]) -> str:
     return line
 
 
+@pytest.mark.system
 def test_two_processes_do_not_search_in_one_folder(tmp_path, monkeypatch):
     """The second is refused, and the first ends as if it had been alone."""
     arguments = ["--env", "CartPole-v1", "--trials", "2", "--finalists", "0", "--quiet"]

@@ -265,18 +265,6 @@ def test_too_many_failures_end_it(policy, specs):
     assert "no env today" in str(caught.value)
 
 
-def test_a_policy_is_stored_once_for_all_workers(policy, specs, monkeypatch):
-    stored = []
-    put = ray.put
-    monkeypatch.setattr(ray, "put", lambda thing: stored.append(thing) or put(thing))
-    with RayPool(COUNTING, 3) as pool:
-        collector = AsyncCollector(pool)
-        assert len(stored) == 1, "what makes the envs"
-        collector.collect(policy, specs)
-        collector.collect(policy, specs)
-    assert len(stored) == 2
-
-
 class RevealingEnv(CountingEnv):
     """Observes whether torch is there."""
 

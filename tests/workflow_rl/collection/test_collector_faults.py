@@ -29,8 +29,6 @@ from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.environments.env_batch import SerialEnvs, StepAnswers
 from workflow_rl.environments.episode import episode_spec
 
-pytestmark = pytest.mark.system
-
 
 class KilledOnce(CompiledEnvs):
     """Compiled envs whose worker is killed at a step, once."""
@@ -48,6 +46,7 @@ class KilledOnce(CompiledEnvs):
         return super().step(envs, actions)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_compiled_blocks_are_played_again_after_a_worker_was_killed(
     mode, policy, same_trajectories, tmp_path
@@ -77,6 +76,7 @@ def only_the_struck_must_hurry(ticket: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(WorkerConnection, "overdue", property(is_overdue))
 
 
+@pytest.mark.system
 @pytest.mark.usefixtures("exit_codes_are_known")
 @pytest.mark.parametrize("method", ["create", "reset", "step"])
 @pytest.mark.parametrize("fault", FAULTS)

@@ -19,7 +19,12 @@ from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.env_positions import EnvPosition, advance_positions, first_positions
+from workflow_rl.collection.env_positions import (
+    EnvPosition,
+    advance_positions,
+    first_positions,
+    skip,
+)
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.player import play_episode, player_at
 from workflow_rl.collection.rollout import in_order
@@ -157,6 +162,17 @@ def test_positions_follow_the_actions_and_move_on_by_their_stride(policy):
         if not own[-1].ended:
             in_episode = [t for t in first + second if t.episode == position.episode]
             assert actions_of(position) == [a for t in in_episode for a in t.action.tolist()]
+
+
+def test_an_episode_is_left_out_by_the_env_whose_it_is():
+    positions = first_positions(3, RED_AGENTS, 3, first_episode=10)
+    skip(positions, 17)
+    assert [(position.episode, position.skipped) for position in positions] == [
+        *((10, ()), (11, (17,)), (12, ())),
+    ]
+    skip(positions, 11)  # The one that it is in.
+    assert [position.episode for position in positions] == [10, 14, 12]
+    assert [position.next.episode for position in positions] == [13, 20, 15]
 
 
 def test_compiled_envs_unroll_what_cyborg_unrolls(policy):

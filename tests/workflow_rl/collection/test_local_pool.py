@@ -36,8 +36,6 @@ from workflow_rl.collection.messages import Command, Reply
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 
-pytestmark = pytest.mark.system
-
 ROOT = Path(__file__).resolve().parents[3]
 COUNTING = partial(SerialEnvs, CountingEnv)
 
@@ -108,6 +106,7 @@ class StartingEnv(CountingEnv):
         return super().step(action)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("is_playing", [True, False])
 def test_what_an_environment_has_started_ends_with_its_worker(is_playing, policy, tmp_path):
     with LocalPool(partial(SerialEnvs, partial(StartingEnv, tmp_path)), 2) as pool:
@@ -133,6 +132,7 @@ def test_a_stop_is_noticed_while_waiting():
             pool.ready([0])
 
 
+@pytest.mark.system
 def test_ctrl_c_never_reaches_the_fork_server_nor_a_worker():
     """Not even before they can ignore it."""
     # After a fork server that was lost, multiprocessing may have started its own.
@@ -228,6 +228,7 @@ def stopped_fork_server() -> Iterator[Callable[[], None]]:
 LOST = WorkerError("worker-0", Command.STEP, None, "was unlucky")
 
 
+@pytest.mark.system
 @pytest.mark.timeout(60)
 def test_a_fork_server_that_is_stopped_is_replaced(stopped_fork_server, monkeypatch):
     with LocalPool(COUNTING, 1):
@@ -241,6 +242,7 @@ def test_a_fork_server_that_is_stopped_is_replaced(stopped_fork_server, monkeypa
         assert len(living(worker_pids(pool))) == 2
 
 
+@pytest.mark.system
 @pytest.mark.timeout(60)
 def test_a_stop_is_noticed_while_the_fork_server_is_stopped(stopped_fork_server, monkeypatch):
     monkeypatch.setattr(local_pool, "CLOSE_SECONDS", 0.2)
@@ -254,6 +256,7 @@ def test_a_stop_is_noticed_while_the_fork_server_is_stopped(stopped_fork_server,
             pool.replace(0, LOST)
 
 
+@pytest.mark.system
 def test_a_fork_server_that_is_slow_to_start_is_waited_for():
     """As one that compiles what workers share."""
     main = run_script(
@@ -272,6 +275,7 @@ def test_a_fork_server_that_is_slow_to_start_is_waited_for():
     assert main.communicate()[0] == "0\n"
 
 
+@pytest.mark.system
 def test_nobody_is_late_while_this_process_was_stopped_with_its_workers():
     """As a job is that its scheduler suspends."""
     main = run_script(
@@ -350,6 +354,7 @@ def test_junk_in_the_pipe_is_a_failure_of_the_worker(junk):
             pool.receive(0)
 
 
+@pytest.mark.system
 def test_pools_started_in_threads_leave_the_process_as_it_was(monkeypatch):
     ensure_running = multiprocessing.forkserver.ensure_running
 
@@ -381,6 +386,7 @@ def test_pools_started_in_threads_leave_the_process_as_it_was(monkeypatch):
     assert (dict(os.environ), dict(vars(sys.modules["__main__"]))) == before
 
 
+@pytest.mark.system
 def test_a_small_pool_takes_no_open_files_from_a_large_one(monkeypatch):
     limits = [64, 10_000]
 
@@ -430,6 +436,7 @@ ENDLESS_RUN = """
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("sent", "work"),
     [
@@ -453,6 +460,7 @@ def test_nothing_survives_the_main_process(sent, work):
     wait_until_gone(pids)
 
 
+@pytest.mark.system
 def test_workers_import_no_torch_and_share_their_memory():
     main = run_script(
         """

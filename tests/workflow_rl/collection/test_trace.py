@@ -10,8 +10,10 @@ from array import array
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import cloudpickle
 import pytest
 import torch
 from click.testing import CliRunner
@@ -21,11 +23,14 @@ from tests.tiny_envs import CountingEnv, SleepyEnv
 from tests.tiny_runs import recorded_updates
 from workflow_rl.agents.ppo.agent import PPOConfig
 from workflow_rl.async_train_workflow_rl import train_async
+from workflow_rl.collection import worker_trace
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.messages import Command, Request
 from workflow_rl.collection.sync_collector import SyncCollector
-from workflow_rl.collection.trace import LEARNER, Activity, Trace
-from workflow_rl.collection.worker_trace import WorkerMarks
+from workflow_rl.collection.trace import LEARNER, Activity, Trace, unpacked_marks
+from workflow_rl.collection.worker import Worker
+from workflow_rl.collection.worker_trace import SENT_EVERY, WorkerMarks
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -124,15 +129,35 @@ def test_a_file_that_cannot_be_written_any_more_does_not_fail_the_run(tmp_path, 
     assert "could not be written" in caplog.text
 
 
-def test_marks_are_taken_once_and_in_order():
-    marks = WorkerMarks()
-    marks.add(Activity.STEPPING)
-    assert marks.turn_to(Activity.SENDING) >= marks.due
-    taken = array("q", marks.take())
-    assert [mark & 15 for mark in taken] == [Activity.STEPPING, Activity.SENDING]
-    assert taken[0] < taken[1] <= time.perf_counter_ns() << 4 | 15
-    assert marks.add(Activity.WAITING) < marks.due
-    assert [mark & 15 for mark in array("q", marks.take())] == [Activity.WAITING]
+def test_marks_go_along_when_they_are_due_each_once(monkeypatch):
+    times = iter([5, SENT_EVERY + 4, SENT_EVERY + 5, SENT_EVERY + 6, 2 * SENT_EVERY + 5])
+    clock = SimpleNamespace(perf_counter_ns=lambda: next(times))
+    monkeypatch.setattr(worker_trace, "time", clock)
+    marks, sent = WorkerMarks(), []
+    for _ in range(5):
+        match marks.along("answer"):
+            case "answer", taken:
+                sent.append([mark >> 4 for mark in array("q", taken)])
+    assert sent == [[5], [SENT_EVERY + 4, SENT_EVERY + 5], [SENT_EVERY + 6, 2 * SENT_EVERY + 5]]
+
+
+def test_a_worker_that_acts_marks_what_it_does_after_each_reset_and_message(policy, specs):
+    trace, worker = Trace(Path("of no file")), Worker(1, traced=True)
+    make_envs = cloudpickle.dumps(partial(SerialEnvs, partial(CountingEnv, 3, 3)))
+    for request in (
+        Request(Command.START, make_envs),
+        Request(Command.LOAD_ACTOR, cloudpickle.dumps(policy)),
+        Request(Command.PLAY, specs[:2]),
+        Request(Command.CLOSE),
+    ):
+        for message in worker.messages(request):
+            trace.take_marks("worker-0", message)
+    done = [unpacked_marks(mark)[1].name for mark in trace._rows["worker-0"]]
+    episode = ["RESETTING", "ACTING", "STEPPING", "PLAYING"]
+    assert done == [
+        *("STARTING", "SENDING", "WAITING", "LOADING", "WAITING"),
+        *(*episode, "SENDING", *episode, "SENDING", "WAITING", "IDLE"),
+    ]
 
 
 @pytest.mark.usefixtures("last_marks_arrive")

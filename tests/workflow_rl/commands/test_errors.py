@@ -11,9 +11,14 @@ import pytest
 
 from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke, refused
 from workflow_rl.agents import algorithm
+from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.settings import ConfigError
+from workflow_rl.collection.failures import NotFiniteError, StopRequested, TooManyFailuresError
+from workflow_rl.commands.errors import telling, training_errors
 from workflow_rl.commands.options import spelling
+from workflow_rl.errors import StoppedAtOnce
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.folder import NotWrittenError
 
 LIKE_FIELDS = "n_envs/hidden_sizes/eval_every"
 """A user's own words, which are named as fields of the config and of its settings are."""
@@ -70,6 +75,99 @@ def test_a_mask_is_named_as_the_environment_has_to_call_it(tmp_path: Path) -> No
 )
 def test_a_message_names_our_own_fields_as_options(options: str, says: str) -> None:
     refused(invoke("train-async", *CART_POLE, *options.split()), says)
+
+
+def failing(update: object) -> None:
+    raise ValueError(f"of {update}")
+
+
+BEGIN_AGAIN = "begin again with a smaller --lr, from its weights with --init-from"
+
+
+@pytest.mark.parametrize(
+    ("error", "has_batch", "code", "told"),
+    [
+        (StopRequested(15), False, 143, ["stopped by SIGTERM; go on with: AGAIN"]),
+        (
+            StoppedAtOnce(1),
+            False,
+            129,
+            ["stopped by SIGHUP; the last checkpoint is kept; go on with: AGAIN"],
+        ),
+        (
+            NotFiniteError("it is NaN", []),
+            *(True, 1),
+            [
+                *("Error: it is NaN", "The batch is in RUN/diverged.npz"),
+                "A checkpoint is saved; correct the environment, then go on with: AGAIN",
+            ],
+        ),
+        (
+            TooManyFailuresError("two failed"),
+            *(False, 1),
+            ["Error: two failed", "A checkpoint is saved; go on with: AGAIN"],
+        ),
+        (
+            NotWrittenError("it is full"),
+            *(False, 1),
+            ["Error: it is full", "The last checkpoint is kept; go on with: AGAIN"],
+        ),
+        (
+            DivergedError("it is inf"),
+            *(True, 1),
+            [
+                "Error: learning diverged: it is inf",
+                "The last checkpoint is kept, and the batch is in RUN/diverged.npz; "
+                f"{BEGIN_AGAIN} RUN/checkpoint.pt",
+            ],
+        ),
+        (
+            DivergedError("it is inf"),
+            *(False, 1),
+            [
+                "Error: learning diverged: it is inf",
+                "Nothing is kept; begin again with a smaller --lr",
+            ],
+        ),
+    ],
+)
+def test_what_ends_a_training_is_told_with_what_is_left(
+    error: BaseException,
+    has_batch: bool,
+    code: int,
+    told: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "checkpoint.pt").touch()
+    if has_batch:
+        (tmp_path / "diverged.npz").touch()
+    with pytest.raises(SystemExit) as ended, training_errors("AGAIN", tmp_path, lambda: "--lr"):
+        raise error
+    assert ended.value.code == code
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [line.replace("RUN", str(tmp_path)) for line in told]
+
+
+def test_a_second_signal_before_a_checkpoint_leaves_nothing_to_go_on_with(tmp_path: Path) -> None:
+    with pytest.raises(StoppedAtOnce), training_errors("AGAIN", tmp_path):
+        raise StoppedAtOnce(2)
+
+
+def test_a_users_function_that_fails_is_told_from_its_own_first_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert telling(None) is None
+    told = telling(failing)
+    assert told is not None
+    with pytest.raises(SystemExit), training_errors("AGAIN", tmp_path):
+        told(7)
+    lines = capsys.readouterr().err.splitlines()
+    assert "test_errors.py" in lines[1]
+    assert lines[-3:] == [
+        *("ValueError: of 7", "Error: the function of --on-update failed: see above"),
+        "A checkpoint is saved; go on with: AGAIN",
+    ]
 
 
 def test_every_name_is_kept_where_it_is_the_users() -> None:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from workflow_rl.commands.one_line_errors import ClearCommand
+from workflow_rl.errors import StoppedAtOnce, UserError
 
 LIMIT = 400 * 2**20
+
+
+def ended_by(error: BaseException) -> Result:
+    @click.command(cls=ClearCommand)
+    def train() -> None:
+        raise error
+
+    return CliRunner().invoke(train, [])
 
 
 @pytest.mark.parametrize(
@@ -27,23 +38,36 @@ LIMIT = 400 * 2**20
     ],
 )
 def test_where_memory_ends_is_one_line(error: Exception, told: str) -> None:
-    @click.command(cls=ClearCommand)
-    def train() -> None:
-        raise error
-
-    result = CliRunner().invoke(train, [])
+    result = ended_by(error)
     assert result.exit_code == 1
     assert result.output.startswith("Error: memory or threads ran out: ")
     assert told in result.output
     assert result.output.count("\n") == 1
 
 
-def test_other_errors_keep_their_traceback() -> None:
-    @click.command(cls=ClearCommand)
-    def train() -> None:
-        raise RuntimeError("a mistake of ours")
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (KeyboardInterrupt(), 130, "\nstopped by SIGINT"),
+        (StoppedAtOnce(signal.SIGTERM), 143, "\nstopped by SIGTERM"),
+        (click.Abort(), 130, "\nstopped by SIGINT"),
+        (OSError(errno.ENOSPC, "No space left", "a\nfile"), 1, "Error: a\\nfile: No space left"),
+        (OSError(errno.ENOSPC, "No space left"), 1, "Error: No space left"),
+        (UserError("it is\n  empty\x1b"), 2, r"Error: it is empty\x1b"),
+        (click.UsageError("it is\n  empty\x1b"), 2, r"Error: it is empty\x1b"),
+        (click.UsageError("Zzz"), 2, "Error: Zzz"),
+    ],
+)
+def test_what_ends_a_command_is_told_in_a_line(error: BaseException, code: int, told: str) -> None:
+    result = ended_by(error)
+    assert result.exit_code == code
+    assert result.output.removesuffix("\n").endswith(told)
 
-    assert isinstance(CliRunner().invoke(train, []).exception, RuntimeError)
+
+@pytest.mark.parametrize("error", [RuntimeError("a mistake of ours"), OSError("of no kind")])
+def test_other_errors_keep_their_traceback(error: Exception) -> None:
+    assert ended_by(error).exception is error
+    assert ended_by(BrokenPipeError(errno.EPIPE, "nobody reads")).output == ""
 
 
 def test_a_limit_of_memory_is_named(tmp_path: Path) -> None:

@@ -53,10 +53,12 @@ def test_the_probability_of_improvement_counts_pairs_and_half_of_draws() -> None
 
 
 def test_several_tasks_have_a_row_of_their_sum() -> None:
-    agents = [{"a": [1, 2], "b": [10, 20]}, {"a": [3, 4], "b": [30, 40]}]
-    base = [{"a": [0, 9], "b": [0, 90]}, {"a": [0, 0], "b": [0, 0]}]
-    *tasks, total = compare_agents(agents, base)
-    assert [row.task for row in (*tasks, total)] == ["a", "b", "sum"]
+    agents = [{"a": [1, 2], "z": [10, 20]}, {"a": [3, 4], "z": [30, 40]}]
+    base = [{"a": [0, 9], "z": [0, 90]}, {"a": [0, 0], "z": [0, 0]}]
+    *tasks, total = rows = compare_agents(agents, base)
+    assert [row.task for row in rows] == ["a", "z", "sum"]
+    lines = [line[0] for line in str(comparison_table(rows)).splitlines()]
+    assert lines == [*"┌│├││├│└"], "a line above the sum"
     assert total.mean.mean == sum(row.mean.mean for row in tasks)
     assert total.difference is not None
     assert total.difference.mean == pytest.approx(27.5 - 24.75)
@@ -93,10 +95,11 @@ def test_one_agent_has_no_interval_over_agents() -> None:
 
 
 def test_other_episodes_are_refused() -> None:
-    with pytest.raises(ValueError, match="2 of a, and 1 of a"):
+    with pytest.raises(ValueError, match=r"2 of a, and 1 of a: .* with the same --episodes"):
         compare_agents([{"a": [1, 2]}], [{"a": [1]}])
-    with pytest.raises(ValueError, match="1 of a, and 1 of b"):
-        compare_agents([{"a": [1]}, {"b": [1]}])
+    for other in ("b", "a", "c"):
+        with pytest.raises(ValueError, match=f"1 of b, and 1 of {other}: .* the same environment"):
+            compare_agents([{"a": [1], "b": [1]}, {other: [1]}])
 
 
 def _holds(row: Compared, figure: str, truth: float) -> bool:

@@ -75,6 +75,10 @@ def test_the_lineage_has_a_line_to_everybody_that_was_met() -> None:
     lines = [line for line in lineage.lines if line.get_linestyle() == "-"]
     drawn = sorted((line.get_linewidth() / 4, *line.get_xdata()) for line in lines)
     np.testing.assert_allclose(drawn, [(0.25, 1, 0), (0.75, 1, 0), (1, 1, 0)])
+    (gains,) = axes["Exploitability of the mixtures, by agents of the table"].lines
+    assert list(gains.get_ydata()) == [(-2 + 9) / 2, (-3.5 + 5.25) / 2]
+    (shares,) = axes["Mixtures of Blue"].images
+    assert shares.get_array().tolist() == [[1.0, 0.25], [0.0, 0.75]]
     # Each line ends where the agent stands that was met.
     heights = {text.get_text(): text.xy[1] for text in lineage.texts}
     (thin,) = [line for line in lines if line.get_linewidth() == 1]

@@ -107,6 +107,17 @@ def test_a_run_is_told_whole(tmp_path: Path) -> None:
         (line,) = figure.data
         assert values(line.x)[-1] == last
         assert values(line.customdata)[-1] == pytest.approx(recent)
+        # On an axis in proportion down to -10, and by the logarithm beyond.
+        assert values(line.y)[-1] == pytest.approx(-1 - math.log10(-recent / 10))
+        axis = figure.layout.yaxis
+        assert " ".join(axis.ticktext) == "−500 −200 −100 −50 −20 −10 −5 0"  # noqa: RUF001
+        assert values(axis.tickvals)[[0, 6]] == pytest.approx([-1 - math.log10(50), -0.5])
+    milestones = [sum(-200 / n for n in (last - 1, last)) for last in (2, 5, 10, 15, 20)]
+    told = " ".join(f"−{-mean:.1f}" for mean in milestones)  # noqa: RUF001
+    assert f"run {told}" in section(text, "Learning curves")
+    learner, workers = figures(text)[3:5]
+    assert [list(bar.x) for bar in learner.data] == [[25.0], [50.0], [25.0]]
+    assert [list(bar.x) for bar in workers.data] == [[62.5], [37.5]]
     assert not (tmp_path / "report_files").exists()
 
 

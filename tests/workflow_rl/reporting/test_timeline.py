@@ -72,14 +72,22 @@ def test_reads_what_was_written(tmp_path):
     assert trace.busy_share(0.1, 0.12) == pytest.approx(0)
 
 
-def test_two_updates_and_a_hundredth_of_them_are_shown(tmp_path):
-    figure = timeline_figure([read_trace(a_trace(tmp_path / "trace.json"))])
-    wide, zoomed = figure.axes
-    left, right = wide.get_xlim()
-    assert right - left == pytest.approx(0.22)
-    assert left < 0.2 < right - 0.2  # From before the third update's learning.
-    left, right = zoomed.get_xlim()
-    assert right - left == pytest.approx(2.2)  # Milliseconds.
+@pytest.mark.parametrize(
+    ("updates", "seconds", "zoomed_from"),
+    [
+        (6, (0.189, 0.409), "0.259"),  # From before the third update's learning.
+        (4, (0.089, 0.309), "0.159"),
+        (3, (0, 0.22), "0.059"),
+        (2, (0, 0.2), "0.059"),  # All of it.
+    ],
+)
+def test_two_updates_and_a_hundredth_of_them_are_shown(updates, seconds, zoomed_from, tmp_path):
+    trace = read_trace(a_trace(tmp_path / "trace.json", updates))
+    wide, zoomed = timeline_figure([trace]).axes
+    assert wide.get_xlim() == pytest.approx(seconds)
+    # In milliseconds, between two updates' learning.
+    assert zoomed.get_xlim() == pytest.approx((0, 10 * (seconds[1] - seconds[0])), abs=1e-9)
+    assert zoomed.get_xlabel() == f"milliseconds from {zoomed_from} s"
 
 
 def test_names_in_a_trace_are_drawn_as_they_are(tmp_path):
@@ -125,7 +133,11 @@ def test_what_no_pixel_can_show_alone_is_mixed(tmp_path):
 def test_a_hundred_workers_fit(tmp_path):
     figure = timeline_figure([read_trace(a_trace(tmp_path / "trace.json", n_workers=100))])
     assert figure.get_size_inches()[1] < 8
-    assert len(figure.axes[0].get_yticks()) < 30
+    # The learner's bar is as high as six workers'; every sixth worker is named.
+    axes = figure.axes[0]
+    assert list(axes.get_yticks()) == [3.0, *np.arange(7.5, 104, 6)]
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names[:3] == ["learner", "worker 1", "worker 7"]
 
 
 def test_command_draws_a_png(tmp_path):

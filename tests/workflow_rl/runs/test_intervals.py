@@ -53,6 +53,7 @@ def test_a_mean_and_its_interval_by_hand() -> None:
     assert mean_of([[7.0] * 5]) == (7.0, 0.0)
     assert math.isnan(mean_of([[1.0]]).interval_95)
     assert math.isnan(mean_of([[1.0, 2.0], [1.0]]).interval_95)
+    assert Mean(0.25, 0.125).told(1, 100, "%") == "25.0 ± 12.5%"
 
 
 def test_kinds_count_as_often_as_they_are_drawn() -> None:
@@ -73,6 +74,10 @@ def test_an_interval_over_agents_counts_the_episodes_that_they_share() -> None:
     assert over_agents(alike[:1]) == mean_of([alike[0]])
     assert over_agents(apart[:, :1]) == mean_of([alike[0]])
     assert math.isnan(over_agents(alike[:1, :1]).interval_95)
+    # Variances: of agents 32 / 2, of episodes 21 / 3, less 12 / 2 / 6 that is of both.
+    half = math.hypot(12.7062 * math.sqrt(16), 4.3027 * math.sqrt(7 - 1))
+    both = np.array([[0.0, 3.0, 6.0], [6.0, 9.0, 18.0]])
+    assert over_agents(both) == (7, pytest.approx(half, rel=1e-4))
 
 
 def test_the_interval_of_a_curve_is_students() -> None:

@@ -35,6 +35,10 @@ def test_runs_without_a_return_are_left_out_with_a_warning(
     assert list(with_returns({"early": []})) == ["early"]
     x, returns = on_one_axis(list(runs.values()), "episodes")
     assert (x[0], x[-1], len(returns)) == (10, 20, 1)
+    # Two that have one place in common, and none.
+    x, returns = on_one_axis([rows(1.0), rows(2.0, 3.0)], "episodes")
+    assert (set(x), returns.mean(axis=1).tolist()) == ({10.0}, [1.0, 2.0])
+    assert on_one_axis([rows(1.0), rows(math.nan, 3.0)], "episodes")[0].size == 0
 
 
 def test_a_run_that_cuts_the_curve_of_its_group_is_named(caplog: pytest.LogCaptureFixture) -> None:

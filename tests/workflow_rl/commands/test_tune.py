@@ -19,9 +19,8 @@ from workflow_rl.commands.tune import TUNE_FILE, tune
 from workflow_rl.runs.folder import read_config
 
 optuna = pytest.importorskip("optuna")
+from workflow_rl.studies import search  # noqa: E402
 from workflow_rl.studies.search import Search  # noqa: E402
-
-pytestmark = pytest.mark.system
 
 
 def test_what_cannot_go_on_is_one_line():
@@ -43,6 +42,7 @@ def resumed(path: Path, changes: dict[str, Any]) -> str:
     return line
 
 
+@pytest.mark.system
 def test_two_processes_do_not_search_in_one_folder(tmp_path, monkeypatch):
     """The second is refused, and the first ends as if it had been alone."""
     arguments = ["--env", "CartPole-v1", "--trials", "2", "--finalists", "0", "--quiet"]
@@ -66,6 +66,7 @@ def test_two_processes_do_not_search_in_one_folder(tmp_path, monkeypatch):
     assert CliRunner().invoke(tune, ["--resume", str(tmp_path), "--trials", "2"]).exit_code == 0
 
 
+@pytest.mark.system
 def test_a_search_of_which_every_trial_failed_names_the_cause(tmp_path):
     of_env = ["--env", "tests.lying_envs:AlwaysSpoiltEnv", "--total-steps", "300", "--n-workers"]
     asked = [*of_env, "1", "--n-policies", "1", "--trials", "2", "--run-dir", str(tmp_path / "x")]
@@ -84,6 +85,27 @@ def test_a_search_of_which_no_trial_has_a_score_says_so(tmp_path, monkeypatch):
     assert result.exit_code == 1, (result.output, result.exception)
     assert "Error: no trial has a score: too many episodes" in result.stderr
     assert not (tmp_path / "x" / "best.json").exists()
+
+
+def test_the_table_marks_the_best_of_the_finals(tmp_path, monkeypatch):
+    returns = {"trial-0": -3.0, "trial-1": -1.0, "trial-2": -2.0, "final-1": -5.0, "final-0": -6.0}
+
+    def train(self: Search, settings: Any, seeds: Any, name: str, trial: Any) -> list[float]:
+        return [returns[name]] * len(seeds)
+
+    monkeypatch.setattr(Search, "_train", train)
+    monkeypatch.setattr(search, "draw", lambda *_: [])
+    arguments = ["--env", "CartPole-v1", "--trials", "3", "--finalists", "1"]
+    result = CliRunner().invoke(tune, [*arguments, "--run-dir", str(tmp_path / "x")])
+    assert result.exit_code == 0, (result.output, result.exception)
+    lines = result.output.splitlines()
+    cells = [[cell.strip() for cell in line.split("│")[1:5]] for line in lines if "│" in line]
+    assert cells == [
+        ["trial", "return", "finals", "seeds"],
+        *(["* 1", "-1.00", "-5.00", "3"], ["2", "-2.00", "", ""], ["0", "-3.00", "-6.00", "3"]),
+    ]
+    assert "3 trials to their end, 0 given up early" in lines
+    assert f"best settings:  {tmp_path / 'x' / 'best.json'} (trial 1)" in lines
 
 
 def test_no_search_has_anything_called(tmp_path):
@@ -150,6 +172,7 @@ def test_what_it_cannot_do_is_one_line(arguments, message, tmp_path, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.system
 def test_the_command_end_to_end(tmp_path):
     path = tmp_path / "tuned"
     arguments = ["--env", "CartPole-v1", "--total-steps", "600", "--steps-per-update", "300"]

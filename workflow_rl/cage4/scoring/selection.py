@@ -47,7 +47,7 @@ def _team_of(path: Path) -> tuple[TeamPolicy, Cage4]:
     return team, environment
 
 
-def candidate_score(path: Path, episodes: int, seed: int = 0) -> Mean:
+def team_score(path: Path, episodes: int, seed: int = 0) -> Mean:
     """Return the mean total reward of a checkpoint's team. Raises CheckpointError."""
     return mean_of([totals_of(*_team_of(path), episodes, seed)])
 
@@ -60,7 +60,5 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     _, environment = _team_of(run_path / "checkpoint.pt")
     if environment.max_steps != MAX_STEPS or not environment.steps_together:
         return None
-    chosen = save_best_candidate(
-        run_path, LEAST_TO_CHOOSE, EPISODES_TO_CHOOSE, candidate_score, quiet
-    )
+    chosen = save_best_candidate(run_path, LEAST_TO_CHOOSE, EPISODES_TO_CHOOSE, team_score, quiet)
     return chosen and f"from update {chosen[0]}. Mean total reward: {chosen[1].told(1)}."

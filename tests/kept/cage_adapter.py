@@ -173,7 +173,7 @@ class Network:
             observation, row = batch.observation(0), batch.rows[0].tolist()
         else:
             observation, row = self._told.shown().values()
-        self._choice = self._drawn.act(np.array(row, np.uint8))
+        self._choice = int(self._drawn.act(np.array([row], np.uint8))[0][0])
         if self._env is not None:
             self._told.told = self._choice
         return [observation, row]

@@ -33,8 +33,8 @@ ROOTED = "in the checkout, or in a copy of it: `cwd`, or `chdir` before"
 OWN_FLAGS = "gives -I or -P"
 A_SCRIPT = "runs a file: Python searches the folder of the file instead"
 ALLOWED = {
-    ("workflow_rl/cage/processes.py", "ProcessPoolExecutor"): SAFE,
-    ("workflow_rl/cage/processes.py", "get_context"): SAFE,
+    ("workflow_rl/cage/comparison.py", "ProcessPoolExecutor"): SAFE,
+    ("workflow_rl/cage/comparison.py", "get_context"): SAFE,
     ("workflow_rl/cage2/cyborg/simulators.py", "run"): NO_PYTHON,
     ("workflow_rl/cluster/cluster.py", "Popen"): OWN_FLAGS,
     ("workflow_rl/cluster/cluster.py", "init"): "Ray's workers search it: see the page on safety",
@@ -151,7 +151,7 @@ def call(tmp_path: Path, code: str, *words: str) -> str:
 MAIN = "from workflow_rl.commands.main import main\nmain()\n"
 POOL = """
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.cage.processes import in_processes
+from workflow_rl.cage.comparison import in_processes
 if __name__ == "__main__":
     print(*in_processes(abs, [-1, -2], 2))
 """

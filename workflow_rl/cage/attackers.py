@@ -82,7 +82,6 @@ class Attackers:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The names of the shares."""
         return tuple(member.name for member in self.shares)
 
     @functools.cached_property

@@ -9,14 +9,19 @@ from __future__ import annotations
 import functools
 import gc
 import marshal
+import multiprocessing
 import time
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from workflow_rl.cage.processes import in_processes
+from workflow_rl.collection.local_pool import SAFE_PATH, variables_set
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class ComparedEpisode(NamedTuple):
@@ -189,6 +194,20 @@ def comparisons(
     """
     play = functools.partial(_play, challenge)
     yield from in_processes(play, shares, max(1, min(n_workers, len(shares))))
+
+
+def in_processes(
+    work: Callable[[Item], Result], items: Sequence[Item], n_workers: int
+) -> Iterator[Result]:
+    """Yield the results in the order of the items. One worker is this process."""
+    if n_workers == 1:
+        yield from map(work, items)
+        return
+    with variables_set(SAFE_PATH):  # `map` starts all processes.
+        pool = ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn"))
+        results = pool.map(work, items)
+    with pool:
+        yield from results
 
 
 def _play(challenge: ComparedChallenge, share: WorkShare) -> list[Comparison]:

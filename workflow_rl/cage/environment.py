@@ -10,10 +10,14 @@ import functools
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage.attackers import Attackers, Roster
 from workflow_rl.environments.environment import InvalidEnvironmentError
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.spaces import Spaces
+    from workflow_rl.environments.env_batch import EnvBatch
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,6 @@ class CageEnvironment:
 
     @property
     def args(self) -> Mapping[str, Any]:
-        """All arguments."""
         args = dataclasses.asdict(self)
         del args["named_by_file"]
         return args
@@ -112,3 +115,21 @@ class AgainstBlue(CageEnvironment):
     def _brought(self) -> Collection[str]:
         """Return the names of the agents that the challenge brings."""
         raise NotImplementedError
+
+    def spaces(self) -> Spaces:
+        raise NotImplementedError
+
+    def make_envs(self, n_envs: int) -> EnvBatch:
+        """Return `n_envs` envs as Red's policy sees them."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raise InvalidEnvironmentError if there is no such Blue. Compile Red's side, so that the
+        workers find it on disk."""
+        import numpy as np
+
+        from workflow_rl.environments.episode import EpisodeSpec
+
+        team, envs = self.spaces().team, self.make_envs(1)
+        envs.reset([0], [EpisodeSpec(0, "", 0, 0)])
+        envs.step([0], np.zeros(1 if team is None else (1, len(team.agents)), np.int64))

@@ -1,23 +1,51 @@
-"""Episodes that are played in this process: for selections, reports, recordings and workflows."""
+"""Episodes that are played for scores, selections, reports, recordings and workflows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.runs.evaluation import play_with_progress
+from workflow_rl.runs.progress_bar import Progress
+
+
+class Workers(NamedTuple):
+    """Processes that play in place of this one, an episode each at a time.
+
+    most: how many there may be. timeout: seconds for which one may be silent: see `Pool`. preload:
+    see `Cage2.preload`. progress: counts the episodes. name_of: what an error calls an episode.
+    """
+
+    most: int
+    timeout: float
+    preload: str
+    progress: Progress
+    name_of: Callable[[EpisodeSpec], str]
 
 
 def play(
-    make_envs: EnvBatchFactory, actor: Actor, specs: Sequence[EpisodeSpec], together: int
+    make_envs: EnvBatchFactory,
+    actor: Actor,
+    specs: Sequence[EpisodeSpec],
+    together: int = 1,
+    workers: Workers | None = None,
 ) -> Iterator[Trajectory]:
     """Play episodes, and yield them in their order. No two of them have one number.
 
-    together: the most that are played at once.
+    together: the most that this process plays at once. workers: if they play instead. Raises
+    TooManyFailuresError if they cannot.
     """
+    if workers is not None:
+        n_used = min(workers.most, len(specs))
+        with LocalPool(make_envs, n_used, 1, workers.timeout, preload=workers.preload) as pool:
+            yield from play_with_progress(pool, actor, specs, workers.progress, workers.name_of)
+        return
     envs = make_envs(min(together, len(specs)))
     ended: dict[int, Trajectory] = {}
     n_yielded = 0

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from workflow_rl.agents.policies.archive import MOST_BYTES
+from workflow_rl.cage.selection import Score, tournament
 from workflow_rl.environments.guest import Chosen
 from workflow_rl.output_files import sha256_of
 from workflow_rl.reporting import learning_curve
@@ -25,15 +26,14 @@ AGENT_FILE = "champion.npz"
 class Recipe:
     """A champion's run, and how the best of its last agents is found.
 
-    run: fields of the run's config. n_candidates: how many of its last agents are compared. ranked:
-    returns their checkpoints, best first, given the episodes of each round, and whether to be
-    quiet. shares: by round, what the number of all episodes is divided by. plays_with: arguments
-    with which the agent plays, in place of the training's.
+    run: fields of the run's config. n_candidates: how many of its last agents are compared. score:
+    by which they are. shares: by round, what the number of all episodes is divided by. plays_with:
+    arguments with which the agent plays, in place of the training's.
     """
 
     run: Mapping[str, Any]
     n_candidates: int
-    ranked: Callable[[list[Path], list[int], bool], list[Path]]
+    score: Score
     shares: tuple[int, ...]
     plays_with: Mapping[str, Any] = field(default_factory=dict)
 
@@ -52,7 +52,7 @@ class Recipe:
         CheckpointError."""
         candidates = last_agents(run_dir, self.n_candidates)
         rounds = [max(2, episodes // share) for share in self.shares]
-        best = self.ranked(candidates, rounds, quiet)[0]
+        best = tournament(candidates, rounds, self.score, quiet)[0]
         chosen = checkpoint.load_checkpoint(best)
         config = {**chosen.config, **self.plays_with}
         checkpoint.save_checkpoint(run_dir / "best.pt", dataclasses.replace(chosen, config=config))
@@ -121,20 +121,3 @@ def last_agents(run_dir: Path, most: int) -> list[Path]:
     if run_dir / folder.kept_name(checkpoint.load_checkpoint(last).training.updates) in kept:
         return kept
     return [*kept, last]
-
-
-def eligible_agents(run_dir: Path) -> list[Path]:
-    """Return checkpoints that may be the best of a finished run, each agent once: the agent that
-    the training returns suggest, the last one, and those of the last half that --keep-every kept.
-
-    Raises CheckpointError.
-    """
-    half = checkpoint.load_checkpoint(run_dir / "checkpoint.pt").training.updates / 2
-    paths = [run_dir / "checkpoint.pt", run_dir / "best.pt", *sorted(run_dir.glob("kept/*.pt"))]
-    by_update = {
-        updates: path
-        for path in reversed(paths)
-        if (updates := checkpoint.load_checkpoint(path).training.updates) >= half
-        or path.name == "best.pt"
-    }
-    return list(by_update.values())

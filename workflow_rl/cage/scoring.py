@@ -45,7 +45,6 @@ class ReturnStatistics:
 
     @property
     def mean(self) -> float:
-        """Mean total reward."""
         return statistics.mean(self.returns)
 
     @property

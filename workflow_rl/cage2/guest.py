@@ -158,10 +158,10 @@ class Cage2Guest(Guest):
 
     def champion_recipe(self) -> ChampionRecipe:
         from workflow_rl.cage.recipe import Recipe
-        from workflow_rl.cage2.scoring.selection import rank_candidates
+        from workflow_rl.cage2.scoring.selection import candidate_score
 
-        ranked = functools.partial(rank_candidates, actions=PLAYS_WITH["actions"])
-        return Recipe(CHAMPION, N_CANDIDATES, ranked, (16, 4, 1), PLAYS_WITH)
+        score = functools.partial(candidate_score, actions=PLAYS_WITH["actions"])
+        return Recipe(CHAMPION, N_CANDIDATES, score, (16, 4, 1), PLAYS_WITH)
 
     def parity(self) -> Any:
         from workflow_rl.cage2.commands.parity import parity

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage.comparison import (
     ComparedEpisode,
     ComparedSimulator,
@@ -26,7 +27,6 @@ from workflow_rl.cage.comparison import (
 )
 from workflow_rl.cage2.agent.blue import Blue
 from workflow_rl.cage2.agent.records import records
-from workflow_rl.cage2.agent.red_scripted import OutsideRed
 from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 from workflow_rl.cage2.cyborg.red_cyborg import ToldRed
 from workflow_rl.cage2.env.cage2_env import Cage2Env
@@ -44,7 +44,7 @@ class BlueAndRed:
     """The `comparison.Players`. red: sees rows, see `attackers.SeenBatch`; None if Red is one of
     CybORG's, which both simulators have."""
 
-    def __init__(self, blue: Blue, red: OutsideRed | None = None) -> None:
+    def __init__(self, blue: Blue, red: Actor | None = None) -> None:
         self._blue, self._red = blue, red
 
     def reset(self, episode: ComparedEpisode, first: CybORGSide) -> None:
@@ -53,7 +53,7 @@ class BlueAndRed:
             self._red.reset(episode.seed)
 
     def choose(self, first: CybORGSide) -> Chosen:
-        red = None if self._red is None else self._red.act(first.red_row)
+        red = None if self._red is None else int(self._red.act(first.red_row[None])[0][0])
         shown = records(self._blue.network, first.obs[None], first.info["suspicious_hosts"])
         return int(self._blue.act(shown)[0][0]), red
 
@@ -117,7 +117,6 @@ class CompiledSide:
         """See `attackers.AttackerBatch`."""
 
     def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
-        """See `attackers.AttackerBatch`."""
         return np.array([self._red_action])
 
     def reset(self, episode: ComparedEpisode) -> None:
@@ -182,15 +181,13 @@ class Cage2Comparison:
     scenario: Scenario
     # Not compared: agents cannot be hashed, and simulators do not depend on them.
     blues: Mapping[str, Blue] = field(compare=False)
-    reds: Mapping[str, OutsideRed | None] = field(compare=False)
+    reds: Mapping[str, Actor | None] = field(compare=False)
 
     def simulators(self, red_agent: str) -> tuple[CybORGSide, CompiledSide]:
-        """Return CybORG and the compiled simulator."""
         from_outside = self.reds[red_agent] is not None
         return both_sides(self.simulator, self.max_steps, self.scenario, from_outside)
 
     def players(self, episode: ComparedEpisode) -> BlueAndRed:
-        """Return the agents that the episode names."""
         return BlueAndRed(self.blues[episode.blue], self.reds[episode.red_agent])
 
     def described(
@@ -208,7 +205,6 @@ class Cage2Comparison:
         return "\n".join(lines)
 
     def counting(self) -> AbstractContextManager[dict[str, int]]:
-        """Count nothing."""
         return nullcontext({})
 
     def shares(self, seeds: range, n_networks: int) -> Iterator[WorkShare]:

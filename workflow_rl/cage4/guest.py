@@ -99,9 +99,9 @@ class Cage4Guest(Guest):
 
     def champion_recipe(self) -> ChampionRecipe:
         from workflow_rl.cage.recipe import Recipe
-        from workflow_rl.cage4.scoring.selection import ranked_teams
+        from workflow_rl.cage4.scoring.selection import team_score
 
-        return Recipe({"preset": "cage4-champion"}, N_CANDIDATES, ranked_teams, (4, 1))
+        return Recipe({"preset": "cage4-champion"}, N_CANDIDATES, team_score, (4, 1))
 
     def player(self, agent: Path) -> Any:
         from workflow_rl.cage4.agent.player import TeamPlayer

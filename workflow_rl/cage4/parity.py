@@ -127,7 +127,6 @@ class Cage4Comparison:
     scenario: Scenario = CHALLENGE
 
     def simulators(self, red_agent: str) -> tuple[SimulatorSide, SimulatorSide]:
-        """Return the simulators of these names."""
         from_outside = red_agent not in RED_AGENTS
         red_class = FROM_OUTSIDE if from_outside else red_agent
         first, second = (
@@ -139,7 +138,6 @@ class Cage4Comparison:
         return first, second
 
     def players(self, episode: ComparedEpisode) -> TeamAndReds:
-        """Return the teams that the episode names."""
         is_class = episode.red_agent in RED_AGENTS
         reds = None if is_class else _reds_outside(episode.red_agent)
         return TeamAndReds(make_scripted_team(episode.blue), reds)

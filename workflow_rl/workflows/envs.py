@@ -128,7 +128,6 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Begin an episode."""
         obs, info = self.env.reset(seed=seed, options=options)
         drawn_by = int(self.np_random.integers(2**31)) if seed is None else seed
         order = order_of_episode(self.rules.workflow, self._order, drawn_by)
@@ -136,7 +135,6 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         return self._shown(obs, info, False)
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
-        """Step once."""
         number = np.array([action - self.env.action_space.start])  # type: ignore[attr-defined]
         fixes = fixes_made(self.rules, self._obs, self._ranks, number)
         obs, reward, terminated, truncated, info = self.env.step(action)

@@ -41,7 +41,6 @@ class Workflow:
 
     @property
     def n_pairs(self) -> int:
-        """The number of pairs of groups."""
         return len(self.groups) * (len(self.groups) - 1) // 2
 
     @property

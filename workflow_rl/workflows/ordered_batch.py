@@ -47,7 +47,6 @@ class OrderedEnvs:
         return self._shown(envs, obs)
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        """Step each of M envs once."""
         transitions = self._envs.step(envs, actions)
         if self._penalty:
             fixes = fixes_made(self._rules, self._obs[envs], self._ranks[envs], actions)

@@ -34,11 +34,9 @@ class Ranking(NamedTuple):
         return _ranked(self.totals)
 
     def name_of(self, place: int) -> str:
-        """Return an order as text."""
         return self.workflow.name_of(self.orders[place])
 
     def total_of(self, place: int) -> Mean:
-        """Return the total of an order."""
         return over_agents(self.totals[:, place])
 
     def kept_of(self, place: int) -> Mean:
@@ -47,7 +45,6 @@ class Ranking(NamedTuple):
 
     @property
     def total_of_all(self) -> Mean:
-        """The mean total of all orders."""
         return over_agents(self.totals.mean(axis=1))
 
     @property

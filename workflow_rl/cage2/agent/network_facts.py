@@ -105,7 +105,8 @@ class NetworkFacts:
     @property
     def exists(self) -> NDArray[np.bool_]:
         """Which hosts exist, `[K, H]`."""
-        return self.facts[:, :, FACTS.index("exists")] > 0
+        n_hosts = np.array([len(scenario.hosts) for scenario in self.scenarios])
+        return np.arange(self.n_hosts) < n_hosts[:, None]
 
     @functools.cached_property
     def contested(self) -> NDArray[np.bool_]:

@@ -2,56 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.policies.distributions import Choice
 from workflow_rl.cage2.scenario2 import RED_ACTION_NAMES
 
 Draw: TypeAlias = Callable[[NDArray[np.uint8], np.random.Generator], int]
 
 
 class DrawnRed:
-    """Draws Red's actions by a function of the mask of those that are possible, and a generator."""
+    """Draws Red's actions by a function of the mask of those that are possible, and a generator. An
+    Actor of one env, without log-probabilities."""
+
+    policy_version = 0
 
     def __init__(self, draw: Draw, n_actions: int = len(RED_ACTION_NAMES)) -> None:
         self._draw = draw
         self._n_actions = n_actions
 
-    def reset(self, seed: int) -> None:
-        """Begin an episode."""
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
         self._random = np.random.default_rng(seed)
 
-    def act(self, obs: NDArray[np.uint8]) -> int:
-        """Return Red's action. obs: a row, see `attackers.SeenBatch`."""
-        return self._draw(obs[-self._n_actions :], self._random)
-
-
-class PolicyRed:
-    """A trained red agent."""
-
-    def __init__(self, policy: Actor) -> None:
-        self._policy = policy
-        self.reset = policy.reset
-
-    def act(self, obs: NDArray[np.uint8]) -> int:
-        """Return Red's action: see `DrawnRed`."""
-        return int(self._policy.act(obs[None])[0][0])
-
-
-OutsideRed: TypeAlias = DrawnRed | PolicyRed
+    def act(self, obs: NDArray[np.uint8], envs: Sequence[int] = (0,)) -> Choice:
+        """Return Red's action. obs: a row, see `attackers.SeenBatch`, `[1, O + A]`."""
+        action = self._draw(obs[0, -self._n_actions :], self._random)
+        return np.array([action]), np.full(1, np.nan, np.float32)
 
 
 def any_action(mask: NDArray[np.uint8], random: np.random.Generator) -> int:
-    """Draw one of all actions."""
     return int(random.integers(len(mask)))
 
 
 def possible_action(mask: NDArray[np.uint8], random: np.random.Generator) -> int:
-    """Draw one of the actions that are possible."""
     return int(random.choice(np.flatnonzero(mask)))
 
 

@@ -45,7 +45,7 @@ class Sees(Protocol):
 
 
 class View:
-    """What Blue sees with one of the observations `table`, `belief`, `evidence` and `history`.
+    """A `Sees` with one of the observations `table`, `belief`, `evidence` and `history`.
 
     A belief comes first, which begins with the bits of the hosts. Without it, each host's bits are
     followed by the host's facts, if policies are told them, and by its past. Then come the past of
@@ -73,7 +73,6 @@ class View:
             self.n_shown = n_hosts * per_host + (N_OF_ALL if has_past else 0) + edges
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
-        """See `Sees`."""
         if self._past is not None:
             self._past.begin(envs)
         if self._belief is not None:
@@ -81,7 +80,6 @@ class View:
         return self._rows(envs, obs)
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
-        """See `Sees`."""
         if self._past is not None:
             self._past.after(envs, actions, obs)
         if self._belief is not None:
@@ -120,7 +118,7 @@ def columns_per_host(observation: str, facts: NetworkFacts) -> int:
 
 
 class BlueBelief:
-    """What Blue concludes from the whole episode: see `compiled.blue_belief`.
+    """What Blue concludes from the whole episode: see `Sees` and `compiled.blue_belief`.
 
     beliefs: `[N]`, by env. hypotheses: `[N, N_HYPOTHESES]`, by env.
     """
@@ -139,7 +137,6 @@ class BlueBelief:
         self._working = candidates, sets
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
-        """See `Sees`."""
         self.beliefs = with_rows(self.beliefs, max(envs) + 1)
         self.hypotheses = with_rows(self.hypotheses, max(envs) + 1)
         shown = np.empty((len(obs), self.n_shown), np.uint8)
@@ -148,7 +145,6 @@ class BlueBelief:
         return shown
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
-        """See `Sees`."""
         shown = np.empty((len(obs), self.n_shown), np.uint8)
         known = self.beliefs, *self._scenario, np.array(envs), self.hypotheses
         _blue_belief().conclude_steps(*known, *self._working, actions, plain(obs), shown)

@@ -9,10 +9,11 @@ from typing import Any
 import click
 from tqdm import tqdm
 
+from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage.comparison import comparisons
 from workflow_rl.cage2.agent.blue import Blue
-from workflow_rl.cage2.agent.red_scripted import DRAWN_REDS, OutsideRed, PolicyRed
+from workflow_rl.cage2.agent.red_scripted import DRAWN_REDS
 from workflow_rl.cage2.agent.scripted import (
     HOARDERS,
     MIXTURES,
@@ -156,12 +157,12 @@ def _chosen_agent(blue: str, checkpoint: Path | None, scenario: Scenario) -> Blu
     return load_blue(checkpoint, scenario, greedy=False)
 
 
-def _chosen_red(red: str, checkpoint: Path | None, scenario: Scenario) -> OutsideRed | None:
+def _chosen_red(red: str, checkpoint: Path | None, scenario: Scenario) -> Actor | None:
     if red != CHECKPOINT or checkpoint is None:
         return DRAWN_REDS.get(red)
     from workflow_rl.cage2.red.user_reds import red_policy
 
     try:
-        return PolicyRed(red_policy(str(checkpoint), greedy=False, scenario=scenario))
+        return red_policy(str(checkpoint), greedy=False, scenario=scenario)
     except AttackerError as error:
         raise click.UsageError(f"--red-checkpoint: {error}") from None

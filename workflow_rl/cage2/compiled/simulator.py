@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.cage.network_batch import OneNetwork
-from workflow_rl.cage.network_envs import NetworkEnvs, Numbers
+from workflow_rl.cage.network_batch import NetworkEnvs, Numbers, OneNetwork
 from workflow_rl.cage2.attackers import AttackerBatch
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.cyborg_words import red_action_of

@@ -65,13 +65,11 @@ class OwnRedSimulator(SpedUpSimulator):
         self._red_agents = {name: agent}
 
     def save(self) -> bytes:
-        """See `simulator_protocol.Simulator`."""
         CYBORG.let_play(self)
         self.random_state = CYBORG.random.getstate()
         return _dumps(vars(self))
 
     def load(self, snapshot: bytes) -> None:
-        """See `simulator_protocol.Simulator`."""
         vars(self).update(_loads(snapshot))
         CYBORG.take_turn_again(self)
 

@@ -112,5 +112,4 @@ def _position(env: Cage2Env) -> int:
 
 
 def address_in(state: Any, hostname: str) -> Any:
-    """Return a host's address."""
     return state.hosts[hostname].interfaces[1].ip_address

@@ -71,7 +71,6 @@ class ToldRed:
         self.end_episode()
 
     def end_episode(self) -> None:
-        """Forget the episode."""
         self.told = 0
         self._seen.forget()
 
@@ -79,7 +78,6 @@ class ToldRed:
         """Learn nothing."""
 
     def get_action(self, observation: Any, action_space: Any) -> Any:
-        """Return the action that it was told."""
         kind, _, target = self._env.scenario.red_action_names[self.told].partition(" ")
         make, state = getattr(self._actions, kind), network_parts(self._env)[0]
         if not target:

@@ -34,7 +34,6 @@ class BothSides(OneNetwork[RedSimulator]):
         self.steps_left = 0
 
     def begin(self, seed: int) -> None:
-        """Begin an episode."""
         self.batch.reset(seed, OUTSIDE)
         self.steps_left = self._max_steps
 
@@ -47,12 +46,10 @@ class BothSides(OneNetwork[RedSimulator]):
 
     @property
     def blue_obs(self) -> NDArray[np.float32]:
-        """What Blue sees."""
         return self.batch.obs[0].astype(np.float32)
 
     @property
     def red_obs(self) -> NDArray[np.float32]:
-        """What Red sees."""
         return self.batch.rows[0, : self._n_seen].astype(np.float32)
 
     @property

@@ -174,12 +174,18 @@ class Cage2(AgainstReds):
         from workflow_rl.agents.policies.distributions import Categorical
         from workflow_rl.agents.spaces import Spaces
         from workflow_rl.cage2.agent.action_sets import ActionSet
+        from workflow_rl.cage2.agent.views import View
         from workflow_rl.cage2.env.entities import hosts_as_entities
-        from workflow_rl.cage2.env.viewed_envs import view_size
 
+        if self.observation == "true-state":
+            from workflow_rl.cage2.compiled.true_state import N_SHOWN
+
+            n_shown = N_SHOWN
+        else:
+            n_shown = View(self.observation, self.facts).n_shown
         chosen = ActionSet(self.actions, self.facts)
         return Spaces(
-            view_size(self.observation, self.facts),
+            n_shown,
             Categorical(chosen.n),
             bits=True,
             masked=chosen.has_masks,
@@ -288,7 +294,6 @@ class Cage2(AgainstReds):
 
         Raise InvalidEnvironmentError for red agents that only a file names.
         """
-        self.require_trust()
         if self.family is not None:
             from workflow_rl.cage2.env.family_envs import family_envs
 
@@ -305,7 +310,6 @@ class Cage2(AgainstReds):
 
         Raise InvalidEnvironmentError for red agents that only a file names.
         """
-        self.require_trust()
         # A worker imports one simulator alone. One call steps all compiled envs.
         if self.steps_together:
             from workflow_rl.cage2.compiled.description import tables_of

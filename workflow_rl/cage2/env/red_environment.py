@@ -75,17 +75,6 @@ class Cage2Red(AgainstBlue):
             raise InvalidEnvironmentError("blue_agent", str(error)) from None
         return blues[0] if len(blues) == 1 else MixedActor(blues, [*self.weights.values()])
 
-    def check(self) -> None:
-        """Raise InvalidEnvironmentError if there is no such Blue. Compile Red's side, so that the
-        workers find it on disk."""
-        import numpy as np
-
-        from workflow_rl.environments.episode import EpisodeSpec
-
-        envs = self.make_envs(1)
-        envs.reset([0], [EpisodeSpec(0, "", 0, 0)])
-        envs.step([0], np.zeros(1, np.int64))
-
     def actor_on_observations(self, actor: Actor) -> Actor:
         """Wrap an actor of these envs, so that it plays on `Cage2RedEnv`'s observations."""
         from workflow_rl.cage2.env.red_envs import BareRed

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions, Choice
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.cage.network_envs import NetworkEnvs, Numbers
+from workflow_rl.cage.network_batch import NetworkEnvs, Numbers
 from workflow_rl.cage2.agent.records import records
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator

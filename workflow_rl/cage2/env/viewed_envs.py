@@ -26,7 +26,8 @@ SLEEP_CHOICE = 0
 
 
 class TrueStateView:
-    """Shows the whole network: see `compiled.true_state`. envs: of the compiled simulator."""
+    """Shows the whole network: see `views.Sees` and `compiled.true_state`. envs: of the compiled
+    simulator."""
 
     def __init__(self, envs: EnvBatch) -> None:
         states = getattr(envs, "states", None)
@@ -37,7 +38,6 @@ class TrueStateView:
         self._states: NDArray[Any] = states
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
-        """See `views.Sees`."""
         from workflow_rl.cage2.compiled.true_state import N_SHOWN, SCENARIO2, show_states
 
         shown = np.empty((len(obs), N_SHOWN), np.uint8)
@@ -45,17 +45,7 @@ class TrueStateView:
         return shown
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
-        """See `views.Sees`."""
         return self.begin(envs, obs)
-
-
-def view_size(observation: str, facts: NetworkFacts) -> int:
-    """Return the number of bits that a view shows."""
-    if observation == "true-state":
-        from workflow_rl.cage2.compiled.true_state import N_SHOWN
-
-        return N_SHOWN
-    return View(observation, facts).n_shown
 
 
 class ViewedEnvs:

@@ -107,7 +107,6 @@ class ScenarioFamily:
         return _drawn(self, number)
 
     def drawn(self, numbers: Sequence[int]) -> tuple[Scenario, ...]:
-        """Return several networks."""
         return tuple(map(self.draw, numbers))
 
 

@@ -8,11 +8,11 @@ import random
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.attackers import Attackers
 from workflow_rl.cage.check import PlayedTwice, checked
+from workflow_rl.cage.playing import Workers, play
 from workflow_rl.cage2.agent.blue import Blue
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion, simulator_version
 from workflow_rl.cage2.env.environment import Cage2
@@ -22,10 +22,8 @@ from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
-from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.runs.config import usable_cores
-from workflow_rl.runs.evaluation import play_with_progress
 from workflow_rl.runs.progress_bar import Progress
 
 MAXIMUM_EPISODES = 1_000_000
@@ -60,13 +58,12 @@ def evaluate_blue(
         f"{member.name}=1" for name in red_agents for member in REDS.read(name).members
     )
     environment = Cage2(",".join(members), simulator=simulator, scenario=blue.played.text)
-    play = functools.partial(
-        _play, blue, n_workers=n_workers or usable_cores(), worker_timeout=worker_timeout
-    )
+    n_workers = n_workers or usable_cores()
     cells = []
     start = time.perf_counter()
     n_episodes = len(horizons) * len(red_agents) * episodes
-    with Progress(quiet, n_episodes + min(check, n_episodes), "ep") as progress_bar:
+    with Progress(quiet, n_episodes + min(check, n_episodes), "ep") as progress:
+        play_cells = functools.partial(_play, blue, progress, n_workers, worker_timeout)
         for max_steps in horizons:
             specs = [
                 cell_spec(seed, max_steps, red_agent, number)
@@ -74,7 +71,7 @@ def evaluate_blue(
                 for number in range(episodes)
             ]
             of_length = dataclasses.replace(environment, max_steps=max_steps)
-            trajectories = play(of_length, specs, progress_bar)
+            trajectories = play_cells(of_length, specs)
             cells += [
                 CellScore(max_steps, red_agent, trajectories[i * episodes : (i + 1) * episodes])
                 for i, red_agent in enumerate(red_agents)
@@ -84,7 +81,7 @@ def evaluate_blue(
         if check:
             on_cyborg = dataclasses.replace(environment, simulator="cyborg")
             version = simulator_version("cyborg", environment.network.is_cage1)
-            line = _checked(cells, seed, check, play, on_cyborg, progress_bar, version)
+            line = _checked(cells, seed, check, play_cells, on_cyborg, version)
     return ProtocolScores(
         blue.name,
         _version(simulator, environment.opponents, environment.network),
@@ -113,26 +110,24 @@ def _version(simulator: str, reds: Attackers, scenario: Scenario) -> SimulatorVe
 
 def _play(
     blue: Blue,
-    environment: Cage2,
-    specs: Sequence[EpisodeSpec],
-    progress_bar: Any,
+    progress: Progress,
     n_workers: int,
     worker_timeout: float,
+    environment: Cage2,
+    specs: Sequence[EpisodeSpec],
 ) -> list[Trajectory]:
     """Play episodes of one length, and return them in their order."""
-    make_envs, n_used = blue.make_envs(environment), min(n_workers, len(specs))
     name_of = functools.partial(_name_of, environment.max_steps)
-    with LocalPool(make_envs, n_used, 1, worker_timeout, preload=environment.preload) as pool:
-        return list(play_with_progress(pool, blue, specs, progress_bar, name_of))
+    workers = Workers(n_workers, worker_timeout, environment.preload, progress, name_of)
+    return [*play(blue.make_envs(environment), blue, specs, workers=workers)]
 
 
 def _checked(
     cells: Sequence[CellScore],
     seed: int,
     n_episodes: int,
-    play: Callable[..., list[Trajectory]],
+    play_cells: Callable[[Cage2, Sequence[EpisodeSpec]], list[Trajectory]],
     environment: Cage2,
-    progress_bar: Any,
     version: SimulatorVersion,
 ) -> str:
     """Play drawn episodes again on CybORG. Return a line that says how many totals are equal."""
@@ -152,7 +147,7 @@ def _checked(
         chosen = [(cell, number) for cell, number in drawn if cell.max_steps == max_steps]
         specs = [cell_spec(seed, max_steps, cell.red_agent, number) for cell, number in chosen]
         of_length = dataclasses.replace(environment, max_steps=max_steps)
-        again = play(of_length, specs, progress_bar)
+        again = play_cells(of_length, specs)
         played += [
             PlayedTwice(_name_of(max_steps, spec), cell.returns[number], trajectory.episode_return)
             for (cell, number), spec, trajectory in zip(chosen, specs, again, strict=True)

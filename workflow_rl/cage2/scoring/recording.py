@@ -118,7 +118,6 @@ class Recording:
 
     @property
     def episode_return(self) -> float:
-        """The sum of the rewards."""
         return self.steps[-1].total
 
 

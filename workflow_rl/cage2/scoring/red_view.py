@@ -82,11 +82,9 @@ class CompiledRed:
         self._batch = batch
 
     def begin(self, envs: Sequence[int], seeds: Sequence[int], generators: Sequence[Any]) -> None:
-        """See `attackers.AttackerBatch`."""
         self._attacker.begin(envs, seeds, generators)
 
     def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
-        """See `attackers.AttackerBatch`."""
         actions = self._attacker.act(envs, seen)
         self._action = int(actions[0])
         return actions

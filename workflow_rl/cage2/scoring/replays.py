@@ -50,7 +50,6 @@ class Cage2Replays:
     settings = ReplaySettings
 
     def load(self, agent: Path, which: str | None, greedy: bool | None) -> Blue:
-        """Return the agent."""
         return load_blue(agent, None, which, greedy)
 
     def replay(self, agents: Sequence[Blue], settings: Settings, seed: int, episode: int) -> Replay:

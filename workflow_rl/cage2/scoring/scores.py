@@ -68,7 +68,6 @@ class ProtocolScores(NamedTuple):
 
     @property
     def episodes(self) -> int:
-        """Episodes of a cell."""
         return len(self.cells[0].trajectories)
 
     @property

@@ -10,23 +10,22 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage.playing import play
-from workflow_rl.cage.tournament import tournament
+from workflow_rl.cage.selection import save_best_candidate
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.red.user_reds import in_cyborg
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
 from workflow_rl.cage2.scoring.leaderboard import champion_score
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
+from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, load_checkpoint
 from workflow_rl.runs.intervals import Mean, mean_of
-
-if TYPE_CHECKING:
-    from workflow_rl.runs.checkpoint import Checkpoint
+from workflow_rl.runs.saved_agent import policy_of, saved_environment
+from workflow_rl.runs.trust import trusted
 
 ATTACKERS = RED_AGENTS[:2]
 """The red agents that attack. Against the third, which sleeps, every sensible agent scores 0."""
@@ -35,8 +34,6 @@ SHORT_NAMES = {"B_lineAgent": "B_line", "RedMeanderAgent": "RedMeander"}
 TOGETHER = 500
 EPISODES_TO_CHOOSE = 2000
 MINIMUM_TO_CHOOSE = 16
-FRESH_SEED = 1
-"""Of the episodes that score what those of seed 0 chose."""
 
 
 def score(actor: Actor, environment: Cage2, episodes: int, seed: int = 0) -> Mean:
@@ -96,35 +93,20 @@ def _horizons(environment: Cage2) -> tuple[int, ...]:
     return HORIZONS if environment.max_steps == max(HORIZONS) else (environment.max_steps,)
 
 
-def rank_candidates(
-    paths: Sequence[Path],
-    rounds: Sequence[int] = (500, 2_000, 8_000),
-    quiet: bool = True,
-    actions: str | None = None,
-) -> list[Path]:
-    """Return checkpoints, the best first: see `tournament`.
+def candidate_score(path: Path, episodes: int, seed: int = 0, actions: str | None = None) -> Mean:
+    """Return the score of a checkpoint: see `score`.
 
-    rounds: episodes against each attacker. actions: the action set of play, if it differs from that
-    of training; it must be of the same size. Raises CheckpointError.
+    actions: the action set of play, if it differs from that of training; it must be of the same
+    size. Raises CheckpointError.
     """
-    from workflow_rl.runs.checkpoint import load_checkpoint
-    from workflow_rl.runs.saved_agent import policy_of
-
-    def mean_score(path: Path, episodes: int) -> float:
-        checkpoint = load_checkpoint(path)
-        environment = _cage2(checkpoint, path)
-        if actions is not None:
-            environment = dataclasses.replace(environment, actions=actions)
-        return score(policy_of(checkpoint, path), environment, episodes).mean
-
-    return tournament(paths, rounds, mean_score, quiet)
+    checkpoint = load_checkpoint(path)
+    environment = _cage2(checkpoint, path)
+    if actions is not None:
+        environment = dataclasses.replace(environment, actions=actions)
+    return score(policy_of(checkpoint, path), environment, episodes, seed)
 
 
 def _cage2(checkpoint: Checkpoint, path: Path) -> Cage2:
-    from workflow_rl.runs.checkpoint import CheckpointError
-    from workflow_rl.runs.saved_agent import saved_environment
-    from workflow_rl.runs.trust import trusted
-
     environment = trusted(saved_environment(checkpoint, path))
     if not isinstance(environment, Cage2):
         raise CheckpointError(f"{path} was not trained on CAGE-2")
@@ -132,34 +114,20 @@ def _cage2(checkpoint: Checkpoint, path: Path) -> Cage2:
 
 
 def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
-    """Make best.pt of a finished run the best of its candidates.
+    """Make best.pt of a finished run the best of its candidates: see `save_best_candidate`.
 
-    For the candidates see `cage.recipe`. Returns what to tell the user; None if there is nothing to
-    choose by. Raises CheckpointError.
+    Returns what to tell the user; None if there is nothing to choose by. Raises CheckpointError.
     """
-    from workflow_rl.cage.recipe import eligible_agents
-    from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
-    from workflow_rl.runs.saved_agent import policy_of
-
-    last = load_checkpoint(run_path / "checkpoint.pt")
-    environment = _cage2(last, run_path)
+    environment = _cage2(load_checkpoint(run_path / "checkpoint.pt"), run_path)
     if not attackers(environment) or len(environment.opening) >= min(_horizons(environment)):
         return None
     # With CybORG, choosing would take longer than the training.
     if environment.named_by_file or in_cyborg(environment.reds, environment.network):
         return None
-    paths = eligible_agents(run_path)
-    if len(paths) == 1:
-        return None
-    most = min(EPISODES_TO_CHOOSE, max(MINIMUM_TO_CHOOSE, last.training.episodes // 2))
-    rounds = [most] if len(paths) < 4 else [most // 4, most]
     # All play with the run's actions: best.pt of a champion's folder plays by a clock besides.
-    path = rank_candidates(paths, rounds, quiet, environment.actions)[0]
-    best = load_checkpoint(path)
-    # The best of several is partly lucky in the episodes that chose it.
-    fresh = score(policy_of(best, path), environment, most, FRESH_SEED)
-    save_checkpoint(run_path / "best.pt", best)
-    return f"from update {best.training.updates}. {_described(fresh, environment)}"
+    played = functools.partial(candidate_score, actions=environment.actions)
+    chosen = save_best_candidate(run_path, MINIMUM_TO_CHOOSE, EPISODES_TO_CHOOSE, played, quiet)
+    return chosen and f"from update {chosen[0]}. {_described(chosen[1], environment)}"
 
 
 def _described(score: Mean, environment: Cage2) -> str:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from workflow_rl.agents.policies.distributions import MultiCategorical
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
@@ -22,7 +20,6 @@ from workflow_rl.cage4.red.red_api import red_layout
 from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS, RED_ENV_ID, Scenario
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.environments.episode import EpisodeSpec
 
 
 @dataclass(frozen=True)
@@ -57,13 +54,6 @@ class Cage4Red(AgainstBlue, Scenario):
 
     def _found_opponents(self) -> list[TeamMaker]:
         return [*map(_team, self.weights)]
-
-    def check(self) -> None:
-        """Raise InvalidEnvironmentError if there is no such Blue. Compile Red's side, so that the
-        workers find it on disk."""
-        envs = self.make_envs(1)
-        envs.reset([0], [EpisodeSpec(0, "", 0, 0)])
-        envs.step([0], np.zeros((1, len(red_layout().agents)), np.int64))
 
     def actor_on_observations(self, actor: Actor) -> Actor:
         """Return the team as it is: it plays on what CybORG shows red agents, as vectors."""

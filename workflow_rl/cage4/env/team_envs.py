@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.policies.team_policy import TeamPolicy
-from workflow_rl.cage.network_batch import SimulationError
-from workflow_rl.cage.network_envs import NetworkEnvs, Numbers
+from workflow_rl.cage.network_batch import NetworkEnvs, Numbers, SimulationError
 from workflow_rl.cage4.agent.belief import Bits, Joint
 from workflow_rl.cage4.agent.blue_team import BlueSees
 from workflow_rl.cage4.agent.raw_record import RAW

@@ -63,7 +63,6 @@ class EvaluatedEpisode(NamedTuple):
 
     @property
     def total(self) -> int:
-        """The sum of the rewards."""
         return sum(self.rewards)
 
 
@@ -207,7 +206,6 @@ class _Logs:
             body.close()
 
     def add(self, episode: EvaluatedEpisode) -> None:
-        """Write one episode."""
         actions = [
             {agent: [_Words(words)] for agent, words in step.items()} for step in episode.actions
         ]
@@ -218,7 +216,6 @@ class _Logs:
         self._bodies["actions"].write(f"actions: {(actions,)}")
 
     def finish(self, scores: TeamScores, author: Author, start: datetime, end: datetime) -> None:
-        """Write the files."""
         name, team, technique = author
         header = f"{VERSION}\nAuthor: {name}, Team: {team}, Technique: {technique}\n{scores}\n"
         agents = dict.fromkeys(AGENTS, name)

@@ -144,7 +144,6 @@ class Recording:
 
     @property
     def total(self) -> int:
-        """The sum of the rewards."""
         return self.steps[-1].total
 
     def moments(self) -> tuple[Moment, ...]:

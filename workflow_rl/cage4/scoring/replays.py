@@ -52,7 +52,6 @@ class Cage4Replays:
     settings = ReplaySettings
 
     def load(self, agent: Path, which: str | None, greedy: bool | None) -> ShownTeam:
-        """Return the team."""
         if not agent.exists() and str(agent) in TEAMS:
             name = str(agent)
             return ShownTeam(name, f"the team {name}", TEAMS[name])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,13 @@ from tests.workflow_rl.cage2.agent.test_views import BELIEF, policy_for
 from workflow_rl import TrainConfig, train
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.cage.recipe import AGENT_FILE
+from workflow_rl.cage.selection import tournament
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.presets import CHAMPION
 from workflow_rl.cage2.scenario.files import write_scenario
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scoring import selection
-from workflow_rl.cage2.scoring.selection import rank_candidates, score
+from workflow_rl.cage2.scoring.selection import candidate_score, score
 from workflow_rl.commands.evaluate import evaluate
 from workflow_rl.commands.train_champion import train_champion
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
@@ -167,24 +169,22 @@ def test_better_agents_go_on_to_more_episodes(monkeypatch: pytest.MonkeyPatch) -
     played: list[tuple[str, int]] = []
     actions: set[str] = set()
 
-    def known(actor: str, environment: Cage2, episodes: int) -> Mean:
+    def known(actor: str, environment: Cage2, episodes: int, seed: int) -> Mean:
         played.append((actor, episodes))
         actions.add(environment.actions)
         return Mean(float(actor), 0.1)
 
     monkeypatch.setattr(selection, "score", known)
-    monkeypatch.setattr("workflow_rl.runs.checkpoint.load_checkpoint", lambda path: path)
-    monkeypatch.setattr("workflow_rl.runs.saved_agent.saved_environment", lambda *_: BELIEF)
-    monkeypatch.setattr(
-        "workflow_rl.runs.saved_agent.policy_of", lambda checkpoint, path: path.name
-    )
+    monkeypatch.setattr(selection, "load_checkpoint", lambda path: path)
+    monkeypatch.setattr(selection, "saved_environment", lambda *_: BELIEF)
+    monkeypatch.setattr(selection, "policy_of", lambda checkpoint, path: path.name)
     paths = [Path(f"-{n}") for n in range(7)]
-    ranked = rank_candidates(paths, rounds=(10, 20, 30))
+    ranked = tournament(paths, (10, 20, 30), candidate_score)
     assert ranked == paths
     assert [sum(n == episodes for _, n in played) for episodes in (10, 20, 30)] == [7, 3, 1]
     assert actions == {BELIEF.actions}
     actions.clear()
-    rank_candidates(paths, rounds=(10,), actions="by-host-timed")
+    tournament(paths, (10,), partial(candidate_score, actions="by-host-timed"))
     assert actions == {"by-host-timed"}
 
 

@@ -61,37 +61,6 @@ def test_an_episode_is_truncated_after_max_steps_and_never_terminates(max_steps:
     assert play(env, seed=1, actions=[0] * max_steps) == trace
 
 
-def test_a_step_before_the_first_reset_is_an_error() -> None:
-    with pytest.raises(gymnasium.error.ResetNeeded):
-        Cage2Env().step(0)
-
-
-@pytest.mark.parametrize("action", [-1, 145])
-def test_an_action_out_of_range_is_an_error(action: int) -> None:
-    env = Cage2Env()
-    env.reset(seed=0)
-    with pytest.raises(ValueError, match=rf"action={action}: choose an index from 0 to 144"):
-        env.step(action)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"red_agent": "BLine"}, "red_agent: 'BLine' is no red agent: choose B_line"),
-        ({"max_steps": 0}, "max_steps=0"),
-        ({"simulator": "cybrog"}, r"simulator='cybrog': choose one of compiled, cyborg"),
-    ],
-)
-def test_a_wrong_argument_is_named(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Cage2Env(**wrong)
-
-
-def test_a_wrong_red_agent_in_the_options_is_named() -> None:
-    with pytest.raises(ValueError, match="red_agent: 'Nobody'"):
-        Cage2Env().reset(options={"red_agent": "Nobody"})
-
-
 @pytest.mark.parametrize("simulator", ["cyborg", "published"])
 @pytest.mark.parametrize("red_agent", ["B_lineAgent", "RedMeanderAgent"])
 def test_the_seed_determines_the_episode(simulator: str, red_agent: str) -> None:

@@ -87,20 +87,6 @@ def test_results_are_not_overwritten() -> None:
     assert len({obs.tobytes() for obs, *_ in shown}) > 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"num_envs": 0}, "num_envs=0"),
-        ({"max_steps": 0}, "max_steps=0"),
-        ({"red_agent": "Red"}, "red_agent: 'Red' is no red agent: choose B_line"),
-        ({"num_envs": 2, "red_agent": RED_AGENTS}, "names 3 agents, but num_envs=2"),
-    ],
-)
-def test_mistakes_are_named(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        CompiledVectorEnv(**arguments)
-
-
 def sync_envs(mode: AutoresetMode, max_steps: int) -> SyncVectorEnv:
     return SyncVectorEnv(
         [lambda name=name: Cage2Env(name, max_steps, simulator="compiled") for name in RED_AGENTS],
@@ -138,13 +124,6 @@ def test_disabled_autoreset_is_that_of_single_envs() -> None:
     play()
     reset()
     play()
-
-
-@pytest.mark.parametrize("red_agent", ["Red", ["SleepAgent"]])
-def test_a_wrong_red_agent_in_the_options_is_named(red_agent: Any) -> None:
-    envs = CompiledVectorEnv(2)
-    with pytest.raises(ValueError, match="red_agent"):
-        envs.reset(options={"red_agent": red_agent})
 
 
 @pytest.mark.parametrize("mask", [[True], [False, False], [1, 0]])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.workflow_rl.cage2.scoring.evaluations import cell, returns, run
+from workflow_rl.cage import playing
 from workflow_rl.cage.check import SimulatorsDifferError
 from workflow_rl.cage2.agent.blue import Blue
 from workflow_rl.cage2.agent.scripted import make_scripted_agent, scripted_blue
@@ -18,7 +19,6 @@ from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.record_envs import RecordEnvs
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scoring import protocol
 from workflow_rl.cage2.scoring.players import TrainedBlue
 from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_blue
 from workflow_rl.cage2.scoring.scores import ProtocolScores
@@ -149,7 +149,7 @@ def test_drawn_episodes_are_played_again_on_cyborg(monkeypatch: pytest.MonkeyPat
     asked: dict[str, Any] = {"episodes": 3, "horizons": (5, 8), "n_workers": 1, "check": 7}
     line = "7 of 7 episodes have the same total on csle-cyborg 0.0.3."
     assert evaluate_blue(scripted_blue("react-restore"), **asked).checked == line
-    play, played = protocol.play_with_progress, list[int]()
+    play, played = playing.play_with_progress, list[int]()
 
     def changed(pool: Any, blue: Any, specs: Any, *more: Any) -> list[Any]:
         played.append(len(specs))
@@ -159,7 +159,7 @@ def test_drawn_episodes_are_played_again_on_cyborg(monkeypatch: pytest.MonkeyPat
             trajectories[-1] = last._replace(reward=last.reward - 1.0)
         return trajectories
 
-    monkeypatch.setattr(protocol, "play_with_progress", changed)
+    monkeypatch.setattr(playing, "play_with_progress", changed)
     with pytest.raises(SimulatorsDifferError, match="8 steps") as raised:
         evaluate_blue(scripted_blue("react-restore"), **asked)
     assert "in compiled code" in str(raised.value)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from scripts.score_cage4_teams import seen_in
-from workflow_rl.cage4.agent.mixed_teams import MixedTeams
 from workflow_rl.cage4.agent.raw_record import (
     ANALYSED,
     APPROACHED,
@@ -31,6 +30,7 @@ from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
 from workflow_rl.cage4.compiled import exploits, true_state
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.cyborg.simulators import make_simulator
+from workflow_rl.cage4.env.red_env_batch import MixedTeams
 from workflow_rl.cage4.scenario.scenario4 import (
     AGENT_HOSTS,
     FALSE,

@@ -7,17 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.workflow_rl.cage4.conftest import BESIDE_THE_REPOSITORY
-from tests.workflow_rl.cage4.digests import state_digest
+from tests.kept.cage4_digests import EpisodeDigests, episode_digests
+from tests.kept.test_cage4_digests import stored_digests
 from tests.workflow_rl.cage4.lock_step import compare, episode_of
 from workflow_rl.cage.network_batch import SimulationError
+from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
 from workflow_rl.cage4.cyborg.stock import StockSimulator
 from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS
 
 pytestmark = pytest.mark.system
-
-TRACES = BESIDE_THE_REPOSITORY / "traces.npz"
 
 
 @pytest.mark.parametrize(
@@ -42,36 +41,26 @@ def test_a_step_past_the_end_fails_in_both(checkout: Path) -> None:
 
 
 def test_a_stream_goes_on_as_in_cyborg(checkout: Path) -> None:
-    simulators = [StockSimulator(RED_AGENTS[0], 500), SpedUpNetwork(RED_AGENTS[0], 500)]
+    kinds = (StockSimulator, SpedUpNetwork, CompiledSimulator)
+    stock, *others = simulators = [kind(RED_AGENTS[0], 500) for kind in kinds]
     for simulator in simulators:
         simulator.start_stream(11)
         simulator.reset()
         simulator.step([49, 49, 49, 49, 145])
-    first, second = (simulator.reset() for simulator in simulators)
-    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
-    assert simulators[0].generator_state() == simulators[1].generator_state()
-    assert simulators[0].true_state() == simulators[1].true_state()
+    first = np.concatenate(stock.reset())
+    for other in others:
+        assert np.array_equal(np.concatenate(other.reset()), first)
+        assert other.generator_state() == stock.generator_state()
+        assert other.true_state() == stock.true_state()
 
 
-@pytest.mark.skipif(not TRACES.is_file(), reason="stored episodes are not beside the repository")
-@pytest.mark.parametrize("name", ["random_2_120", "sleep_11_499"])
-def test_stored_episodes_are_repeated(checkout: Path, name: str) -> None:
-    with np.load(TRACES) as traces:
-        stored = {key: traces[f"{name}/{key}"] for key in ("obs", "mask", "actions", "messages")}
-        stored |= {key: traces[f"{name}/{key}"] for key in ("rewards", "done", "state", "rng")}
-    simulator = SpedUpNetwork(RED_AGENTS[0], 500)
-    observations = simulator.reset(int(name.split("_")[1]))
-    assert np.array_equal(np.concatenate(simulator.masks), stored["mask"])
-    for t, actions in enumerate(stored["actions"]):
-        assert np.array_equal(np.concatenate(observations), stored["obs"][t]), t
-        assert simulator.generator_state() == tuple(map(int, stored["rng"][t])), t
-        if t % 60 == 0:
-            assert state_digest(simulator.true_state()) == bytes(stored["state"][t]), t
-        result = simulator.step(actions.tolist(), stored["messages"][t])
-        observations = result.observations
-        assert [result.machine_reward, result.action_cost] == stored["rewards"][t].tolist(), t
-        assert result.done == stored["done"][t]
-    assert state_digest(simulator.true_state()) == bytes(stored["state"][-1])
+def test_sped_up_cyborg_has_the_stored_digests(checkout: Path) -> None:
+    for red_agent in RED_AGENTS[:3]:
+        pair = next(pair for pair in stored_digests() if pair.red_agent == red_agent)
+        short = pair._replace(steps=60)
+        digests = episode_digests(SpedUpNetwork(red_agent, 500), short)
+        steps, states = stored_digests()[pair]
+        assert digests.first_difference(EpisodeDigests(steps[:61], states[:2])) is None
 
 
 def test_busy_agents_are_told(checkout: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.workflow_rl.cage4.env.test_team_envs import random_team
 from workflow_rl import TrainConfig, train
+from workflow_rl.cage.selection import FRESH_SEED, eligible_agents
 from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.agent.trained_teams import trained_team
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
@@ -54,7 +55,7 @@ def test_498_rewards_of_the_greedy_team_count() -> None:
         observations = result.observations
         total += result.reward
     assert totals[2] == total
-    assert not np.array_equal(totals, totals_of(team, environment, 3, selection.FRESH_SEED))
+    assert not np.array_equal(totals, totals_of(team, environment, 3, FRESH_SEED))
 
 
 def test_the_best_candidate_is_chosen_on_some_episodes_and_scored_on_others(
@@ -69,21 +70,20 @@ def test_the_best_candidate_is_chosen_on_some_episodes_and_scored_on_others(
         # The second candidate is the best.
         return np.full(episodes, -10.0 - (next(worth) != 1)) + np.arange(episodes) % 2
 
-    candidates = selection.eligible_agents(folder)
+    candidates = eligible_agents(folder)
     expected = load_checkpoint(candidates[1]).training.updates
     monkeypatch.setattr(selection, "totals_of", counted)
     told = choose_best_candidate(folder)
     n = selection.LEAST_TO_CHOOSE
     assert len(candidates) in (2, 3)
-    assert played == [(n, 0)] * len(candidates) + [(n, selection.FRESH_SEED)]
+    assert played == [(n, 0)] * len(candidates) + [(n, FRESH_SEED)]
     updates = load_checkpoint(folder / "best.pt").training.updates
     assert updates == expected
     assert told is not None
     assert told.startswith(f"from update {updates}. Mean total reward: -10.5 ")
 
 
-def test_other_episodes_and_a_single_agent_are_not_compared(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(selection, "eligible_agents", lambda path: [path / "checkpoint.pt"])
+def test_a_single_agent_is_not_compared(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only = "workflow_rl.cage.selection.eligible_agents"
+    monkeypatch.setattr(only, lambda path: [path / "checkpoint.pt"])
     assert choose_best_candidate(run) is None

@@ -6,19 +6,17 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
-from tests.workflow_rl.cage4.digests import (
+from tests.kept.cage4_digests import (
     STORED_TEAMS,
     EpisodeDigests,
     episode_digests,
     pair_of,
-    stored_name,
 )
+from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from workflow_rl.cage.comparison import ComparedEpisode
-from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS
 
-FILE = Path(__file__).parent / "digests.npz"
+FILE = Path(__file__).parent / "cage4_digests.npz"
 
 
 def stored_digests() -> dict[ComparedEpisode, EpisodeDigests]:
@@ -36,15 +34,6 @@ def test_every_pair_of_blue_and_red_is_stored() -> None:
     assert pairs == {(blue, red) for blue in STORED_TEAMS for red in RED_AGENTS}
 
 
-def test_sped_up_cyborg_has_the_stored_digests(checkout: Path) -> None:
-    for red_agent in RED_AGENTS[:3]:
-        pair = next(pair for pair in stored_digests() if pair.red_agent == red_agent)
-        short = pair._replace(steps=60)
-        digests = episode_digests(make_simulator("cyborg", red_agent), short)
-        steps, states = stored_digests()[pair]
-        assert digests.first_difference(EpisodeDigests(steps[:61], states[:2])) is None
-
-
 def test_the_first_difference_is_found() -> None:
     pair = ComparedEpisode("random", "SleepAgent", 1, 120)
     whole = episode_digests(CountingSimulator(), pair)
@@ -55,8 +44,3 @@ def test_the_first_difference_is_found() -> None:
     assert whole.first_difference(late) == 100
     failed = episode_digests(CountingSimulator(fails_at=30), pair)
     assert whole.first_difference(failed) == 30
-
-
-def test_names_are_read_back() -> None:
-    pair = ComparedEpisode("restore-when-seen", "DiscoveryFSRed", 7, 500)
-    assert pair_of(stored_name(pair)) == pair

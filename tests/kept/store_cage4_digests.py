@@ -2,7 +2,7 @@
 
 The file lets the compiled simulator be tested where there is no CybORG:
 
-    python -m tests.workflow_rl.cage4.store_digests --cyborg4 cage-challenge-4
+    python -m tests.kept.store_cage4_digests --cyborg4 cage-challenge-4
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 import click
 import numpy as np
 
-from tests.workflow_rl.cage4.digests import STORED_TEAMS, episode_digests, stored_name
+from tests.kept.cage4_digests import STORED_TEAMS, episode_digests, stored_name
 from workflow_rl.cage.comparison import ComparedEpisode
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS, RED_AGENTS
 
-FILE = Path(__file__).parent / "digests.npz"
+FILE = Path(__file__).parent / "cage4_digests.npz"
 
 
 @click.command()

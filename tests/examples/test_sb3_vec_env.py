@@ -20,7 +20,7 @@ from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnv, VecMonitor
 
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
-REPOSITORY = Path(__file__).parents[4]
+REPOSITORY = Path(__file__).parents[2]
 BatchedVecEnv = runpy.run_path(str(REPOSITORY / "examples" / "sb3_vec_env.py"))["BatchedVecEnv"]
 ENV_ID = "workflow_rl:workflow_rl/CAGE2-v0"
 # SB3 asks for pictures first, and makes the env without when it refuses.

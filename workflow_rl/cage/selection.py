@@ -1,0 +1,78 @@
+"""Which of many agents is the best, with few episodes of those that are not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
+from workflow_rl.runs.intervals import Mean
+from workflow_rl.runs.progress_bar import Progress
+
+Score: TypeAlias = Callable[[Path, int, int], Mean]
+"""Plays a checkpoint in so many episodes of a seed. Raises CheckpointError."""
+FRESH_SEED = 1
+"""Of the episodes that score what those of seed 0 chose."""
+
+
+def tournament(
+    agents: Sequence[Path], rounds: Sequence[int], score: Score, quiet: bool = True
+) -> list[Path]:
+    """Return the agents, best first.
+
+    In every round, the remaining ones play more episodes, and the better third goes on.
+
+    rounds: episodes of each round.
+    """
+    playing, out = list(agents), list[Path]()
+    for number, episodes in enumerate(rounds, 1):
+        means = dict[Path, float]()
+        work = f"choosing the best agent, {episodes} episodes each"
+        with Progress(quiet, len(playing), "agent", desc=work) as progress:
+            for agent in playing:
+                means[agent] = score(agent, episodes, 0).mean
+                progress.update()
+        ranked = sorted(playing, key=lambda agent: -means[agent])
+        n_playing = 0 if number == len(rounds) else math.ceil(len(ranked) / 3)
+        playing, out = ranked[:n_playing], ranked[n_playing:] + out
+    return out
+
+
+def save_best_candidate(
+    run_path: Path, least: int, most: int, score: Score, quiet: bool = True
+) -> tuple[int, Mean] | None:
+    """Make best.pt of a finished run the best of its candidates: see `eligible_agents`.
+
+    least, most: the episodes of the last round, which are half of the training's. Returns the
+    update of the best, and what it scores in fresh episodes; None if there is one candidate alone.
+    """
+    paths = eligible_agents(run_path)
+    if len(paths) == 1:
+        return None
+    trained = load_checkpoint(run_path / "checkpoint.pt").training.episodes
+    episodes = min(most, max(least, trained // 2))
+    rounds = [episodes] if len(paths) < 4 else [episodes // 4, episodes]
+    path = tournament(paths, rounds, score, quiet)[0]
+    best = load_checkpoint(path)
+    # The best of several is partly lucky in the episodes that chose it.
+    fresh = score(path, episodes, FRESH_SEED)
+    save_checkpoint(run_path / "best.pt", best)
+    return best.training.updates, fresh
+
+
+def eligible_agents(run_dir: Path) -> list[Path]:
+    """Return checkpoints that may be the best of a finished run, each agent once: the agent that
+    the training returns suggest, the last one, and those of the last half that --keep-every kept.
+
+    Raises CheckpointError.
+    """
+    half = load_checkpoint(run_dir / "checkpoint.pt").training.updates / 2
+    paths = [run_dir / "checkpoint.pt", run_dir / "best.pt", *sorted(run_dir.glob("kept/*.pt"))]
+    by_update = {
+        updates: path
+        for path in reversed(paths)
+        if (updates := load_checkpoint(path).training.updates) >= half or path.name == "best.pt"
+    }
+    return list(by_update.values())

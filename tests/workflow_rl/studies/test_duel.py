@@ -289,7 +289,7 @@ def test_one_side_alone_begins_with_what_it_learned(tmp_path):
 def test_attackers_find_what_an_agent_gives_away(reference, tmp_path):
     """Attackers of one who always chooses rock learn paper, and win 1 an episode."""
     from examples.small_games import Matrix
-    from tests.workflow_rl.environments.test_one_side import policy_file
+    from tests.workflow_rl.environments.test_one_team_of_two import policy_file
 
     rock = policy_file(tmp_path / "rock.npz", Matrix(), ["first"], 0)
     options: dict[str, Any] = {"n_attackers": 2, "selection_episodes": 10, "episodes": 40}

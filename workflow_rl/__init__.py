@@ -27,7 +27,7 @@ if not _check_install.is_command():
 _CONFIGS = {
     "PPOConfig": "agents.ppo.config",
     "TrainConfig": "runs.config",
-    "Update": "runs.hooks",
+    "Update": "runs.on_update",
 }
 _INTERFACE = (*_CONFIGS, "evaluate", "learning_curves", "load_agent", "record", "train")
 

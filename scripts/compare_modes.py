@@ -1,16 +1,17 @@
 """Train in each mode of collecting on the same budget of episodes, and compare speed and learning.
 
+\b
 python scripts/compare_modes.py --modes async --modes lag-1 --modes alf --seeds 5 --png modes.png
 
 ALF's table:
 
+\b
 python scripts/compare_modes.py --envs-per-actor 32 --envs-per-actor 48 --envs-per-actor 96
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import math
 import re
@@ -137,9 +138,7 @@ def train_all(
 
     Raises StopRequested, TooManyFailuresError, RunDirError.
     """
-    turns = {
-        name: functools.partial(_trained, name, config, folder) for name, config in configs.items()
-    }
+    turns = {name: partial(_trained, name, config, folder) for name, config in configs.items()}
     return in_turns(turns, n_seeds, quiet)
 
 

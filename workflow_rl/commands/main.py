@@ -100,8 +100,9 @@ def _tree(module: str) -> ast.Module:
 
 def _section(tree: ast.Module) -> str:
     for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SECTION":
-            return str(ast.literal_eval(node.value))
+        match node:
+            case ast.Assign(targets=[ast.Name("SECTION")], value=ast.Constant(str(section))):
+                return section
     return OTHERS
 
 

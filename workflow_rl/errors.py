@@ -1,6 +1,10 @@
 """Errors that a user reads as one line, errors of environments, and ends by a signal."""
 
+from __future__ import annotations
+
 import signal
+from collections.abc import Sequence
+from typing import Any
 
 
 class UserError(ValueError):
@@ -9,6 +13,14 @@ class UserError(ValueError):
 
 class ObservationError(ValueError):
     """An env gave an answer that its spaces or its contract do not allow. The run ends."""
+
+
+class NotFiniteError(ValueError):
+    """An observation or a reward is NaN or infinite. trajectories: the batch that it is in."""
+
+    def __init__(self, message: str, trajectories: Sequence[Any] = ()) -> None:
+        self.trajectories = trajectories
+        super().__init__(message)
 
 
 class ElsewhereError(Exception):

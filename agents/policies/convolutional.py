@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import FloatArray
 from workflow_rl.agents.policies.image_layout import Image, ImageLayout, image_layout_of
 from workflow_rl.agents.policies.mlp import MLP
-from workflow_rl.agents.policies.network import Layers, Network, NetworkError, Shape, relu
+from workflow_rl.agents.policies.network import Layers, Network, Shape, relu
+from workflow_rl.errors import UserError
 
 if TYPE_CHECKING:
     import torch
@@ -71,7 +72,7 @@ class CNN(Network):
             sides = image.height, image.width
             for row in self.convolutions_of(image):
                 if row.size > min(sides):
-                    raise NetworkError(
+                    raise UserError(
                         f"convolutions: filters of size {row.size} do not fit into the "
                         f"{sides[0]} x {sides[1]} numbers that the layers before leave of an image"
                     )

@@ -33,10 +33,6 @@ def relu(x: FloatArray) -> FloatArray:
 ACTIVATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {"tanh": np.tanh, "relu": relu}
 
 
-class NetworkError(ValueError):
-    """A network of the user's own does not do what it must."""
-
-
 class Layers(NamedTuple):
     """The arrays of a network, float32: a weight and a bias of each layer, first to last."""
 
@@ -193,7 +189,7 @@ class Network(ABC):
         """
 
     def try_out(self, module: Any, n_options: int) -> None:  # noqa: B027  # Few need it.
-        """Raise NetworkError if a new module of the user's does not do what it must.
+        """Raise UserError if a new module of the user's does not do what it must.
 
         n_options: the size of the masks of actions; 0 if there are none.
         """

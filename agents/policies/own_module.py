@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from workflow_rl.agents.policies.distributions import FloatArray
-from workflow_rl.agents.policies.network import NetworkError
 from workflow_rl.agents.policies.torch_memory import MemoryModule, Packed
 from workflow_rl.agents.user_modules import in_one_line
+from workflow_rl.errors import UserError
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.own_network import OwnNetwork
@@ -64,18 +64,18 @@ def _made(network: OwnNetwork) -> Any:
     except Exception as error:
         args = ", ".join(f"{name}={value!r}" for name, value in network.args.items())
         made = f"made with {args}" if args else "made"
-        raise NetworkError(f"{network.kind} cannot be {made}: {in_one_line(error)}") from error
+        raise UserError(f"{network.kind} cannot be {made}: {in_one_line(error)}") from error
 
 
 def told_by_module(network: OwnNetwork, name: str) -> Any:
-    """Return what a module's property or method of this name returns. Raises NetworkError."""
+    """Return what a module's property or method of this name returns. Raises UserError."""
     with _global_generator, torch.random.fork_rng(devices=[]):
         module = _made(network)
     try:
         told = getattr(module, name)
         return told() if callable(told) else told
     except Exception as error:
-        raise NetworkError(f"{network.kind}.{name}: {in_one_line(error)}") from error
+        raise UserError(f"{network.kind}.{name}: {in_one_line(error)}") from error
 
 
 def acted(module: OwnModule, obs: FloatArray, state: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -99,13 +99,13 @@ def acted(module: OwnModule, obs: FloatArray, state: FloatArray) -> tuple[FloatA
 
 
 def require_contract(network: OwnNetwork, module: OwnModule, n_options: int) -> None:
-    """Call a new module as the learner and as workers do. Raises NetworkError.
+    """Call a new module as the learner and as workers do. Raises UserError.
 
     n_options: the size of the masks of actions; 0 if the module gets none. The weights, of which
     some may begin as zeros, are others meanwhile.
     """
     if not isinstance(module.own, torch.nn.Module):
-        raise NetworkError(f"{network.kind} is no class of torch.nn.Module")
+        raise UserError(f"{network.kind} is no class of torch.nn.Module")
     kept = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     random = torch.Generator().manual_seed(0)
     with _global_generator, torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -119,9 +119,9 @@ def require_contract(network: OwnNetwork, module: OwnModule, n_options: int) -> 
     try:
         fits = network.fits(network.layers(kept))
     except Exception as error:
-        raise NetworkError(f"{network.kind} cannot be saved: {in_one_line(error)}") from error
+        raise UserError(f"{network.kind} cannot be saved: {in_one_line(error)}") from error
     if not fits:
-        raise NetworkError(f"{network.kind} has other weights each time that it is made")
+        raise UserError(f"{network.kind} has other weights each time that it is made")
 
 
 def _try(
@@ -158,29 +158,29 @@ def _try(
             hint = ". A class whose modules have a state declares its size: `state_size = 64`"
         if module.state_size and "to unpack" in str(error):
             hint = ". With a state, forward must return outputs and next_states"
-        raise NetworkError(
+        raise UserError(
             f"{network.kind} cannot be called{with_mask}: {in_one_line(error)}{hint}"
         ) from error
     sizes = {"outputs": network.n_outputs, "next_states": module.state_size}
     for i, ((name, size), found) in enumerate(zip(sizes.items(), together, strict=False)):
         shape = tuple(getattr(found, "shape", ()))
         if shape != (n_rows, size):
-            raise NetworkError(
+            raise UserError(
                 f"{network.kind} gives {name} of shape {shape} for {n_rows} observations, "
                 f"not {(n_rows, size)}"
             )
         if not torch.allclose(torch.cat([row[i] for row in alone]), found, 1e-3, 1e-4):
-            raise NetworkError(
+            raise UserError(
                 f"{network.kind} gives an observation other {name} when it stands alone: a row "
                 "must not depend on the other rows, nor on chance"
             )
         if not torch.allclose(copied[i], found, 1e-3, 1e-4):
-            raise NetworkError(
+            raise UserError(
                 f"{network.kind} gives other {name} when it is made again with the same weights: "
                 "keep all its numbers in parameters or in buffers (`register_buffer`)"
             )
         if not torch.allclose(acting[i], found, 1e-3, 1e-4):
-            raise NetworkError(
+            raise UserError(
                 f"{network.kind} gives other {name} in training than in acting (`eval()`): leave "
                 "out what differs, such as dropout and batch normalisation"
             )

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from workflow_rl.agents.policies.distributions import FloatArray
-from workflow_rl.agents.policies.network import Layers, MemoryNetwork, NetworkError, Shape
+from workflow_rl.agents.policies.network import Layers, MemoryNetwork, Shape
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.user_modules import attribute_named
+from workflow_rl.errors import UserError
 
 if TYPE_CHECKING:
     import torch
@@ -74,14 +75,14 @@ class OwnNetwork(MemoryNetwork):
         return self._number("seen_again", SEEN_AGAIN) if self.memory_size else 0
 
     def _number(self, name: str, default: int) -> int:
-        """Return a number that the class or its module declares. Raises NetworkError."""
+        """Return a number that the class or its module declares. Raises UserError."""
         number = getattr(self.make, name, default)
         if type(number) is not int:
             from workflow_rl.agents.policies.own_module import told_by_module
 
             number = told_by_module(self, name)
         if type(number) is not int or number < 0:
-            raise NetworkError(
+            raise UserError(
                 f"{self.make.__qualname__}.{name} is no whole number: write `{name} = 64` in the "
                 "class, for example, or a property that returns one"
             )
@@ -110,7 +111,7 @@ class OwnNetwork(MemoryNetwork):
         try:
             with torch.device("meta"):
                 state = self.module(1.0, None).state_dict()
-        except NetworkError:  # A constructor may read numbers.
+        except UserError:  # A constructor may read numbers.
             state = self.module(1.0, None).state_dict()
         return [tuple(array.shape) for array in state.values()] == [
             array.shape for array in layers.weights

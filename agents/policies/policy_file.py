@@ -15,6 +15,7 @@ from workflow_rl.agents.policies.archive import read_archive, sealed
 from workflow_rl.agents.policies.distributions import Categorical, from_plain, to_plain
 from workflow_rl.agents.policies.network import ACTIVATIONS
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.errors import UserError
 
 VERSION = 1
 
@@ -82,13 +83,9 @@ def load_file(
     except OSError:
         raise
     except Exception as error:  # A damaged file can raise anything.
-        told = isinstance(error, MisfitError) or "version" in str(error)
+        told = isinstance(error, UserError) or "version" in str(error)
         reason = f" ({error})" if told else ""
         raise ValueError(f"{path} is no {kind}{reason}") from None
-
-
-class MisfitError(ValueError):
-    """The parts of a file do not fit together."""
 
 
 def packed(policy: PolicyParameters) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -113,7 +110,7 @@ def packed(policy: PolicyParameters) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def unpacked(settings: Mapping[str, Any], arrays: Mapping[str, Any]) -> PolicyParameters:
-    """Return the policy of its settings and arrays. Raises MisfitError, and anything else."""
+    """Return the policy of its settings and arrays. Raises UserError, and anything else."""
     # At most as many as there are arrays: the file may say any number.
     layers = range(settings["layers"])[: len(arrays)]
     given = [name for name in _OPTIONAL if name in arrays]
@@ -133,7 +130,7 @@ def unpacked(settings: Mapping[str, Any], arrays: Mapping[str, Any]) -> PolicyPa
         sampled=settings.get("sampled", False),
     )
     if not _fits_together(policy):
-        raise MisfitError("its layers do not fit together")
+        raise UserError("its layers do not fit together")
     return policy
 
 

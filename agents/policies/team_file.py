@@ -9,7 +9,6 @@ from typing import IO, Any
 
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import (
-    MisfitError,
     load_file,
     packed,
     save_file,
@@ -17,6 +16,7 @@ from workflow_rl.agents.policies.policy_file import (
 )
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.agents.team import team_layout
+from workflow_rl.errors import UserError
 
 
 def save_team(file: Path | IO[bytes], team: TeamParameters, about: Mapping[str, Any]) -> None:
@@ -54,5 +54,5 @@ def _parsed(settings: dict[str, Any], arrays: dict[str, Any]) -> PolicyParameter
     policies = {name: tuple(of) for name, of in settings["policies"].items()}
     team = TeamParameters(team_layout(settings["team"]), policies, members)
     if n_arrays != len(arrays) or not team.fits():
-        raise MisfitError("its members are of another team")
+        raise UserError("its members are of another team")
     return team

@@ -14,7 +14,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from workflow_rl.collection.cluster_address import AUTO, LOCAL, ClusterError, host_and_port
+from workflow_rl.agents.settings import ConfigError
+from workflow_rl.collection.cluster_address import AUTO, LOCAL, host_and_port
 
 if TYPE_CHECKING:
     import subprocess
@@ -39,7 +40,7 @@ _WITNESS = "import sys; sys.stdin.read(); sys.exit(sys.argv[1])"
 
 
 def require_answer(address: str) -> None:
-    """Raise ClusterError if Ray or the cluster is missing. Takes a few seconds."""
+    """Raise ConfigError if Ray or the cluster is missing. Takes a few seconds."""
     if address == AUTO:
         Cluster(AUTO, 0).leave()  # Only Ray knows where to look.
     else:
@@ -48,7 +49,9 @@ def require_answer(address: str) -> None:
 
 def _require_answer(address: str) -> None:
     if importlib.util.find_spec("ray") is None:
-        raise ClusterError(f"{address} needs Ray, which is not installed: pip install -e '.[ray]'")
+        raise ConfigError(
+            "cluster", f"{address} needs Ray, which is not installed: pip install -e '.[ray]'"
+        )
     if address in (LOCAL, AUTO):
         return
     import socket  # It and subprocess take a while to import, and few runs join a cluster.
@@ -56,14 +59,15 @@ def _require_answer(address: str) -> None:
     try:
         socket.create_connection(host_and_port(address), CONNECT_SECONDS).close()
     except OSError as error:
-        raise ClusterError(
+        raise ConfigError(
+            "cluster",
             f"no cluster answers at {address} ({error.strerror or error}): start one there with "
-            "`ray start --head`, or use workers of this machine with --cluster none"
+            "`ray start --head`, or use workers of this machine with --cluster none",
         ) from None
 
 
 class Cluster:
-    """A connection of this process to a Ray cluster. Raises ClusterError.
+    """A connection of this process to a Ray cluster. Raises ConfigError.
 
     address: "local" starts a cluster on this machine, with room for `n_workers`, for as long as the
     connection lasts. "auto" and "host:port" join a cluster, which must have a node on this machine
@@ -94,7 +98,7 @@ class Cluster:
             with _signal_handlers_kept(), reach:
                 self.ray.init(address, log_to_driver=False, configure_logging=False, **options)
         except Exception as error:
-            raise ClusterError(_reason(address, error)) from error
+            raise ConfigError("cluster", _reason(address, error)) from error
         self._witness = _witness(address)
         if address == LOCAL and self.ray.util.get_node_ip_address() != LOOPBACK:
             _log.warning(
@@ -124,7 +128,7 @@ class Cluster:
 def connected(address: str, n_workers: int) -> Iterator[None]:
     """Let pools that are entered in here share one connection, and one cluster if "local".
 
-    Raises ClusterError.
+    Raises ConfigError.
     """
     cluster = Cluster(address, n_workers)
     try:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from workflow_rl import portable
+from workflow_rl.agents.settings import ConfigError
 from workflow_rl.cluster.cluster import Cluster
 from workflow_rl.cluster.ray_connection import RayActor, RayConnection, WorkerMoved
 from workflow_rl.cluster.ray_worker import Host, RayWorker, software
-from workflow_rl.collection.cluster_address import LOCAL, ClusterError
+from workflow_rl.collection.cluster_address import LOCAL
 from workflow_rl.collection.failures import WorkerError
 from workflow_rl.collection.pool import POLL_SECONDS, Pool, worker_variables
 
@@ -34,7 +35,7 @@ class RayPool(Pool[RayConnection]):
     fewer cores than workers, some workers share cores until nodes join. `timeout` does not include
     a worker's start.
 
-    address: see `Cluster`. Entering the pool raises ClusterError.
+    address: see `Cluster`. Entering the pool raises ConfigError.
     """
 
     address: str = LOCAL
@@ -80,14 +81,14 @@ class RayPool(Pool[RayConnection]):
     def accepts(self, host: Host) -> bool:
         """Return whether a node gives the main process's numbers. If not, the node is refused.
 
-        Raises ClusterError for such a node while the pool starts.
+        Raises ConfigError for such a node while the pool starts.
         """
         if host.differences:
             refusal = f"node {host.address} would not give the same weights: " + "; ".join(
                 host.differences
             )
             if not self._has_started:
-                raise ClusterError(f"{self.address}: {refusal}")
+                raise ConfigError("cluster", f"{self.address}: {refusal}")
             if host.node not in self._refused:
                 self._refused.append(host.node)
                 _log.warning("%s. The node is not used", refusal)

@@ -194,4 +194,5 @@ class AsyncCollector:
         assignments = self._asked.pop(worker)
         self._loaded[worker] = None
         self.pool.replace(worker, error)
-        assignments.lost(worker, self.pool.unplayable_episode(error))
+        unplayable = self.pool.unplayable_episode(error)
+        assignments.lost(worker, None if unplayable is None else unplayable.number)

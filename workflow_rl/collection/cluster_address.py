@@ -5,10 +5,6 @@ from __future__ import annotations
 NONE, LOCAL, AUTO = "none", "local", "auto"
 
 
-class ClusterError(ValueError):
-    """The cluster does not exist or cannot be used. The message is one line."""
-
-
 def host_and_port(address: str) -> tuple[str, int]:
     """Split an address "host:port". Raises ValueError."""
     host, _, port = address.rpartition(":")

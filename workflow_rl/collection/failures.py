@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from workflow_rl.agents.trajectory import Trajectory
     from workflow_rl.collection.messages import Command
+    from workflow_rl.collection.rollout import Rollout
     from workflow_rl.environments.episode import EpisodeSpec
 
 STOP_SIGNALS = (
@@ -65,10 +64,6 @@ class WorkerError(RuntimeError):
         super().__init__(f"{worker} {reason} during '{command.value}' ({where})")
 
 
-class NestedError(RuntimeError):
-    """A worker was asked for what would start workers of its own."""
-
-
 class TooManyFailuresError(RuntimeError):
     """More workers failed than the run allows, or one failed in a way that cannot be repaired.
 
@@ -77,14 +72,14 @@ class TooManyFailuresError(RuntimeError):
 
 
 class UnplayableError(TooManyFailuresError):
-    """Episodes raise exceptions however often they are played, or give no finite score."""
+    """Episodes raise exceptions however often they are played, or give no finite score.
 
+    rollout: what is left where all episodes of a collection had to be left out. The workers are
+    ready for others then.
+    """
 
-class NotFiniteError(ValueError):
-    """An observation or a reward in the batch of these trajectories is NaN or infinite."""
-
-    def __init__(self, message: str, trajectories: Sequence[Trajectory]) -> None:
-        self.trajectories = trajectories
+    def __init__(self, message: str, rollout: Rollout | None = None) -> None:
+        self.rollout = rollout
         super().__init__(message)
 
 

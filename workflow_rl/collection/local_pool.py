@@ -278,7 +278,7 @@ def ensure_fork_server(preload: str = "") -> None:
     A fork takes milliseconds and shares memory; a hundred fresh interpreters would take a minute
     and 6 GB.
 
-    Raises NestedError in a worker.
+    Raises RuntimeError in a worker.
     """
     require_no_worker("workers cannot be started")
     if len(os.fsencode(tempfile.gettempdir())) > MOST_OF_TMPDIR:

@@ -28,6 +28,7 @@ from workflow_rl.collection.failures import (
 from workflow_rl.collection.messages import Command, Failure, Reply, Request
 from workflow_rl.collection.trace import Trace
 from workflow_rl.environments.env_batch import EnvBatchFactory
+from workflow_rl.environments.episode import EpisodeSpec
 
 CLOSE_SECONDS = 2.0
 POLL_SECONDS = 0.2
@@ -301,7 +302,7 @@ class Pool(ABC, Generic[Connection]):
                 f"(--max-worker-failures). The last failure: {error}"
             ) from error
 
-    def unplayable_episode(self, error: WorkerError) -> int | None:
+    def unplayable_episode(self, error: WorkerError) -> EpisodeSpec | None:
         """Return the episode that this error, of a replaced worker, shows to be unplayable.
 
         None: the episode may yet be played, or the error has nothing to do with an episode.
@@ -313,7 +314,7 @@ class Pool(ABC, Generic[Connection]):
             "episode %d is left out: it raised the same exception %d times: %s",
             *(fault.spec.number, MAX_RAISES, fault.what),
         )
-        return fault.spec.number
+        return fault.spec
 
 
 AnyPool: TypeAlias = Pool[Any]

@@ -17,7 +17,7 @@ from workflow_rl.collection.messages import Command
 from workflow_rl.collection.player import replay_episodes
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.trace import COLLECTOR, Activity
-from workflow_rl.environments.env_batch import Obs, StepAnswers
+from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
 # The multiplier of Knuth's MMIX. Any large odd number would do.
@@ -26,20 +26,13 @@ _MULTIPLIER = np.uint64(6364136223846793005)
 _log = logging.getLogger(__name__)
 
 
-class UnplayableEpisode(Exception):
-    """The episode `number` raises the same exception however often it is played."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        super().__init__(f"episode {number}")
-
-
 class PooledEnvs:
     """`n_envs` envs, an EnvBatch: env `i` lives on worker `i % n_workers`.
 
     Every call waits for all the workers that it involves. If a worker fails, its envs are brought
-    back in a new one by playing their episodes again. Calls raise UnplayableEpisode,
-    TooManyFailuresError and StopRequested.
+    back in a new one by playing their episodes again. Calls raise EpisodeError for
+    an episode that raises the same exception however often it is played, TooManyFailuresError and
+    StopRequested.
 
     busy_seconds: wall time that workers spent on steps and resets so far, added up.
     """
@@ -95,7 +88,7 @@ class PooledEnvs:
         for env in envs:
             groups.setdefault(env % self._pool.n_workers, []).append(env)
         failed: dict[int, WorkerError] = {}
-        unplayable: UnplayableEpisode | None = None
+        unplayable: EpisodeError | None = None
         self._pool.trace.mark(COLLECTOR, Activity.SENDING)
         for worker, group in groups.items():
             try:
@@ -113,7 +106,7 @@ class PooledEnvs:
             if worker in failed:
                 try:
                     answers.append(self._recover(worker, failed[worker], group))
-                except UnplayableEpisode as error:
+                except EpisodeError as error:
                     unplayable = error  # The other workers' answers must still be received.
         self._pool.trace.mark(COLLECTOR, Activity.ACTING)
         if unplayable is not None:
@@ -139,8 +132,8 @@ class PooledEnvs:
         envs = [env for env in self._specs if env % self._pool.n_workers == worker]
         while True:
             self._pool.replace(worker, error)
-            if (number := self._pool.unplayable_episode(error)) is not None:
-                raise UnplayableEpisode(number)
+            if (spec := self._pool.unplayable_episode(error)) is not None:
+                raise EpisodeError(spec)
             try:
                 last = self._replayed(worker, envs)
             except WorkerError as next_error:

@@ -149,21 +149,14 @@ def utilisation(busy_seconds: float, worker_seconds: float) -> float:
     return busy_seconds / worker_seconds
 
 
-class NothingPlayableError(UnplayableError):
-    """All episodes of a collection had to be left out. The workers are ready for others."""
-
-    def __init__(self, rollout: Rollout) -> None:
-        self.rollout = rollout
-        super().__init__(
-            f"all {len(rollout.skipped)} episodes of a batch raise exceptions, the first of them "
-            f"episode {min(rollout.skipped)}"
-        )
-
-
 def require_any(rollout: Rollout) -> Rollout:
-    """Return the rollout. Raises NothingPlayableError if all its episodes were left out."""
+    """Return the rollout. Raises UnplayableError if all its episodes were left out."""
     if not rollout.trajectories and rollout.skipped:
-        raise NothingPlayableError(rollout)
+        raise UnplayableError(
+            f"all {len(rollout.skipped)} episodes of a batch raise exceptions, the first of them "
+            f"episode {min(rollout.skipped)}",
+            rollout,
+        )
     return rollout
 
 

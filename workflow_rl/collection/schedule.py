@@ -11,7 +11,8 @@ from typing import NamedTuple, Self, TypeAlias
 
 from workflow_rl.agents.policies.numpy_policy import Actor, Policy
 from workflow_rl.collection.collector_thread import CollectorThread, result_of
-from workflow_rl.collection.rollout import Collector, Following, NothingPlayableError, Rollout
+from workflow_rl.collection.failures import UnplayableError
+from workflow_rl.collection.rollout import Collector, Following, Rollout
 from workflow_rl.environments.episode import EpisodeSpec
 
 
@@ -75,7 +76,9 @@ class Schedule(ABC):
         def play(following: Following) -> Rollout:
             try:
                 return self._collector.collect(policy, specs)
-            except NothingPlayableError as error:
+            except UnplayableError as error:
+                if error.rollout is None:
+                    raise
                 return error.rollout
 
         return result_of(self._thread.submit(play))

@@ -10,9 +10,10 @@ from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.env_positions import EnvPosition, advance_positions, skip
 from workflow_rl.collection.player import Player, play_episodes, player_at
 from workflow_rl.collection.pool import AnyPool
-from workflow_rl.collection.pooled_envs import PooledEnvs, UnplayableEpisode
+from workflow_rl.collection.pooled_envs import PooledEnvs
 from workflow_rl.collection.rollout import Following, Gathering, Rollout, require_any
 from workflow_rl.collection.trace import COLLECTOR, Activity
+from workflow_rl.environments.env_batch import EpisodeError
 from workflow_rl.environments.episode import EpisodeSpec
 
 
@@ -72,9 +73,9 @@ class SyncCollector:
             try:
                 trajectories = list(play())
                 break
-            except UnplayableEpisode as error:
-                leave_out(error.number)
-                skipped.append(error.number)
+            except EpisodeError as error:
+                leave_out(error.spec.number)
+                skipped.append(error.spec.number)
         self.pool.trace.mark(COLLECTOR, Activity.IDLE)
         gathering.add(trajectories, self.envs.busy_seconds - busy_before)
         return gathering.rollout(skipped)

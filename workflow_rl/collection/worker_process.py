@@ -13,7 +13,7 @@ from multiprocessing import connection, current_process, parent_process
 from multiprocessing.connection import Connection
 from typing import Any
 
-from workflow_rl.collection.failures import STOP_SIGNALS, NestedError
+from workflow_rl.collection.failures import STOP_SIGNALS
 from workflow_rl.collection.messages import Command, Numbered, Request
 from workflow_rl.life import show_life_in
 from workflow_rl.streams import LenientStream
@@ -79,9 +79,9 @@ def is_worker() -> bool:
 
 
 def require_no_worker(what: str) -> None:
-    """Raise NestedError in a worker. what: what is asked for, as a sentence without an end."""
+    """Raise RuntimeError in a worker. what: what is asked for, as a sentence without an end."""
     if _is_worker:
-        raise NestedError(
+        raise RuntimeError(
             f"{what} in a worker. If a script trains on an environment of its own module, which "
             'workers import, its calls have to stand under `if __name__ == "__main__":`'
         )

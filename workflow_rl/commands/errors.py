@@ -15,13 +15,12 @@ import click
 
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.settings import ConfigError
-from workflow_rl.collection.cluster_address import ClusterError
-from workflow_rl.collection.failures import NotFiniteError, StopRequested, TooManyFailuresError
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.commands.one_line_errors import printable
 from workflow_rl.commands.options import spelling
 from workflow_rl.commands.training_options import typed
 from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.errors import StoppedAtOnce
+from workflow_rl.errors import NotFiniteError, StoppedAtOnce
 
 
 class HookError(Exception):
@@ -102,8 +101,6 @@ def usage_errors(options: dict[str, Any]) -> Iterator[None]:
     except ConfigError as error:
         hint = typed(error, options)
         raise click.BadParameter(error.told(spelling), param_hint=hint) from None
-    except ClusterError as error:
-        raise click.BadParameter(str(error), param_hint="--cluster") from None
     except InvalidEnvironmentError as error:
         raise click.BadParameter(str(error), param_hint=spelling(error.argument)) from None
 

@@ -12,7 +12,6 @@ import click
 
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.collection.failures import (
-    NotFiniteError,
     StopRequested,
     TooManyFailuresError,
     WorkerError,
@@ -20,6 +19,7 @@ from workflow_rl.collection.failures import (
 from workflow_rl.commands.one_line_errors import printable
 from workflow_rl.commands.options import OutputFile, spelling
 from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.errors import NotFiniteError
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.runs.config import ConfigError
 

@@ -24,7 +24,7 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.making import is_cured
 from workflow_rl.environments.precision_check import CheckedEnv
 from workflow_rl.environments.simulator import SimulatorEnv, SimulatorJointEnv
-from workflow_rl.errors import ObservationError
+from workflow_rl.errors import NotFiniteError, ObservationError
 
 SEEDS = tuple(episode_spec(0, number).env_seed for number in range(3))
 MANY_STEPS = 1000
@@ -69,24 +69,20 @@ def examine(environment: GymnasiumEnvironment, steps: int, seconds: float, tell:
         tell(Line(f"episodes      fail: {in_one_line(error)}", is_problem=True))
 
 
-class _NotFiniteError(Exception):
-    """An environment gave a number that nothing can be learned from."""
-
-
 class _FiniteEnv(CheckedEnv):
-    """A CheckedEnv whose rewards and observations must be finite: raises _NotFiniteError."""
+    """A CheckedEnv whose rewards and observations must be finite: raises NotFiniteError."""
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         obs, reward, *others = super().step(action)
         if not np.isfinite(reward):
-            raise _NotFiniteError(f"the reward of step {self._steps - 1} is {reward}")
+            raise NotFiniteError(f"the reward of step {self._steps - 1} is {reward}")
         return obs, reward, *others  # type: ignore[return-value]
 
     def _flat(self, obs: Any) -> Any:
         flat = super()._flat(obs)
         if not np.isfinite(flat).all():
             wrong = flat[~np.isfinite(flat)][0]
-            raise _NotFiniteError(f"the observation of step {self._steps} holds {wrong}")
+            raise NotFiniteError(f"the observation of step {self._steps} holds {wrong}")
         return flat
 
 
@@ -169,7 +165,7 @@ def _is_fine_when_played(
                 difference = difference_of(environment, seed)
             if difference is not None:
                 problem = f"seeds         fail: {difference}; runs will vary from one to the next"
-        except _NotFiniteError as error:
+        except NotFiniteError as error:
             problem = f"numbers       fail: {error}; seed {seed} was given to the first reset"
         except (ObservationError, InvalidEnvironmentError) as error:
             problem = f"space         fails: {error}"

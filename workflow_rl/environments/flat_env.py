@@ -204,12 +204,9 @@ def stepped(answer: Any, what: str) -> tuple[Any, Any, Any, Any, Any]:
     )
 
 
-class _UnfitError(ValueError):
-    """What keeps an observation from being of its space."""
-
-
 def _wrong(what: str, error: Exception, space: spaces.Space[Any]) -> ObservationError:
-    how = str(error) if isinstance(error, _UnfitError) else f"cannot be used: {in_one_line(error)}"
+    is_told = isinstance(error, ObservationError)
+    how = str(error) if is_told else f"cannot be used: {in_one_line(error)}"
     return ObservationError(" ".join(f"{what} {how}; its space is {space}".split()))
 
 
@@ -303,10 +300,10 @@ class _Numbers:
     def __call__(self, obs: Any) -> NDArray[Any]:
         seen = np.asarray(obs)
         if seen is not obs and np.ma.is_masked(obs):
-            raise _UnfitError("has masked numbers")
+            raise ObservationError("has masked numbers")
         # Sides of length 1 move no number. In any other shape they would stand elsewhere.
         if seen.shape != self._shape and np.squeeze(seen).shape != self._sides:
-            raise _UnfitError(f"has shape {seen.shape}, not {self._shape}")
+            raise ObservationError(f"has shape {seen.shape}, not {self._shape}")
         flat = np.asarray(seen, self._dtype).ravel()
         # A dtype is mostly the same object from step to step: look once.
         if seen.dtype is not self._harmless:
@@ -315,7 +312,7 @@ class _Numbers:
 
     def _require_kept(self, seen: NDArray[Any], flat: NDArray[Any]) -> None:
         if seen.dtype.kind not in "biuf":
-            raise _UnfitError(f"is of {seen.dtype}, not {self._named}")
+            raise ObservationError(f"is of {seen.dtype}, not {self._named}")
         if self._is_whole and seen.dtype.kind == "f":  # Integers may come as floats.
             changed = (seen != flat) | (seen != np.rint(seen))
         elif self._dtype.kind == "f" or np.can_cast(seen.dtype, self._dtype):
@@ -324,7 +321,7 @@ class _Numbers:
         else:
             changed = seen != flat
         if np.count_nonzero(changed):  # Takes half the time of `any`.
-            raise _UnfitError(f"holds {seen[changed][0]}, which is no {self._named}")
+            raise ObservationError(f"holds {seen[changed][0]}, which is no {self._named}")
 
 
 def _one_hot(space: spaces.Discrete, dtype: Any) -> Flatten:
@@ -333,7 +330,7 @@ def _one_hot(space: spaces.Discrete, dtype: Any) -> Flatten:
     def flatten(obs: Any) -> NDArray[Any]:
         choice = np.asarray(obs).item()
         if not 0 <= choice - start < n or choice != int(choice):
-            raise _UnfitError(f"holds {choice}, which is not in {space}")
+            raise ObservationError(f"holds {choice}, which is not in {space}")
         flat = np.zeros(n, dtype)
         flat[int(choice) - start] = 1
         return flat
@@ -351,7 +348,9 @@ def _one_hots(space: spaces.MultiDiscrete, dtype: Any) -> Flatten:
         choices = numbers(obs) - start
         outside = (choices < 0) | (choices >= n)
         if outside.any():
-            raise _UnfitError(f"holds {(choices + start)[outside][0]}, which is not in {space}")
+            raise ObservationError(
+                f"holds {(choices + start)[outside][0]}, which is not in {space}"
+            )
         flat = np.zeros(size, dtype)
         flat[first + choices] = 1
         return flat

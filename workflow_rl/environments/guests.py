@@ -13,14 +13,10 @@ if TYPE_CHECKING:
     from workflow_rl.environments.guest import Guest
 
 
-class GuestError(UserError):
-    """An installed guest cannot be imported, or is none."""
-
-
 class Guests(Mapping[str, "Guest"]):
     """The guests by the ids of their environments, this package's first.
 
-    Asking for a guest imports it. Raises GuestError.
+    Asking for a guest imports it. Raises UserError for one that cannot be imported, or is none.
     """
 
     def __init__(self) -> None:
@@ -31,7 +27,7 @@ class Guests(Mapping[str, "Guest"]):
             point = plug_ins("guests")[env_id]
             guest = _imported(point)()
             if guest.env_id != env_id:
-                raise GuestError(f"the guest {env_id} ({point.value}) calls itself {guest.env_id}")
+                raise UserError(f"the guest {env_id} ({point.value}) calls itself {guest.env_id}")
             self._imported[env_id] = guest
         return self._imported[env_id]
 
@@ -47,7 +43,7 @@ class Guests(Mapping[str, "Guest"]):
     def importable(self) -> Iterator[Guest]:
         """Yield all guests but those that cannot be imported."""
         for env_id in self:
-            with suppress(GuestError):
+            with suppress(UserError):
                 yield self[env_id]
 
     def bringing(self, group: str, name: str) -> Guest | None:
@@ -63,9 +59,9 @@ def _imported(point: PlugIn) -> type[Guest]:
     try:
         found = point.load()
     except Exception as error:
-        raise GuestError(f"the guest {point.value} cannot be imported: {error}") from error
+        raise UserError(f"the guest {point.value} cannot be imported: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Guest)):
-        raise GuestError(f"the guest {point.value} is no class of a Guest")
+        raise UserError(f"the guest {point.value} is no class of a Guest")
     return found
 
 

@@ -49,10 +49,6 @@ COLOURS = {
 }
 
 
-class TraceError(UserError):
-    """A file is no trace of a run, or cannot be drawn."""
-
-
 class Spans(NamedTuple):
     """What one row did, in order: start and end in seconds, float64 [S]; activity: int [S]."""
 
@@ -103,7 +99,7 @@ class RunTrace(NamedTuple):
 
 
 def read_trace(path: Path) -> RunTrace:
-    """Read a file that --trace wrote. Raises TraceError."""
+    """Read a file that --trace wrote. Raises UserError."""
     try:
         trace = json.loads(read_text(path, MOST_BYTES))
         name_of: dict[int, str] = {}
@@ -123,13 +119,13 @@ def read_trace(path: Path) -> RunTrace:
         }
         about = dict(trace.get("otherData", {}))
     except OSError as error:
-        raise TraceError(f"{path} cannot be read: {error.strerror}") from None
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
     except NOT_OURS:
-        raise TraceError(f"{path} is not a trace: give a file that --trace wrote") from None
+        raise UserError(f"{path} is not a trace: give a file that --trace wrote") from None
     if not rows:
-        raise TraceError(f"{path} is a trace in which nothing happens")
+        raise UserError(f"{path} is a trace in which nothing happens")
     if len(rows) > MOST_ROWS:
-        raise TraceError(f"{path} has {len(rows)} rows: at most {MOST_ROWS} can be drawn")
+        raise UserError(f"{path} has {len(rows)} rows: at most {MOST_ROWS} can be drawn")
     return RunTrace(path, about, rows)
 
 

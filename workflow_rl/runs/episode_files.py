@@ -24,11 +24,12 @@ from workflow_rl.agents.policies.distributions import (
     to_plain,
     width_of,
 )
-from workflow_rl.agents.policies.policy_file import MisfitError, load_file, save_file
+from workflow_rl.agents.policies.policy_file import load_file, save_file
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.team import team_layout
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.rollout import what_is_not_finite
+from workflow_rl.errors import UserError
 from workflow_rl.output_files import NOT_OURS, replacing
 
 _OF_STEPS = ("obs", "action", "reward")
@@ -122,7 +123,7 @@ def read_episodes(path: Path) -> Recorded:
         declared, arrays, about = minari_datasets.read_dataset(name)
         try:
             return Recorded(*_parsed({"spaces": plain_spaces(declared)}, arrays), about)
-        except MisfitError as error:
+        except UserError as error:
             raise ValueError(f"{path}: {error}") from None
     (trajectories, spaces), about = load_file(path, _parsed, kind="file of episodes")
     return Recorded(trajectories, spaces, about)
@@ -131,15 +132,15 @@ def read_episodes(path: Path) -> Recorded:
 def _parsed(
     settings: dict[str, Any], arrays: dict[str, Any]
 ) -> tuple[list[Trajectory], dict[str, Any]]:
-    """Return episodes and spaces that fit together. Raises MisfitError, and anything else."""
+    """Return episodes and spaces that fit together. Raises UserError, and anything else."""
     spaces = settings["spaces"]
     missing = {*_OF_STEPS, *_OF_EPISODES} - arrays.keys()
     if missing:
-        raise MisfitError(f"it has no array {min(missing)}")
+        raise UserError(f"it has no array {min(missing)}")
     distribution, team = from_plain(spaces["actions"]), spaces["team"]
     length = arrays["length"]
     if length.dtype.kind not in "iu" or length.ndim != 1 or not len(length) or length.min() < 1:
-        raise MisfitError("length must be the steps of each episode, at least 1")
+        raise UserError("length must be the steps of each episode, at least 1")
     n_steps, n_episodes = int(length.sum()), len(length)
     size = spaces["obs_dim"] + spaces["privileged"] + spaces["masked"] * distribution.n_outputs
     if team is not None:
@@ -153,15 +154,15 @@ def _parsed(
     }
     for name, shape in shapes.items():
         if arrays[name].shape != shape:
-            raise MisfitError(f"{name} has shape {arrays[name].shape}, not {shape}")
+            raise UserError(f"{name} has shape {arrays[name].shape}, not {shape}")
     kinds = {"obs": "uif", "last_obs": "uif", "reward": "f", "episode": "iu", "variant": "U"}
     for name, kind in {**kinds, "terminated": "b", "truncated": "b"}.items():
         if arrays[name].dtype.kind not in kind:
-            raise MisfitError(f"{name} is of {arrays[name].dtype}")
+            raise UserError(f"{name} is of {arrays[name].dtype}")
     if not (arrays["terminated"] | arrays["truncated"]).all():
-        raise MisfitError("an episode has neither terminated nor been truncated")
+        raise UserError("an episode has neither terminated nor been truncated")
     if (wrong := what_is_wrong_with(arrays["action"], distribution)) is not None:
-        raise MisfitError(wrong)
+        raise UserError(wrong)
     action = arrays["action"].astype(np.float32 if _sizes(distribution) is None else np.int64)
     log_prob = np.zeros(action.shape if team is not None else n_steps, np.float32)
     ends = np.cumsum(length)
@@ -181,7 +182,7 @@ def _parsed(
         for n, (end, steps) in enumerate(zip(ends.tolist(), length.tolist(), strict=True))
     ]
     if (problem := what_is_not_finite(trajectories)) is not None:
-        raise MisfitError(problem)
+        raise UserError(problem)
     _demand_allowed(arrays["obs"], action, distribution, bool(spaces["masked"]) and team is None)
     return trajectories, spaces
 
@@ -189,17 +190,17 @@ def _parsed(
 def _demand_allowed(
     obs: NDArray[Any], action: NDArray[Any], distribution: Distribution, is_masked: bool
 ) -> None:
-    """Raise MisfitError for numbers beyond float32, and for actions that their masks rule out."""
+    """Raise UserError for numbers beyond float32, and for actions that their masks rule out."""
     with np.errstate(over="ignore"):
         if obs.dtype.kind == "f" and not np.isfinite(obs.astype(np.float32)).all():
-            raise MisfitError("obs has numbers beyond the largest of float32")
+            raise UserError("obs has numbers beyond the largest of float32")
     sizes = _sizes(distribution)
     if is_masked and sizes is not None:
         first = np.cumsum(sizes) - sizes
         chosen = action.reshape(len(action), -1) + first
         masks = obs[:, -distribution.n_outputs :]
         if not (np.take_along_axis(masks, chosen, axis=1) > 0).all():
-            raise MisfitError("an action is one that its mask rules out")
+            raise UserError("an action is one that its mask rules out")
 
 
 def _sizes(distribution: Distribution) -> NDArray[np.int64] | None:

@@ -55,7 +55,7 @@ class Outcome:
 def ready(plan: Plan | TrainConfig) -> Plan:
     """Return the plan, once device, processor, environment and cluster are tried.
 
-    Raises ConfigError if one of them or the teacher cannot be used, ClusterError, and NestedError
+    Raises ConfigError if one of them or the teacher cannot be used, and RuntimeError
     in a worker.
     """
     require_no_worker("nothing can be trained")
@@ -72,7 +72,7 @@ def ready(plan: Plan | TrainConfig) -> Plan:
 
 
 def require_cluster(config: TrainConfig) -> None:
-    """Raise ClusterError if Ray or the cluster is missing. Takes a few seconds."""
+    """Raise ConfigError if Ray or the cluster is missing. Takes a few seconds."""
     if config.cluster != NONE:
         from workflow_rl.cluster.cluster import require_answer
 

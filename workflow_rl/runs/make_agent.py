@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from workflow_rl.agents.algorithm import LearningAgent
-from workflow_rl.agents.policies.network import NetworkError
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.torch_threads import set_threads
 from workflow_rl.collection import try_in_worker
+from workflow_rl.errors import UserError
 from workflow_rl.output_files import NOT_OURS
 from workflow_rl.runs.checkpoint import MEMORY_FOLDER, Checkpoint, CheckpointError
 from workflow_rl.runs.config import ConfigError, TrainConfig
@@ -42,7 +42,7 @@ def make_agent(config: TrainConfig) -> LearningAgent:
         agent = config.plug_in.make(
             config.settings, spaces, config.seed, config.device, config.learner_threads
         )
-    except NetworkError as error:
+    except UserError as error:
         raise ConfigError("network", str(error)) from error
     if agent is None:
         raise ConfigError("algorithm", f"make of {config.algorithm} returns no agent")

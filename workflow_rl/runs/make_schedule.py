@@ -15,7 +15,6 @@ from workflow_rl.collection.assignments import EpisodeAssignments, UnrollAssignm
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.env_positions import EnvPosition, first_positions
-from workflow_rl.collection.failures import NotFiniteError
 from workflow_rl.collection.rollout import (
     Collector,
     Following,
@@ -32,6 +31,7 @@ from workflow_rl.collection.schedule import (
     Share,
 )
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
+from workflow_rl.errors import NotFiniteError
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 

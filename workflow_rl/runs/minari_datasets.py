@@ -20,7 +20,6 @@ import numpy as np
 from gymnasium import spaces
 
 from workflow_rl.agents.policies.archive import MOST_BYTES
-from workflow_rl.agents.policies.policy_file import MisfitError
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.agents.user_modules import in_one_line
@@ -169,7 +168,7 @@ def read_dataset(name: str) -> tuple[Spaces, dict[str, Any], dict[str, Any]]:
         metadata = storage.read_raw_metadata(folder / "data")
         if not {"observation_space", "action_space"} <= metadata.keys():
             # The library would make the environment that the file names.
-            raise MisfitError("it does not tell its spaces")
+            raise UserError("it does not tell its spaces")
         dataset = minari.load_dataset(name)
         written = [
             _as_written(space, json.loads(metadata[name_of]))

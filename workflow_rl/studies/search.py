@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.collection.cluster_address import NONE
-from workflow_rl.collection.failures import NotFiniteError
+from workflow_rl.errors import NotFiniteError
 from workflow_rl.output_files import NOT_OURS, replacing, write_text
 from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.config import TrainConfig
@@ -163,7 +163,7 @@ class Search:
         """Try settings, then train the finalists again.
 
         n_trials: trials in all, or None. seconds: time in all, the finalists' included, or None.
-        Raises ClusterError, StopRequested and whatever else ends a training.
+        Raises ConfigError, StopRequested and whatever else ends a training.
         """
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         try:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from workflow_rl.agents.policies.convolutional import CNN
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.image_layout import Image, ImageLayout, image_layout_of
-from workflow_rl.agents.policies.network import Layers, NetworkError
+from workflow_rl.agents.policies.network import Layers
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.policies.policy_file import load_policy, save_policy
 from workflow_rl.agents.policies.torch_actor import TorchActor
@@ -23,6 +23,7 @@ from workflow_rl.agents.ppo import minibatches
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.errors import UserError
 
 GRID = ImageLayout(147, [Image(0, 7, 7, 3, False, 255.0)])
 TWO = ImageLayout(
@@ -146,7 +147,7 @@ def test_the_layers_are_those_of_the_paper() -> None:
     ],
 )
 def test_filters_that_do_not_fit_are_refused(convolutions: Any, words: str) -> None:
-    with pytest.raises(NetworkError, match=words):
+    with pytest.raises(UserError, match=words):
         network_of(GRID, convolutions=convolutions)
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from workflow_rl.cluster import cluster
 from workflow_rl.cluster.cluster import require_answer
-from workflow_rl.collection.cluster_address import ClusterError, host_and_port
+from workflow_rl.collection.cluster_address import host_and_port
 from workflow_rl.commands.main import main
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.loop import make_pool
@@ -76,7 +76,7 @@ def test_where_no_cluster_is_it_is_one_line_soon() -> None:
         line = refused("--cluster", address, "--n-workers", "2")
     assert f"no cluster answers at {address} (Connection refused)" in line
     assert time.monotonic() - start < 10
-    with pytest.raises(ClusterError, match="no cluster answers at no-such-host"):
+    with pytest.raises(ConfigError, match="no cluster answers at no-such-host"):
         require_answer("no-such-host.invalid:6379")
 
 
@@ -85,7 +85,7 @@ def test_where_auto_finds_no_cluster_no_folder_is_begun(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(address: str, n_workers: int) -> None:
-        raise ClusterError(f"{address} finds none")
+        raise ConfigError("cluster", f"{address} finds none")
 
     monkeypatch.setattr(cluster, "Cluster", missing)
     path = tmp_path / "run"

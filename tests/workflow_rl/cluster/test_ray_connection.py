@@ -15,13 +15,13 @@ import pytest
 from tests.tiny_envs import CountingEnv
 from tests.workflow_rl.cluster.played_ray import PlayedRay
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.agents.settings import ConfigError
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cluster import ray_connection, ray_pool, ray_worker
 from workflow_rl.cluster.ray_connection import COMPILE_SECONDS, RayConnection
 from workflow_rl.cluster.ray_pool import RayPool
 from workflow_rl.cluster.ray_worker import StoredLife
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.cluster_address import ClusterError
 from workflow_rl.collection.failures import WorkerError
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.sync_collector import SyncCollector
@@ -146,7 +146,7 @@ def test_a_node_of_other_software_is_refused(
     monkeypatch.setattr(ray_worker, "software", lambda: own | here.get(ray.here, {}))
     monkeypatch.setattr(ray_pool, "software", lambda: own)
     other = rf"10\.0\.0\.1 would not give the same weights: numpy: 1\.0 there, {own['numpy']} here"
-    with pytest.raises(ClusterError, match=other), pool_of(2):
+    with pytest.raises(ConfigError, match=other), pool_of(2):
         pass
     assert ray.stored[-1] == "left"
     ray.cluster[1]["free"] = 0.0

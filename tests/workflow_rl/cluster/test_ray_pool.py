@@ -20,12 +20,12 @@ from tests.nodes import is_of_ray
 from tests.processes import descendants, survivors
 from tests.tiny_envs import CountingEnv, RaisingEnv, SleepyEnv
 from workflow_rl import portable
+from workflow_rl.agents.settings import ConfigError
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cluster import ray_connection, ray_pool
 from workflow_rl.cluster.cluster import Cluster
 from workflow_rl.cluster.ray_pool import RayPool, node_variables
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.cluster_address import ClusterError
 from workflow_rl.collection.env_positions import first_positions
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.collection.messages import Command
@@ -293,7 +293,7 @@ def test_a_node_with_other_software_is_refused(monkeypatch):
     other = {**ray_pool.software(), "numpy": "1.0"}
     monkeypatch.setattr(ray_pool, "software", lambda: other)
     expected = r"numpy: \S+ there, 1\.0 here$"
-    with pytest.raises(ClusterError, match=expected) as caught, RayPool(COUNTING, 2):
+    with pytest.raises(ConfigError, match=expected) as caught, RayPool(COUNTING, 2):
         pass
     assert "\n" not in str(caught.value)
 

@@ -13,10 +13,10 @@ from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke,
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.settings import ConfigError
-from workflow_rl.collection.failures import NotFiniteError, StopRequested, TooManyFailuresError
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.commands.errors import telling, training_errors
 from workflow_rl.commands.options import spelling
-from workflow_rl.errors import StoppedAtOnce
+from workflow_rl.errors import NotFiniteError, StoppedAtOnce
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import NotWrittenError
 

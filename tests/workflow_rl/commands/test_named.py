@@ -16,7 +16,8 @@ from workflow_rl import plug_ins
 from workflow_rl.commands.main import main
 from workflow_rl.commands.options_by_env import Look, env_of_agent, env_of_agents, named_env
 from workflow_rl.environments.guest import Guest
-from workflow_rl.environments.guests import GuestError, guests
+from workflow_rl.environments.guests import guests
+from workflow_rl.errors import UserError
 
 CAGE4 = ("--env", "workflow_rl/CAGE4-v0")
 SHORT = ("--max-steps", "6", "--episodes", "1", "--quiet")
@@ -115,7 +116,7 @@ def test_a_guest_that_is_none_harms_itself_alone(
     value: str, says: str, installed: list[plug_ins.PlugIn]
 ) -> None:
     installed += [point("guests", "bad/Env-v0", value), point("commands", "bad", "nowhere:bad")]
-    with pytest.raises(GuestError, match=says):
+    with pytest.raises(UserError, match=says):
         guests["bad/Env-v0"]
     refused(invoke("train-async", "--env", "bad/Env-v0"), says)
     assert "bad/Env-v0" not in [guest.env_id for guest in guests.importable()]

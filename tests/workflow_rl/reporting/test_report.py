@@ -22,12 +22,13 @@ from hypothesis import strategies as st
 
 from tests.html_pages import assert_valid
 from workflow_rl.commands.main import main
+from workflow_rl.errors import UserError
 from workflow_rl.reporting.learning_curve import learning_curve_figure
 from workflow_rl.reporting.report import read_run, sections_of
 from workflow_rl.reporting.report_charts import LABELS_IN_HEIGHT
-from workflow_rl.reporting.timeline import TraceError, read_trace, timeline_figure
+from workflow_rl.reporting.timeline import read_trace, timeline_figure
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import METRICS, RunDirError, distinct_names
+from workflow_rl.runs.folder import METRICS, distinct_names
 from workflow_rl.runs.population_dir import PopulationRecord
 from workflow_rl.runs.seed_groups import groups_of
 
@@ -410,7 +411,7 @@ def told_or_refused(run: Path, trace: Path) -> None:
         sections_of(runs, traces, run / "further")
         timeline_figure(traces)
         learning_curve_figure({"run": runs[0].metrics})
-    except (RunDirError, TraceError) as error:
+    except UserError as error:
         refused = f"{error}\n"
     assert refused.count("\n") == bool(refused)
     assert refused.startswith(str(run.parent) if refused else "")

@@ -12,10 +12,10 @@ from matplotlib.colors import to_rgb
 
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.commands.plot import plot
+from workflow_rl.errors import UserError
 from workflow_rl.reporting.timeline import (
     COLOURS,
     Spans,
-    TraceError,
     activity_shares,
     read_trace,
     timeline_figure,
@@ -172,7 +172,7 @@ def test_other_files(content, part, tmp_path):
     path = tmp_path / "trace.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(TraceError, match=part):
+    with pytest.raises(UserError, match=part):
         read_trace(path)
     result = CliRunner().invoke(plot, ["--timeline", str(path)])
     assert result.exit_code == 2
@@ -199,5 +199,5 @@ def test_a_trace_of_more_rows_than_workers_can_be_is_not_drawn(tmp_path):
     names = [{"ph": "M", "name": "thread_name", "tid": n, "args": {"name": str(n)}} for n in rows]
     spans = [{"ph": "X", "name": "acting", "tid": n, "ts": 0, "dur": 1} for n in rows]
     path.write_text(json.dumps({"traceEvents": names + spans}))
-    with pytest.raises(TraceError, match="6000 rows"):
+    with pytest.raises(UserError, match="6000 rows"):
         read_trace(path)

@@ -16,7 +16,8 @@ from tests.any_envs import MaskedPuzzleEnv
 from tests.faulty_env import FaultyEnv
 from tests.tiny_runs import run, same_weights
 from workflow_rl import api
-from workflow_rl.collection.failures import NotFiniteError, StopRequested
+from workflow_rl.collection.failures import StopRequested
+from workflow_rl.errors import NotFiniteError
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.make_agent import make_agent, restored_agent

@@ -13,8 +13,9 @@ from tests.tiny_runs import same_weights
 from tests.workflow_rl.runs.any_env_runs import config_of, run
 from workflow_rl import api
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.collection.failures import NotFiniteError, TooManyFailuresError
+from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.environments.episode import SeedStream, episode_spec
+from workflow_rl.errors import NotFiniteError
 from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_config

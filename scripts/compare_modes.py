@@ -46,7 +46,7 @@ from workflow_rl.commands.outputs import (
     write_outputs,
 )
 from workflow_rl.environments.environment import described
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 from workflow_rl.measuring.interleaved_timing import in_turns, machine_name, median_ratio
 from workflow_rl.output_files import require_writable_folder
 from workflow_rl.reporting import learning_curve

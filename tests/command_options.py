@@ -7,7 +7,7 @@ import click
 from workflow_rl.commands.main import main
 from workflow_rl.commands.options import ALGORITHMS
 from workflow_rl.commands.options_by_env import Look, OpenCommand
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 
 
 def command_named(name: str) -> click.Command:

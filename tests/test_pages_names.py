@@ -31,7 +31,7 @@ from tests.pages import (
     name_of,
 )
 from workflow_rl.commands.main import main, places
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 
 
 def code_in_text() -> list[tuple[Path, str]]:

@@ -20,7 +20,7 @@ from workflow_rl import portable as portable
 from workflow_rl.version import __version__ as __version__
 
 if not _check_install.is_command():
-    from workflow_rl.environments.gymnasium_ids import register_envs as _register_envs
+    from workflow_rl.environments.source import register_envs as _register_envs
 
     _register_envs()
 

@@ -18,7 +18,7 @@ import gymnasium
 
 from workflow_rl.agents.ppo.config import PPOConfig as PPOConfig
 from workflow_rl.environments.environment import interpreter
-from workflow_rl.environments.guests import default_env, guests
+from workflow_rl.environments.source import default_env, guests
 from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, own_config
 from workflow_rl.runs.config import ConfigError

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from workflow_rl.agents.settings import Settings
-from workflow_rl.environments.guest import Guest, Replay
+from workflow_rl.environments.challenge import Guest, Replay
 
 ENV_ID = "intruders/Intruders-v0"
 SPREAD = {"steady": 0.3, "hasty": 0.6}

@@ -43,10 +43,9 @@ from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.agent.trained_teams import RELEASED as RELEASED_TEAMS
 from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS as REDS_OF_CAGE4
 from workflow_rl.cage4.scenario.scenario4 import SCENARIOS
-from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.runs.saved_agent import load_saved
 
 PUBLISHED, SPED_UP, COMPILED = "published", "sped up", "compiled"

@@ -11,7 +11,7 @@ from typing import Any
 
 from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.cage.selection import Score, tournament
-from workflow_rl.environments.guest import Chosen
+from workflow_rl.environments.challenge import Chosen
 from workflow_rl.output_files import sha256_of
 from workflow_rl.reporting import learning_curve
 from workflow_rl.runs import checkpoint, execute, export, folder, loop, resume

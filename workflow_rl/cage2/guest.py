@@ -21,7 +21,7 @@ from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import played_of
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID, SCENARIO2
-from workflow_rl.environments.guest import (
+from workflow_rl.environments.challenge import (
     ChampionBudget,
     ChampionRecipe,
     Export,

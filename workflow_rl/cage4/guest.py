@@ -12,8 +12,7 @@ from workflow_rl.cage4.agent.trained_teams import RELEASED
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
 from workflow_rl.cage4.env.presets import CHAMPION, N_CANDIDATES, QUICK, ROBUST
 from workflow_rl.cage4.scenario.scenario4 import ENV_ID, MAX_STEPS, RED_AGENTS, RED_ENV_ID, Scenario
-from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.environments.guest import (
+from workflow_rl.environments.challenge import (
     ChampionBudget,
     ChampionRecipe,
     Export,
@@ -22,6 +21,7 @@ from workflow_rl.environments.guest import (
     Scoring,
     Side,
 )
+from workflow_rl.environments.environment import InvalidEnvironmentError
 
 if TYPE_CHECKING:
     from workflow_rl.agents.settings import Settings

@@ -19,7 +19,7 @@ from workflow_rl.agents.trajectory import Trajectory
 
 
 class Advised:
-    """Takes the actions at the end of the rows: see `environments.guest.Guest.teaching`.
+    """Takes the actions at the end of the rows: see `environments.challenge.Guest.teaching`.
 
     spaces: those of the rows without the actions.
     """

@@ -17,9 +17,8 @@ from workflow_rl.commands.outputs import (
     require_outputs,
     write_outputs,
 )
-from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import described
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.measuring.benchmark import VARIANTS, measured_rows
 from workflow_rl.measuring.benchmark_report import benchmark_figure, benchmark_table
 from workflow_rl.measuring.interleaved_timing import machine_name

@@ -12,8 +12,8 @@ from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import EPISODES, SECONDS, EnvArg, PythonPath
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.examination import examine
-from workflow_rl.environments.guests import guests
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.source import guests
 
 SECTION = "Check"
 

@@ -9,7 +9,7 @@ import click
 
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import PythonPath
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 from workflow_rl.runs import installation
 from workflow_rl.runs.installation import Finding, findings_of
 

@@ -35,7 +35,7 @@ from workflow_rl.commands.options import (
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, env_of_agents
 from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
-from workflow_rl.environments.guests import default_env, guests
+from workflow_rl.environments.source import default_env, guests
 from workflow_rl.output_files import (
     NOT_OURS,
     read_text,
@@ -47,7 +47,7 @@ from workflow_rl.output_files import (
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Policy
-    from workflow_rl.environments.guest import Scores, Scoring
+    from workflow_rl.environments.challenge import Scores, Scoring
     from workflow_rl.runs.config import TrainConfig
     from workflow_rl.runs.evaluation import Shortfall
 

@@ -14,15 +14,14 @@ from workflow_rl.commands.errors import own_command
 from workflow_rl.commands.guest_options import scripted_agents
 from workflow_rl.commands.options import PATH, TRUST
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, env_of_agent
-from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.output_files import require_writable
 from workflow_rl.runs.acting import needs_of
 from workflow_rl.runs.export import FORMATS, ExportError, export_policy, fills_folder
 
 if TYPE_CHECKING:
-    from workflow_rl.environments.guest import Export, Exported
+    from workflow_rl.environments.challenge import Export, Exported
 
 SECTION = "Use"
 

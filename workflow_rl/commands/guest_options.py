@@ -20,13 +20,13 @@ from workflow_rl.commands.options import (
 )
 from workflow_rl.commands.options_by_env import named_here
 from workflow_rl.commands.outputs import errors_in_one_line
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 from workflow_rl.plug_ins import plug_ins
 from workflow_rl.suggestions import question, word_meant
 
 if TYPE_CHECKING:
     from workflow_rl.agents.settings import Settings
-    from workflow_rl.environments.guest import Guest
+    from workflow_rl.environments.challenge import Guest
 
 
 def guest_options(guest: Guest) -> list[click.Option]:

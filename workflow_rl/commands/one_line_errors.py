@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from workflow_rl.environments.gymnasium_ids import register_envs
+from workflow_rl.environments.source import register_envs
 from workflow_rl.errors import UserError
 from workflow_rl.printable import PrintableFormatter
 from workflow_rl.printable import printable as printable

@@ -19,7 +19,7 @@ from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import LARGEST_COUNT, ConfigError, ContentOf, OneOf, Settings
 from workflow_rl.agents.user_modules import attribute_named
 from workflow_rl.environments.environment import interpreter
-from workflow_rl.environments.gymnasium_ids import register_envs
+from workflow_rl.environments.source import register_envs
 from workflow_rl.runs.config import TrainConfig
 
 Option = Callable[..., Any]

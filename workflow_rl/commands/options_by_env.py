@@ -16,7 +16,7 @@ import click
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.commands.one_line_errors import HELP_ALL, GroupedCommand
 from workflow_rl.commands.options import ALGORITHMS
-from workflow_rl.environments.guests import default_env, guests
+from workflow_rl.environments.source import default_env, guests
 from workflow_rl.output_files import NOT_OURS, read_text
 from workflow_rl.runs.presets import preset_named
 

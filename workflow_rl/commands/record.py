@@ -27,7 +27,7 @@ from workflow_rl.commands.options import (
 )
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, env_of_agents, named_here
 from workflow_rl.commands.outputs import errors_in_one_line
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 from workflow_rl.output_files import require_writable
 from workflow_rl.runs.config import TrainConfig
 

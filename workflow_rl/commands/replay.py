@@ -26,12 +26,12 @@ from workflow_rl.commands.options_by_env import (
     env_of_agents,
 )
 from workflow_rl.commands.outputs import errors_in_one_line
-from workflow_rl.environments.guests import default_env, guests
+from workflow_rl.environments.source import default_env, guests
 from workflow_rl.output_files import require_writable, written
 from workflow_rl.reporting.pages import uncollected
 
 if TYPE_CHECKING:
-    from workflow_rl.environments.guest import Replays
+    from workflow_rl.environments.challenge import Replays
 
 SECTION = "Look"
 

@@ -15,7 +15,7 @@ from workflow_rl.commands.one_line_errors import printable
 from workflow_rl.commands.options import given_options, spelling
 from workflow_rl.commands.options_by_env import named_here
 from workflow_rl.commands.training_options import asked_anew, new_config, path_to_resume
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 from workflow_rl.output_files import require_writable, require_writable_folder
 from workflow_rl.runs.config import Mode, TrainConfig
 from workflow_rl.runs.hints import hint_of_few_updates

@@ -12,7 +12,7 @@ import click
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.options import COUNT, EPISODES, PATH, SEED, plain_option
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand
-from workflow_rl.environments.guests import default_env, guests
+from workflow_rl.environments.source import default_env, guests
 from workflow_rl.output_files import write_text
 
 SECTION = "Train"

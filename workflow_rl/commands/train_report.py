@@ -11,7 +11,7 @@ from prettytable import PrettyTable
 from workflow_rl.collection.rollout import utilisation
 from workflow_rl.commands.errors import own_command
 from workflow_rl.commands.options import spelling
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 from workflow_rl.printable import fitting
 from workflow_rl.reporting.text_table import text_table
 from workflow_rl.runs.checkpoint import TrainingState

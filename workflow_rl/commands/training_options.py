@@ -39,7 +39,7 @@ from workflow_rl.commands.options_by_env import (
     named_here,
 )
 from workflow_rl.environments.environment import SETTINGS
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 from workflow_rl.runs.config import OF_TEACHERS, Mode, TrainConfig
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.resolve import Found

@@ -3,9 +3,9 @@
 In: an id or `module:name`, with arguments. Out: an `Environment`: spaces, and batches of envs whose
 observations are flat rows. Guests, such as CAGE-2, bring environments of their own.
 
-Begin with `environment.py` (what a run needs), `by_name.py` (who makes it) and `env_batch.py` (what
+Begin with `environment.py` (what a run needs), `source.py` (who makes it) and `env_batch.py` (what
 collection steps). `gymnasium_env.py`, `making.py` and `flat_env.py` adapt Gymnasium's environments,
-`joint_env.py` those of PettingZoo, `simulator.py` those in another interpreter. `guest.py` says
+`joint_env.py` those of PettingZoo, `simulator.py` those in another interpreter. `challenge.py` says
 what a guest can tell.
 """
 

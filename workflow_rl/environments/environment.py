@@ -1,4 +1,4 @@
-"""What a run needs of an environment. `by_name` makes one."""
+"""What a run needs of an environment. `source` makes one."""
 
 from __future__ import annotations
 

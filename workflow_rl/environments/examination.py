@@ -15,14 +15,13 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.action_mask import MaskingEnv, mask_in
-from workflow_rl.environments.determinism import first_difference
+from workflow_rl.environments.determinism import CheckedEnv, first_difference
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.facts import Tell
 from workflow_rl.environments.flat_env import KnownEntries, sampled
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.making import is_cured
-from workflow_rl.environments.precision_check import CheckedEnv
 from workflow_rl.environments.simulator import SimulatorEnv, SimulatorJointEnv
 from workflow_rl.errors import NotFiniteError, ObservationError
 

@@ -152,7 +152,8 @@ class GymnasiumEnvironment:
     def facts(self) -> Facts:
         """What the environment declares. Raises InvalidEnvironmentError.
 
-        Makes an environment in this process, unless the facts are known: see `collection.trial`.
+        Makes an environment in this process, unless the facts are known: see
+        `collection.try_in_worker`.
         """
         from workflow_rl.environments.making import declared_facts
 

@@ -1,6 +1,6 @@
 """How a process makes a user's environment, learns what it declares, and tries it.
 
-The process is a worker, or one that protects nobody: see `collection.trial`.
+The process is a worker, or one that protects nobody: see `collection.try_in_worker`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 
 from workflow_rl.agents.policies.entity_layout import EntityLayout, are_tables, declared
+from workflow_rl.agents.policies.image_layout import SIDE, WIDEST, Image, ImageLayout
+from workflow_rl.agents.policies.network import MOST
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.user_modules import in_one_line, name_meant, where_to_call
 from workflow_rl.environments.action_mask import (
@@ -43,13 +46,14 @@ from workflow_rl.environments.flat_env import (
     shows_unknown,
 )
 from workflow_rl.environments.gymnasium_versions import attribute_of
-from workflow_rl.environments.images import images_of
 from workflow_rl.environments.joint_batch import BatchedTeamEnv, JointBatch
 from workflow_rl.environments.joint_env import JointEnv, is_parallel
+from workflow_rl.environments.simulator_process import RandomState
 from workflow_rl.errors import ObservationError
 
 if TYPE_CHECKING:
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+
 
 CHECK_STEPS = 200
 CHECK_SECONDS, CHECK_SECONDS_THERE = 1.0, 5.0
@@ -64,8 +68,6 @@ def is_batched(factory: object) -> bool:
 def single_env(environment: GymnasiumEnvironment, options: Mapping[str, Any]) -> Env:
     """Return one environment, as its author made it. options: further arguments."""
     if environment.private_random and not environment.python:
-        from workflow_rl.environments.own_random_state import PrivateRandom
-
         shared = dataclasses.replace(environment, private_random=False)
         return PrivateRandom(lambda: single_env(shared, options))
     make = None if environment.python else environment.made_by()
@@ -147,8 +149,10 @@ def declared_facts(environment: GymnasiumEnvironment) -> Facts:
 def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | None:
     """Return why results will vary from run to run: see `Environment.check`. tell: takes what is
     learned of the environment meanwhile."""
-    from workflow_rl.environments.determinism import first_difference
-    from workflow_rl.environments.precision_check import CheckedEnv  # Few workers need it.
+    from workflow_rl.environments.determinism import (
+        CheckedEnv,  # Few workers need it.
+        first_difference,
+    )
 
     environment.spaces()
     seconds = CHECK_SECONDS_THERE if environment.python else CHECK_SECONDS
@@ -255,3 +259,71 @@ def _where_it_may_be(env_id: str, error: Exception) -> str:
     if hasattr(sys.modules[module], name):
         return ""  # The name was found. The environment itself misses another one.
     return f". Nor does {module} define {name}{name_meant(sys.modules[module], name) or '.'}"
+
+
+_LEAST_GREY = 8
+_WHITEST = 65_535
+
+
+def images_of(space: spaces.Space[Any]) -> ImageLayout | None:
+    """Return the images in flat observations of a space; None if there are none.
+
+    An image is a Box of three sides: height, width and channels. The two sides that are equal, or
+    else the two larger ones, are height and width; if that leaves a choice, channels are last. A
+    Box of two sides is an image without channels if it holds bytes from 0 to 255.
+    """
+    size = spaces.flatdim(space)
+    images = list(_within(space, 0)) if size <= MOST else []
+    return ImageLayout(size, images) if images else None
+
+
+def _within(space: spaces.Space[Any], first: int) -> Iterator[Image]:
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        for part in parts:
+            yield from _within(part, first)
+            first += spaces.flatdim(part)
+    elif isinstance(space, spaces.Box) and (image := _image(space, first)) is not None:
+        yield image
+
+
+def _image(space: spaces.Box, first: int) -> Image | None:
+    is_byte = space.dtype.kind in "iu" and space.low.min() == 0 and space.high.max() == 255
+    if len(space.shape) == 3:
+        a, b, c = space.shape
+        channels_first = (b == c != a) if a == b or b == c else a < min(b, c)
+        sizes = (b, c, a) if channels_first else (a, b, c)
+    elif len(space.shape) == 2 and is_byte and min(space.shape) >= _LEAST_GREY:
+        channels_first, sizes = False, (*space.shape, 1)
+    else:
+        return None
+    if min(sizes[:2]) < SIDE or max(sizes) > WIDEST or not sizes[2]:
+        return None
+    whitest = float(space.high.max())
+    return Image(first, *sizes, channels_first, whitest if 1 < whitest <= _WHITEST else 1.0)
+
+
+class PrivateRandom(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Gives an env a RandomState of its own, which the seed of each episode determines.
+
+    Some environments call Python's `random` or NumPy's `np.random` where they should draw from
+    their own `np_random`. Their episodes then depend on whatever else the process plays.
+
+    make_env: makes the env. Whatever it draws is the same for every env.
+    """
+
+    def __init__(self, make_env: Callable[[], Env]) -> None:
+        self._random = RandomState()
+        super().__init__(make_env())
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        self._random.enter()
+        if seed is not None:
+            self._random.seed(seed)
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Any:
+        self._random.enter()
+        return self.env.step(action)

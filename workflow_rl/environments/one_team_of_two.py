@@ -16,9 +16,9 @@ from gymnasium import spaces
 from workflow_rl.agents.policies.team_file import load_policy_or_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.environments.action_mask import begun, mask_in, mask_reader
+from workflow_rl.environments.challenge import NOTHING, Side
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import sampled, stepped
-from workflow_rl.environments.guest import NOTHING, Side
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import JointEnv, is_busy, is_idle
 from workflow_rl.environments.making import single_env

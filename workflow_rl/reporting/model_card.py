@@ -13,8 +13,8 @@ import yaml
 
 from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.agents.policies.numpy_policy import Parameters
+from workflow_rl.environments.challenge import Exported
 from workflow_rl.environments.environment import Environment, described
-from workflow_rl.environments.guest import Exported
 from workflow_rl.output_files import copy_file, make_folder, write_text
 from workflow_rl.printable import printable
 from workflow_rl.reporting.report_run import Run

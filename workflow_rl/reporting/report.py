@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 from workflow_rl.reporting import report_sections
 from workflow_rl.reporting.duel_section import duel_section
 from workflow_rl.reporting.pages import escaped, filled, source

@@ -23,7 +23,7 @@ from workflow_rl.agents.settings import (
 )
 from workflow_rl.collection.cluster_address import NONE, host_and_port, is_address
 from workflow_rl.environments.environment import Environment, interpreter
-from workflow_rl.environments.guests import default_env, guests
+from workflow_rl.environments.source import default_env, guests
 from workflow_rl.runs.machine_facts import usable_cores as usable_cores
 from workflow_rl.runs.presets import KNOWN, preset_named
 from workflow_rl.runs.resolve import LEAST_EPISODES, LEAST_OF_LONG, NOTHING, Found, resolve

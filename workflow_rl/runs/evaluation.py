@@ -26,10 +26,10 @@ from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.failures import Fault, UnplayableError
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.rollout import outweighing, what_is_not_finite
+from workflow_rl.environments.challenge import Scores, Scoring
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
-from workflow_rl.environments.guest import Scores, Scoring
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 from workflow_rl.output_files import NOT_OURS, copy_file, read_text, sha256_of
 from workflow_rl.printable import fitting
 from workflow_rl.runs.config import usable_cores
@@ -180,7 +180,7 @@ def score_agent(
     is_own: bool = False,
     **played: Any,
 ) -> Evaluation | ChallengeScore:
-    """Score an agent by its environment's scoring: see `environments.guest.Scoring`.
+    """Score an agent by its environment's scoring: see `environments.challenge.Scoring`.
 
     actor, environment: None for a scripted agent of `env_id`, which the settings name. is_own:
     whether the environment is a function of the user's, which scores by mean return.
@@ -447,7 +447,7 @@ def scoring_of(env_id: str) -> Scoring:
 
 
 class ReturnScoring:
-    """Scoring by mean return, without any settings: see `environments.guest.Scoring`."""
+    """Scoring by mean return, without any settings: see `environments.challenge.Scoring`."""
 
     unit = "episodes"
     settings = Settings

@@ -14,7 +14,7 @@ from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.worker_process import require_no_worker
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 from workflow_rl.output_files import remove_own
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, has_skipped
 from workflow_rl.runs.config import TrainConfig

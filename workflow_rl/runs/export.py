@@ -19,9 +19,9 @@ from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.agents.policies.team_file import save_team
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.agents.user_modules import in_one_line
+from workflow_rl.environments.challenge import Export, Exported
 from workflow_rl.environments.environment import Environment
-from workflow_rl.environments.guest import Export, Exported
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 from workflow_rl.output_files import put, replacing
 from workflow_rl.runs.acting import members_of
 

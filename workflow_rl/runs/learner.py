@@ -23,7 +23,7 @@ from workflow_rl.collection.rollout import Collector, outweighing, what_is_not_f
 from workflow_rl.collection.schedule import Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.environments.episode import SeedStream, episode_spec
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 from workflow_rl.errors import NotFiniteError
 from workflow_rl.output_files import write_text
 from workflow_rl.printable import fitting, shortened

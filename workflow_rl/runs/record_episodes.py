@@ -9,7 +9,7 @@ from typing import Any
 from workflow_rl.collection import try_in_worker
 from workflow_rl.collection.failures import UnplayableError
 from workflow_rl.environments.function_actor import actor_of, spaces_of
-from workflow_rl.environments.guests import default_env, guests
+from workflow_rl.environments.source import default_env, guests
 from workflow_rl.errors import UserError
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.episode_files import (

@@ -10,9 +10,8 @@ from workflow_rl.agents import algorithm
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection.cluster_address import LOCAL, NONE
-from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.runs import machine_facts
 from workflow_rl.runs.saved_config import UnknownSettings
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import interpreter
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.printable import in_short
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import OF_WORKERS, ConfigError, Resume, TrainConfig

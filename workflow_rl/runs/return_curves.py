@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 
 if TYPE_CHECKING:
     from workflow_rl.runs.config import TrainConfig

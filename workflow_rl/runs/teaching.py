@@ -22,7 +22,7 @@ from workflow_rl.collection.rollout import what_is_not_finite
 from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import SeedStream
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 from workflow_rl.errors import StoppedAtOnce, UserError
 from workflow_rl.output_files import NOT_OURS, read_text, sha256_of
 from workflow_rl.runs.config import ConfigError, TrainConfig

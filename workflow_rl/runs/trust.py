@@ -22,8 +22,8 @@ from typing import Any
 from workflow_rl.agents.user_modules import place_of
 from workflow_rl.collection.cluster_address import is_address
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
-from workflow_rl.environments.guests import guests
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.source import guests
 from workflow_rl.output_files import private_folder, write_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.saved_config import (

@@ -22,13 +22,12 @@ from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.collection import try_in_worker
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.challenge import NOTHING, Side
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
-from workflow_rl.environments.guest import NOTHING, Side
-from workflow_rl.environments.guests import guests
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.one_team_of_two import sides_of, text_of_weights
+from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.output_files import make_folder
 from workflow_rl.printable import in_short
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint

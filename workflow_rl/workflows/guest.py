@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage2.guest import Cage2Guest
+from workflow_rl.environments.challenge import NOTHING, Export
 from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.environments.guest import NOTHING, Export
 from workflow_rl.workflows import ENV_ID
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_AGENTS
-from workflow_rl.environments.gymnasium_ids import register_envs
+from workflow_rl.environments.source import register_envs
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -51,7 +51,7 @@ import torch
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.source import make_environment
 from workflow_rl.environments.episode import episode_spec
 import cloudpickle
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from tests.any_envs import TargetEnv
 from workflow_rl.commands.main import main
 from workflow_rl.commands.options import ALGORITHMS, NETWORKS
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import read_summary
 from workflow_rl.runs.hints import hint_of_few_updates

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from tests.tiny_runs import config_of
 from workflow_rl.commands.compare import compare
 from workflow_rl.commands.main import main
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.source import guests
 from workflow_rl.output_files import sha256_of
 from workflow_rl.runs.evaluation import AGENT_DIGEST, Evaluation
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke
 from workflow_rl.agents import algorithm
-from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.source import make_environment
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.resume import new_plan

@@ -15,8 +15,8 @@ from tests.workflow_rl.commands.any_env_commands import CART_POLE, invoke, refus
 from workflow_rl import plug_ins
 from workflow_rl.commands.main import main
 from workflow_rl.commands.options_by_env import Look, env_of_agent, env_of_agents, named_env
-from workflow_rl.environments.guest import Guest
-from workflow_rl.environments.guests import guests
+from workflow_rl.environments.challenge import Guest
+from workflow_rl.environments.source import guests
 from workflow_rl.errors import UserError
 
 CAGE4 = ("--env", "workflow_rl/CAGE4-v0")

@@ -26,11 +26,11 @@ from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParamete
 from workflow_rl.cage2.scenario2 import ENV_ID
 from workflow_rl.collection.env_positions import first_positions
 from workflow_rl.collection.player import play_episode, player_at
-from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError, described
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.flat_env import FlatEnv
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.source import make_environment
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from workflow_rl.agents.policies.image_layout import Image
-from workflow_rl.environments.images import images_of
+from workflow_rl.environments.making import images_of
 
 
 def byte(*shape: int) -> spaces.Box:

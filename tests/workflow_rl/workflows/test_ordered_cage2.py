@@ -15,9 +15,9 @@ from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.collection.player import play_episodes
-from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import SeedStream, episode_spec
+from workflow_rl.environments.source import make_environment
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.scoring import play_order, rules_of
 

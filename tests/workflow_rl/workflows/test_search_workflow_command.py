@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.policy_file import save_policy
-from workflow_rl.environments.by_name import make_environment
+from workflow_rl.environments.source import make_environment
 from workflow_rl.workflows import ENV_ID
 from workflow_rl.workflows.commands.search_workflow import search_workflow
 

@@ -89,6 +89,6 @@ class Cage2Red(AgainstBlue):
 
 
 def _released() -> Mapping[str, Path]:
-    from workflow_rl.environments.guests import guests
+    from workflow_rl.environments.source import guests
 
     return guests[Cage2.env_id].released

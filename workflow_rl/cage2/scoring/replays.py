@@ -19,8 +19,8 @@ from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scoring.players import load_blue
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
+from workflow_rl.environments.challenge import Replay
 from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.environments.guest import Replay
 
 MOST_STEPS = 1000
 """Largest number of steps on a page, whose size grows with them."""
@@ -45,7 +45,7 @@ class ReplaySettings(Settings):
 
 
 class Cage2Replays:
-    """See `environments.guest.Replays`."""
+    """See `environments.challenge.Replays`."""
 
     settings = ReplaySettings
 

@@ -134,7 +134,7 @@ class Cage2Scores(NamedTuple):
 
 
 class Cage2Scoring:
-    """Scoring by the challenge's protocol: see `environments.guest.Scoring`."""
+    """Scoring by the challenge's protocol: see `environments.challenge.Scoring`."""
 
     unit = "episodes a cell"
     settings = ProtocolSettings

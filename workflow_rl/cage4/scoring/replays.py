@@ -17,7 +17,7 @@ from workflow_rl.cage4.env.arguments import OneRed, ScenarioSettings
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
 from workflow_rl.cage4.scoring.scoring import LEAST_EVALUATED, learned_elsewhere
-from workflow_rl.environments.guest import Replay
+from workflow_rl.environments.challenge import Replay
 
 MOST_STEPS = 1000
 """Largest number of steps on a page, whose size grows with them."""
@@ -47,7 +47,7 @@ class ShownTeam(NamedTuple):
 
 
 class Cage4Replays:
-    """See `environments.guest.Replays`."""
+    """See `environments.challenge.Replays`."""
 
     settings = ReplaySettings
 

@@ -170,7 +170,7 @@ def _checkable(settings: ProtocolSettings) -> tuple[int, str | None]:
 
 
 class Cage4Scoring:
-    """Scoring by the challenge's evaluation: see `environments.guest.Scoring`.
+    """Scoring by the challenge's evaluation: see `environments.challenge.Scoring`.
 
     All episodes are of one stream of random numbers, so one process plays them.
     """

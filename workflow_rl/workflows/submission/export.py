@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from workflow_rl.cage2.scoring.submission import export
+from workflow_rl.environments.challenge import Exported
 from workflow_rl.environments.environment import Environment
-from workflow_rl.environments.guest import Exported
 
 ACTING = ("order", "rules", "cage2_rules")
 _AGENT = Path(__file__).parent / "files" / "agent.py"

@@ -23,9 +23,9 @@ from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HOSTS, RED_AGENTS
 from workflow_rl.cage2.scoring.players import load_blue
 from workflow_rl.cage2.scoring.protocol import evaluate_blue
 from workflow_rl.collection.player import play_episodes
-from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
+from workflow_rl.environments.source import make_environment
 from workflow_rl.runs.checkpoint import CheckpointError
 
 BELIEF = Cage2("attackers", 20, "compiled", "belief", "by-host")

@@ -23,9 +23,9 @@ from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
 from workflow_rl.collection.player import play_episode
 from workflow_rl.commands.main import main
-from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.environments.source import make_environment
 
 SHORT: dict[str, Any] = {"env": RED_ENV_ID, "env_args": {"blue_agent": "react-restore"}}
 

@@ -7,9 +7,9 @@ import pytest
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.collection.player import play_episode
-from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
+from workflow_rl.environments.source import make_environment
 from workflow_rl.studies.duel import actor_for_side
 
 

@@ -31,9 +31,9 @@ from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage4.scenario.scenario4 import RED_ENV_ID as CAGE4_RED_ENV_ID
 from workflow_rl.collection import try_in_worker
 from workflow_rl.commands.main import main
-from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.environments.source import make_environment
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.loop import train_policy

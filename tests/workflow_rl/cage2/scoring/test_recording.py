@@ -38,8 +38,8 @@ from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_blue
 from workflow_rl.cage2.scoring.recording import Recording, record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg
 from workflow_rl.cage2.scoring.scores import step_actions
-from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.source import make_environment
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.export import write_policy

@@ -15,8 +15,8 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring import selection
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.selection import ATTACKERS, score, scores_of_episodes
-from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.episode import SeedStream, episode_spec
+from workflow_rl.environments.source import make_environment
 
 N = 4
 

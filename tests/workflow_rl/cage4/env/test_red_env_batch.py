@@ -17,9 +17,9 @@ from workflow_rl.cage4.cyborg.simulators import make_red_side
 from workflow_rl.cage4.env.red_environment import Cage4Red
 from workflow_rl.cage4.red.red_api import FIRST_RED_CHOICE, red_layout
 from workflow_rl.cage4.scenario.scenario4 import RED_ENV_ID
-from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.environments.source import make_environment
 
 LAYOUT = red_layout()
 

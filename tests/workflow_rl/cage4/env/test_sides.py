@@ -14,9 +14,9 @@ from workflow_rl.cage4.env.red_environment import Cage4Red
 from workflow_rl.cage4.guest import Cage4Guest
 from workflow_rl.cage4.scenario.scenario4 import ENV_ID
 from workflow_rl.collection.player import play_episode
-from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.environments.source import make_environment
 from workflow_rl.studies.duel import actor_for_side
 from workflow_rl.studies.exploit import attack
 

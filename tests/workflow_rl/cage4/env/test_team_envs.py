@@ -24,10 +24,10 @@ from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.env.team_envs import SerialNetworks, TeamEnvs
 from workflow_rl.cage4.scenario.scenario4 import ACTIONS, N_ACTIONS, SCENARIOS
 from workflow_rl.collection.player import play_episode
-from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.env_batch import EnvBatch, EpisodeError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
+from workflow_rl.environments.source import make_environment
 
 RESTORE = 33
 N_MASKS = sum(N_ACTIONS)

@@ -21,9 +21,9 @@ from workflow_rl.cage4.red.roster import PolicyReds, load_reds
 from workflow_rl.cage4.scenario.scenario4 import AGENTS, ENV_ID
 from workflow_rl.cage4.scenario.simulator_protocol import StepResult
 from workflow_rl.commands.main import main
-from workflow_rl.environments.by_name import make_environment
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
+from workflow_rl.environments.source import make_environment
 from workflow_rl.runs.trust import require_trusted, trusted
 
 STEPS = 60

@@ -11,8 +11,8 @@ import numpy as np
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.environments.challenge import Exported
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
-from workflow_rl.environments.guest import Exported
 from workflow_rl.runs.acting import needs_of, write_handed_in
 
 ACTING = (

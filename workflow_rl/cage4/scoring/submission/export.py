@@ -8,8 +8,8 @@ from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.cage4.agent.trained_teams import RELEASED
 from workflow_rl.cage4.cyborg.checkout import COMMIT
 from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS
+from workflow_rl.environments.challenge import Exported
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
-from workflow_rl.environments.guest import Exported
 from workflow_rl.runs.acting import needs_of, write_handed_in
 
 ACTING = (

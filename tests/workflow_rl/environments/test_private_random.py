@@ -12,7 +12,7 @@ import torch
 from tests.globally_drawing_env import GloballyDrawing
 from workflow_rl import TrainConfig, evaluate, train
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.own_random_state import PrivateRandom
+from workflow_rl.environments.making import PrivateRandom
 
 
 def played(env: PrivateRandom, seed: int, steps: int = 5) -> list[float]:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.agent.action_sets import ActionSet
 from workflow_rl.cage2.agent.network_facts import untold_facts
+from workflow_rl.cage2.agent.views import ActionSet
 from workflow_rl.cage2.scenario.actions import BLUE
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import CONTESTED, HOSTS

@@ -81,7 +81,7 @@ class HistoryCounts:
         ages, counts, quiet = seen["ages"], seen["counts"], seen["quiet"]
         ages[:] = np.minimum(ages + 1, NEVER)
         kinds, hosts = self._facts.kinds[actions], self._facts.hosts[actions]
-        restored, removed = kinds == tables.RESTORE, kinds == tables.REMOVE
+        restored, removed = tables.RESETS[kinds], kinds == tables.REMOVE
         no_root = (kinds == tables.ANALYSE) & ~table[rows, hosts, 2:].all(axis=1)
         for event, happened in ((RESTORED, restored), (REMOVED, removed), (FOUND_NO_ROOT, no_root)):
             ages[rows[happened], event, hosts[happened]] = 0

@@ -1,4 +1,4 @@
-"""What Blue's policy sees of CAGE-2, and an actor that plays such a policy on the bits of hosts.
+"""What Blue's policy sees of CAGE-2 and chooses from, and an actor that plays on the bits of hosts.
 
 `viewed_envs` has the envs that the policy learns in. This module needs NumPy and `agents` alone,
 because submissions contain a copy.
@@ -6,15 +6,16 @@ because submissions contain a copy.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.distributions import Choice
+from workflow_rl.agents.policies.distributions import Actions, Choice
+from workflow_rl.agents.policies.entity_layout import EntityLayout
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.cage2.agent.action_sets import ActionSet
 from workflow_rl.cage2.agent.history_counts import (
     N_OF_ALL,
     N_OF_HOST,
@@ -23,15 +24,26 @@ from workflow_rl.cage2.agent.history_counts import (
 )
 from workflow_rl.cage2.agent.network_facts import (
     FACTS,
+    BlueDecoys,
     Indices,
     NetworkFacts,
+    joined_hosts,
+    likeliest_decoys,
     scenarios_in,
     with_rows,
 )
 from workflow_rl.cage2.compiled.description import tables_of
-from workflow_rl.cage2.compiled.tables import Tables
+from workflow_rl.cage2.compiled.tables import N_DECOYS, Tables
+from workflow_rl.cage2.scenario.actions import BLUE, BY_HOST, NEXT_DECOY
+from workflow_rl.cage2.scenario2 import HORIZONS, HOSTS
 
 Bits = NDArray[np.uint8]
+
+BELIEVING, REMEMBERING = ("belief", "evidence"), ("history", "evidence")
+"""The observations that show a belief, and the past."""
+LATE = {30: 5, 50: 3, 100: 12}
+"""For each horizon: the number of its last steps in which restoring a user's host does not pay, if
+all horizons count. Found by trials, see docs/explanations/champion.md."""
 
 
 class Sees(Protocol):
@@ -63,14 +75,16 @@ class View:
         self._belief = BlueBelief(tables_of(facts.scenarios[0])) if has_belief else None
         self._past = HistoryCounts(facts, playing) if has_past else None
         self._past_columns = columns_of_evidence(facts) if has_belief and has_past else None
-        n_hosts = facts.n_hosts
+        # How many of the columns are about each host.
+        self._per_host = 4
         if self._belief is not None:
             past = 0 if self._past_columns is None else 1 + len(self._past_columns)
             self.n_shown = self._belief.n_shown + past
         else:
-            per_host = columns_per_host(observation, facts)
-            edges = 2 * n_hosts**2 if facts.tells_edges else 0
-            self.n_shown = n_hosts * per_host + (N_OF_ALL if has_past else 0) + edges
+            self._per_host += len(FACTS) if facts.are_told else 0
+            self._per_host += N_OF_HOST if has_past else 0
+            edges = 2 * facts.n_hosts**2 if facts.tells_edges else 0
+            self.n_shown = facts.n_hosts * self._per_host + (N_OF_ALL if has_past else 0) + edges
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
         if self._past is not None:
@@ -106,15 +120,62 @@ class View:
             of_all.append(self._facts.joined[scenarios].reshape(m, -1).astype(np.uint8))
         return np.concatenate([np.concatenate(of_hosts, axis=2).reshape(m, -1), *of_all], axis=1)
 
+    def entities(self, choices: Sequence[str]) -> EntityLayout | None:
+        """Return the hosts as entities: which columns describe each host, and what is done to each.
 
-BELIEVING, REMEMBERING = ("belief", "evidence"), ("history", "evidence")
-"""The observations that show a belief, and the past."""
+        choices: the actions by name. Policies that are told no facts have a trait for each host,
+        which tells the hosts apart. None for a belief in other networks than Scenario 2, where
+        hosts are not described alike.
+        """
+        facts, n = self._facts, self._facts.n_hosts
+        if self._belief is not None and facts.are_told:
+            return None
+        tables: dict[str, Any] = {"actions": _verbs_of(choices, facts.host_names)}
+        columns = np.arange(n * self._per_host).reshape(n, self._per_host)
+        if facts.are_told:
+            # The first fact tells that a host exists.
+            tables |= {"present": columns[:, 4], "features": np.delete(columns, 4, axis=1)}
+        else:
+            beliefs = [] if self._belief is None else [_belief_of_hosts()]
+            tables |= {"features": np.concatenate([columns, *beliefs], axis=1), "traits": np.eye(n)}
+        if facts.tells_edges:
+            first = self.n_shown - 2 * n**2
+            of_subnet, leads = first + np.arange(2 * n**2).reshape(2, n, n)
+            edges = {"subnet": of_subnet, "leads to": leads, "led to": leads.T}
+            tables["edges"] = {name: _pairs(of_pairs) for name, of_pairs in edges.items()}
+        elif len(facts.scenarios) == 1:
+            joined = joined_hosts(facts.scenarios[0])
+            tables["edges"] = {name: np.argwhere(pairs) for name, pairs in joined.items()}
+        return EntityLayout(self.n_shown, tables)
 
 
-def columns_per_host(observation: str, facts: NetworkFacts) -> int:
-    """Return the number of columns about each host in a view without a belief."""
-    of_facts = len(FACTS) if facts.are_told else 0
-    return 4 + of_facts + (N_OF_HOST if observation in REMEMBERING else 0)
+def _verbs_of(actions: Sequence[str], hosts: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the verb and the host of each action, or the number of an action on no host and -1."""
+    numbers: dict[bool, dict[str, int]] = {True: {}, False: {}}
+    verbs = []
+    for action in actions:
+        verb, _, host = action.partition(" ")
+        of_verb = numbers[bool(host)]
+        number = of_verb.setdefault(verb, len(of_verb))
+        verbs.append((number, hosts.index(host) if host else -1))
+    return verbs
+
+
+def _belief_of_hosts() -> NDArray[np.int64]:
+    """Return the columns of the belief about each host of Scenario 2."""
+    blue_belief = _blue_belief()
+    columns = blue_belief.columns_shown(len(blue_belief.WORTH_A_DECOY))
+    decoys = np.full((len(HOSTS), N_DECOYS, 2), -1)
+    decoys[*blue_belief.WORTH_A_DECOY.T] = columns["decoys"]
+    probable = np.full((len(HOSTS), columns["of hosts"].shape[1]), -1)
+    probable[blue_belief.CONTESTED] = columns["of hosts"]
+    return np.concatenate([decoys.reshape(len(HOSTS), -1), columns["masks"].T, probable], axis=1)
+
+
+def _pairs(columns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return rows of a host, another one or the same, and the number at their place in a table."""
+    host, other = np.indices(columns.shape)
+    return np.stack([host, other, columns], axis=2).reshape(-1, 3)
 
 
 class BlueBelief:
@@ -166,6 +227,105 @@ def _blue_belief() -> Any:
 def plain(obs: Bits) -> Bits:
     """Return the bits in the one memory layout that compiled code accepts."""
     return np.array(obs, np.uint8, order="C")
+
+
+class ActionSet:
+    """What Blue chooses from: one of `env.arguments.ACTION_SETS`, in envs that are numbered from 0.
+
+    `all` has every action. `by-host` has Sleep, and BY_HOST on each host: NEXT_DECOY sets up the
+    next possible decoy, in the order in which Red falls for them, and sleeps where there is none.
+    With `by-host-timed`, Restore becomes Remove where a horizon of the challenge is so near that
+    Restore saves less than it costs: see LATE. A policy that is not told of the network has no
+    choice on hosts that Red cannot take; another policy has choices on all hosts, with masks. A set
+    has to be told every step.
+
+    playing: see `BlueDecoys`. names: of the n choices. has_masks: whether some are impossible at
+    times.
+    """
+
+    def __init__(self, name: str, facts: NetworkFacts, playing: Indices | None = None) -> None:
+        self.has_masks, self._decoys = facts.are_told, BlueDecoys(facts, playing)
+        if name == "all":
+            self.names, is_open = facts.named, facts.exists
+        else:
+            is_open = facts.contested
+            listed = np.arange(facts.n_hosts) if facts.are_told else np.flatnonzero(is_open[0])
+            hosts = [facts.host_names[host] for host in listed]
+            self.names = ("Sleep", *(f"{kind} {host}" for kind in BY_HOST for host in hosts))
+        self.n = len(self.names)
+        numbers = {action: number for number, action in enumerate(facts.named)}
+        self._sleep = numbers["Sleep"]
+        # A choice of a kind that Blue has nowhere stands for Sleep, and its mask is 0.
+        self._actions = np.array([numbers.get(choice, self._sleep) for choice in self.names])
+        split = [choice.partition(" ") for choice in self.names]
+        self._is_next = np.array([kind == NEXT_DECOY for kind, _, _ in split])
+        self._hosts = np.array([facts.host_names.index(h) if h else 0 for _, _, h in split])
+        on_host = np.array([host != "" for _, _, host in split])
+        can = np.array([facts.can_do(kind) for kind, _, _ in split]).T
+        self._masks = (can & (~on_host | is_open[:, self._hosts])).astype(np.uint8)
+        self._decoy_actions = np.array(
+            [
+                [numbers.get(f"{decoy} {host}", self._sleep) for host in facts.host_names]
+                for decoy in facts.decoy_kinds
+            ]
+        )
+        self._knows_no_kinds = facts.is_misinforming
+        self._instead = _by_the_clock(facts.named) if name == "by-host-timed" else None
+        self._n_steps = np.zeros(0, np.int64)
+
+    def begin(self, envs: Sequence[int]) -> None:
+        """Begin episodes in M envs."""
+        self._decoys.begin(envs)
+        self._n_steps = with_rows(self._n_steps, max(envs) + 1)
+        self._n_steps[envs] = 0
+
+    def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
+        """Return Blue's actions, by index, for the policy's choices in M envs."""
+        actions, hosts = self._actions[choices], self._hosts[choices]
+        if self._is_next.any():
+            useful = self._decoys.useful(envs)[np.arange(len(hosts)), hosts]
+            first = 0 if self._knows_no_kinds else likeliest_decoys()[useful]
+            following = np.where(useful > 0, self._decoy_actions[first, hosts], self._sleep)
+            actions = np.where(self._is_next[choices], following, actions)
+        if self._instead is not None:
+            step = np.minimum(self._n_steps[envs], len(self._instead) - 1)
+            actions = self._instead[step, actions]
+        return actions
+
+    def after(self, envs: Sequence[int], actions: Indices) -> None:
+        """Note the actions [M], by index, that Blue took in M envs."""
+        self._decoys.after(envs, actions)
+        self._n_steps[envs] += 1
+
+    def with_masks(self, obs: NDArray[np.uint8], envs: Sequence[int]) -> NDArray[np.uint8]:
+        """Return what Blue sees [M, D] in M envs, with masks of its choices if there are any."""
+        if not self.has_masks:
+            return obs
+        masks = self._masks[self._decoys.scenarios(envs)]
+        if self._is_next.any():
+            masks = masks & (~self._is_next | (self._decoys.useful(envs) > 0)[:, self._hosts])
+        return np.concatenate([obs, masks], axis=1)
+
+
+@functools.cache
+def _by_the_clock(actions: tuple[str, ...]) -> Indices:
+    """Return what replaces each of A actions, by name, in each step, `[101, A]`.
+
+    Later steps are as the last row.
+    """
+    instead = np.tile(np.arange(len(actions)), (max(HORIZONS) + 1, 1))
+    for number, name in enumerate(actions):
+        kind, _, host = name.partition(" ")
+        if not BLUE[kind].near_the_end:
+            continue
+        cheaper = actions.index(f"{BLUE[kind].near_the_end} {host}")
+        if host.startswith("User"):
+            for horizon, n_late in LATE.items():
+                instead[horizon - n_late : horizon, number] = cheaper
+        # In the last step a Restore costs at least as much as any host but Op_Server0 is worth.
+        if host != "Op_Server0":
+            instead[max(HORIZONS) - 1, number] = cheaper
+    return instead
 
 
 class ViewingActor:

@@ -22,15 +22,11 @@ WORD = 0xFFFFFFFF
 GENERATOR = np.dtype([("mt", np.uint32, N), ("mt_index", np.uint16)], align=True)
 
 
-def _initial_words() -> Any:
-    """`init_genrand(19650218)`, which `init_by_array` starts from."""
-    words = [19650218]
-    for i in range(1, N):
-        words.append((1812433253 * (words[-1] ^ words[-1] >> 30) + i) & WORD)
-    return np.array(words, np.uint32)
-
-
-INITIAL_WORDS = _initial_words()
+_words = [19650218]
+for _i in range(1, N):
+    _words.append((1812433253 * (_words[-1] ^ _words[-1] >> 30) + _i) & WORD)
+INITIAL_WORDS = np.array(_words, np.uint32)
+"""`init_genrand(19650218)`, which `init_by_array` starts from."""
 
 
 @compiled

@@ -173,24 +173,18 @@ class Cage2(AgainstReds):
         """Return the spaces: 52 bits and 145 actions, unless the arguments choose others."""
         from workflow_rl.agents.policies.distributions import Categorical
         from workflow_rl.agents.spaces import Spaces
-        from workflow_rl.cage2.agent.action_sets import ActionSet
-        from workflow_rl.cage2.agent.views import View
-        from workflow_rl.cage2.env.entities import hosts_as_entities
+        from workflow_rl.cage2.agent.views import ActionSet, View
 
+        choices = ActionSet(self.actions, self.facts)
         if self.observation == "true-state":
             from workflow_rl.cage2.compiled.true_state import N_SHOWN
 
-            n_shown = N_SHOWN
+            n_shown, entities = N_SHOWN, None
         else:
-            n_shown = View(self.observation, self.facts).n_shown
-        chosen = ActionSet(self.actions, self.facts)
-        return Spaces(
-            n_shown,
-            Categorical(chosen.n),
-            bits=True,
-            masked=chosen.has_masks,
-            entities=hosts_as_entities(self.facts, self.observation, self.actions),
-        )
+            view = View(self.observation, self.facts)
+            n_shown, entities = view.n_shown, view.entities(choices.names)
+        actions = Categorical(choices.n)
+        return Spaces(n_shown, actions, bits=True, masked=choices.has_masks, entities=entities)
 
     def check(self) -> str | None:
         """Raise InvalidEnvironmentError if the simulator is not installed, or not as needed.

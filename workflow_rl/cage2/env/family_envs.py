@@ -9,9 +9,9 @@ import numpy as np
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.cage2.agent.network_facts import NetworkFacts
+from workflow_rl.cage2.agent.views import ActionSet, View
 from workflow_rl.cage2.compiled.description import family_of
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs
-from workflow_rl.cage2.env.entities import hosts_as_entities
 from workflow_rl.cage2.env.viewed_envs import ViewedEnvs
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -50,7 +50,7 @@ def on_networks(
             "its network is made for as many hosts as it saw: train with --network entities or "
             "graph"
         )
-    layout = hosts_as_entities(facts, observation, actions)
+    layout = View(observation, facts).entities(ActionSet(actions, facts).names)
     assert layout is not None
     carried = policy.parameters.on(layout, Categorical(len(layout.actions)))
     return carried.actor(policy.policy_version, policy.greedy)

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.cage2.agent.action_sets import ActionSet
 from workflow_rl.cage2.agent.network_facts import Indices, NetworkFacts
-from workflow_rl.cage2.agent.views import Bits, Sees, View, plain
+from workflow_rl.cage2.agent.views import ActionSet, Bits, Sees, View, plain
 from workflow_rl.environments.env_batch import EnvBatch, StepAnswers
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec

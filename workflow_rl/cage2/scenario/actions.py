@@ -29,7 +29,8 @@ class BlueKind(NamedTuple):
     tenths of a reward. decoy: what it sets up. sets_up_one_of: several decoys. leaves: what Blue's
     table shows afterwards of a host that looked compromised; "": no change. resets: whether it ends
     all decoys, files and sessions that were added to the host. by_host: whether the action sets by
-    host offer it. scenarios: the challenges whose Blue has it.
+    host offer it. near_the_end: the kind that takes its place in a timed action set, where too few
+    steps are left for it to pay. scenarios: the challenges whose Blue has it.
     """
 
     does: str = ""
@@ -40,6 +41,7 @@ class BlueKind(NamedTuple):
     leaves: str = ""
     resets: bool = False
     by_host: bool = False
+    near_the_end: str = ""
     scenarios: tuple[int, ...] = (1, 2)
 
     @property
@@ -74,7 +76,12 @@ BLUE: dict[str, BlueKind] = {
         scenarios=(1,),
     ),
     "Restore": BlueKind(
-        "returns the host to its first state", cost=10, leaves="clean", resets=True, by_host=True
+        "returns the host to its first state",
+        cost=10,
+        leaves="clean",
+        resets=True,
+        by_host=True,
+        near_the_end="Remove",
     ),
 }
 DECOYS = {name: kind.decoy for name, kind in BLUE.items() if kind.decoy is not None}

@@ -15,9 +15,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workflow_rl.cage2 import scenario1b, scenario2
 from workflow_rl.cage2.scenario.actions import blue_action_names, red_action_names
-from workflow_rl.cage2.scenario2 import SCENARIO1B, SCENARIO2, ScenarioError, capacity
+from workflow_rl.cage2.scenario1b import scenario1b
+from workflow_rl.cage2.scenario2 import (
+    FACTS_OF_A_HOST,
+    IMAGES,
+    SCENARIO1B,
+    SCENARIO2,
+    SUCCESSES,
+    ScenarioError,
+    bits_in_words,
+    capacity,
+    scenario2,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,13 +52,13 @@ class Scenario:
     @functools.cache
     def scenario2(cls) -> Scenario:
         """Return CAGE Challenge 2's own scenario."""
-        return cls(SCENARIO2, one_text(_with_images(scenario2.scenario2())))
+        return cls(SCENARIO2, one_text(_with_images(scenario2())))
 
     @classmethod
     @functools.cache
     def scenario1b(cls) -> Scenario:
         """Return CAGE Challenge 1's own scenario, as its own repository has it."""
-        return cls(SCENARIO1B, one_text(scenario1b.scenario1b(json.loads(cls.scenario2().content))))
+        return cls(SCENARIO1B, one_text(scenario1b(json.loads(cls.scenario2().content))))
 
     @classmethod
     def from_description(cls, description: Mapping[str, Any], name: str = "scenario") -> Scenario:
@@ -170,7 +180,7 @@ class Scenario:
     @property
     def red_obs_size(self) -> int:
         """The number of zeros and ones that `Cage2RedEnv` shows Red."""
-        return len(self.subnets) + len(scenario2.FACTS_OF_A_HOST) * len(self.hosts) + 2
+        return len(self.subnets) + len(FACTS_OF_A_HOST) * len(self.hosts) + 2
 
     def seen_of_step(
         self, blue_action: int, blue_success: int, caught: NDArray[np.bool_], obs: NDArray[Any]
@@ -182,11 +192,11 @@ class Scenario:
         bits = obs.reshape(-1, 4).astype(int).tolist()
         return {
             "blue_action": self.action_names[blue_action],
-            "blue_success": scenario2.SUCCESSES[blue_success],
+            "blue_success": SUCCESSES[blue_success],
             "suspicious_hosts": tuple(
                 name for name, is_caught in zip(self.hosts, caught, strict=True) if is_caught
             ),
-            "hosts": dict(zip(self.hosts, map(scenario2.bits_in_words, bits), strict=True)),
+            "hosts": dict(zip(self.hosts, map(bits_in_words, bits), strict=True)),
         }
 
     @property
@@ -388,7 +398,7 @@ def _values(confidentiality: str | None, availability: str | None) -> dict[str, 
 
 def _take_image(data: Mapping[str, Any], name: str) -> None:
     """Put an image into a scenario's data, if it is not there yet."""
-    data["Images"][name] = _require({**scenario2.IMAGES, **data["Images"]}, name, "image")
+    data["Images"][name] = _require({**IMAGES, **data["Images"]}, name, "image")
 
 
 def _require(entries: Mapping[str, Any], name: str, what: str) -> Any:
@@ -402,7 +412,7 @@ def _require(entries: Mapping[str, Any], name: str, what: str) -> Any:
 def _with_images(description: Mapping[str, Any]) -> dict[str, Any]:
     """Return a description with each image once, under Images."""
     data = json.loads(json.dumps(dict(description)))
-    known = {json.dumps(image, sort_keys=True): name for name, image in scenario2.IMAGES.items()}
+    known = {json.dumps(image, sort_keys=True): name for name, image in IMAGES.items()}
     data["Images"] = {}
     for name, host in data["Hosts"].items():
         image = {key: host.pop(key) for key in OF_IMAGE if key in host}

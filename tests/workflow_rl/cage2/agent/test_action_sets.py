@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from workflow_rl.cage2.agent.action_sets import LATE, ActionSet
 from workflow_rl.cage2.agent.network_facts import BlueDecoys, untold_facts
+from workflow_rl.cage2.agent.views import LATE, ActionSet
 from workflow_rl.cage2.compiled.tables import FALSE
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario.scenario import Scenario

@@ -5,7 +5,6 @@ import pytest
 
 from tests.workflow_rl.cage2.agent.test_views import policy_for
 from workflow_rl.agents.policies.distributions import Choice
-from workflow_rl.cage2.agent.action_sets import ActionSet
 from workflow_rl.cage2.agent.history_counts import AGES, N_EVENTS, N_OF_HOST
 from workflow_rl.cage2.agent.network_facts import (
     DEPTHS,
@@ -14,7 +13,7 @@ from workflow_rl.cage2.agent.network_facts import (
     facts_of,
     untold_facts,
 )
-from workflow_rl.cage2.agent.views import View, ViewingActor
+from workflow_rl.cage2.agent.views import ActionSet, View, ViewingActor
 from workflow_rl.cage2.attack_graph import attack_graph
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2

@@ -16,8 +16,7 @@ from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.cage2.agent.action_sets import ActionSet
-from workflow_rl.cage2.agent.views import ViewingActor
+from workflow_rl.cage2.agent.views import ActionSet, ViewingActor
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HOSTS, RED_AGENTS
 from workflow_rl.cage2.scoring.players import load_blue

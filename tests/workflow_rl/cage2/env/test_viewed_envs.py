@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.cage2.agent.action_sets import ActionSet
+from workflow_rl.cage2.agent.views import ActionSet
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.record_envs import RecordEnvs
 from workflow_rl.cage2.guest import Cage2Guest

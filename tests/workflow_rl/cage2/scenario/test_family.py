@@ -7,10 +7,8 @@ import pytest
 
 from workflow_rl import TrainConfig
 from workflow_rl.agents.policies.entity_layout import EntityLayout
-from workflow_rl.cage2.agent.action_sets import ActionSet
 from workflow_rl.cage2.agent.network_facts import FACTS, NetworkFacts, joined_hosts
-from workflow_rl.cage2.agent.views import View
-from workflow_rl.cage2.env.entities import hosts_as_entities
+from workflow_rl.cage2.agent.views import ActionSet, View
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.red.roster import refusals
 from workflow_rl.cage2.scenario.family import ScenarioFamily
@@ -142,7 +140,7 @@ def test_blue_sees_facts_of_hosts_that_exist_and_no_number_of_theirs():
     assert not hosts[exists == 0][:, 5:].any()
     assert mask[:2].tolist() == [1, 1]
     np.testing.assert_array_equal(mask[2:].reshape(-1, n), [exists] * 11)
-    layout = hosts_as_entities(facts, "table", "all")
+    layout = View("table", facts).entities(facts.named)
     assert isinstance(layout, EntityLayout)
     assert layout.traits.shape == (n, 0)
 
@@ -150,7 +148,7 @@ def test_blue_sees_facts_of_hosts_that_exist_and_no_number_of_theirs():
 def test_a_network_of_a_family_tells_which_hosts_are_joined():
     small, large = sorted(FAMILY.drawn(range(4)), key=lambda network: len(network.hosts))[::3]
     facts = NetworkFacts([small, large])
-    layout = hosts_as_entities(facts, "table", "all")
+    layout = View("table", facts).entities(facts.named)
     assert layout is not None
     row = View("table", facts).begin([0], np.zeros((1, 4 * len(large.hosts)), np.uint8))
     joined = np.pad(row[0], (0, 1))[layout.neighbours] > 0

@@ -16,7 +16,6 @@ from workflow_rl.environments.environment import Environment, InvalidEnvironment
 from workflow_rl.runs.acting import needs_of, write_handed_in
 
 ACTING = (
-    "workflow_rl.cage2.agent.action_sets",
     "workflow_rl.cage2.scenario.actions",
     "workflow_rl.cage2.scenario1b",
     "workflow_rl.cage2.scenario2",

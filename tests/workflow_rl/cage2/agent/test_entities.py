@@ -5,17 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from workflow_rl.cage2.env.entities import hosts_as_entities
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 from workflow_rl.environments.episode import EpisodeSpec
 
-FACTS = Cage2().facts
-
 
 @pytest.mark.parametrize("actions", ["all", "by-host"])
 def test_every_action_is_a_verb_on_its_host(actions: str) -> None:
-    layout = hosts_as_entities(FACTS, "table", actions)
+    layout = Cage2(actions=actions).spaces().entities
     assert layout is not None
     assert len(layout.actions) == Cage2(actions=actions).spaces().distribution.n_outputs
     assert len(np.unique(layout.places)) == len(layout.actions)
@@ -30,7 +27,7 @@ def test_every_action_is_a_verb_on_its_host(actions: str) -> None:
 
 
 def test_the_belief_about_a_host_is_described_with_the_host() -> None:
-    layout = hosts_as_entities(FACTS, "belief", "all")
+    layout = Cage2(observation="belief").spaces().entities
     assert layout is not None
     columns = layout.features[layout.features >= 0]
     assert len(np.unique(columns)) == len(columns)
@@ -46,7 +43,7 @@ def test_the_belief_about_a_host_is_described_with_the_host() -> None:
 
 
 def test_hosts_are_joined_by_their_subnets_and_by_what_leads_red_on() -> None:
-    layout = hosts_as_entities(FACTS, "table", "all")
+    layout = Cage2().spaces().entities
     assert layout is not None
     named = {
         name: {(HOSTS[host], HOSTS[other]) for host, other, column in edges if column < 0}

@@ -6,8 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from workflow_rl.agents.network_settings import NetworkSettings
-from workflow_rl.agents.settings import ConfigError, Settings, giver
+from workflow_rl.agents.settings import ConfigError, NetworkSettings, Settings, giver
 from workflow_rl.agents.user_modules import attribute_named
 from workflow_rl.plug_ins import plug_ins
 
@@ -122,9 +121,9 @@ class Algorithm(Protocol):
     name: as `--algorithm` takes it. settings: class of its hyperparameters. metrics: fields of what
     `LearningAgent.update` returns, the columns of a run's metrics. devices: of "cpu" and "cuda",
     where its agents can learn. most_threads: of the CPU, or None for any number. takes_masks:
-    whether its agents take masks of actions: see `policies.masks`. takes_teams: whether it learns
-    for several agents in one environment: see `agents.team`. takes_privileged: whether it has a
-    critic that may see more than the actor. takes_teachers: whether its agents have `copy`.
+    whether its agents take masks of actions: see `policies.distributions`. takes_teams: whether
+    it learns for several agents in one environment: see `agents.team`. takes_privileged: whether it
+    has a critic that may see more than the actor. takes_teachers: whether its agents have `copy`.
     general: the class of settings whose defaults an environment may replace. The defaults of a
     class that derives from it are right in every environment. off_policy: whether its agents learn
     from all steps that they remember, whichever policy chose them: values of an observation then

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workflow_rl.agents.network_settings import NetworkSettings
 from workflow_rl.agents.policies.distributions import Distribution, from_plain, to_plain
 from workflow_rl.agents.policies.network import Layers
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.settings import NetworkSettings
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.network import Network

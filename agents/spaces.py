@@ -18,8 +18,8 @@ class Spaces(NamedTuple):
     obs_dim: numbers in an observation, without its mask. distribution: over the actions. bounds:
     the least and the greatest of an action's numbers, if they are real numbers. bits: whether an
     observation's numbers are integers from 0 to 1. masked: whether each observation ends with a
-    mask: see `agents.policies.masks`. team: where the parts of a row stand, if several agents play;
-    the row then has `team.row_size` numbers. entities: which numbers and actions
+    mask: see `agents.policies.distributions`. team: where the parts of a row stand, if several
+    agents play; the row then has `team.row_size` numbers. entities: which numbers and actions
     belong to which entity, if the environment declares entities. privileged: how many numbers
     follow those of an observation, before its mask, which only a critic sees. images: which numbers
     are images, if there are any.

@@ -11,11 +11,10 @@ import numpy as np
 import torch
 
 from workflow_rl.agents.algorithm import Algorithm, LearningAgent
-from workflow_rl.agents.network_settings import NetworkSettings
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import to_plain
 from workflow_rl.agents.policies.torch_distributions import log_prob_and_entropy
-from workflow_rl.agents.settings import ConfigError
+from workflow_rl.agents.settings import ConfigError, NetworkSettings
 
 
 class Config(NetworkSettings):

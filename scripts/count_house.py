@@ -42,7 +42,7 @@ B_LINE = f"--env workflow_rl/CAGE2-v0 --red-agent B_lineAgent {FEW}"
 SHORT = "--n-envs 2 --n-workers 1 --hidden-sizes 8 --quiet --run-dir"
 COMMANDS = "workflow_rl/commands/"
 CONFIG = (
-    *(f"agents/{name}.py" for name in ("network_settings", "settings")),
+    *(f"agents/{name}.py" for name in ("settings",)),
     *(
         f"workflow_rl/runs/{name}.py"
         for name in ("config", "resume", "presets", "saved_config", "resolve")

@@ -6,8 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from workflow_rl.agents.algorithm import LearningAgent
-from workflow_rl.agents.mbpo.config import MBPOConfig
-from workflow_rl.agents.mbpo.metrics import MBPOMetrics
+from workflow_rl.agents.mbpo.config import MBPOConfig, MBPOMetrics
 from workflow_rl.agents.sac.algorithm import SAC
 from workflow_rl.agents.settings import Settings
 

@@ -1,12 +1,13 @@
-"""The hyperparameters of model-based policy optimisation. Imports no torch."""
+"""The hyperparameters of MBPO, and what it says of an update. Imports no torch."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from workflow_rl.agents.sac.config import SACConfig
+from workflow_rl.agents.sac.config import SACConfig, SACMetrics
 from workflow_rl.agents.settings import ConfigError, Count, LayerSizes, NotNegative, Positive, Share
 
 
@@ -90,3 +91,19 @@ class MBPOConfig(SACConfig):
                 f"{self.model_elites} is too large: there are model_members, {self.model_members}",
             )
         return self
+
+
+@dataclass(frozen=True)
+class MBPOMetrics(SACMetrics):
+    """What one update did: see `SACMetrics`.
+
+    imagined_steps: in the whole run so far. rollout_length: of this update's imagined rollouts.
+    model_*: see `dynamics.Fit`; NaN if no model was fitted.
+    """
+
+    imagined_steps: int
+    rollout_length: int
+    model_obs_loss: float
+    model_reward_error: float
+    model_spread: float
+    model_epochs: float

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from workflow_rl.agents.policies.distributions import Distribution
-from workflow_rl.agents.policies.masks import torch_masked
+from workflow_rl.agents.policies.distributions import Distribution, torch_masked
 from workflow_rl.agents.policies.network import Network
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
@@ -22,7 +21,7 @@ class ActorCritic(nn.Module):
     """One network for what the distribution over actions takes, another for the state's value.
 
     seed: of the initial weights. kind, args: of both networks, a key of `networks.NETWORKS` and the
-    further fields of this kind. masked: whether observations end with a mask, see `masks`.
+    further fields of this kind. masked: whether observations end with a mask, see `distributions`.
     n_further: how many numbers follow those that the actor sees, before the mask, for the critic.
     is_shared: whether all layers but the last are shared.
     """

@@ -1,6 +1,13 @@
 """Distributions over actions, one for each kind of action space, which workers sample from.
 
 `torch_distributions` has log-probabilities with gradients, for the learner. Imports no torch.
+
+A mask says which actions are possible. An observation with a mask is [D + A]: D numbers, which the
+network sees, and then A numbers, 1 for each possible action and 0 for each impossible one. A is the
+number of the distribution's outputs: the masks of several choices follow one another. The outputs
+of impossible actions become minus infinity, so that their probability is 0 in acting, in learning,
+in entropies and in KL divergences. A mask is a part of the observation, so it goes wherever the
+observation goes.
 """
 
 from __future__ import annotations
@@ -10,10 +17,14 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 FloatArray: TypeAlias = NDArray[np.float32]
 Actions: TypeAlias = NDArray[Any]
@@ -457,3 +468,14 @@ def from_plain(values: Sequence[Any]) -> Distribution:
     kind, sizes = values
     distribution: Distribution = kinds[kind](sizes)
     return distribution
+
+
+def masked(outputs: FloatArray, mask: NDArray[Any]) -> FloatArray:
+    """Return outputs [N, A] with minus infinity where the mask [N, A] is 0."""
+    return np.where(mask > 0, outputs, np.float32(-np.inf))
+
+
+def torch_masked(outputs: Tensor, mask: Tensor) -> Tensor:
+    """Return outputs [B, A] with minus infinity where the mask [B, A] is 0. No gradient flows to
+    them."""
+    return outputs.masked_fill(mask <= 0, -float("inf"))

@@ -165,7 +165,7 @@ class Network(ABC):
 
     @property
     def sees_mask(self) -> bool:
-        """Whether the network sees the masks of observations too: see `masks`."""
+        """Whether the network sees the masks of observations too: see `distributions`."""
         return False
 
     def step(

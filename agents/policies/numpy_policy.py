@@ -17,8 +17,8 @@ from workflow_rl.agents.policies.distributions import (
     FloatArray,
     Prepared,
     Rows,
+    masked,
 )
-from workflow_rl.agents.policies.masks import masked
 from workflow_rl.agents.policies.network import OBS_LIMIT, Layers, Network
 from workflow_rl.agents.policies.networks import NETWORKS
 
@@ -88,9 +88,9 @@ class PolicyParameters(NamedTuple):
     obs_scale: [D]; the network sees (observation - obs_mean) * obs_scale, clipped to its `limit` on
     either side, or the observation itself where they are None. distribution: None is Categorical
     over the outputs. network, network_args: a key of `networks.NETWORKS`, and the further fields of
-    this kind. masked: whether observations end with a mask, see `masks`. n_further: how many
-    numbers may stand before the mask that the critic sees and the actor does not. sampled: whether
-    the agent is to be played by sampling its actions: see `player`.
+    this kind. masked: whether observations end with a mask, see `distributions`. n_further: how
+    many numbers may stand before the mask that the critic sees and the actor does not. sampled:
+    whether the agent is to be played by sampling its actions: see `player`.
     """
 
     weights: tuple[FloatArray, ...]
@@ -215,7 +215,7 @@ class NumpyPolicy:
 
     @property
     def masked(self) -> bool:
-        """Whether observations end with a mask: see `masks`."""
+        """Whether observations end with a mask: see `distributions`."""
         return self.parameters.masked
 
     @property

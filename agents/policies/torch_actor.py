@@ -15,8 +15,8 @@ from workflow_rl.agents.policies.distributions import (
     Distribution,
     FloatArray,
     Mixed,
+    torch_masked,
 )
-from workflow_rl.agents.policies.masks import torch_masked
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 
 

@@ -31,10 +31,11 @@ from workflow_rl.agents.policies.numpy_policy import (
     normalised_obs,
 )
 from workflow_rl.agents.policies.torch_distributions import divergence, log_prob_and_entropy
+from workflow_rl.agents.policies.torch_layers import set_threads
 from workflow_rl.agents.ppo.adam import FusedAdam
 from workflow_rl.agents.ppo.advantages import Estimator, gae, gae_with_vtrace
 from workflow_rl.agents.ppo.batch import distinct_rows, make_batch, stack_obs
-from workflow_rl.agents.ppo.config import Annealed, PPOConfig
+from workflow_rl.agents.ppo.config import Annealed, PPOConfig, PPOMetrics
 from workflow_rl.agents.ppo.losses import (
     approximate_kl,
     clip_fraction,
@@ -45,18 +46,16 @@ from workflow_rl.agents.ppo.losses import (
     normalised,
     value_loss,
 )
-from workflow_rl.agents.ppo.metrics import PPOMetrics
 from workflow_rl.agents.ppo.minibatches import (
     Minibatch,
     RolloutObs,
     TensorBatch,
 )
 from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoments
-from workflow_rl.agents.torch_threads import set_threads
 from workflow_rl.agents.trajectory import Trajectory
 
 if TYPE_CHECKING:
-    from workflow_rl.agents.ppo.sequences import RolloutSequences
+    from workflow_rl.agents.ppo.minibatches import RolloutSequences
 
 PolicyLoss: TypeAlias = Callable[[Tensor, Tensor, float], Tensor]
 ValueLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -302,7 +301,7 @@ class PPOAgent(LearningAgent):
         moments: normalise with these, instead of with the present ones.
         """
         if self.network.has_memory:
-            from workflow_rl.agents.ppo.sequences import RolloutSequences, stack_sequences
+            from workflow_rl.agents.ppo.minibatches import RolloutSequences, stack_sequences
 
             rows, lengths, acted, last = stack_sequences(trajectories)
             return RolloutSequences(self._on_device(rows, moments), lengths), acted, last

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.policies.networks import NETWORKS
-from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.agents.ppo.metrics import DECISIONS, OF_EACH_POLICY, PPOMetrics
+from workflow_rl.agents.ppo.config import DECISIONS, OF_EACH_POLICY, PPOConfig, PPOMetrics
 from workflow_rl.agents.settings import ConfigError, Settings
 
 if TYPE_CHECKING:
@@ -59,8 +58,8 @@ class PPO(Algorithm):
         self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
     ) -> PPOAgent | TeamAgent:
         """See Algorithm. From 2 threads on, the actor and the critic learn at the same time."""
+        from workflow_rl.agents.policies.torch_layers import set_threads
         from workflow_rl.agents.ppo.agent import PPOAgent
-        from workflow_rl.agents.torch_threads import set_threads
 
         assert isinstance(settings, PPOConfig)
         two_threads = threads > 1 and device == "cpu"

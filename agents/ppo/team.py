@@ -22,8 +22,7 @@ from workflow_rl.agents.policy_from_checkpoint import (
     saved_number,
 )
 from workflow_rl.agents.ppo.agent import PPOAgent
-from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.agents.ppo.metrics import PPOMetrics, TeamMetrics
+from workflow_rl.agents.ppo.config import PPOConfig, PPOMetrics, TeamMetrics
 from workflow_rl.agents.team import PolicyMap, TeamLayout, split, team_layout
 from workflow_rl.agents.trajectory import Trajectory
 

@@ -7,8 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from workflow_rl.agents.algorithm import Algorithm, LearningAgent
-from workflow_rl.agents.sac.config import SACConfig
-from workflow_rl.agents.sac.metrics import SACMetrics
+from workflow_rl.agents.sac.config import SACConfig, SACMetrics
 from workflow_rl.agents.settings import ConfigError, Settings
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from pydantic import Field
 from workflow_rl import plug_ins
 from workflow_rl.agents import algorithm as algorithms
 from workflow_rl.agents.algorithm import Algorithm, LearningAgent
-from workflow_rl.agents.network_settings import NetworkSettings
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Categorical, to_plain
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
@@ -22,7 +21,7 @@ from workflow_rl.agents.policy_from_checkpoint import require_distribution
 from workflow_rl.agents.ppo.algorithm import PPO
 from workflow_rl.agents.ppo.batch import stack_obs
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.agents.settings import ConfigError, Count, Positive, Settings
+from workflow_rl.agents.settings import ConfigError, Count, NetworkSettings, Positive, Settings
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 

@@ -2,8 +2,8 @@
 a method.
 
 The first two are Gymnasium's and PettingZoo's conventions, a method `action_masks` is that of
-sb3-contrib. `agents.policies.masks` says how policies see masks. Another entry, `privileged_obs`,
-is for a critic alone.
+sb3-contrib. `agents.policies.distributions` says how policies see masks. Another entry,
+`privileged_obs`, is for a critic alone.
 """
 
 from __future__ import annotations

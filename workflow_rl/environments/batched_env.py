@@ -114,7 +114,7 @@ class BatchedEnvs:
     """A BatchedEnv as workers step it: see `env_batch.EnvBatch`.
 
     masks: whether observations end with the mask of actions, if the environment offers masks: see
-    `agents.policies.masks`.
+    `agents.policies.distributions`.
     """
 
     def __init__(self, envs: BatchedEnv, n_envs: int, masks: bool = False) -> None:

@@ -49,9 +49,9 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     """Shows observations as vectors [D], and takes actions as `distribution_over` samples them.
 
     masks: whether the mask of actions that the environment offers, if it does, follows at the end
-    of an observation: [D + A], see `agents.policies.masks`. What only a critic sees stands before
-    the mask: see `action_mask`. The first answer decides whether the
-    environment offers masks.
+    of an observation: [D + A], see `agents.policies.distributions`. What only a critic
+    sees stands before the mask: see `action_mask`. The first answer decides whether the environment
+    offers masks.
 
     Raises InvalidEnvironmentError for a space that is not supported, and ObservationError for an
     observation that cannot be of its space: see `flattener`.

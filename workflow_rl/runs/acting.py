@@ -31,14 +31,13 @@ NUMPY_POLICY = (
     "workflow_rl.agents.policies.entities",
     "workflow_rl.agents.policies.entity_layout",
     "workflow_rl.agents.policies.image_layout",
-    "workflow_rl.agents.policies.masks",
     "workflow_rl.agents.policies.mlp",
     "workflow_rl.agents.policies.network",
     _NETWORKS,
     "workflow_rl.agents.policies.numpy_policy",
     "workflow_rl.agents.policies.policy_file",
     "workflow_rl.agents.policies.recurrent",
-    "workflow_rl.agents.policies.stacked_frames",
+    "workflow_rl.errors",
 )
 """What a policy needs to be read from a file and to act."""
 ACTING = "acting_"

@@ -12,8 +12,8 @@ import torch
 
 from workflow_rl.agents.algorithm import LearningAgent
 from workflow_rl.agents.policies.networks import NETWORKS
+from workflow_rl.agents.policies.torch_layers import set_threads
 from workflow_rl.agents.spaces import Spaces
-from workflow_rl.agents.torch_threads import set_threads
 from workflow_rl.collection import try_in_worker
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import NOT_OURS

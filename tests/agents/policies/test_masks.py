@@ -12,8 +12,9 @@ from workflow_rl.agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
     MultiCategorical,
+    masked,
+    torch_masked,
 )
-from workflow_rl.agents.policies.masks import masked, torch_masked
 from workflow_rl.agents.policies.mlp import MLP
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.policies.torch_actor import TorchActor

@@ -28,7 +28,7 @@ from tests.agents.ppo.small_agents import (
 )
 from tests.tiny_envs import CountingEnv
 from workflow_rl.agents.ppo.batch import make_batch, stack_obs
-from workflow_rl.agents.ppo.metrics import PPOMetrics
+from workflow_rl.agents.ppo.config import PPOMetrics
 
 
 def test_metrics_of_off_policy_steps_by_hand() -> None:

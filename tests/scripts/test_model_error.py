@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from scripts.benchmark_model import errors_ahead
 from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.mbpo.dynamics import Dynamics
-from workflow_rl.agents.mbpo.model_error import errors_ahead
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.replay import Transitions
 from workflow_rl.agents.trajectory import Trajectory

@@ -1,6 +1,6 @@
 """CAGE Challenge 2, Scenario 2: the simulated network and its three agents, described once.
 
-`scenario2()` composes the description that CybORG reads. The facts are those of the official
+`scenario2()` composes the scenario's content. The facts are those of the official
 `Scenario2.yaml` and its host images (copyright DST Group, MIT licence). The order of agents,
 subnets, hosts, processes and sessions is part of the scenario: CybORG draws its random numbers in
 that order. What all files about scenarios share is here, too.
@@ -8,7 +8,6 @@ that order. What all files about scenarios share is here, too.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -292,7 +291,7 @@ IMAGES: dict[str, dict[str, Any]] = {
 def _host(name: str) -> dict[str, Any]:
     """What CybORG reads about one host: its image, its worth, and what Red learns on it."""
     image, confidentiality, availability, leads_to = _HOSTS[name]
-    host: dict[str, Any] = {"AWS_Info": []}
+    host: dict[str, Any] = {"AWS_Info": [], "image": image}
     if name != "Defender":  # Red never explores it.
         services = IMAGES[image].get("Services")
         explored = {
@@ -304,7 +303,7 @@ def _host(name: str) -> dict[str, Any]:
         host["info"] = dict(sorted(explored.items()))
     worth = {"ConfidentialityValue": confidentiality, "AvailabilityValue": availability}
     stated = {kind: value for kind, value in worth.items() if value is not None}
-    return host | stated | IMAGES[image]
+    return host | stated
 
 
 def _subnet(name: str) -> dict[str, Any]:
@@ -375,11 +374,10 @@ def _agents() -> dict[str, Any]:
 
 
 def scenario2() -> dict[str, Any]:
-    """Describe Scenario 2 as CybORG reads it: a fresh dict with Agents, Hosts and Subnets."""
-    description = {
+    """Return the content of Scenario 2: see `Scenario.content`."""
+    return {
         "Agents": _agents(),
         "Hosts": {name: _host(name) for name in HOSTS},
+        "Images": IMAGES,
         "Subnets": {name: _subnet(name) for name in _SUBNETS},
     }
-    # By way of JSON, two hosts with one image share no object: CybORG writes into what it is given.
-    return json.loads(json.dumps(description))

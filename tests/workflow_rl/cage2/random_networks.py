@@ -6,8 +6,9 @@ import copy
 import random
 from typing import Any
 
+from tests.workflow_rl.cage2.descriptions import described
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import IMAGES, capacity, scenario2
+from workflow_rl.cage2.scenario2 import IMAGES, capacity
 
 SUBNETS = ("User", "Enterprise", "Operational", "Lab", "Office", "Plant", "Guest", "Annex")
 KNOWN = dict.fromkeys(("Interfaces", "System info", "User info"), "All")
@@ -55,7 +56,7 @@ def random_scenario(seed: int, n_hosts: int) -> Scenario:
             "Size": size,
         }
     data["Agents"] = _agents(draw, data["Hosts"], list(members), entry)
-    return Scenario.from_description(data, f"random-{seed}")
+    return described(data, f"random-{seed}")
 
 
 def _plan(draw: random.Random, hosts: dict[str, Any], members: dict[str, list[str]]) -> None:
@@ -111,7 +112,7 @@ def _change(draw: random.Random, image: dict[str, Any]) -> None:
 def _agents(
     draw: random.Random, hosts: dict[str, Any], subnets: list[str], entry: str
 ) -> dict[str, Any]:
-    agents = scenario2()["Agents"]
+    agents = Scenario.scenario2().description()["Agents"]
     for agent, row in agents.items():
         row["AllowedSubnets"] = list(subnets)
         row["INT"] = {"Hosts": {host: dict(KNOWN) for host in hosts}}

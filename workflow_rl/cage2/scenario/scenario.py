@@ -1,9 +1,9 @@
 """A scenario of CAGE-2's kind: a network, its agents, and what follows from them.
 
-A scenario is data. `from_text`, `from_description` and all methods that change a scenario check
-what they return: see `checks`. Workers get scenarios that were checked, and import neither
-YAML nor pydantic. `compiled.description` makes the compiled tables of a scenario, `files`
-reads and writes files, and `red.roster` tells which of the challenge's red agents can play.
+A scenario is data. `from_text` and all methods that change a scenario check what they return: see
+`checks`. Workers get scenarios that were checked, and import neither YAML nor pydantic.
+`compiled.description` makes the compiled tables of a scenario, `files` reads and writes files, and
+`red.roster` tells which of the challenge's red agents can play.
 """
 
 from __future__ import annotations
@@ -52,28 +52,13 @@ class Scenario:
     @functools.cache
     def scenario2(cls) -> Scenario:
         """Return CAGE Challenge 2's own scenario."""
-        return cls(SCENARIO2, one_text(_with_images(scenario2())))
+        return cls(SCENARIO2, one_text(scenario2()))
 
     @classmethod
     @functools.cache
     def scenario1b(cls) -> Scenario:
         """Return CAGE Challenge 1's own scenario, as its own repository has it."""
         return cls(SCENARIO1B, one_text(scenario1b(json.loads(cls.scenario2().content))))
-
-    @classmethod
-    def from_description(cls, description: Mapping[str, Any], name: str = "scenario") -> Scenario:
-        """Return the scenario of what CybORG reads, with the images inlined: see `description`.
-
-        Raises ScenarioError.
-        """
-        from workflow_rl.cage2.scenario.checks import check_scenario
-
-        try:
-            data = _with_images(description)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ScenarioError(f"this is no description of a scenario: {error!s:.100}") from None
-        check_scenario(data)
-        return cls(name, one_text(data))
 
     @classmethod
     def from_text(cls, text: str) -> Scenario:
@@ -407,19 +392,6 @@ def _require(entries: Mapping[str, Any], name: str, what: str) -> Any:
 
         raise ScenarioError(missing(name, entries, what))
     return entries[name]
-
-
-def _with_images(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a description with each image once, under Images."""
-    data = json.loads(json.dumps(dict(description)))
-    known = {json.dumps(image, sort_keys=True): name for name, image in IMAGES.items()}
-    data["Images"] = {}
-    for name, host in data["Hosts"].items():
-        image = {key: host.pop(key) for key in OF_IMAGE if key in host}
-        of_host = known.setdefault(json.dumps(image, sort_keys=True), name)
-        data["Images"][of_host] = image
-        host["image"] = of_host
-    return dict(data)
 
 
 def one_text(data: Mapping[str, Any]) -> str:

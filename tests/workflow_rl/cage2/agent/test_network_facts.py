@@ -120,9 +120,8 @@ def test_an_episode_of_a_family_shows_what_its_scenario_shows():
 
 
 def test_misinform_is_the_next_decoy_where_blue_has_no_other():
-    data = Scenario.scenario2().description()
-    data["Agents"]["Blue"]["actions"] = ["Sleep", "Monitor", "Analyse", "Misinform", "Restore"]
-    scenario = Scenario.from_description(data)
+    kinds = ("Sleep", "Monitor", "Analyse", "Misinform", "Restore")
+    scenario = Scenario.scenario2().let_blue(kinds)
     actions = ActionSet("by-host", NetworkFacts([scenario]))
     actions.begin([0])
     host = scenario.hosts.index("Enterprise0")

@@ -10,7 +10,7 @@ from workflow_rl import load_agent
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, scenario2
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
 MONITOR, N_ACTIONS = ACTION_NAMES.index("Monitor"), len(ACTION_NAMES)
 OBS = np.zeros(52, np.uint8)
@@ -40,9 +40,8 @@ def test_agents_play_in_other_scenarios() -> None:
 
 
 def without_restore() -> Scenario:
-    description = scenario2()
-    description["Agents"]["Blue"]["actions"].remove("Restore")
-    return Scenario.from_description(description, "scenario2")
+    challenge = Scenario.scenario2()
+    return challenge.let_blue(kind for kind in challenge.kinds_of_action if kind != "Restore")
 
 
 def test_an_unknown_name_is_refused() -> None:
@@ -148,7 +147,8 @@ def cyborgs_own_rewards(agent_name: str, red_agent: str, seeds: range) -> list[l
     from csle_cyborg import agents
     from csle_cyborg.main import Main
 
-    cyborg = Main(scenario2(), "sim", agents={"Red": getattr(agents, red_agent)})
+    described = Scenario.scenario2().description()
+    cyborg = Main(described, "sim", agents={"Red": getattr(agents, red_agent)})
     agent = getattr(agents, agent_name)()
     episodes = []
     for seed in seeds:

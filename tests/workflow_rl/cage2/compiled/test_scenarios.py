@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.workflow_rl.cage2.descriptions import described
 from tests.workflow_rl.cage2.lock_step import LockStep
 from tests.workflow_rl.cage2.random_networks import random_scenario
 from workflow_rl.cage2.agent.red_scripted import DRAWS, DrawnRed
@@ -18,7 +19,7 @@ from workflow_rl.cage2.compiled.description import SCENARIO2, family_of, tables_
 from workflow_rl.cage2.compiled.tables import CAPACITIES
 from workflow_rl.cage2.red.roster import refusals
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import RED_AGENTS, ScenarioError, scenario2
+from workflow_rl.cage2.scenario2 import RED_AGENTS, ScenarioError
 
 MIXTURES = (
     {"Sleep": 0.2, "Analyse": 0.2, "Remove": 0.2, "D": 0.1, "Misinform": 0.15, "Restore": 0.15},
@@ -67,9 +68,9 @@ def test_networks_of_3_to_64_hosts_play_as_in_cyborg(number: int) -> None:
 
 
 def changed(change: Any) -> Scenario:
-    description = scenario2()
+    description = Scenario.scenario2().description()
     change(description)
-    return Scenario.from_description(description)
+    return described(description)
 
 
 def misinform(description: dict[str, Any]) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from workflow_rl.cage2.cyborg.simulators import make_simulator
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import scenario2
 
 
 def large() -> Scenario:
@@ -19,11 +18,8 @@ def large() -> Scenario:
 
 def of_challenge_1() -> Scenario:
     """CAGE Challenge 1's actions of Blue's, and Red on another host."""
-    description = scenario2()
-    description["Agents"]["Blue"]["actions"] = [
-        *("Sleep", "Monitor", "Analyse", "Remove", "Misinform", "Restore")
-    ]
-    return Scenario.from_description(description).enter_at("User3")
+    kinds = ("Sleep", "Monitor", "Analyse", "Remove", "Misinform", "Restore")
+    return Scenario.scenario2().let_blue(kinds).enter_at("User3")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ import pytest
 from workflow_rl.cage2.agent.scripted import ScriptedAgent, ScriptedBlue, make_blue_agent
 from workflow_rl.cage2.cyborg.speedups import CYBORG
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.scenario2 import RED_AGENTS, scenario2
+from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 pytestmark = pytest.mark.system
 
@@ -128,7 +129,8 @@ def test_pids_are_drawn_again_when_cyborg_does(
 
     monkeypatch.setattr(CYBORG.random, "randrange", randrange)
     sped_up.reset(seed=seed)
-    n_sessions = sum(len(agent["starting_sessions"]) for agent in scenario2()["Agents"].values())
+    agents = Scenario.scenario2().description()["Agents"]
+    n_sessions = sum(len(agent["starting_sessions"]) for agent in agents.values())
     assert len(drawn) > n_sessions
     monkeypatch.undo()
     assert_same_episode(stock, sped_up, make_blue_agent("all-kinds"), "RedMeanderAgent", seed, True)

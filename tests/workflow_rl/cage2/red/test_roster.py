@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.workflow_rl.cage2.descriptions import described
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
 from workflow_rl.cage2.red.roster import REDS, able_reds, problem_of_reds, refusals
@@ -28,15 +29,15 @@ def test_b_line_does_not_play_where_what_it_scans_shows_nothing():
     description = CHALLENGE.description()
     closed = {"User": {"in": "None", "out": "all"}, "all": {"in": "all", "out": "all"}}
     description["Subnets"]["Enterprise"]["NACLs"] = closed
-    reasons = refusals(Scenario.from_description(description))
+    reasons = refusals(described(description))
     assert "Enterprise, which is closed to User" in str(reasons["B_lineAgent"])
     assert reasons["RedMeanderAgent"] is None
     description["Subnets"]["Enterprise"]["NACLs"] = {}
-    assert refusals(Scenario.from_description(description))["B_lineAgent"] is not None
+    assert refusals(described(description))["B_lineAgent"] is not None
     description = CHALLENGE.description()
     for process in description["Hosts"]["Enterprise2"]["Processes"]:
         process.pop("Connections", None)
-    reasons = refusals(Scenario.from_description(description))
+    reasons = refusals(described(description))
     assert "an open port on Enterprise2" in str(reasons["B_lineAgent"])
 
 

@@ -14,6 +14,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.workflow_rl.cage2.descriptions import described
 from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.attack_graph import attack_graph
 from workflow_rl.cage2.scenario.files import MOST_BYTES, write_scenario
@@ -29,16 +30,15 @@ CHALLENGE = Scenario.scenario2()
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Scenario 2 as a file, with an image of its own beside it."""
     path = tmp_path_factory.mktemp("scenario") / "office.yaml"
-    description = scenario2.scenario2()
+    description = CHALLENGE.description()
     description["Hosts"]["User1"]["Processes"].append(
         {"PID": 7, "PPID": 1, "Process Name": "cups", "Username": "root"}
     )
-    write_scenario(Scenario.from_description(description), path)
+    write_scenario(described(description), path)
     return path
 
 
 def test_scenario2_is_the_challenges_to_the_bit():
-    assert CHALLENGE.description() == scenario2.scenario2()
     assert CHALLENGE.action_names == scenario2.ACTION_NAMES
     assert CHALLENGE.red_action_names == scenario2.RED_ACTION_NAMES
     assert CHALLENGE.hosts == scenario2.HOSTS
@@ -65,7 +65,7 @@ def test_another_image_of_the_same_name_is_not_overwritten(file: Path, tmp_path:
     other["Hosts"]["User1"]["Processes"].pop()
     other["Hosts"]["User1"]["Processes"].pop()
     with pytest.raises(ScenarioError, match="another image User1 is there"):
-        write_scenario(Scenario.from_description(other), tmp_path / "other.yaml")
+        write_scenario(described(other), tmp_path / "other.yaml")
     assert not (tmp_path / "other.yaml").exists()
     assert scenario_of(tmp_path / "office.yaml") == office
 
@@ -118,7 +118,7 @@ def test_a_subnet_grows_to_hold_its_hosts():
     description = grown.description()
     description["Subnets"]["User"]["Size"] = 25
     with pytest.raises(ScenarioError, match=f"14 addresses .* give {size} or more"):
-        Scenario.from_description(description)
+        described(description)
 
 
 def replaced(old: str, new: str, count: int = 1) -> Callable[[str], str]:

@@ -31,7 +31,6 @@ from workflow_rl.cage4.compiled.hosts import (
 )
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.red_sessions import forget_session, index_of
-from workflow_rl.cage4.compiled.state import RESTORED_DECOY, RESTORED_RED
 
 
 @compiled
@@ -157,8 +156,6 @@ def restore(s: Any, host: int) -> None:
     cell = int64(s.processes[host])
     while cell != 0:
         following = int64(s.cells[cell].next)
-        if constants.DECOY_APACHE <= s.cells[cell].kind <= constants.DECOY_VSFTPD:
-            s.rare[RESTORED_DECOY] += 1
         free_process(s, cell)
         cell = following
     s.processes[host] = 0
@@ -176,7 +173,6 @@ def take_red_sessions(s: Any, host: int) -> None:
         following = int64(s.cells[cell].next)
         forget_session(s, agent, index_of(s, agent, ident))
         free_list(s, cell, cell)
-        s.rare[RESTORED_RED] += 1
         cell = following
     s.red_sessions[host] = 0
 

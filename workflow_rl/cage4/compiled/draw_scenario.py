@@ -233,7 +233,6 @@ def empty_episode(s: Any) -> None:
     s.n_blocked[:] = 0
     s.n_greens = 0
     s.n_suspicious[:] = 0
-    s.rare[:] = 0
     s.n_cells = 1
     s.free_cell = 0
     s.n_log = 0

@@ -32,7 +32,7 @@ from workflow_rl.cage4.compiled.red_from_outside import remember_outcomes
 from workflow_rl.cage4.compiled.red_memory import learn
 from workflow_rl.cage4.compiled.red_sessions import index_of
 from workflow_rl.cage4.compiled.red_turn import check_sessions, move_sessions
-from workflow_rl.cage4.compiled.state import LOST_SESSION, NO_ERROR, PAST_THE_END
+from workflow_rl.cage4.compiled.state import NO_ERROR, PAST_THE_END
 from workflow_rl.cage4.scenario.scenario4 import IMPACT_COST, IN_PROGRESS, MISSION_PHASES, UNKNOWN
 
 PHASES = len(MISSION_PHASES)
@@ -142,7 +142,6 @@ def sort_actions(s: Any) -> None:
         if kind != RED_SLEEP and kind != INVALID:
             i = index_of(s, agent, int64(s.red_session[agent]))
             if i < 0:
-                s.rare[LOST_SESSION] += 1
                 continue
             s.route_start[agent] = s.sessions[agent, i].host
         n += 1

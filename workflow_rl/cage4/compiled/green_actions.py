@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage4.compiled import constants, state
+from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.generator import below, random
 from workflow_rl.cage4.compiled.hosts import (
     PROCESSES,
@@ -51,7 +51,6 @@ def work(s: Any, host: int) -> bool:
     for i in range(int64(s.n_services[host])):
         n_active += s.service_active[host, i]
     if n_active == 0:
-        s.rare[state.GREEN_FAILED] += 1
         return False
     n_before = below(s, n_active)
     service = 0
@@ -63,7 +62,6 @@ def work(s: Any, host: int) -> bool:
     if random(s) < s.scenario.false_alert_rate:
         port = draw_port(s, host)
         add_event(s, host, PROCESSES, new_connection(s, host, port, host, 0))
-        s.rare[state.FALSE_ALERT] += 1
     if random(s) < s.scenario.phishing_rate:
         phish(s, host)
     return True
@@ -78,11 +76,9 @@ def access(s: Any, host: int) -> bool:
     port = draw_port(s, server)
     if s.blocked[zone] >> other & 1 or s.blocked[other] >> zone & 1:
         see_connection(s, server, server, 0, host, REFUSED_PORT)
-        s.rare[state.GREEN_BLOCKED] += 1
         return False
     if random(s) < s.scenario.false_alert_rate:
         see_connection(s, server, host, 0, server, port)
-        s.rare[state.FALSE_ALERT] += 1
     return True
 
 
@@ -102,14 +98,10 @@ def phish(s: Any, host: int) -> None:
             else:
                 for agent in range(constants.N_RED):
                     n_outside += present >> agent & 1
-    if sender != constants.NOBODY:
-        s.rare[state.PHISHED_INSIDE] += 1
-    elif n_outside == 0:
-        s.rare[state.NO_SENDER] += 1
-        return
-    else:
+    if sender == constants.NOBODY:
+        if n_outside == 0:
+            return
         sender = sender_outside(s, below(s, n_outside))
-        s.rare[state.PHISHED_OUTSIDE] += 1
     pid = draw_pid(s, host)
     add_process(s, host, constants.RED_SESSION, pid, constants.USER)
     add_session(s, sender, host, constants.ABSTRACT, constants.USER, constants.NO_PARENT, pid)

@@ -13,7 +13,7 @@ from workflow_rl.cage4.compiled.cells import (
     new_cell,
     without,
 )
-from workflow_rl.cage4.compiled.constants import N_RED, ROOT, SHELL, SMTP, UBUNTU, USER
+from workflow_rl.cage4.compiled.constants import N_RED, ROOT, SMTP, UBUNTU, USER
 from workflow_rl.cage4.compiled.generator import below
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.red_sessions import forget_session, leave_host
@@ -30,10 +30,7 @@ def draw_port(s: Any, host: int) -> int:
     """`get_ephemeral_port`: a port in use is drawn again, once."""
     port = below(s, state.N_PORTS)
     if s.port_bits[host, port >> 5] >> (port & 31) & 1:
-        s.rare[state.PORT_REDRAWN] += 1
         port = below(s, state.N_PORTS)
-        if s.port_bits[host, port >> 5] >> (port & 31) & 1:
-            s.rare[state.PORT_TWICE] += 1
     s.port_bits[host, port >> 5] |= 1 << (port & 31)
     n = int64(s.n_log)
     if n == len(s.log_port):
@@ -212,8 +209,6 @@ def stop_process(s: Any, host: int, pid: int, stops_all: bool) -> bool:
     cell = process_of(s, host, pid)
     if cell == 0 or (s.cells[cell].user == ROOT and not stops_all):
         return False
-    # Events show only the PIDs of shells: another process has the PID of an earlier one.
-    s.rare[state.KILLED_REUSED] += s.cells[cell].kind != SHELL and not stops_all
     owner, at = NOT_FOUND, NOT_FOUND
     for agent in range(N_RED):
         for i in range(int64(s.n_sessions[agent])):
@@ -229,7 +224,6 @@ def stop_process(s: Any, host: int, pid: int, stops_all: bool) -> bool:
             s.cells[cell].pid = new_pid
             append_process(s, host, cell)
             s.service_pid[host, i] = new_pid
-            s.rare[state.RESTARTED] += 1
     if not restarts:
         free_process(s, cell)
     if owner != NOT_FOUND:
@@ -237,5 +231,4 @@ def stop_process(s: Any, host: int, pid: int, stops_all: bool) -> bool:
         leave_host(s, owner, ident, host)
         forget_session(s, owner, at)
         s.sessions_count[owner] -= 1
-        s.rare[state.KILLED_SESSION] += not stops_all
     return True

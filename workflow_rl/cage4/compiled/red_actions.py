@@ -80,7 +80,6 @@ def scan(s: Any, agent: int, host: int, rate: float) -> bool:
         return False
     source = int64(s.sessions[agent, i].host)
     if s.blocked[constants.ZONE[host]] >> constants.ZONE[source] & 1:
-        s.rare[state.RED_BLOCKED] += 1
         return False
     draw = random(s)
     ports = 0
@@ -124,12 +123,10 @@ def discover_deception(s: Any, agent: int, host: int) -> bool:
     process = int64(s.processes[host])
     while process != 0:
         is_decoy = constants.DECOY_APACHE <= s.cells[process].kind <= constants.DECOY_VSFTPD
-        if random(s) <= DECOY_RATE and is_decoy:
+        is_found = random(s) <= DECOY_RATE and is_decoy
+        # Unless a decoy is found, CybORG draws again.
+        if is_found or (random(s) <= FALSE_DECOY_RATE and not is_decoy):
             s.sees_target[agent] = True
-            s.rare[state.DECOY_SEEN] += 1
-        elif random(s) <= FALSE_DECOY_RATE and not is_decoy:
-            s.sees_target[agent] = True
-            s.rare[state.FALSE_DECOY] += 1
         process = int64(s.cells[process].next)
     return True
 
@@ -153,16 +150,13 @@ def escalate(s: Any, agent: int, host: int) -> bool:
         return False
     acting = own_session(s, agent)
     chosen = privileged_session(s, agent, host)
-    if chosen >= 0:
-        s.rare[state.ALREADY_ROOT] += 1
-    else:
+    if chosen < 0:
         n_before = below(s, n)
         chosen = 0
         while n_before > 0 or s.sessions[agent, chosen].host != host:
             n_before -= s.sessions[agent, chosen].host == host
             chosen += 1
         if acting < 0 or s.sessions[agent, acting].type != constants.ABSTRACT:
-            s.rare[state.PLAIN_ESCALATION] += 1
             return False
         s.sessions[agent, chosen].user = constants.ROOT
         s.cells[process_of(s, host, int64(s.sessions[agent, chosen].pid))].user = constants.ROOT
@@ -172,7 +166,6 @@ def escalate(s: Any, agent: int, host: int) -> bool:
     s.seen_abstract[agent] = s.sessions[agent, chosen].type == constants.ABSTRACT
     if acting >= 0 and constants.PLACE[host] == constants.FIRST_SERVER:
         s.sees_links[agent] = True
-        s.rare[state.SHOWN_LINKS] += 1
     return True
 
 
@@ -190,7 +183,6 @@ def degrade(s: Any, agent: int, host: int) -> bool:
                 s.error = state.NO_PROCESS_OF_SERVICE
     if succeeded:
         s.sees_target[agent] = True
-        s.rare[state.DEGRADED] += 1
     return succeeded
 
 
@@ -208,12 +200,10 @@ def impact(s: Any, agent: int, host: int) -> bool:
                 s.error = state.NO_PROCESS_OF_SERVICE
                 return False
             if own_session(s, agent) < 0:
-                s.rare[state.IMPACT_FAILED] += 1
                 return False
             s.service_active[host, i] = False
             remove_process(s, host, process)
             free_process(s, process)
-            s.rare[state.OT_STOPPED] += 1
             return True
     return False
 
@@ -250,7 +240,6 @@ def withdraw(s: Any, agent: int, host: int) -> bool:
             and index_of(s, agent, int64(s.cells[cell].local_port)) >= 0
         )
         succeeded = exist and stop_process(s, host, int64(s.cells[cell].pid), True)
-        s.rare[state.WITHDREW] += succeeded
         cell = int64(s.cells[cell].next)
     free_whole_list(s, ending)
     return succeeded

@@ -42,8 +42,6 @@ def move_sessions(s: Any) -> None:
         free_list(s, first, last)
     for agent in range(N_RED):
         is_active = s.n_sessions[agent] > 0
-        s.rare[state.ACTIVATED] += is_active and not s.is_active[agent]
-        s.rare[state.DEACTIVATED] += s.is_active[agent] and not is_active
         s.is_active[agent] = is_active
 
 
@@ -58,7 +56,6 @@ def move_session(s: Any, agent: int, ident: int) -> None:
     new_ident = add_session(s, new_agent, host, ABSTRACT, user, NO_PARENT, pid)
     s.sessions_count[agent] -= 1
     leave_host(s, agent, ident, host)
-    s.rare[state.MOVED] += 1
     if not s.sees_target[agent]:
         return
     kind, is_target = s.seen_kind[agent], s.seen_target[agent] == host
@@ -84,8 +81,6 @@ def check_sessions(s: Any, agent: int) -> None:
         return
     i = below(s, n)
     leader = s.sessions[agent, i]
-    s.rare[state.PROMOTED] += 1
-    s.rare[state.PLAIN_PROMOTED] += leader.type != ABSTRACT
     old_ident, host = int64(leader.ident), int64(leader.host)
     # Its scans and its place at the end of the agent's sessions.
     scans, pid = int64(leader.scans), int64(leader.pid)

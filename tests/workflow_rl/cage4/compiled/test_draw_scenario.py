@@ -10,23 +10,21 @@ import pytest
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.compiled.constants import N_LAN
 from workflow_rl.cage4.compiled.hosts import CONNECTIONS
-from workflow_rl.cage4.compiled.state import RARE
 from workflow_rl.cage4.scenario.scenario4 import SLEEP_ACTIONS, VARIANTS, Scenario
 
 N_ENVS = 4
 STEPS = 200
 
 
-def played(scenario: Scenario) -> BatchedSimulator:
-    simulator = BatchedSimulator(N_ENVS, scenario=scenario)
+def alerts_and_mails(scenario: Scenario) -> tuple[int, int]:
+    """Return the processes that blue sees falsely, and the sessions that red gets by mail."""
+    simulator = BatchedSimulator(N_ENVS, 500, "SleepAgent", shows_raw=True, scenario=scenario)
     simulator.reset(range(N_ENVS))
+    n_alerts, n_before = 0, int(simulator.states["n_sessions"].sum())
     for _ in range(STEPS):
         simulator.step(SLEEP_ACTIONS)
-    return simulator
-
-
-def count(scenario: Scenario, name: str) -> int:
-    return int(played(scenario).states["rare"][:, RARE.index(name)].sum())
+        n_alerts += int(simulator.raw["false_alerts"].sum())
+    return n_alerts, int(simulator.states["n_sessions"].sum()) - n_before
 
 
 def test_every_zone_has_the_asked_number_of_hosts() -> None:
@@ -42,14 +40,12 @@ def test_every_zone_has_the_asked_number_of_hosts() -> None:
 
 
 def test_rates_are_what_happens() -> None:
-    """Of greens in 200 steps, a third work and a third access a server."""
-    assert count(Scenario(false_alert_rate=0), "false alert") == 0
-    always = played(Scenario(false_alert_rate=1, phishing_rate=0, users=6))
-    alerts = always.states["rare"][:, RARE.index("false alert")].sum()
-    assert alerts == pytest.approx(N_ENVS * STEPS * 6 * N_LAN * 2 / 3, rel=0.05)
-    phished = "phishing by a red agent of another zone"
-    assert count(Scenario(phishing_rate=0), phished) == 0
-    assert count(Scenario(phishing_rate=0.75), phished) > count(Scenario(), phished) > 0
+    """Of greens in 200 steps, a third work. Blue sees all zones but one."""
+    assert alerts_and_mails(Scenario(phishing_rate=0, false_alert_rate=0)) == (0, 0)
+    always, _ = alerts_and_mails(Scenario(phishing_rate=0, false_alert_rate=1, users=6))
+    assert always == pytest.approx(N_ENVS * STEPS * 6 * (N_LAN - 1) / 3, rel=0.05)
+    (_, more), (_, some) = map(alerts_and_mails, (Scenario(phishing_rate=0.75), Scenario()))
+    assert more > some > 0
 
 
 @pytest.mark.parametrize(
@@ -80,7 +76,8 @@ def test_red_actions_take_no_more_steps_than_asked(longest: int) -> None:
 
 
 def test_a_copy_goes_on_in_its_scenario() -> None:
-    simulator = played(VARIANTS["more-phishing"])
+    simulator = BatchedSimulator(N_ENVS, scenario=VARIANTS["more-phishing"])
+    simulator.reset(range(N_ENVS))
     copy = pickle.loads(pickle.dumps(simulator))
     for network in (simulator, copy):
         network.reset()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator, step_envs
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator, masks_by_agent, observations_of
-from workflow_rl.cage4.compiled.state import RARE, SIZES, state_for
+from workflow_rl.cage4.compiled.state import SIZES, state_for
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS, SLEEP_ACTIONS, Scenario
 from workflow_rl.cage4.scenario.simulator_protocol import Simulator
@@ -234,14 +234,3 @@ def test_past_a_bound_an_env_says_so(field: str, value: int, message: str) -> No
 
 def test_a_thousand_envs_fit_into_memory() -> None:
     assert 1_000 * state_for(SIZES[0]).itemsize < 2**31
-
-
-def test_rare_events_are_counted_in_each_episode(batch: BatchedSimulator) -> None:
-    draws = np.random.default_rng(3)
-    for _ in range(200):
-        batch.step(drawn_actions(batch.masks, draws))
-    counts = dict(zip(RARE, batch.states["rare"].sum(axis=0).tolist(), strict=True))
-    assert counts["session moved to its zone's red agent"] > 0
-    assert counts["used port redrawn"] > 0
-    batch.reset([1, 2, 3])
-    assert batch.states["rare"].sum() == 0

@@ -29,14 +29,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.commands.training_options import new_config
-from workflow_rl.measuring.interleaved_timing import in_turns, machine_name, spread
+from workflow_rl.measuring.benchmark import in_turns, machine_name, spread
 from workflow_rl.reporting.drawing import save_png
-from workflow_rl.reporting.text_table import text_table
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import is_finished, read_config, read_metrics
 from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.presets import PRESETS
 from workflow_rl.runs.return_curves import Metrics, first_reached
+from workflow_rl.text_table import text_table
 
 
 class Task(NamedTuple):

@@ -27,11 +27,11 @@ from workflow_rl.agents.mbpo.dynamics import Dynamics
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
-from workflow_rl.reporting.text_table import text_table
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.learner import make_agent, restored_agent
 from workflow_rl.runs.trust import trusted_config
+from workflow_rl.text_table import text_table
 
 
 class Errors(NamedTuple):

@@ -40,12 +40,12 @@ from workflow_rl.collection.messages import Reply
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.episode import SeedStream
-from workflow_rl.measuring.interleaved_timing import in_turns, machine_name, spread
-from workflow_rl.reporting.text_table import text_table
+from workflow_rl.measuring.benchmark import in_turns, machine_name, spread
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import Learner, make_agent
 from workflow_rl.runs.loop import make_collector, make_pool, train_policy, train_together
 from workflow_rl.runs.make_schedule import episode_specs
+from workflow_rl.text_table import text_table
 
 COMPILED = {"simulator": "compiled"}
 POOLS = {"behind pipes": NONE, "on Ray": LOCAL}

@@ -26,14 +26,14 @@ import click
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from workflow_rl.measuring.interleaved_timing import machine_name  # noqa: E402, I001  # Before NumPy and torch.
+from workflow_rl.measuring.benchmark import machine_name  # noqa: E402, I001  # Before NumPy and torch.
 from workflow_rl import TrainConfig  # noqa: E402
 from workflow_rl.agents.algorithm import LearningAgent  # noqa: E402
 from workflow_rl.agents.spaces import Spaces  # noqa: E402
 from workflow_rl.agents.team import ACTS  # noqa: E402
 from workflow_rl.agents.trajectory import Trajectory  # noqa: E402
 from workflow_rl.output_files import write_text  # noqa: E402
-from workflow_rl.reporting.text_table import text_table  # noqa: E402
+from workflow_rl.text_table import text_table  # noqa: E402
 from workflow_rl.runs.folder import read_metrics  # noqa: E402
 from workflow_rl.runs.machine_facts import usable_cores  # noqa: E402
 from workflow_rl.runs.make_agent import make_agent  # noqa: E402

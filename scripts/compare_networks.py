@@ -29,9 +29,9 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from workflow_rl.measuring.interleaved_timing import machine_name, spread
-from workflow_rl.reporting.text_table import text_table
+from workflow_rl.measuring.benchmark import machine_name, spread
 from workflow_rl.runs.folder import is_finished, read_metrics
+from workflow_rl.text_table import text_table
 
 ROOT = Path(__file__).resolve().parents[1]
 NETWORKS = {

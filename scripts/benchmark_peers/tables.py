@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.measuring.interleaved_timing import spread
+from workflow_rl.measuring.benchmark import spread
 
 Row = Mapping[str, Any]
 

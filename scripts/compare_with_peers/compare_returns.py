@@ -38,9 +38,9 @@ from client_environments import build_wheel, install  # noqa: E402
 from tasks import EPISODES, TASKS, Task  # noqa: E402
 
 from workflow_rl import portable  # noqa: E402
-from workflow_rl.measuring.interleaved_timing import machine_name  # noqa: E402
+from workflow_rl.measuring.benchmark import machine_name  # noqa: E402
 from workflow_rl.output_files import write_text  # noqa: E402
-from workflow_rl.reporting.text_table import text_table  # noqa: E402
+from workflow_rl.text_table import text_table  # noqa: E402
 
 OURS, FORGETFUL = "workflow_rl", "workflow_rl, mlp"
 """The second one learns what needs a memory, and has none."""

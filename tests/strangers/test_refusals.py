@@ -18,11 +18,11 @@ from tests.strangers.folders import calling, laid_out, plant, poison
 from tests.strangers.watch import save
 from workflow_rl import TrainConfig, train
 from workflow_rl.commands.main import main
-from workflow_rl.printable import PrintableFormatter
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.folder import RunDirError, read_config
 from workflow_rl.runs.population_dir import finish_population
 from workflow_rl.runs.trust import trusted_config
+from workflow_rl.terminal import PrintableFormatter
 
 
 def test_an_address_in_a_file_is_not_joined(made: Path, folder: Path) -> None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import logging
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.env_positions import EnvPosition, advance_positions, skip
-from workflow_rl.collection.player import Player, play_episodes, player_at
+from workflow_rl.collection.failures import WorkerError
+from workflow_rl.collection.messages import Command
+from workflow_rl.collection.player import Player, play_episodes, player_at, replay_episodes
 from workflow_rl.collection.pool import AnyPool
-from workflow_rl.collection.pooled_envs import PooledEnvs
 from workflow_rl.collection.rollout import Following, Gathering, Rollout, require_any
 from workflow_rl.collection.trace import COLLECTOR, Activity
-from workflow_rl.environments.env_batch import EpisodeError
+from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
 
@@ -79,3 +87,181 @@ class SyncCollector:
         self.pool.trace.mark(COLLECTOR, Activity.IDLE)
         gathering.add(trajectories, self.envs.busy_seconds - busy_before)
         return gathering.rollout(skipped)
+
+
+# The multiplier of Knuth's MMIX. Any large odd number would do.
+_MULTIPLIER = np.uint64(6364136223846793005)
+
+_log = logging.getLogger(__name__)
+
+
+class PooledEnvs:
+    """`n_envs` envs, an EnvBatch: env `i` lives on worker `i % n_workers`.
+
+    Every call waits for all the workers that it involves. If a worker fails, its envs are brought
+    back in a new one by playing their episodes again. Calls raise EpisodeError for
+    an episode that raises the same exception however often it is played, TooManyFailuresError and
+    StopRequested.
+
+    busy_seconds: wall time that workers spent on steps and resets so far, added up.
+    """
+
+    def __init__(self, pool: AnyPool, n_envs: int) -> None:
+        assert pool.n_workers * pool.envs_per_worker >= n_envs
+        self.n_envs = n_envs
+        self.busy_seconds = 0.0
+        self._pool = pool
+        # By env: an episode follows from its spec and its actions.
+        self._specs: dict[int, EpisodeSpec] = {}
+        self._actions: dict[int, list[Any]] = {}
+        # By env: the number of answers that its episode has given so far, and a digest of them.
+        self._n_answers = np.zeros(n_envs, np.int64)
+        self._digests = np.zeros(n_envs, np.uint64)
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
+        self._specs.update(zip(envs, specs, strict=True))
+        self._actions.update((env, []) for env in envs)
+        self._n_answers[envs] = self._digests[envs] = 0
+
+        def payload_for(group: Sequence[int]) -> Any:
+            return self._local(group), [self._specs[env] for env in group]
+
+        return self._ask_all(envs, Command.RESET, payload_for).obs
+
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
+        row_of = {env: row for row, env in enumerate(envs)}
+        for env, action in zip(envs, actions, strict=True):
+            self._actions[env].append(action)
+
+        def payload_for(group: Sequence[int]) -> Any:
+            return self._local(group), actions[[row_of[env] for env in group]]
+
+        return self._ask_all(envs, Command.STEP, payload_for)
+
+    def forget(self) -> None:
+        """Forget the episodes that are not finished: no call will continue them."""
+        self._specs.clear()
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _local(self, envs: Sequence[int]) -> list[int]:
+        """Return the envs' numbers in their own worker."""
+        return [env // self._pool.n_workers for env in envs]
+
+    def _ask_all(
+        self, envs: Sequence[int], command: Command, payload_for: Callable[[Sequence[int]], Any]
+    ) -> StepAnswers:
+        """Ask every worker that has some of the envs, and wait for all answers: the barrier."""
+        groups: dict[int, list[int]] = {}
+        for env in envs:
+            groups.setdefault(env % self._pool.n_workers, []).append(env)
+        failed: dict[int, WorkerError] = {}
+        unplayable: EpisodeError | None = None
+        self._pool.trace.mark(COLLECTOR, Activity.SENDING)
+        for worker, group in groups.items():
+            try:
+                self._pool.send(worker, command, payload_for(group))
+            except WorkerError as error:
+                failed[worker] = error
+        answers: list[StepAnswers] = []
+        self._pool.trace.mark(COLLECTOR, Activity.WAITING)
+        for worker, group in groups.items():
+            if worker not in failed:
+                try:
+                    answers.append(self._receive(worker))
+                except WorkerError as error:
+                    failed[worker] = error
+            if worker in failed:
+                try:
+                    answers.append(self._recover(worker, failed[worker], group))
+                except EpisodeError as error:
+                    unplayable = error  # The other workers' answers must still be received.
+        self._pool.trace.mark(COLLECTOR, Activity.ACTING)
+        if unplayable is not None:
+            raise unplayable
+        # From the order of the workers to that of `envs`.
+        row_of = {env: row for row, env in enumerate(itertools.chain(*groups.values()))}
+        rows = [row_of[env] for env in envs]
+        transitions = StepAnswers._make(
+            np.concatenate(part)[rows] for part in zip(*answers, strict=True)
+        )
+        self._n_answers[envs] += 1
+        self._digests[envs] = digests_after(self._digests[envs], transitions)
+        return transitions
+
+    def _receive(self, worker: int) -> StepAnswers:
+        transitions, busy_seconds = self._pool.receive(worker)
+        self.busy_seconds += busy_seconds
+        assert isinstance(transitions, StepAnswers)
+        return transitions
+
+    def _recover(self, worker: int, error: WorkerError, group: Sequence[int]) -> StepAnswers:
+        """Replace a worker and bring back its envs. Return the last transitions of the group."""
+        envs = [env for env in self._specs if env % self._pool.n_workers == worker]
+        while True:
+            self._pool.replace(worker, error)
+            if (spec := self._pool.unplayable_episode(error)) is not None:
+                raise EpisodeError(spec)
+            try:
+                last = self._replayed(worker, envs)
+            except WorkerError as next_error:
+                error = next_error
+            else:
+                rows = [envs.index(env) for env in group]
+                return StepAnswers._make(column[rows] for column in last)
+
+    def _replayed(self, worker: int, envs: Sequence[int]) -> StepAnswers:
+        """Play a new worker's episodes again. Return the envs' last transitions.
+
+        Every step has a deadline of its own, so that a sound worker is not taken for one that
+        hangs, however long the episodes are.
+        """
+
+        def ask(command: Command, asked: Sequence[int], what: Any) -> StepAnswers:
+            self._pool.send(worker, command, (self._local(asked), what))
+            return self._receive(worker)
+
+        steps = replay_episodes(
+            lambda *asked: ask(Command.RESET, *asked).obs,
+            functools.partial(ask, Command.STEP),
+            {env: self._specs[env] for env in envs},
+            {env: self._actions[env] for env in envs},
+        )
+        digests = np.zeros(len(envs), np.uint64)
+        last: StepAnswers | None = None
+        for n_answers, (rows, transitions) in enumerate(steps):
+            last = last or transitions
+            for column, answer in zip(last, transitions, strict=True):
+                column[rows] = answer
+            was_given = n_answers < self._n_answers[envs]
+            digests = np.where(was_given, digests_after(digests, last), digests)
+        for env in np.array(envs)[digests != self._digests[envs]]:
+            _log.warning(
+                "episode %d went otherwise when it was played again after its worker had failed. "
+                "The episode does not follow from its seed and its actions: what is learned from "
+                "it mixes two histories",
+                self._specs[env].number,
+            )
+        assert last is not None
+        return last
+
+
+def digests_after(digests: NDArray[np.uint64], answers: StepAnswers) -> NDArray[np.uint64]:
+    """Add answers of M envs to the digests [M] of their earlier answers.
+
+    Polynomials modulo 2**64 (Knuth 1998, section 6.4), for all envs at once.
+    """
+    for column in answers:
+        rows = np.ascontiguousarray(column).view(np.uint8).reshape(len(digests), -1)
+        powers = _powers(rows.shape[1])
+        digests = digests * powers[-1] + rows @ powers[:-1]
+    return digests
+
+
+@functools.cache
+def _powers(n: int) -> NDArray[np.uint64]:
+    """Return the powers of the multiplier from the 0th to the nth, [n + 1]."""
+    powers = np.full(n + 1, _MULTIPLIER)
+    powers[0] = 1
+    return np.multiply.accumulate(powers)

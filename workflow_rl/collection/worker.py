@@ -21,7 +21,7 @@ from workflow_rl.environments.env_batch import DelayedEnvs, EnvBatch, EnvBatchFa
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.simulator_process import exception_parts
 from workflow_rl.errors import ElsewhereError, ObservationError
-from workflow_rl.printable import MOST, shortened
+from workflow_rl.terminal import MOST, shortened
 
 # The frames of neither are the user's code.
 

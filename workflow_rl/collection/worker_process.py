@@ -16,7 +16,7 @@ from typing import Any
 from workflow_rl.collection.failures import STOP_SIGNALS
 from workflow_rl.collection.messages import Command, Numbered, Request
 from workflow_rl.life import show_life_in
-from workflow_rl.streams import LenientStream
+from workflow_rl.terminal import LenientStream
 
 _is_worker = False
 

@@ -19,9 +19,8 @@ from workflow_rl.commands.outputs import (
 )
 from workflow_rl.environments.environment import described
 from workflow_rl.environments.source import guests, make_environment
-from workflow_rl.measuring.benchmark import VARIANTS, measured_rows
+from workflow_rl.measuring.benchmark import VARIANTS, machine_name, measured_rows
 from workflow_rl.measuring.benchmark_report import benchmark_figure, benchmark_table
-from workflow_rl.measuring.interleaved_timing import machine_name
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.hints import warn_if_results_vary
 

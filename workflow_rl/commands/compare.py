@@ -15,7 +15,7 @@ from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import PATH, SEED, OutputFile
 from workflow_rl.environments.source import guests
 from workflow_rl.output_files import NOT_OURS, read_text, require_writable, sha256_of, write_text
-from workflow_rl.printable import printable
+from workflow_rl.terminal import printable
 
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "_%&#${}"}

@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from workflow_rl.agents.settings import giver
-from workflow_rl.commands.one_line_errors import printable
 from workflow_rl.commands.options import ALGORITHMS, spelling
 from workflow_rl.commands.training_options import asked_anew
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.runs.config import OF_WORKERS, TrainConfig
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.resolve import Found
+from workflow_rl.terminal import printable
 
 _KEPT = {
     *("mode", "env", "env_args", "preset", "algorithm", "n_envs", "action_mask"),

@@ -16,11 +16,11 @@ import click
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
-from workflow_rl.commands.one_line_errors import printable
 from workflow_rl.commands.options import spelling
 from workflow_rl.commands.training_options import typed
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.errors import NotFiniteError, StoppedAtOnce
+from workflow_rl.terminal import printable
 
 
 class HookError(Exception):

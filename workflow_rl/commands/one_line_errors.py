@@ -17,10 +17,8 @@ import click
 
 from workflow_rl.environments.source import register_envs
 from workflow_rl.errors import UserError
-from workflow_rl.printable import PrintableFormatter
-from workflow_rl.printable import printable as printable
-from workflow_rl.streams import safe_output
 from workflow_rl.suggestions import option_meant, question, word_meant
+from workflow_rl.terminal import PrintableFormatter, printable, safe_output
 
 HELP_ALL = "--help-all"
 REPEAT_SECONDS = 0.05

@@ -16,12 +16,12 @@ from workflow_rl.collection.failures import (
     TooManyFailuresError,
     WorkerError,
 )
-from workflow_rl.commands.one_line_errors import printable
 from workflow_rl.commands.options import OutputFile, spelling
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.errors import NotFiniteError
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.runs.config import ConfigError
+from workflow_rl.terminal import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,6 @@ import click
 from workflow_rl.collection.cluster_address import is_address
 from workflow_rl.commands.errors import own_command, telling, training_errors, usage_errors
 from workflow_rl.commands.guest_options import require_agent
-from workflow_rl.commands.one_line_errors import printable
 from workflow_rl.commands.options import given_options, spelling
 from workflow_rl.commands.options_by_env import named_here
 from workflow_rl.commands.training_options import asked_anew, new_config, path_to_resume
@@ -19,6 +18,7 @@ from workflow_rl.environments.source import guests
 from workflow_rl.output_files import require_writable, require_writable_folder
 from workflow_rl.runs.config import Mode, TrainConfig
 from workflow_rl.runs.hints import hint_of_few_updates
+from workflow_rl.terminal import printable
 
 if TYPE_CHECKING:
     from workflow_rl.runs.checkpoint import Checkpoint

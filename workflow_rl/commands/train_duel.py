@@ -11,10 +11,10 @@ import click
 from workflow_rl.commands.config_words import show_config
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.guest_options import chosen_env
-from workflow_rl.commands.one_line_errors import printable
 from workflow_rl.commands.options import EnvArg, Option, given_options, setting_options
 from workflow_rl.commands.training_options import new_config, training_command
 from workflow_rl.studies.duel_config import DuelConfig
+from workflow_rl.terminal import printable
 
 SECTION = "Studies"
 

@@ -12,8 +12,6 @@ from workflow_rl.collection.rollout import utilisation
 from workflow_rl.commands.errors import own_command
 from workflow_rl.commands.options import spelling
 from workflow_rl.environments.source import guests
-from workflow_rl.printable import fitting
-from workflow_rl.reporting.text_table import text_table
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome
@@ -22,6 +20,8 @@ from workflow_rl.runs.learner import Learner, is_zero_sum, only_warned
 from workflow_rl.runs.metrics import paid_agents
 from workflow_rl.runs.progress import described_returns, judged
 from workflow_rl.runs.return_curves import returns_of_known_agents, running_mean
+from workflow_rl.terminal import fitting
+from workflow_rl.text_table import text_table
 
 
 def print_report(outcome: Outcome, is_scored_next: bool) -> None:

@@ -12,7 +12,6 @@ import click
 
 from workflow_rl.commands.config_words import show_config, words_of
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
-from workflow_rl.commands.one_line_errors import printable
 from workflow_rl.commands.options import (
     COUNT,
     MOST_POLICIES,
@@ -30,11 +29,11 @@ from workflow_rl.commands.training_options import (
     training_command,
 )
 from workflow_rl.output_files import NOT_OURS, read_text
-from workflow_rl.printable import fitting
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, require_range
 from workflow_rl.runs.hints import warn_if_results_vary
 from workflow_rl.runs.trust import trusted_config
+from workflow_rl.terminal import fitting, printable
 
 if TYPE_CHECKING:
     import optuna
@@ -230,8 +229,8 @@ def _report(search: Search, study: optuna.Study) -> None:
     import numpy as np
     from optuna.trial import TrialState
 
-    from workflow_rl.reporting.text_table import text_table
     from workflow_rl.studies.search import FAILURE, draw, ranked, trial_score, write_best
+    from workflow_rl.text_table import text_table
 
     trials = study.get_trials(deepcopy=False)
     complete, failed = ranked(study), [trial for trial in trials if FAILURE in trial.user_attrs]

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.collection.cluster_address import NONE
-from workflow_rl.commands.one_line_errors import ClearCommand, printable
+from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import PATH, TRUST
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.run_record import RECORD_FILE, RunRecord, read_record
 from workflow_rl.runs.trust import trusted_config
+from workflow_rl.terminal import printable
 
 if TYPE_CHECKING:
     from workflow_rl.runs.checkpoint import Checkpoint

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from workflow_rl.printable import in_short
+from workflow_rl.terminal import in_short
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Actor

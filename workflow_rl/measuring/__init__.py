@@ -1,6 +1,5 @@
 """Measurements of this machine.
 
 `benchmark.py` says how fast each way of collecting is, and how near it comes to the machine's
-limit; `benchmark_report.py` shows that. `interleaved_timing.py` measures several things in turns,
-so that other work on the machine slows all of them alike.
+limit; `benchmark_report.py` shows that.
 """

@@ -16,18 +16,18 @@ import math
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import cloudpickle
+from tqdm import tqdm
 
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.collection.rollout import utilisation
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream
-from workflow_rl.measuring.interleaved_timing import in_turns, median_ratio
 from workflow_rl.runs.config import TrainConfig, usable_cores
 from workflow_rl.runs.machine_facts import environment
 from workflow_rl.runs.resolve import EPISODES_PER_UPDATE
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from workflow_rl.collection.rollout import Collector
     from workflow_rl.environments.env_batch import EnvBatch, Obs, StepAnswers
     from workflow_rl.environments.facts import Tell
+
 
 STEPS = "steps"
 VARIANTS = ("sync", "sync-packed", "async", "sync-training", "async-training", STEPS)
@@ -387,3 +388,47 @@ def make_rows(variants: Sequence[Variant], rates: Sequence[Sequence[Rate]]) -> l
             }
         )
     return rows
+
+
+Name = TypeVar("Name", bound=Hashable)
+Result = TypeVar("Result")
+
+
+def in_turns(
+    turns: Mapping[Name, Callable[[int], Result]], rounds: int, quiet: bool = True
+) -> dict[Name, list[Result]]:
+    """Call every turn once in each round, and return the results of each variant, round by round.
+
+    A machine may be slower for a minute, or shared: hence the turns, and ratios within a round. A
+    turn is called with the number of its round. Every other round goes backwards, so that a machine
+    that slows down steadily favours no variant.
+    """
+    results: dict[Name, list[Result]] = {name: [] for name in turns}
+    with tqdm(total=rounds * len(turns), unit="turn", leave=False, disable=quiet or None) as bar:
+        for number in range(rounds):
+            for name in list(turns)[:: 1 if number % 2 == 0 else -1]:
+                bar.set_description(str(name))
+                results[name].append(turns[name](number))
+                bar.update()
+    return results
+
+
+def median_ratio(values: Sequence[float], others: Sequence[float]) -> float:
+    """Return the median of the ratios within each round."""
+    return statistics.median(value / other for value, other in zip(values, others, strict=True))
+
+
+def spread(values: Sequence[float], shown: Callable[[float], str] = "{:,.0f}".format) -> str:
+    """Return the median and the range as text, such as "1.2 (1.0 to 1.4)".
+
+    "-" stands for infinity: a seed that did not reach its target.
+    """
+    numbers = statistics.median(values), min(values), max(values)
+    middle, low, high = ("-" if math.isinf(number) else shown(number) for number in numbers)
+    return middle if len(values) == 1 else f"{middle} ({low} to {high})"
+
+
+def machine_name() -> str:
+    """Return the processor, its usable cores and Python's version in words."""
+    about = environment()
+    return f"{about['cores']} cores of {about['processor']}, Python {about['python']}"

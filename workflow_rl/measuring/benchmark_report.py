@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from prettytable import PrettyTable
 
-from workflow_rl.reporting.text_table import text_table
+from workflow_rl.text_table import text_table
 
 Row = Mapping[str, Any]
 

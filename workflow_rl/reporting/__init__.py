@@ -3,6 +3,6 @@
 In: the folders of runs, which are read and never changed. Out: text, PNG files and HTML pages.
 
 Begin with `report.py`, which makes the page of one or more runs, and `learning_curve.py`.
-`comparison.py` is `compare`: several agents, with intervals. `text_table.py` and `drawing.py` are
-what the tables and the charts share.
+`comparison.py` is `compare`: several agents, with intervals. `drawing.py` is what the
+charts share.
 """

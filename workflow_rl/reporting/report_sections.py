@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from workflow_rl.collection.trace import COLLECTOR, LEARNER, Activity
-from workflow_rl.printable import in_short
 from workflow_rl.reporting.pages import escaped, folded, number, table
 from workflow_rl.reporting.report_charts import (
     COLOURS,
@@ -37,6 +36,7 @@ from workflow_rl.runs.return_curves import (
     window_of,
 )
 from workflow_rl.runs.seed_groups import groups_of
+from workflow_rl.terminal import in_short
 
 
 class Section(NamedTuple):

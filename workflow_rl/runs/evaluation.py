@@ -31,13 +31,13 @@ from workflow_rl.environments.environment import Environment, InvalidEnvironment
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.source import guests
 from workflow_rl.output_files import NOT_OURS, copy_file, read_text, sha256_of
-from workflow_rl.printable import fitting
 from workflow_rl.runs.config import usable_cores
 from workflow_rl.runs.folder import RunDirError, read_summary
 from workflow_rl.runs.intervals import Mean, mean_of
 from workflow_rl.runs.progress_bar import Progress
 from workflow_rl.runs.trust import require_trusted
-from workflow_rl.table_styles import SINGLE_BORDER
+from workflow_rl.terminal import fitting
+from workflow_rl.text_table import SINGLE_BORDER
 
 if TYPE_CHECKING:
     from workflow_rl.environments.facts import Tell

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workflow_rl.printable import fitting
+from workflow_rl.terminal import fitting
 
 FloatArray = NDArray[np.float64]
 CONFIDENCE = 0.95

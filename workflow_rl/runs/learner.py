@@ -26,7 +26,6 @@ from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.source import guests
 from workflow_rl.errors import NotFiniteError
 from workflow_rl.output_files import write_text
-from workflow_rl.printable import fitting, shortened
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE, NotWrittenError, RunDir, kept_name, read_metrics
@@ -39,6 +38,7 @@ from workflow_rl.runs.on_update import OnUpdate, Update
 from workflow_rl.runs.return_curves import Metrics
 from workflow_rl.runs.run_record import N_UPDATES, weights_digest
 from workflow_rl.runs.useful_envs import UsefulEnvs
+from workflow_rl.terminal import fitting, shortened
 
 if TYPE_CHECKING:
     from workflow_rl.runs.saved_agent import Agent, Team

@@ -19,10 +19,10 @@ from workflow_rl.output_files import (
     require_no_links,
     write_text,
 )
-from workflow_rl.printable import shortened
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import Copy, ExchangeConfig, Values
 from workflow_rl.runs.folder import POPULATION_FILE, RunDirError, begin_folder, is_population
+from workflow_rl.terminal import shortened
 
 MOST_OF_POPULATION = 2**26
 """Bytes; a larger file is not one of ours."""

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 from workflow_rl.environments.source import guests
-from workflow_rl.printable import fitting
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.metrics import paid_agents
 from workflow_rl.runs.progress_bar import Progress
 from workflow_rl.runs.return_curves import returns_of_known_agents, verdict
+from workflow_rl.terminal import fitting
 
 BAR = (
     "{percentage:3.0f}%|{bar:16}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"

@@ -8,8 +8,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from workflow_rl.printable import printable
-from workflow_rl.streams import LenientStream
+from workflow_rl.terminal import LenientStream, printable
 
 SECONDS = 2.0
 """Least time between two lines of what has no text to show: short work needs no lines."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.environments.environment import interpreter
 from workflow_rl.environments.source import guests, make_environment
-from workflow_rl.printable import in_short
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import OF_WORKERS, ConfigError, Resume, TrainConfig
 from workflow_rl.runs.folder import RunDirError, is_finished
 from workflow_rl.runs.resolve import Found, environment_of
 from workflow_rl.runs.saved_config import flattened
 from workflow_rl.runs.trust import trusted_environment
+from workflow_rl.terminal import in_short
 
 if TYPE_CHECKING:
     # What several policies need is imported for them alone.

@@ -29,7 +29,6 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.one_team_of_two import sides_of, text_of_weights
 from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.output_files import make_folder
-from workflow_rl.printable import in_short
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.duel_dir import (
@@ -55,6 +54,7 @@ from workflow_rl.runs.resume import free_on_resume, new_plan, resumed_plan
 from workflow_rl.runs.saved_agent import load_saved, policy_of
 from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.studies.matrix_game import Array, equilibrium, priorities
+from workflow_rl.terminal import in_short
 
 EPISODES_TOGETHER = 16
 """How many a worker plays at once, where envs act together."""

@@ -185,7 +185,7 @@ def test_an_exception_is_shown_once_with_the_place_in_the_user_s_code(
     collect(partial(RaisingEnv, broken), policy, specs)
     assert caplog.text.count("Traceback") == 1
     assert 'raise self._error(f"no second step' in caplog.text
-    assert "pooled_envs.py" not in caplog.text
+    assert "sync_collector.py" not in caplog.text
     assert "worker.py" not in caplog.text
     for number in (2, 3):
         (line,) = [r.getMessage() for r in caplog.records if f"in episode {number} " in r.message]

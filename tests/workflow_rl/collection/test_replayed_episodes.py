@@ -19,7 +19,7 @@ from workflow_rl.collection import pool as pool_module
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.env_positions import first_positions
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.collection.pooled_envs import PooledEnvs, digests_after
+from workflow_rl.collection.sync_collector import PooledEnvs, digests_after
 from workflow_rl.environments.env_batch import SerialEnvs, StepAnswers
 from workflow_rl.environments.episode import episode_spec
 

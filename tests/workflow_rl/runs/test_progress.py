@@ -22,7 +22,7 @@ from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.metrics import summarise
 from workflow_rl.runs.progress import described_returns
-from workflow_rl.streams import safe_output
+from workflow_rl.terminal import safe_output
 
 
 class Terminal(io.StringIO):

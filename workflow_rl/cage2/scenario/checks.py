@@ -19,8 +19,8 @@ from workflow_rl.cage2 import scenario2 as challenge
 from workflow_rl.cage2.b_line_plan import kept_hosts
 from workflow_rl.cage2.scenario.actions import BLUE, RED_ACTIONS
 from workflow_rl.cage2.scenario2 import ScenarioError, capacity
-from workflow_rl.printable import printable
 from workflow_rl.suggestions import question, word_meant
+from workflow_rl.terminal import printable
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.scenario.scenario import Scenario

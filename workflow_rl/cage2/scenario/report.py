@@ -12,7 +12,7 @@ from workflow_rl.cage2.red.roster import refusals
 from workflow_rl.cage2.scenario.actions import EXPLOITS
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.table_styles import SINGLE_BORDER
+from workflow_rl.text_table import SINGLE_BORDER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

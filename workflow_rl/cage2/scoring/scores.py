@@ -18,7 +18,7 @@ from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
 from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, PublishedScore, compared_scores
 from workflow_rl.runs.intervals import Mean, mean_of
-from workflow_rl.table_styles import SINGLE_BORDER
+from workflow_rl.text_table import SINGLE_BORDER
 
 
 @dataclass(frozen=True)

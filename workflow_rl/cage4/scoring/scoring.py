@@ -33,7 +33,7 @@ from workflow_rl.cage4.scoring.leaderboard import KNOWN
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
 from workflow_rl.environments.environment import Environment
 from workflow_rl.runs.intervals import mean_of
-from workflow_rl.table_styles import SINGLE_BORDER
+from workflow_rl.text_table import SINGLE_BORDER
 
 LEAST_EVALUATED = 3
 Steps = Annotated[int, Field(ge=LEAST_EVALUATED, le=MOST_STEPS)]

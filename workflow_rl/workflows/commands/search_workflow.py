@@ -71,7 +71,7 @@ def search_workflow(runs: tuple[Path, ...], **options: Any) -> None:
 
 
 def _show(ranking: Ranking) -> None:
-    from workflow_rl.reporting.text_table import text_table
+    from workflow_rl.text_table import text_table
     from workflow_rl.workflows.page import HEADINGS
 
     table = text_table(HEADINGS, [])

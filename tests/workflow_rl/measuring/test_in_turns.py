@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from workflow_rl.measuring.interleaved_timing import in_turns, machine_name, median_ratio, spread
-from workflow_rl.reporting.text_table import text_table
+from workflow_rl.measuring.benchmark import in_turns, machine_name, median_ratio, spread
+from workflow_rl.text_table import text_table
 
 
 def test_every_variant_has_a_turn_in_every_round_and_rounds_change_direction() -> None:

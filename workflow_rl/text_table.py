@@ -6,9 +6,12 @@ from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
+import prettytable
 from prettytable import PrettyTable
 
-from workflow_rl.table_styles import MARKDOWN, SINGLE_BORDER
+# PrettyTable before 3.12 names the styles elsewhere.
+_STYLES: Any = getattr(prettytable, "TableStyle", prettytable)
+MARKDOWN, SINGLE_BORDER = _STYLES.MARKDOWN, _STYLES.SINGLE_BORDER
 
 
 def text_table(
@@ -18,7 +21,7 @@ def text_table(
     groups: Sequence[Hashable] = (),
     markdown: bool = False,
 ) -> PrettyTable:
-    """Return a table for the terminal, or in Markdown.
+    """Return a table.
 
     left: how many columns, from the first, are aligned left; the others are aligned right.
     groups: the group of each row; a line divides groups.

@@ -11,9 +11,9 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
+from workflow_rl.agents.policies.actors import WatchedPolicy, probabilities, watch_policy
 from workflow_rl.agents.policies.distributions import Categorical, MultiCategorical
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.agents.policies.watched_policy import WatchedPolicy, probabilities, watch_policy
 from workflow_rl.environments.action_mask import MASK, ReadMask, mask_in, naming_the_mask
 from workflow_rl.errors import ObservationError
 

@@ -18,9 +18,8 @@ import numpy as np
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.policies.numpy_policy import Policy
 from workflow_rl.agents.settings import Settings
-from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.rollout import Collector, outweighing, what_is_not_finite
-from workflow_rl.collection.schedule import Schedule
+from workflow_rl.collection.schedule import CollectorThread, Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.source import guests

@@ -13,7 +13,6 @@ from workflow_rl.agents.policies.numpy_policy import Policy
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.assignments import EpisodeAssignments, UnrollAssignments
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.env_positions import EnvPosition, first_positions
 from workflow_rl.collection.rollout import (
     Collector,
@@ -24,6 +23,7 @@ from workflow_rl.collection.rollout import (
 )
 from workflow_rl.collection.schedule import (
     BegunBatch,
+    CollectorThread,
     ExactLag,
     NextShare,
     PlayBatch,

@@ -14,7 +14,6 @@ from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.collection.advised_actor import Advised
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.collection.pool import AnyPool
@@ -22,6 +21,7 @@ from workflow_rl.collection.rollout import what_is_not_finite
 from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import SeedStream
+from workflow_rl.environments.function_actor import Advised
 from workflow_rl.environments.source import guests
 from workflow_rl.errors import StoppedAtOnce, UserError
 from workflow_rl.output_files import NOT_OURS, read_text, sha256_of

@@ -11,9 +11,15 @@ import numpy as np
 
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.rollout import Following, Rollout
-from workflow_rl.collection.schedule import BegunBatch, ExactLag, FreeRunning, PlayBatch, Share
+from workflow_rl.collection.schedule import (
+    BegunBatch,
+    CollectorThread,
+    ExactLag,
+    FreeRunning,
+    PlayBatch,
+    Share,
+)
 from workflow_rl.collection.trace import Trace
 
 STEPS = 3

@@ -17,14 +17,12 @@ from tests.tiny_envs import CountingEnv
 from tests.workflow_rl.collection.schedules import Counting, Workers, policy_of, rollout_of
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.collection import collector_thread
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.env_positions import first_positions
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.rollout import Following, Rollout
-from workflow_rl.collection.schedule import ExactLag, FreeRunning, Share
+from workflow_rl.collection.schedule import CollectorThread, ExactLag, FreeRunning, Share
 from workflow_rl.environments.env_batch import SerialEnvs
 
 
@@ -95,7 +93,7 @@ def test_a_signal_is_acted_on_while_the_learner_waits_whichever_thread_it_comes_
 @pytest.mark.parametrize("where", ["waiting for room", "waiting for a worker", "idle"])
 def test_closing_is_bounded_and_may_be_repeated(kind, where, monkeypatch):
     # A thread that does not give up is not taken for one that gets no core.
-    monkeypatch.setattr(collector_thread, "JOIN_SECONDS", 60.0)
+    monkeypatch.setattr("workflow_rl.collection.schedule.JOIN_SECONDS", 60.0)
     workers = Workers(at_once=where != "waiting for a worker")
     schedule = workers.exact(1) if kind == "exact" else workers.free(1)
     with schedule:

@@ -62,7 +62,7 @@ class Cage2Red(AgainstBlue):
 
     def _found_opponents(self) -> Actor:
         """Return Blue, which acts on records: see `agent.blue`."""
-        from workflow_rl.agents.policies.mixed_actor import MixedActor
+        from workflow_rl.agents.policies.actors import MixedActor
         from workflow_rl.cage2.scoring.players import load_blue
         from workflow_rl.runs.checkpoint import CheckpointError
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.agents.policies.actors import WatchedPolicy, probabilities, watch_policy
 from workflow_rl.agents.policies.distributions import Choice
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
-from workflow_rl.agents.policies.watched_policy import WatchedPolicy, probabilities, watch_policy
 from workflow_rl.cage2.agent.blue import Blue, Decision, likeliest
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, scripted_blue
 from workflow_rl.cage2.env.environment import Cage2

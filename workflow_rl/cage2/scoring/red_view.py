@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.agents.policies.actors import WatchedPolicy, probabilities
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
-from workflow_rl.agents.policies.watched_policy import WatchedPolicy, probabilities
 from workflow_rl.cage2.agent.blue import Decision, likeliest
 from workflow_rl.cage2.attackers import CYBORG_REDS_IN_PYTHON, PolicyAttacker, SeenBatch
 from workflow_rl.cage2.compiled.description import tables_of

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.agents.policies.actors import Lineup
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.agents.policies.mixed_actor import Lineup
 from workflow_rl.cage.network_batch import NetworkEnvs, Numbers
 from workflow_rl.cage4.agent.belief import N_AGENTS, Bits, Joint
 from workflow_rl.cage4.agent.blue_team import BlueSees, BlueTeam, TeamMaker

@@ -19,10 +19,10 @@ from workflow_rl.cage2.scenario.loading import scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.cage2.scoring.players import load_blue
-from workflow_rl.collection.advised_actor import Advised
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.environments.function_actor import Advised
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import train_policy
 

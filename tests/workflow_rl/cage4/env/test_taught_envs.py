@@ -15,9 +15,9 @@ from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.guest import Cage4Guest
 from workflow_rl.cage4.scenario.scenario4 import ACTIONS
-from workflow_rl.collection.advised_actor import Advised
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.episode import episode_spec
+from workflow_rl.environments.function_actor import Advised
 
 STEPS = 120
 SPEC = episode_spec(0, 3, ("FiniteStateRedAgent",))

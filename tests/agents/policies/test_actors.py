@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from workflow_rl.agents.policies.mixed_actor import MixedActor
+from workflow_rl.agents.policies.actors import MixedActor
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 
 

@@ -9,7 +9,7 @@ import sys
 
 PACKAGES = (
     *("click", "cloudpickle", "csle_cyborg", "gymnasium", "matplotlib", "numba", "numpy"),
-    *("plotly", "prettytable", "pydantic", "yaml", "tensorboard", "torch", "tqdm"),
+    *("plotly", "prettytable", "pydantic", "yaml", "safetensors", "tensorboard", "torch", "tqdm"),
 )
 """Those of pyproject.toml, as they are imported."""
 

@@ -44,7 +44,7 @@ def read_archive(path: Path, archive: bytes | None = None) -> bytes:
 
     archive: what the file holds, if it was read already.
 
-    torch and NumPy write such archives. A few kilobytes that are compressed, or that many members
+    NumPy writes such archives. A few kilobytes that are compressed, or that many members
     share, could unpack to more than any memory holds.
 
     Raises OSError, and ValueError for any other file.
@@ -77,8 +77,8 @@ def _content(path: Path) -> bytes:
 def is_intact(archive: bytes) -> bool:
     """Whether an archive is as it was sealed. Without a seal: whether its members are as written.
 
-    The readers of torch and NumPy accept most changes: without this check, a bit that flips on the
-    disk changes a weight.
+    NumPy's reader accepts most changes: without this check, a bit that flips on the disk changes a
+    weight.
     """
     content, digest = archive[:-_N_DIGITS], archive[-_N_DIGITS:]
     if hashlib.sha256(content).hexdigest().encode() == digest:

@@ -8,13 +8,12 @@ import shutil
 import time
 from pathlib import Path
 
-import torch
 from click.testing import CliRunner
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
-from tests.strangers.watch import save
 from workflow_rl.commands.main import main
+from workflow_rl.runs.checkpoint_file import read_values, write_values
 
 SECONDS, MEGABYTES = 20.0, 400
 TINY = [
@@ -52,9 +51,9 @@ def restored(finished: Path, path: Path) -> Path:
     shutil.rmtree(path, ignore_errors=True)
     shutil.copytree(finished, path)
     (path / "summary.json").unlink(missing_ok=True)
-    content = torch.load(path / "checkpoint.pt", weights_only=True)
+    content = read_values(path / "checkpoint.pt")
     content["config"]["total_episodes"] = 8
-    save(path / "checkpoint.pt", content)
+    write_values(path / "checkpoint.pt", content)
     (path / "best.pt").unlink()
     return path
 

@@ -22,29 +22,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bad_input.refusals import DEEP, TINY, assert_refused, cases, junk, restored
-from tests.strangers.watch import save
 from workflow_rl.agents.policies.policy_file import load_policy
 from workflow_rl.commands.main import main
+from workflow_rl.runs.checkpoint_file import read_values, write_values
 
 
 class Bomb:
     def __reduce__(self) -> Any:
         return exec, ("import pathlib; pathlib.Path('exploded').touch()",)
-
-
-class Vast:
-    """Eight gigabytes of nothing, by a name that torch takes for safe."""
-
-    def __reduce__(self) -> Any:
-        return bytearray, (2**33,)
-
-
-def laughs() -> list[Any]:
-    """A list that is read at once, and printed never."""
-    lists: list[Any] = ["ha"]
-    for _ in range(60):
-        lists = [lists, lists]
-    return lists
 
 
 @functools.cache
@@ -85,16 +70,18 @@ CALLED = [
 @given(data=st.data())
 def test_checkpoints(data: st.DataObject, run: Path, finished: Path) -> None:
     path = restored(finished, run) / "checkpoint.pt"
-    content = torch.load(path, weights_only=True)
+    content = read_values(path)
     arguments = data.draw(st.sampled_from(OF_CHECKPOINTS))
     kind = data.draw(st.sampled_from(list(MISTAKES)))
     if kind in ("optimizer", "call"):
         arguments = RESUME
+    if kind == "nan":  # A training begins, and says that learning diverged.
+        arguments = data.draw(st.sampled_from(OF_CHECKPOINTS[2:]))
     replaced = MISTAKES[kind](data.draw, path.read_bytes(), content)
     if isinstance(replaced, bytes):
         path.write_bytes(replaced)
     else:
-        save(path, replaced)
+        write_values(path, replaced)
     assert_refused(arguments, "run", "--init-from")
 
 
@@ -114,19 +101,19 @@ def _flipped(draw: Any, archive: bytes, content: Any) -> bytes:
 
 
 def _other_version(draw: Any, archive: bytes, content: Any) -> Any:
-    return {**content, "format": draw(st.one_of(junk, st.integers(3, 99), st.builds(laughs)))}
+    return {**content, "format": draw(st.one_of(junk, st.integers(4, 99)))}
 
 
 def _other_content(draw: Any, archive: bytes, content: Any) -> Any:
     name = draw(st.sampled_from(["config", "agent", "training"]))
     wrong = junk.filter(lambda value: value not in ([], {}) or name != "config")
-    return {**content, name: draw(st.one_of(wrong, st.builds(laughs)))}
+    return {**content, name: draw(wrong)}
 
 
 def _other_counts(draw: Any, archive: bytes, content: Any) -> Any:
     names = ["updates", "episodes", "env_steps", "slots", "recent_returns", "best_score"]
     content["training"][draw(st.sampled_from(names))] = draw(
-        st.sampled_from([None, "x", [1], [[1]], ["x"], {"a": 1}, laughs()])
+        st.sampled_from([None, "x", [1], [[1]], ["x"], {"a": 1}])
     )
     return content
 
@@ -159,13 +146,6 @@ def _other_network(draw: Any, archive: bytes, content: Any) -> Any:
     return content
 
 
-def _stretched(draw: Any, archive: bytes, content: Any) -> Any:
-    """A weight that seems to have 40 billion numbers, and has one."""
-    weights = content["agent"]["network"]
-    weights[draw(st.sampled_from(sorted(weights)))] = torch.zeros(1).expand(200_000, 200_000)
-    return content
-
-
 def _optimizer(draw: Any, archive: bytes, content: Any) -> Any:
     moments = content["agent"]["optimizer"]["state"]
     one = moments[draw(st.sampled_from(sorted(moments)))]
@@ -180,12 +160,10 @@ def _call(draw: Any, archive: bytes, content: Any) -> Any:
     return {**content, "config": {**config, "env": env, "env_args": args}}
 
 
-def _pickle(draw: Any, archive: bytes, content: Any) -> Any:
-    bomb = draw(st.sampled_from([Bomb(), Vast()]))
-    if draw(st.booleans()):
-        return pickle.dumps(bomb)
-    name = draw(st.sampled_from(["format", "config", "agent", "training", "other"]))
-    return {**content, name: bomb}
+def _pickle(draw: Any, archive: bytes, content: Any) -> bytes:
+    pickled = io.BytesIO()
+    torch.save({**content, draw(st.sampled_from(["format", "config", "agent"])): Bomb()}, pickled)
+    return draw(st.sampled_from([pickle.dumps(Bomb()), pickled.getvalue()]))
 
 
 MISTAKES: dict[str, Callable[[Any, bytes, Any], Any]] = {
@@ -199,11 +177,9 @@ MISTAKES: dict[str, Callable[[Any, bytes, Any], Any]] = {
     "shape": _other_shape,
     "nan": _no_numbers,
     "network": _other_network,
-    "stretched": _stretched,
     "optimizer": _optimizer,
     "call": _call,
     "pickle": _pickle,
-    "zip": lambda draw, archive, content: deflated(archive),
 }
 
 
@@ -212,9 +188,9 @@ MISTAKES: dict[str, Callable[[Any, bytes, Any], Any]] = {
 def test_nothing_is_called_that_a_checkpoint_names(
     arguments: list[str], called: tuple[str, Any], run: Path
 ) -> None:
-    content = torch.load(run / "checkpoint.pt", weights_only=True)
+    content = read_values(run / "checkpoint.pt")
     content = _call(lambda _: called, b"", content)
-    save(run / "checkpoint.pt", content)
+    write_values(run / "checkpoint.pt", content)
     (run / "config.json").write_text(json.dumps(content["config"]))
     assert_refused(arguments, "run")
 
@@ -279,7 +255,7 @@ def test_policy_files(data: st.DataObject, run: Path, finished: Path) -> None:
 def test_what_is_whole_is_still_read(run: Path, finished: Path) -> None:
     policy, about = load_policy(finished / "agent.npz")
     assert about["env"] == "workflow_rl/CAGE2-v0"
-    content = torch.load(run / "checkpoint.pt", weights_only=True)
+    content = read_values(run / "checkpoint.pt")
     assert copy.deepcopy(content["config"])["total_episodes"] == 8
     arguments = ["export", "run/checkpoint.pt", "--format", "npz", "--output", "out.npz"]
     result = CliRunner().invoke(main, arguments)

@@ -26,6 +26,7 @@ import torch
 
 from tests.pages import ROOT
 from workflow_rl import TrainConfig, train
+from workflow_rl.runs.checkpoint_file import read_values
 
 RECORD = json.loads((Path(__file__).parent / "reference_weights.json").read_text())
 RUNS: dict[str, Any] = RECORD["runs"]
@@ -52,7 +53,7 @@ def config_from_record(values: Mapping[str, Any]) -> TrainConfig:
 
 def results_of(run: Path) -> dict[str, str]:
     """Digests of what the run's last agent has learned, and the last row of its metrics."""
-    agent = torch.load(run / "checkpoint.pt", weights_only=True)["agent"]
+    agent = read_values(run / "checkpoint.pt")["agent"]
     parts = {name: _at(agent, path) for name, path in PARTS.items()}
     digests = {name: _digest(part) for name, part in parts.items() if part is not None}
     with (run / "metrics.csv").open(newline="") as file:

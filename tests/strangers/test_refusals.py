@@ -11,13 +11,12 @@ from typing import Any
 
 import gymnasium
 import pytest
-import torch
 from click.testing import CliRunner
 
 from tests.strangers.folders import calling, laid_out, plant, poison
-from tests.strangers.watch import save
 from workflow_rl import TrainConfig, train
 from workflow_rl.commands.main import main
+from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.folder import RunDirError, read_config
 from workflow_rl.runs.population_dir import finish_population
@@ -129,10 +128,10 @@ def test_an_endless_id_of_a_run_is_one_line_of_error(made: Path, folder: Path) -
 def test_kinds_of_episodes_in_a_checkpoint_are_printable(made: Path, folder: Path) -> None:
     """The bar, the lines of a log file and the closing lines show them."""
     resume = [one for one in laid_out(made, "cage2", "train-async") if one != "--dry-run"]
-    content = torch.load("run/checkpoint.pt", weights_only=True)
+    content = read_values(Path("run/checkpoint.pt"))
     recent = content["training"]["recent_variants"]
     content["training"]["recent_variants"] = ["\x1b]0;title\x07\x9b2J" + "x" * 10_000, *recent[1:]]
-    save(Path("run/checkpoint.pt"), content)
+    write_values(Path("run/checkpoint.pt"), content)
     resume = ["6" if one == "999" else one for one in resume if one != "--quiet"]
     resume = ["--total-episodes" if one == "--total-steps" else one for one in resume]
     result = CliRunner().invoke(main, resume, color=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 import os
 import sys
 import tempfile
@@ -11,10 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import torch
-
-from workflow_rl.agents.policies.archive import sealed
 
 CANARY = "canary_of_a_stranger"
 """A word in every name that a hostile file uses. Any event of the interpreter that mentions the
@@ -89,10 +84,3 @@ def watched() -> Iterator[None]:
         _watching = False
     assert not _breaches, "; ".join(_breaches)
     assert not list(Path().glob(f"{CANARY}.*ed"))
-
-
-def save(path: Path, content: Any) -> None:
-    """Write a checkpoint file of this content, with a checksum that is right."""
-    archive = io.BytesIO()
-    torch.save(content, archive)
-    path.write_bytes(sealed(archive.getvalue()))

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
-import pickle
-import pickletools
-import re
-import zipfile
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,15 +14,14 @@ import numpy as np
 import torch
 
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.agents.policies.archive import read_archive, sealed
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.policies.numpy_policy import Parameters
 from workflow_rl.agents.policy_from_checkpoint import saved_distribution
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection.schedule import BegunBatch
 from workflow_rl.errors import UserError
-from workflow_rl.output_files import replacing
 from workflow_rl.runs.batches_in_checkpoint import begun_batch, plain_batch
+from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.handed_in import LIST
 from workflow_rl.runs.intervals import Mean, by_kind, mean_of
@@ -43,14 +37,20 @@ from workflow_rl.version import __version__
 if TYPE_CHECKING:
     from workflow_rl.runs.replay_files import Part
 
-FORMAT = 2
+FORMAT = 3
 MEMORY_FOLDER = "memory"
 """The steps that an agent remembers, beside the latest checkpoint."""
-_PARTS = ("format", "config", "agent", "training", "policies", "run_id", "memory")
-# All that a checkpoint's pickle names. torch takes more for safe, such as a bytearray of any size.
-MOST_OF_SUBMISSION = 2**28
-_NAMES = re.compile(r"torch \w+Storage|torch\._utils _rebuild_tensor_v2|collections OrderedDict")
-_NAMING = ("GLOBAL", "INST", "STACK_GLOBAL")
+_PARTS = (*("format", "config", "agent", "training", "policies", "run_id", "memory", "signature"),)
+_SOME_BYTES = 2**16
+_OTHER_KINDS = {
+    b"_stable_baselines3_version": "is a model of Stable-Baselines3, which only that loads: a "
+    "script like examples/sb3_ppo.py can play it on our environment (docs/how-to/clients.md)",
+    b"/data.pkl": "was made by an earlier version of the package, and this version cannot read it",
+    LIST.encode(): "is a folder for a challenge, packed: unpack it, and give the policy in it",
+    b".npy": "is a policy file, which acts but has no critic to learn with: give a run's folder or "
+    "a checkpoint (.pt)",
+}
+"""What an archive is, by the name of a file in it."""
 
 
 class CheckpointError(UserError):
@@ -201,8 +201,9 @@ class Checkpoint:
     config: TrainConfig.to_dict(). agent: PPOAgent.state_dict(). begun: the batches that are being
     collected meanwhile. run_id: of the run that saved it. memory: the files with the steps that the
     agent remembers, if this is the latest checkpoint of a run whose agent remembers any. written:
-    `writing_of` its file, if it was read from one. There is no random state to keep: every random
-    stream is derived from the run's seed and the counters in `training`.
+    `writing_of` its file, if it was read from one. signature: by which its origin is known. There
+    is no random state to keep: every random stream is derived from the run's seed and the counters
+    in `training`.
     """
 
     config: dict[str, Any]
@@ -212,6 +213,7 @@ class Checkpoint:
     run_id: str = ""
     memory: list[Part] | None = None
     written: tuple[int, int] | None = None
+    signature: str = ""
 
 
 def writing_of(path: Path) -> tuple[int, int]:
@@ -230,28 +232,25 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "policies": [plain_batch(batch) for batch in checkpoint.begun],
         "run_id": checkpoint.run_id,
         "memory": None if checkpoint.memory is None else [list(part) for part in checkpoint.memory],
+        "signature": checkpoint.signature,
     }
-    archive = io.BytesIO()
-    torch.save(content, archive)
-    with replacing(path, "wb") as file:
-        file.write(sealed(archive.getvalue()))
+    write_values(path, content)
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint of this package. Raises CheckpointError.
-
-    With `weights_only`, torch reads tensors and plain values and refuses everything else.
-    """
+    """Read a checkpoint of this package. Raises CheckpointError."""
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint at {path}")
     try:
         written = writing_of(path)
-        archive = _readable(path)
-        content = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
-        _require_no_larger(content, len(archive))
+        content = read_values(path)
+    except Exception as error:  # Whatever somebody else's file makes of its reader.
+        raise CheckpointError(f"{path} {_other_kind(path) or _damage(error)}") from None
+    try:
         if content["format"] != FORMAT:
             raise OtherVersionError(
-                f"its checkpoint format is {content['format']}, but this version reads {FORMAT}"
+                f"its checkpoint format is {content['format']!s:.50}, but this version reads "
+                f"{FORMAT}"
             )
         require_same_fields(content, _PARTS)
         training = TrainingState.from_dict(content["training"])
@@ -259,13 +258,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
         begun = [begun_batch(values, distribution) for values in content["policies"]]
         config, agent = dict(content["config"]), dict(content["agent"])
         memory = None if content["memory"] is None else _parts_of(content["memory"])
-        return Checkpoint(config, agent, training, begun, str(content["run_id"]), memory, written)
-    except CheckpointError:
-        raise
+        run_id, signature = str(content["run_id"]), str(content["signature"])
+        return Checkpoint(config, agent, training, begun, run_id, memory, written, signature)
     except OtherVersionError as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from None
-    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
-        raise CheckpointError(f"{path} is damaged, or not a checkpoint") from error
     except Exception:  # Whatever somebody else's file makes of its reader.
         raise CheckpointError(f"{path} is not a checkpoint of this package") from None
 
@@ -276,77 +272,24 @@ def _parts_of(values: Sequence[Any]) -> list[Part]:
     return parts_of(values)
 
 
-def _readable(path: Path) -> bytes:
-    """The file, if torch can be left to read it: whole, and naming no more than tensors.
+def _damage(error: Exception) -> str:
+    reason = f": {str(error)[:300]}" if isinstance(error, ValueError) else ""
+    return f"is damaged, or not a checkpoint{reason}"
 
-    Its members are packed anew: of an archive that was made to mislead, torch's reader may find
-    other members than Python's.
+
+def _other_kind(path: Path) -> str:
+    """Return what an archive is that is given in the place of a checkpoint; nothing for others.
+
+    An archive has the names of its members in its last bytes, and that of the first one in its
+    first bytes.
     """
-    try:
-        archive = read_archive(path)
-        with zipfile.ZipFile(io.BytesIO(archive)) as members:
-            names = members.namelist()
-            _require_checkpoint(path, names)
-            if len({member.lower() for member in names}) < len(names):
-                raise ValueError("two of its members have one name")
-            (name,) = (member for member in names if member.endswith("/data.pkl"))
-            pickled = members.read(name)
-            packed = io.BytesIO()
-            with zipfile.ZipFile(packed, "w") as again:
-                for member in names:
-                    again.writestr(member, members.read(member))
-        if all(
-            code.name != "STACK_GLOBAL" and _NAMES.fullmatch(str(value))
-            for code, value, _ in pickletools.genops(pickled)
-            if code.name in _NAMING
-        ):
-            return packed.getvalue()
-    except CheckpointError:
-        raise
-    except (ValueError, zipfile.BadZipFile) as error:
-        if _is_packed_for_a_challenge(path):
-            raise CheckpointError(
-                f"{path} is a folder for a challenge, packed: unpack it, and give the policy in it"
-            ) from None
-        raise CheckpointError(f"{path} is damaged, or not a checkpoint: {error}") from None
-    raise CheckpointError(f"{path} is damaged, or not a checkpoint")
-
-
-def _is_packed_for_a_challenge(path: Path) -> bool:
-    if not path.is_file() or path.stat().st_size > MOST_OF_SUBMISSION:
-        return False
-    with suppress(ValueError, OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as packed:
-        return LIST in packed.namelist()
-    return False
-
-
-def _require_checkpoint(path: Path, names: list[str]) -> None:
-    """Raises CheckpointError, saying what it is, for what else is kept in archives."""
-    if "_stable_baselines3_version" in names:
-        raise CheckpointError(
-            f"{path} is a model of Stable-Baselines3, which only that loads: a script like "
-            "examples/sb3_ppo.py can play it on our environment (docs/how-to/clients.md)"
-        )
-    if names and all(name.endswith(".npy") for name in names):
-        raise CheckpointError(
-            f"{path} is a policy file, which acts but has no critic to learn with: give a run's "
-            "folder or a checkpoint (.pt)"
-        )
-
-
-def _require_no_larger(content: Any, n_bytes: int) -> None:
-    """Raises ValueError if what was read has more values than the file has bytes: lists that refer
-    to one another many times over, or a tensor of one number that passes for a million."""
-    room, values = n_bytes, [content]
-    while values:
-        value = values.pop()
-        room -= value.nbytes if isinstance(value, torch.Tensor) else 1
-        if room < 0:
-            raise ValueError("it unpacks to more than it holds")
-        if isinstance(value, dict):
-            values += [*value.keys(), *value.values()]
-        elif isinstance(value, list | tuple):
-            values += value
+    with suppress(OSError), path.open("rb") as file:
+        beginning = file.read(_SOME_BYTES)
+        file.seek(max(0, path.stat().st_size - _SOME_BYTES))
+        names = beginning + file.read(_SOME_BYTES)
+        if beginning.startswith(b"PK\3\4"):
+            return next((kind for name, kind in _OTHER_KINDS.items() if name in names), "")
+    return ""
 
 
 def own_config(checkpoint: Checkpoint, path: Path) -> TrainConfig:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import io
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.flat_env import FlatEnv, distribution_over
+from workflow_rl.runs.checkpoint_file import read_values, write_values
 
 CONFIG = PPOConfig(
     hidden_sizes=(16,),
@@ -75,11 +77,9 @@ def everything(agent: PPOAgent) -> list[Any]:
 
 def as_saved(agent: PPOAgent) -> dict[str, Any]:
     """Its state, written to a file and read again."""
-    file = io.BytesIO()
-    torch.save(agent.state_dict(), file)
-    file.seek(0)
-    state: dict[str, Any] = torch.load(file, weights_only=True)
-    return state
+    with tempfile.TemporaryDirectory() as folder:
+        write_values(Path(folder, "state"), agent.state_dict())
+        return read_values(Path(folder, "state"))
 
 
 def test_the_policy_carries_mean_and_scale_of_all_rollouts_before() -> None:

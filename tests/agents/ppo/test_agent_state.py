@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import io
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +12,13 @@ import torch
 from tests.agents.ppo.small_agents import CONFIG, TRAJECTORIES, example_agent, weights
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.ppo.agent import PPOAgent
+from workflow_rl.runs.checkpoint_file import read_values, write_values
 
 
 def through_a_file(state: dict[str, Any]) -> dict[str, Any]:
-    file = io.BytesIO()
-    torch.save(state, file)
-    file.seek(0)
-    loaded: dict[str, Any] = torch.load(file, weights_only=True)
-    return loaded
+    with tempfile.TemporaryDirectory() as folder:
+        write_values(Path(folder, "state"), state)
+        return read_values(Path(folder, "state"))
 
 
 @pytest.mark.parametrize("keep", [through_a_file, lambda state: state], ids=["file", "memory"])

@@ -8,12 +8,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 from click.testing import CliRunner
 
 from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke, refused
 from workflow_rl.commands.main import main
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
+from workflow_rl.runs.checkpoint_file import read_values, write_values
 
 HAS_MOVIEPY = importlib.util.find_spec("moviepy") is not None
 
@@ -117,9 +117,9 @@ def test_scores_go_where_they_are_asked_for(cart_pole_run: Path, tmp_path: Path)
 def test_a_run_whose_environment_is_not_here(
     change: dict[str, object], parts: list[str], cart_pole_run: Path, tmp_path: Path
 ) -> None:
-    content = torch.load(cart_pole_run / "checkpoint.pt", weights_only=True)
+    content = read_values(cart_pole_run / "checkpoint.pt")
     content["config"] |= change
-    torch.save(content, tmp_path / "changed.pt")
+    write_values(tmp_path / "changed.pt", content)
     refused(invoke("evaluate", str(tmp_path / "changed.pt"), "--quiet"), *parts)
 
 

@@ -19,6 +19,7 @@ from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.commands.main import main
 from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import OF_TEACHERS, TrainConfig
 from workflow_rl.runs.execute import best_of
 
@@ -77,9 +78,9 @@ def unfinished(finished, tmp_path) -> Path:
     path.mkdir()
     for name in ("config.json", "metrics.csv", "checkpoint.pt"):
         (path / name).write_bytes((finished / name).read_bytes())
-    content = torch.load(path / "checkpoint.pt", weights_only=True)
+    content = read_values(path / "checkpoint.pt")
     content["config"]["total_episodes"] = 8
-    torch.save(content, path / "checkpoint.pt")
+    write_values(path / "checkpoint.pt", content)
     return path
 
 
@@ -221,9 +222,9 @@ def test_resuming_a_damaged_checkpoint(unfinished):
 
 
 def test_resuming_a_checkpoint_of_another_shape(unfinished):
-    content = torch.load(unfinished / "checkpoint.pt", weights_only=True)
+    content = read_values(unfinished / "checkpoint.pt")
     content["config"]["settings"]["hidden_sizes"] = [9]
-    torch.save(content, unfinished / "checkpoint.pt")
+    write_values(unfinished / "checkpoint.pt", content)
     before = contents(unfinished)
     refused(invoke("train-async", "--resume", str(unfinished)), "checkpoint.pt", "shape")
     assert contents(unfinished) == before
@@ -256,10 +257,10 @@ def test_resuming_with_other_workers(unfinished):
 
 
 def test_resuming_unrolls_with_other_envs(unfinished):
-    content = torch.load(unfinished / "checkpoint.pt", weights_only=True)
+    content = read_values(unfinished / "checkpoint.pt")
     unrolls = {"num_steps_per_env": 5, "episodes_per_update": None, "steps_per_update": 10}
     content["config"].update(unrolls)
-    torch.save(content, unfinished / "checkpoint.pt")
+    write_values(unfinished / "checkpoint.pt", content)
     before = contents(unfinished)
     result = invoke("train-async", "--resume", str(unfinished), "--n-envs", "3")
     refused(result, "--n-envs", "3", "has 2", "leave it out")

@@ -13,6 +13,7 @@ from tests.globally_drawing_env import GloballyDrawing
 from workflow_rl import TrainConfig, evaluate, train
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.making import PrivateRandom
+from workflow_rl.runs.checkpoint_file import read_values
 
 
 def played(env: PrivateRandom, seed: int, steps: int = 5) -> list[float]:
@@ -62,7 +63,7 @@ def test_weights_do_not_depend_on_the_workers(
             total_episodes=48 if resume else 24, episodes_per_update=8,
         )  # fmt: skip
         path = train(config, tmp_path / f"{mode}-{n_workers}", resume=resume)
-        found: dict[str, torch.Tensor] = torch.load(path / "checkpoint.pt")["agent"]["network"]
+        found: dict[str, torch.Tensor] = read_values(path / "checkpoint.pt")["agent"]["network"]
         return found
 
     first = weights("async", 1)

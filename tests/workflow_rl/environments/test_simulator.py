@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-import torch
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +35,7 @@ from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.simulator import versions_of, what_it_lacks
 from workflow_rl.environments.simulator_process import decode, encode
+from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import ConfigError
 
 ENV = "tests.env_of_any_python:Walk"
@@ -448,14 +448,14 @@ def test_a_file_starts_no_interpreter(tmp_path: Path) -> None:
     """Only the user names what runs."""
     config = TrainConfig("async", n_workers=1, **(SMALL | {"env": "CartPole-v1"}))
     run = train(config, tmp_path / "run")
-    checkpoint = torch.load(run / "checkpoint.pt", weights_only=False)
+    checkpoint = read_values(run / "checkpoint.pt")
     mark = tmp_path / "ran"
     evil = tmp_path / "evil"
     evil.write_text(f"#!/bin/sh\ntouch {mark}\n")
     evil.chmod(0o755)
     checkpoint["config"]["env_python"] = str(evil)
-    torch.save(checkpoint, run / "checkpoint.pt")
-    torch.save(checkpoint, run / "best.pt")
+    write_values(run / "checkpoint.pt", checkpoint)
+    write_values(run / "best.pt", checkpoint)
     for call in (
         ["evaluate", str(run / "checkpoint.pt")],
         ["record", str(run), str(tmp_path / "x.npz")],

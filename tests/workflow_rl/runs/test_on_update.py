@@ -13,6 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from workflow_rl import TrainConfig, Update, train
 from workflow_rl.commands.options import HookName
+from workflow_rl.runs.checkpoint_file import read_values
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.exchange import ExchangeConfig
 from workflow_rl.runs.folder import read_metrics, read_summary
@@ -26,7 +27,7 @@ def config(**fields: Any) -> TrainConfig:
 
 
 def weights(path: Path) -> dict[str, Any]:
-    agent: dict[str, Any] = torch.load(path / "checkpoint.pt", weights_only=True)["agent"]
+    agent: dict[str, Any] = read_values(path / "checkpoint.pt")["agent"]
     return agent["network"]
 
 

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from click.testing import CliRunner
 
-from tests.strangers.watch import HOSTILE_MODULE, TINY, save, watched
+from tests.strangers.watch import HOSTILE_MODULE, TINY, watched
 from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.commands.main import main
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.runs.checkpoint import CheckpointError
+from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.trust import remember, trusted
@@ -93,9 +93,9 @@ def test_the_users_own_network_opens_without_a_word(monkeypatch: pytest.MonkeyPa
     assert CliRunner().invoke(main, EVALUATE).exit_code == 0
 
     forget()  # Another argument is not the user's.
-    content = torch.load("mine/checkpoint.pt", weights_only=True)
+    content = read_values(Path("mine/checkpoint.pt"))
     content["config"]["settings"]["network_args"] = {"file": "../another"}
-    save(Path("mine/checkpoint.pt"), content)
+    write_values(Path("mine/checkpoint.pt"), content)
     result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.pt", "--quiet"])
     assert result.exit_code == 2
     assert f"only the file names the network {name}" in result.output
@@ -128,9 +128,9 @@ def test_another_user_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_other_arguments_are_another_environment() -> None:
     trained()
-    content = torch.load("mine/checkpoint.pt", weights_only=True)
+    content = read_values(Path("mine/checkpoint.pt"))
     content["config"]["env_args"] = {"length": 5}
-    save(Path("mine/checkpoint.pt"), content)
+    write_values(Path("mine/checkpoint.pt"), content)
     result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.pt", "--quiet"])
     assert result.exit_code == 2
     assert "--trust" in result.output
@@ -239,9 +239,9 @@ def test_arguments_that_python_takes_for_equal_are_not_what_was_typed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trained("--env-arg", "length=4")
-    content = torch.load("mine/checkpoint.pt", weights_only=True)
+    content = read_values(Path("mine/checkpoint.pt"))
     content["config"]["env_args"] = {"length": 4.0}
-    save(Path("mine/checkpoint.pt"), content)
+    write_values(Path("mine/checkpoint.pt"), content)
     another(monkeypatch)
     resume = ["train-async", "--resume", "mine", "--total-steps", "96", "--dry-run", "--quiet"]
     typed = ["--env", f"{ENV}:make", "--env-arg", "length=4"]
@@ -283,9 +283,9 @@ def test_the_question_names_the_module_that_the_packages_own_environment_would_i
 
 def test_a_function_of_a_script_is_asked_for() -> None:
     trained()
-    content = torch.load("mine/checkpoint.pt", weights_only=True)
+    content = read_values(Path("mine/checkpoint.pt"))
     content["config"]["env"] = "__main__:make"
-    save(Path("mine/checkpoint.pt"), content)
+    write_values(Path("mine/checkpoint.pt"), content)
     result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.pt", "--quiet"])
     assert result.exit_code == 2
     assert "give the function as env" in result.output
@@ -352,11 +352,11 @@ def test_who_names_the_environment_trusts_nothing_else(what: str, command: str) 
     """Of a stranger's run: neither is it imported, nor remembered for another time."""
     trained("--env-arg", "length=4")
     Path("net_of_a_stranger.py").write_text(NET)
-    content = torch.load("mine/checkpoint.pt", weights_only=True)
+    content = read_values(Path("mine/checkpoint.pt"))
     settings = content["config"]["settings"] if what == "network" else content["config"]
     settings[what] = "net_of_a_stranger:Net"
     content["config"]["mode"] = command.partition("-")[2]
-    save(Path("mine/checkpoint.pt"), content)
+    write_values(Path("mine/checkpoint.pt"), content)
     resume = [command, "--resume", "mine", "--total-steps", "96", "--quiet"]
     typed = ["--env", f"{ENV}:make", "--env-arg", "length=4"]
     for _ in range(2):

@@ -5,38 +5,24 @@ Once this package is imported, csle-cyborg can be imported without Stable-Baseli
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import importlib
+from typing import Any
 
 from workflow_rl.cage2.cyborg.imports import let_csle_cyborg_load
 
-if TYPE_CHECKING:
-    from workflow_rl.cage2.env.duel_env import Cage2DuelEnv
-
 let_csle_cyborg_load()
 
-__all__ = ["Cage2Env", "Cage2RedEnv", "duel_env"]
-
-
-def duel_env(
-    max_steps: int | None = None, render_mode: None = None, scenario: Any = "scenario2"
-) -> Cage2DuelEnv:
-    """Return CAGE Challenge 2 for Blue and Red at once, with PettingZoo's ParallelEnv interface.
-
-    The arguments are those of `Cage2DuelEnv`.
-    """
-    from workflow_rl.cage2.env.duel_env import Cage2DuelEnv
-
-    return Cage2DuelEnv(max_steps, render_mode, scenario)
+_ENVS = {
+    "Cage2Env": "cage2_env.Cage2Env",
+    "Cage2RedEnv": "red_env.Cage2RedEnv",
+    "duel_env": "duel_env.Cage2DuelEnv",
+}
+"""Where the envs for users are. Simulators import parts of this package, and need no Gymnasium."""
+__all__ = [*_ENVS]
 
 
 def __getattr__(name: str) -> Any:
-    # Simulators import parts of this package, and need no Gymnasium.
-    if name == "Cage2Env":
-        from workflow_rl.cage2.env.cage2_env import Cage2Env
-
-        return Cage2Env
-    if name == "Cage2RedEnv":
-        from workflow_rl.cage2.env.red_env import Cage2RedEnv
-
-        return Cage2RedEnv
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _ENVS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, env = _ENVS[name].partition(".")
+    return getattr(importlib.import_module(f"{__name__}.env.{module}"), env)

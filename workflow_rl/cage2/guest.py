@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from workflow_rl.environments.env_batch import EnvBatchFactory
     from workflow_rl.environments.environment import Environment
 
-"""Env steps, about a minute of CybORG."""
-
 
 class Cage2Guest(Guest):
     """CAGE Challenge 2."""

@@ -15,18 +15,14 @@ ACTION_CHARACTERS = 64
 """The most of Red's action that is kept. Actions of CAGE-2's own red agents are shorter."""
 
 
+@functools.cache  # Envs make records at every step.
 def record_of(network: Scenario) -> np.dtype[Any]:
     """Return the type of a record: the bits after a step, the hosts on which a process was caught
     in it, and Red's action, which no blue agent reads: a trajectory keeps it for result files."""
-    return _type_of(network.obs_size, len(network.hosts))
-
-
-@functools.cache  # Envs make records at every step.
-def _type_of(n_bits: int, n_hosts: int) -> np.dtype[Any]:
     return np.dtype(
         [
-            ("obs", np.uint8, n_bits),
-            ("suspicious", np.bool_, n_hosts),
+            ("obs", np.uint8, network.obs_size),
+            ("suspicious", np.bool_, len(network.hosts)),
             ("red_action", f"S{ACTION_CHARACTERS}"),
         ]
     )

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workflow_rl.cage.network_batch import NetworkBatch, SimulationError, Snapshot, of_shape
+from workflow_rl.cage.network_batch import (
+    NetworkBatch,
+    SimulationError,
+    Snapshot,
+    bytes_of,
+    of_shape,
+)
 from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.episode import reset_env, step_env, tell
 from workflow_rl.cage2.compiled.fetching import fetch_ahead
@@ -117,7 +123,7 @@ class BatchedSimulator(NetworkBatch):
         capacity = self.tables.capacity
         super().__init__(n_envs, state_for(max_steps, any_ports, capacity))
         records = np.concatenate([tables.record for tables in self.family])
-        self._networks = records.view(np.uint8).reshape(len(records), -1)
+        self._networks = bytes_of(records)
         room = next((size for size in SIZES if max_steps <= size), SIZES[-1])
         what = f"the simulator for episodes of up to {room:,} steps"
         announce_compiling(what, "20 seconds", self._compiled, self.states.dtype)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from workflow_rl.cage.network_batch import bytes_of
 from workflow_rl.cage2.attackers import AttackerBatch, SeenBatch
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, reset_envs
 from workflow_rl.cage2.compiled.description import SCENARIO2
@@ -77,7 +78,7 @@ class RedSimulator(BatchedSimulator):
 
     @property
     def _shown(self) -> tuple[NDArray[Any], ...]:
-        return *super()._shown, self.rows, _bytes(self._notes), _bytes(self._before)
+        return *super()._shown, self.rows, bytes_of(self._notes), bytes_of(self._before)
 
     def save(self) -> Any:
         """See `NetworkBatch`. A snapshot holds copies of the attackers, too."""
@@ -164,17 +165,12 @@ class RedSimulator(BatchedSimulator):
             if with_blue:
                 step_blues(*self._known, chosen, actions)
                 with_blue = False
-            _bytes(self._before)[chosen] = _bytes(self.states)[chosen]
+            bytes_of(self._before)[chosen] = bytes_of(self.states)[chosen]
         both: Any = actions, red_actions, with_blue
         shown: Any = self._words, self.rewards, self.facts, self.rows
         failed = step_reds(*self._known, self._notes, chosen, *both, *shown)
         if failed >= 0:
             raise self._error_of(failed)
-
-
-def _bytes(records: NDArray[Any]) -> NDArray[np.uint8]:
-    # Records are copied many times as fast in the form of bytes.
-    return records.view(np.uint8).reshape(len(records), records.dtype.itemsize)
 
 
 class _Network(NamedTuple):

@@ -99,20 +99,6 @@ class CompiledEnvs(NetworkEnvs):
         self.batch = batch_with(n_envs, max_steps, attackers, tables)
         self.playing = np.zeros(n_envs, np.int64)
 
-    @property
-    def states(self) -> NDArray[Any]:
-        """The networks, records `[n_envs]` of `state.STATE`."""
-        return self.batch.states
-
-    @property
-    def caught(self) -> NDArray[np.bool_]:
-        """Masks of the hosts [n_envs, H] on which monitoring caught a process in the last step."""
-        return self.batch.caught
-
-    def red_actions(self, envs: Sequence[int]) -> list[str]:
-        """Return Red's last action in each of M envs, as CybORG prints it."""
-        return [red_action_of(self.states[env], self.batch.tables) for env in envs]
-
     def _begin(
         self, envs: Numbers, specs: Sequence[EpisodeSpec], seeds: Numbers, mask: NDArray[np.bool_]
     ) -> Obs:

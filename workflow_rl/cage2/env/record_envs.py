@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage2.agent.records import records
+from workflow_rl.cage2.compiled.cyborg_words import red_action_of
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.environments.env_batch import EpisodeError, StepAnswers, is_the_envs
@@ -42,7 +43,9 @@ class RecordEnvs:
         with self._named(envs):
             answers = self._envs.step(envs, actions)
         if isinstance(self._envs, CompiledEnvs):
-            caught, reds = self._envs.caught[envs], self._envs.red_actions(envs)
+            batch = self._envs.batch
+            caught = batch.caught[envs]
+            reds = [red_action_of(batch.states[env], batch.tables) for env in envs]
         else:
             simulators = [self._envs.envs[env].unwrapped._simulator for env in envs]  # type: ignore[attr-defined]
             caught = np.array([simulator.facts[-1] for simulator in simulators])

@@ -29,12 +29,12 @@ class TrueStateView:
     simulator."""
 
     def __init__(self, envs: EnvBatch) -> None:
-        states = getattr(envs, "states", None)
-        if states is None:
+        batch = getattr(envs, "batch", None)
+        if batch is None:
             raise InvalidEnvironmentError(
                 "observation", "true-state is shown by the simulator compiled alone"
             )
-        self._states: NDArray[Any] = states
+        self._states: NDArray[Any] = batch.states
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
         from workflow_rl.cage2.compiled.true_state import N_SHOWN, SCENARIO2, show_states

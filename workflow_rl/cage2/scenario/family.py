@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from workflow_rl.cage2.b_line_plan import GOAL, kept_hosts, server_host
 from workflow_rl.cage2.red.roster import able_reds, refusals
-from workflow_rl.cage2.scenario.actions import report_group_of
+from workflow_rl.cage2.scenario.actions import BLUE
 from workflow_rl.cage2.scenario.scenario import Scenario, ScenarioError, name_in
 
 if TYPE_CHECKING:
@@ -155,7 +155,8 @@ class _Drawing:
         if self._ranges["entry"]:
             network = network.enter_at(self._random.choice(self._ranges["entry"]))
         if not self._random.choice(self._ranges["decoys"]):
-            network = network.let_blue(filter(_sets_up_no_decoy, network.kinds_of_action))
+            kinds = network.kinds_of_action
+            network = network.let_blue(kind for kind in kinds if not BLUE[kind].deceives)
         return network
 
     def _sized(self, network: Scenario, subnet: str, n_hosts: int) -> Scenario:
@@ -182,7 +183,8 @@ class _Drawing:
         links = [other for other in row.get("info", {}) if other != self._model[host]]
         kept = [other for other in links if other == GOAL]
         for target in dict.fromkeys(self._start.subnet_of[other] for other in links):
-            among = [h for h in network.subnets[target] if h in self._model_names(target)]
+            models = self._models[target]
+            among = [h for h in network.subnets[target] if self._model.get(h) in models]
             if not among or GOAL in kept:
                 continue
             n_links = min(self._random.randint(*self._ranges["links"]), len(among))
@@ -190,13 +192,6 @@ class _Drawing:
         if not drawn and not links:
             return network
         return network.change_host(host, leads_to=kept, **drawn)
-
-    def _model_names(self, subnet: str) -> set[str]:
-        return {host for host, model in self._model.items() if model in self._models[subnet]}
-
-
-def _sets_up_no_decoy(kind: str) -> bool:
-    return report_group_of(kind) != "Decoy"
 
 
 def _next_name(model: str, hosts: Sequence[str]) -> str:

@@ -45,14 +45,9 @@ class PublishedScore(NamedTuple):
 
     def cell(self, max_steps: int, red_agent: str) -> float | None:
         """Return one cell's mean; None if it was not published."""
-        cells = {
-            "B_lineAgent": self.b_line,
-            "RedMeanderAgent": self.meander,
-            "SleepAgent": self.sleep,
-        }.get(red_agent)
-        if cells is None or max_steps not in (30, 50, 100):
-            return None
-        return cells[(30, 50, 100).index(max_steps)]
+        of_reds = dict(zip(RED_AGENTS, (self.b_line, self.meander, self.sleep), strict=True))
+        cells = of_reds.get(red_agent)
+        return None if cells is None else dict(zip(HORIZONS, cells, strict=True)).get(max_steps)
 
     def sum_against(self, red_agent: str) -> float:
         """Return the sum of a red agent's three cells."""

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from workflow_rl.cage4.compiled.actions import ALLOW, ANALYSE, BLOCK, BLUE_ACTIONS, DECOY, SLEEP
 from workflow_rl.cage4.compiled.constants import (
     DECOY_HARAKA,
-    FIRST_USER,
     FIRST_ZONE_OF_BLUE,
     N_BLUE,
     N_ZONES_OF_BLUE,
@@ -25,6 +24,7 @@ from workflow_rl.cage4.compiled.true_state import (
     SERVICE_NAMES,
     Cell,
     address,
+    blue_pid,
 )
 from workflow_rl.cage4.scenario.scenario4 import HOST_NAMES, ZONES, BlueAction
 
@@ -47,10 +47,7 @@ def raw_observations(state: Any, messages: NDArray[Any]) -> tuple[dict[str, Any]
 def _reset(state: Any, agent: int) -> dict[str, Any]:
     data: dict[str, Any] = {"success": "UNKNOWN"}
     for host in _hosts(state, agent):
-        is_user = FIRST_USER <= host % PLACES < FIRST_USER + state["n_users"][ZONE[host]]
-        ident = int(state["blue_ident"][host])
-        # On the hosts of users, a green session came after the blue one.
-        pid = int(state["original_pid"][host][state["n_original"][host] - (2 if is_user else 1)])
+        ident, pid = int(state["blue_ident"][host]), blue_pid(state, host)
         network = f"10.0.{state['zone_octet'][ZONE[host]]}.0/24"
         interface = {"interface_name": "eth0", "ip_address": address(state, host)}
         session = {"session_id": ident, "username": "ubuntu", "timeout": 0, "PID": pid}
@@ -146,7 +143,7 @@ def _add_events(state: Any, host: int, data: dict[str, Any]) -> None:
     data["System info"] = _system(state, host)
 
 
-def _events(state: Any, host: int, which: int) -> Iterator[Cell]:
+def _events(state: Any, host: int, which: int) -> Iterator[Any]:
     at = int(state["events"][host, which])
     while at:
         event = Cell._make(state["cells"][at].item())

@@ -6,8 +6,9 @@ facts that are the same in every episode.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import BLUE_ACTIONS, RED_ACTIONS
@@ -40,36 +41,9 @@ DENSITY = 0.9
 EXPLOIT_DECOY = 2
 ZONE_OF, PORTS = constants.ZONE.tolist(), constants.LISTENS_ON.tolist()
 SESSION_TYPES = ("RED_ABSTRACT_SESSION", "SSH", "RED_REVERSE_SHELL")
-
-
-class Cell(NamedTuple):
-    """The fields of `state.CELL`."""
-
-    next: int
-    first: int
-    pid: int
-    local_port: int
-    remote_port: int
-    local_host: int
-    remote_host: int
-    kind: int
-    user: int
-
-
-class Session(NamedTuple):
-    """The fields of `state.SESSION`."""
-
-    children: int
-    scans: int
-    ident: int
-    pid: int
-    parent: int
-    host: int
-    type: int
-    user: int
-
-
-assert (Cell._fields, Session._fields) == (CELL.names, SESSION.names)
+Cell: Any = namedtuple("Cell", CELL.names or ())  # type: ignore[misc]
+Session: Any = namedtuple("Session", SESSION.names or ())  # type: ignore[misc]
+"""The fields of `state.CELL` and `state.SESSION`, as plain numbers."""
 NOT_SHOWN = ("cells", "sessions", "port_bits", "log_host", "log_port", "knows_id")
 
 
@@ -93,10 +67,11 @@ def true_state(state: Any) -> list[Any]:
         [ZONES[to], [ZONES[z] for z in s["blocked_order"][to][: s["n_blocked"][to]]]]
         for to in s["blocking"][: s["n_blocking"]]
     ]
+    greens = [[f"green_agent_{i}", True, *[None] * 5] for i in range(s["n_greens"])]
     return [
         [_host(s, host, used[host]) for host in hosts],
         [*_blue_sessions(s), *_green_sessions(s), *_red_sessions(s)],
-        [*_blue_agents(s), *_green_agents(s), *_red_agents(s)],
+        [*_blue_agents(s), *greens, *_red_agents(s)],
         blocks,
         s["phase"],
         s["step_count"],
@@ -108,7 +83,7 @@ def address(s: Any, host: int) -> str:
     return f"10.0.{s['zone_octet'][ZONE_OF[host]]}.{s['host_octet'][host]}"
 
 
-def _cells(s: Any, first: int) -> Iterator[Cell]:
+def _cells(s: Any, first: int) -> Iterator[Any]:
     while first:
         cell = Cell._make(s["cells"][first])
         yield cell
@@ -199,9 +174,12 @@ def _sessions_on(s: Any, host: int) -> list[Any]:
     return sessions
 
 
-def _session_pid(s: Any, host: int, index: int) -> int:
-    """Return the PID of a session that a host had from the start, by its place in the list."""
-    return int(s["original_pid"][host][s["n_original"][host] + index])
+def blue_pid(s: Any, host: int) -> int:
+    """Return the PID of blue's session on a host."""
+    place = host % constants.PLACES - constants.FIRST_USER
+    # On the hosts of users, a green session came after the blue one.
+    is_user = 0 <= place < s["n_users"][ZONE_OF[host]]
+    return int(s["original_pid"][host][s["n_original"][host] - (2 if is_user else 1)])
 
 
 def _blue_sessions(s: Any) -> Iterator[list[Any]]:
@@ -215,12 +193,6 @@ def _blue_sessions(s: Any) -> Iterator[list[Any]]:
         for host in hosts:
             ident = s["blue_ident"][host]
             is_parent = ident == 0
-            # On the hosts of users, a green session came after the blue one.
-            is_user = (
-                constants.FIRST_USER
-                <= host % constants.PLACES
-                < constants.FIRST_USER + s["n_users"][ZONE_OF[host]]
-            )
             sessions.append(
                 [
                     ident,
@@ -229,7 +201,7 @@ def _blue_sessions(s: Any) -> Iterator[list[Any]]:
                     "ubuntu",
                     "VELOCIRAPTOR_SERVER" if is_parent else "UNKNOWN",
                     None if is_parent else 0,
-                    _session_pid(s, host, -2 if is_user else -1),
+                    blue_pid(s, host),
                     True,
                     list(range(1, len(hosts))) if is_parent else [],
                     "VelociraptorServer" if is_parent else "Session",
@@ -285,11 +257,6 @@ def _blue_agents(s: Any) -> Iterator[list[Any]]:
         ticks = s["blue_ticks"][agent]
         busy = [BLUE_ACTIONS[s["blue_kind"][agent]], ticks] if ticks else None
         yield [f"blue_agent_{agent}", True, busy, *[None] * 4]
-
-
-def _green_agents(s: Any) -> Iterator[list[Any]]:
-    for i in range(s["n_greens"]):
-        yield [f"green_agent_{i}", True, *[None] * 5]
 
 
 def _red_agents(s: Any) -> Iterator[list[Any]]:

@@ -146,6 +146,6 @@ def _add_events(state: Any, host: int, data: dict[str, Any]) -> None:
 def _events(state: Any, host: int, which: int) -> Iterator[Any]:
     at = int(state["events"][host, which])
     while at:
-        event = Cell._make(state["cells"][at].item())
+        event: Any = Cell._make(state["cells"][at].item())
         yield event
         at = event.next

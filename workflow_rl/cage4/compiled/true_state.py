@@ -85,7 +85,7 @@ def address(s: Any, host: int) -> str:
 
 def _cells(s: Any, first: int) -> Iterator[Any]:
     while first:
-        cell = Cell._make(s["cells"][first])
+        cell: Any = Cell._make(s["cells"][first])
         yield cell
         first = cell.next
 

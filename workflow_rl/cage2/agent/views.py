@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.distributions import Actions, Choice
+from workflow_rl.agents.policies.distributions import Actions, Categorical, Choice
 from workflow_rl.agents.policies.entity_layout import EntityLayout
-from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.cage2.agent.history_counts import (
     N_OF_ALL,
     N_OF_HOST,
@@ -407,3 +407,21 @@ class ViewingActor:
             last = np.array([self._made[env][1] for env in going_on])
             seen[rows] = self._view.after(going_on, last, obs[rows])
         return seen
+
+
+def on_networks(
+    policy: NumpyPolicy, facts: NetworkFacts, observation: str, actions: str
+) -> NumpyPolicy:
+    """Return a policy of envs with this view that plays the envs of other networks, of any size.
+
+    Raises ValueError if Blue has other kinds of actions there, or the policy knows no entities.
+    """
+    if "layout" not in policy.parameters.network_args:
+        raise ValueError(
+            "its network is made for as many hosts as it saw: train with --network entities or "
+            "graph"
+        )
+    layout = View(observation, facts).entities(ActionSet(actions, facts).names)
+    assert layout is not None
+    carried = policy.parameters.on(layout, Categorical(len(layout.actions)))
+    return carried.actor(policy.policy_version, policy.greedy)

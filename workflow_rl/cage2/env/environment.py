@@ -267,7 +267,7 @@ class Cage2(AgainstReds):
         Raise ValueError if the policy cannot play there.
         """
         from workflow_rl.cage2.agent.network_facts import facts_for
-        from workflow_rl.cage2.env.family_envs import on_networks
+        from workflow_rl.cage2.agent.views import on_networks
 
         is_other = not network.is_like(self.network) or "layout" in policy.parameters.network_args
         if self.family is None and (network == self.network or not is_other):
@@ -288,15 +288,13 @@ class Cage2(AgainstReds):
 
         Raise InvalidEnvironmentError for red agents that only a file names.
         """
-        if self.family is not None:
-            from workflow_rl.cage2.env.family_envs import family_envs
+        from workflow_rl.cage2.env.viewed_envs import ViewedEnvs, family_envs
 
+        if self.family is not None:
             return family_envs(self.facts, self.view, self.max_steps, n_envs)
         envs = self.envs_on_bits(n_envs)
         if self.view == Cage2().view:
             return envs
-        from workflow_rl.cage2.env.viewed_envs import ViewedEnvs
-
         return ViewedEnvs(envs, *self.view, self.facts)
 
     def envs_on_bits(self, n_envs: int) -> CompiledEnvs | SerialEnvs:

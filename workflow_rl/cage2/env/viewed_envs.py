@@ -143,9 +143,16 @@ class ViewedEnvs:
 def taught_envs(environment: Cage2, teacher: Actor, n_envs: int) -> ViewedEnvs:
     """Return the envs of `environment` on the compiled simulator, with a teacher: see
     `Guest.teaching`."""
-    from workflow_rl.cage2.compiled.description import tables_of
+    envs = environment.envs_on_bits(n_envs)
+    return ViewedEnvs(envs, *environment.view, environment.facts, teacher)
+
+
+def family_envs(
+    facts: NetworkFacts, view: tuple[str, str, Sequence[str]], max_steps: int, n_envs: int
+) -> ViewedEnvs:
+    """Return envs that play the networks of facts. view: see `Cage2.view`. Raises ScenarioError."""
+    from workflow_rl.cage2.compiled.description import family_of
     from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 
-    tables = tables_of(environment.network)
-    envs = CompiledEnvs(environment.max_steps, n_envs, environment.batches(), tables)
-    return ViewedEnvs(envs, *environment.view, environment.facts, teacher)
+    envs = CompiledEnvs(max_steps, n_envs, tables=family_of(facts.scenarios))
+    return ViewedEnvs(envs, *view, facts)

@@ -24,6 +24,7 @@ from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import OBS_SIZE
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.episode import EpisodeSpec
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.agent.network_facts import NetworkFacts
@@ -209,7 +210,7 @@ class FamilyBlue(Blue):
         self, name: str, policy: NumpyPolicy, environment: Cage2, family: ScenarioFamily
     ) -> None:
         from workflow_rl.cage2.agent.network_facts import facts_for
-        from workflow_rl.cage2.env.family_envs import on_networks
+        from workflow_rl.cage2.agent.views import on_networks
 
         super().__init__(name, "greedy" if policy.greedy else "sampled")
         unseen = family.drawn(range(family.networks, family.networks + UNSEEN))
@@ -235,11 +236,15 @@ class FamilyBlue(Blue):
         return self._family
 
     def make_envs(self, environment: Cage2) -> EnvBatchFactory:
-        from workflow_rl.cage2.env.family_envs import compile_for, family_envs
+        from workflow_rl.cage2.env.viewed_envs import family_envs
 
         assert self._known is not None
-        compile_for(self._known, environment.max_steps)
-        return functools.partial(family_envs, self._known, self._view, environment.max_steps)
+        make = functools.partial(family_envs, self._known, self._view, environment.max_steps)
+        # Compile what plays the networks, so that the workers find it on disk.
+        envs = make(1)
+        envs.reset([0], [EpisodeSpec(0, "SleepAgent", 0, 0)])
+        envs.step([0], np.zeros(1, np.int64))
+        return make
 
 
 def actor_on_bits(

@@ -14,7 +14,7 @@ from workflow_rl.cage4.compiled.actions import (
     REMOVE,
     RESTORE,
 )
-from workflow_rl.cage4.compiled.cells import free_list, new_cell
+from workflow_rl.cage4.compiled.cells import free_whole_list, new_cell
 from workflow_rl.cage4.compiled.generator import below
 from workflow_rl.cage4.compiled.hosts import (
     CONNECTIONS,
@@ -151,7 +151,7 @@ def restore(s: Any, host: int) -> None:
     take_red_sessions(s, host)
     for which in range(OLD_PROCESSES + 1):
         free_events(s, host, which)
-    free_cells(s, int64(s.files[host]))
+    free_whole_list(s, int64(s.files[host]))
     s.files[host] = 0
     cell = int64(s.processes[host])
     while cell != 0:
@@ -170,20 +170,10 @@ def take_red_sessions(s: Any, host: int) -> None:
     cell = int64(s.red_sessions[host])
     while cell != 0:
         agent, ident = int64(s.cells[cell].kind), int64(s.cells[cell].pid)
-        following = int64(s.cells[cell].next)
         forget_session(s, agent, index_of(s, agent, ident))
-        free_list(s, cell, cell)
-        cell = following
+        cell = int64(s.cells[cell].next)
+    free_whole_list(s, int64(s.red_sessions[host]))
     s.red_sessions[host] = 0
-
-
-@compiled
-def free_cells(s: Any, first: int) -> None:
-    """Give back the cells of a list."""
-    while first != 0:
-        following = int64(s.cells[first].next)
-        free_list(s, first, first)
-        first = following
 
 
 @compiled

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from workflow_rl.agents.policies.distributions import Bounds, Distribution
 
 if TYPE_CHECKING:
+    from workflow_rl.agents.policies.convolutional import ImageLayout
     from workflow_rl.agents.policies.entity_layout import EntityLayout
-    from workflow_rl.agents.policies.image_layout import ImageLayout
     from workflow_rl.agents.team import TeamLayout
 
 

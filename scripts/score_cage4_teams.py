@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from workflow_rl.agents.policies.team_file import load_policy_or_team
-from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
 from workflow_rl.cage4.agent.blue_team import BlueSees, TeamMaker
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
 from workflow_rl.cage4.agent.rules import ROBUST_RULES, RULES, RuleTeam

@@ -26,8 +26,7 @@ from prettytable import PrettyTable
 
 from examples.small_games import DEALS, Matrix, payoff_of
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
-from workflow_rl.agents.policies.team_file import load_policy_or_team
-from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
 from workflow_rl.runs.duel_dir import read_duel
 from workflow_rl.studies.duel import DuelConfig, run_duel
 

@@ -254,13 +254,13 @@ def learning_curves(*runs: PathLike, labels: Sequence[str] = ()) -> Figure:
         RunDirError: a folder is no run's.
         ConfigError: there are more or fewer labels than lines, or two are equal.
     """
-    from workflow_rl.reporting.population_figure import figure_of_folder  # It loads matplotlib.
+    from workflow_rl.reporting.policies_figure import figure_of_folder  # It loads matplotlib.
 
     paths = [Path(run) for run in runs]
     if labels and len(paths) == 1 and (is_duel(paths[0]) or is_population(paths[0])):
         raise ConfigError("label", f"the lines of {paths[0]} have the names of its policies")
     if len(paths) == 1 and is_duel(paths[0]):
-        from workflow_rl.reporting.duel_figure import figure_of_duel
+        from workflow_rl.reporting.policies_figure import figure_of_duel
 
         return figure_of_duel(paths[0])
     if len(paths) == 1 and is_population(paths[0]):

@@ -1,4 +1,7 @@
-"""What runs in a worker process: its loop, its envs and its actor. Imports no torch."""
+"""What runs in a worker process: its loop, its envs and its actor, and what a traced one records.
+
+Imports no torch.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,31 @@ import os
 import sysconfig
 import time
 import traceback
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
 from workflow_rl.agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.collection.messages import Command, Failure, Reply, Request, Unroll
 from workflow_rl.collection.player import Player, at_reset, play_episodes, player_at
-from workflow_rl.collection.trace import Activity
-from workflow_rl.collection.worker_trace import TracedActor, TracedEnvs, WorkerMarks
+from workflow_rl.collection.trace import ACTIVITY_BITS, Activity
 from workflow_rl.environments.env_batch import DelayedEnvs, EnvBatch, EnvBatchFactory, EpisodeError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.simulator_process import exception_parts
 from workflow_rl.errors import ElsewhereError, ObservationError
 from workflow_rl.terminal import MOST, shortened
 
-# The frames of neither are the user's code.
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.distributions import Actions, Choice
+    from workflow_rl.environments.env_batch import Obs, StepAnswers
 
 _ROOT = Path(__file__).resolve().parents[2]
 _OWN_CODE = (str(_ROOT / "workflow_rl") + os.sep, str(_ROOT / "agents") + os.sep)
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib"))
+"""The frames of neither are the user's code."""
 
 
 class Worker:
@@ -144,3 +150,117 @@ def failure_of(command: Command, error: BaseException) -> Failure:
             place = f" ({frames[-1].filename}, line {frames[-1].lineno})"
     summary = shortened(what, MOST // 4) + place
     return Failure(command, summary, shortened(told, 10 * MOST), spec, final)
+
+
+# Nanoseconds between messages with marks. At every step of a barrier they would cost several
+# percent of the speed.
+SENT_EVERY = 50_000_000
+
+# To look up a member of an enumeration takes as long as to read the clock.
+_STEPPING, _SENDING = int(Activity.STEPPING), int(Activity.SENDING)
+
+
+class WorkerMarks:
+    """The marks of a worker that are not sent yet.
+
+    If the worker acts by itself, only its first step after a reset or a message is recorded as
+    stepping and acting, and the rest as playing: reading the clock twice a step would cost a
+    percent of CybORG's speed. If the main process acts, every step is a message.
+
+    due: marks are sent with the first message whose mark is not below this.
+    """
+
+    def __init__(self) -> None:
+        self.envs: TracedEnvs | None = None
+        self.actor: TracedActor | None = None
+        self.due = 0
+        self._marks: list[int] = []
+
+    def add(self, activity: int) -> int:
+        """Mark that this activity begins now. Return the mark."""
+        marked = time.perf_counter_ns() << ACTIVITY_BITS | activity
+        self._marks.append(marked)
+        return marked
+
+    def turn_to(self, activity: int) -> int:
+        """Mark that this activity begins now, and watch the step after it. Return the mark."""
+        if self.actor is not None and self.envs is not None:
+            self.actor.watch()
+            self.envs.watch()
+        return self.add(activity)
+
+    def take(self) -> bytes:
+        """Return all marks so far, int64, and forget them."""
+        self.due = self._marks[-1] + (SENT_EVERY << ACTIVITY_BITS)
+        marks = array("q", self._marks).tobytes()
+        self._marks.clear()
+        return marks
+
+    def along(self, answer: Any) -> Any:
+        """Return the message for an answer that is sent now, with the marks if they are due.
+
+        `Trace.take_marks` reads the message.
+        """
+        return (answer, self.take()) if self.turn_to(_SENDING) >= self.due else answer
+
+    def last(self) -> tuple[None, bytes]:
+        """Return the last message: all marks that are left, and no answer."""
+        self.add(Activity.IDLE)
+        return None, self.take()
+
+
+class TracedEnvs:
+    """Envs that mark resetting and, while watched, stepping."""
+
+    step: Callable[..., StepAnswers]
+
+    def __init__(self, envs: EnvBatch, marks: WorkerMarks) -> None:
+        self.n_envs = envs.n_envs
+        self.close = envs.close
+        self._envs = envs
+        self._marks = marks
+        marks.envs = self
+        self.watch()
+
+    def watch(self) -> None:
+        """Mark the next step."""
+        self.step = self._first_step
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
+        self._marks.turn_to(Activity.RESETTING)
+        return self._envs.reset(envs, specs)
+
+    def _first_step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
+        self._marks.add(_STEPPING)
+        if self._marks.actor is not None:
+            self.step = self._envs.step
+        return self._envs.step(envs, actions)
+
+
+class TracedActor:
+    """An actor that, while watched, marks acting and then, from its next action on, playing."""
+
+    act: Callable[..., Choice]
+
+    def __init__(self, actor: Actor, marks: WorkerMarks) -> None:
+        self.policy_version = actor.policy_version
+        self.burn_in = burn_in_of(actor)
+        self.reset = actor.reset
+        self._actor = actor
+        self._marks = marks
+        marks.actor = self
+        self.watch()
+
+    def watch(self) -> None:
+        """Mark the next action."""
+        self.act = self._first_act
+
+    def _first_act(self, *observed: Any) -> Choice:
+        self._marks.add(Activity.ACTING)
+        self.act = self._second_act
+        return self._actor.act(*observed)
+
+    def _second_act(self, *observed: Any) -> Choice:
+        self._marks.add(Activity.PLAYING)
+        self.act = self._actor.act
+        return self._actor.act(*observed)

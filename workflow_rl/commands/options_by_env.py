@@ -203,7 +203,7 @@ def env_of_agent(agent: Path) -> str | None:
 def _env_in(file: Path) -> Any:
     try:
         if file.suffix == ".npz":
-            from workflow_rl.agents.policies.team_file import load_policy_or_team
+            from workflow_rl.agents.policies.team_policy import load_policy_or_team
 
             return load_policy_or_team(file)[1]["env"]
         from workflow_rl.runs.checkpoint import checkpoint_path, load_checkpoint  # With torch.

@@ -165,7 +165,7 @@ def _times(config: TrainConfig, state: TrainingState) -> PrettyTable:
 
 
 def _report_several(outcome: Outcome) -> None:
-    from workflow_rl.reporting.population_figure import draw_population
+    from workflow_rl.reporting.policies_figure import draw_population
     from workflow_rl.runs.population_dir import read_population
 
     path, summaries = outcome.path, outcome.summaries

@@ -222,7 +222,7 @@ def _require_ranges(config: TrainConfig, ranges: Mapping[str, tuple[float, float
 def _show(search: Search, options: dict[str, Any]) -> None:
     show_config(search.config, options)
     for name, (low, high) in search.ranges.items():
-        click.echo(f"{name.replace('_', '-')}: {low:g} to {high:g}")
+        click.echo(f"{spelled([name])}: {low:g} to {high:g}")
 
 
 def _report(search: Search, study: optuna.Study) -> None:
@@ -242,7 +242,7 @@ def _report(search: Search, study: optuna.Study) -> None:
         raise click.ClickException("no trial has a score: too many episodes could not be played")
     finals = search.compared(study)
     names = list(search.ranges)
-    headings = ["trial", "return", "finals", "seeds", *map(_spelled, names)]
+    headings = ["trial", "return", "finals", "seeds", *(spelled([name]) for name in names)]
     table = text_table(headings, [], left=0)
     digits = fitting(2, *map(trial_score, complete))
     for place, trial in enumerate(complete):
@@ -272,7 +272,3 @@ def _report(search: Search, study: optuna.Study) -> None:
     click.echo(f"best settings:  {search.path / 'best.json'} (trial {best.number}{are})")
     won = search.config.changed(settings=search.config.settings.changed(**settings))
     click.echo(f"train with:     {own_command(*words_of(won))}")
-
-
-def _spelled(name: str) -> str:
-    return name.replace("_", "-")

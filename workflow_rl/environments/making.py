@@ -19,8 +19,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from workflow_rl.agents.policies.convolutional import SIDE, WIDEST, Image, ImageLayout
 from workflow_rl.agents.policies.entity_layout import EntityLayout, are_tables, declared
-from workflow_rl.agents.policies.image_layout import SIDE, WIDEST, Image, ImageLayout
 from workflow_rl.agents.policies.network import MOST
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.user_modules import in_one_line, name_meant, where_to_call

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from workflow_rl.agents.policies.team_file import load_policy_or_team
-from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
 from workflow_rl.environments.action_mask import begun, mask_in, mask_reader
 from workflow_rl.environments.challenge import NOTHING, Side
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError

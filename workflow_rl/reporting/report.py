@@ -8,8 +8,8 @@ from pathlib import Path
 
 from workflow_rl.environments.source import guests
 from workflow_rl.reporting import report_sections
-from workflow_rl.reporting.duel_figure import duel_figure
 from workflow_rl.reporting.pages import escaped, filled, image, number, source, table
+from workflow_rl.reporting.policies_figure import duel_figure
 from workflow_rl.reporting.report_run import Run, read_run
 from workflow_rl.reporting.report_sections import Section
 from workflow_rl.reporting.timeline import RunTrace

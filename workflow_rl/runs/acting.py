@@ -11,8 +11,7 @@ from typing import Any
 
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import save_policy
-from workflow_rl.agents.policies.team_file import save_team
-from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.policies.team_policy import TeamParameters, save_team
 from workflow_rl.runs.handed_in import LIST
 
 _PACKAGE = Path(__file__).parents[1]
@@ -30,7 +29,6 @@ NUMPY_POLICY = (
     "workflow_rl.agents.policies.distributions",
     "workflow_rl.agents.policies.entities",
     "workflow_rl.agents.policies.entity_layout",
-    "workflow_rl.agents.policies.image_layout",
     "workflow_rl.agents.policies.mlp",
     "workflow_rl.agents.policies.network",
     _NETWORKS,

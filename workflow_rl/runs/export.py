@@ -16,8 +16,7 @@ import numpy as np
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
 from workflow_rl.agents.policies.policy_file import save_policy
-from workflow_rl.agents.policies.team_file import save_team
-from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.policies.team_policy import TeamParameters, save_team
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.challenge import Export, Exported
 from workflow_rl.environments.environment import Environment

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
-from workflow_rl.agents.policies.team_file import load_policy_or_team
-from workflow_rl.agents.policies.team_policy import TeamPolicy
+from workflow_rl.agents.policies.team_policy import TeamPolicy, load_policy_or_team
 from workflow_rl.agents.policy_from_checkpoint import saved_number
 from workflow_rl.collection import try_in_worker
 from workflow_rl.environments.action_mask import mask_reader, without_mask, without_privileged

@@ -291,7 +291,7 @@ class _Duel:
             opponents = self.opponents()
             self._keep({side: self._responses(side, opponents) for side in self.sides}, opponents)
         with only_warned(self.path / "duel.png"):
-            from workflow_rl.reporting.duel_figure import draw_duel  # It loads matplotlib.
+            from workflow_rl.reporting.policies_figure import draw_duel  # It loads matplotlib.
 
             draw_duel(self.path)
         return self.record

@@ -11,9 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflow_rl.agents.policies.convolutional import CNN
+from workflow_rl.agents.policies.convolutional import CNN, Image, ImageLayout, image_layout_of
 from workflow_rl.agents.policies.distributions import Categorical
-from workflow_rl.agents.policies.image_layout import Image, ImageLayout, image_layout_of
 from workflow_rl.agents.policies.network import Layers
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.policies.policy_file import load_policy, save_policy

@@ -23,14 +23,12 @@ from tests.tiny_envs import CountingEnv, SleepyEnv
 from tests.tiny_runs import recorded_updates
 from workflow_rl.agents.ppo.agent import PPOConfig
 from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.collection import worker_trace
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command, Request
 from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.collection.trace import LEARNER, Activity, Trace, unpacked_marks
-from workflow_rl.collection.worker import Worker
-from workflow_rl.collection.worker_trace import SENT_EVERY, WorkerMarks
+from workflow_rl.collection.worker import SENT_EVERY, Worker, WorkerMarks
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -132,7 +130,7 @@ def test_a_file_that_cannot_be_written_any_more_does_not_fail_the_run(tmp_path, 
 def test_marks_go_along_when_they_are_due_each_once(monkeypatch):
     times = iter([5, SENT_EVERY + 4, SENT_EVERY + 5, SENT_EVERY + 6, 2 * SENT_EVERY + 5])
     clock = SimpleNamespace(perf_counter_ns=lambda: next(times))
-    monkeypatch.setattr(worker_trace, "time", clock)
+    monkeypatch.setattr("workflow_rl.collection.worker.time", clock)
     marks, sent = WorkerMarks(), []
     for _ in range(5):
         match marks.along("answer"):

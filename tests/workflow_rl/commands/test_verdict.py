@@ -94,9 +94,7 @@ def test_the_best_of_several_equal_policies_is_rarely_called_better(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        "workflow_rl.reporting.population_figure.draw_population", lambda path: path
-    )
+    monkeypatch.setattr("workflow_rl.reporting.policies_figure.draw_population", lambda path: path)
     config = TrainConfig("async", env_args={"red_agent": "B_lineAgent"})
     begin_population(tmp_path, PopulationRecord([config.to_dict()] * 16))
     random = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from workflow_rl.agents.policies.image_layout import Image
+from workflow_rl.agents.policies.convolutional import Image
 from workflow_rl.environments.making import images_of
 
 

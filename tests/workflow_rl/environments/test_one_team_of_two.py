@@ -12,8 +12,7 @@ import pytest
 
 from tests.tiny_teams import ShiftEnv
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
-from workflow_rl.agents.policies.team_file import save_team
-from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.policies.team_policy import TeamParameters, save_team
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import JointEnv

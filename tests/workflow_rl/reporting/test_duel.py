@@ -16,7 +16,7 @@ from tests.html_pages import assert_valid
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores, to_dict
 from workflow_rl.commands.main import main
-from workflow_rl.reporting.duel_figure import duel_figure, figure_of_duel
+from workflow_rl.reporting.policies_figure import duel_figure, figure_of_duel
 from workflow_rl.runs.duel_dir import DuelRecord, read_measured
 from workflow_rl.runs.folder import RunDirError
 

@@ -62,7 +62,7 @@ if sys.argv[3] == "cage2":
 else:
     sys.modules["CybORG"] = None
     from acting_handed_in import read_handed_in
-    from acting_team_file import load_policy_or_team
+    from acting_team_policy import load_policy_or_team
     policy = load_policy_or_team("team.npz", read_handed_in("team.npz"))[0].player()
     for episode in seen:
         policy.reset(0)

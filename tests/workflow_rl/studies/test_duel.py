@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from workflow_rl.agents.policies.team_file import load_policy_or_team
+from workflow_rl.agents.policies.team_policy import load_policy_or_team
 from workflow_rl.commands.main import main
 from workflow_rl.environments.one_team_of_two import weights_of
 from workflow_rl.runs.config import ConfigError, TrainConfig

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tests.workflow_rl.studies.population_runs import EXCHANGE, N_POLICIES, configs_of, run
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.commands.train_population import train_population
-from workflow_rl.reporting.population_figure import figure_of_folder
+from workflow_rl.reporting.policies_figure import figure_of_folder
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import POPULATION_FILE, RunDirError

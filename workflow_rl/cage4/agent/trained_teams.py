@@ -23,8 +23,7 @@ RELEASED = {
 
 def released_team(name: str, n_envs: int = 1) -> PolicyTeam:
     """Return a released team. Its policies choose the likeliest actions."""
-    from workflow_rl.agents.policies.team_file import load_policy_or_team
-    from workflow_rl.agents.policies.team_policy import TeamParameters
+    from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
     from workflow_rl.cage4.agent.policy_team import PolicyTeam
 
     team, about = load_policy_or_team(RELEASED[name])

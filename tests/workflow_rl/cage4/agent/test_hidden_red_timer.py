@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from tests.workflow_rl.cage4.agent.raw_records import ALL_HOSTS, OTHER_USER, USER, raw_record
-from workflow_rl.agents.policies.team_file import load_policy_or_team
-from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.cage4.agent.hidden_red_timer import LONG, MOST_APART
 from workflow_rl.cage4.agent.raw_record import NUMBERS

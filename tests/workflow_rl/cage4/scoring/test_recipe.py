@@ -13,8 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.workflow_rl.cage4.small_champion import small_preset
-from workflow_rl.agents.policies.team_file import load_policy_or_team
-from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
 from workflow_rl.cage.recipe import AGENT_FILE
 from workflow_rl.cage4.guest import Cage4Guest
 from workflow_rl.cage4.scenario.scenario4 import ENV_ID

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from workflow_rl.agents.policies.team_file import load_policy_or_team
-from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
 from workflow_rl.cage4.agent.trained_teams import RELEASED, trained_team
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
 from workflow_rl.cage4.env.environment import Cage4

@@ -13,7 +13,6 @@ from workflow_rl.environments.environment import Environment, InvalidEnvironment
 from workflow_rl.runs.acting import needs_of, write_handed_in
 
 ACTING = (
-    "workflow_rl.agents.policies.team_file",
     "workflow_rl.agents.policies.team_policy",
     "workflow_rl.agents.team",
     "workflow_rl.agents.trajectory",

@@ -2,7 +2,7 @@
 
 from acting_handed_in import read_handed_in
 from acting_policy_team import PolicyTeam
-from acting_team_file import load_policy_or_team
+from acting_team_policy import load_policy_or_team
 
 TEAM_FILE = "team.npz"
 

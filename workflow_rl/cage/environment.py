@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from workflow_rl.cage.attackers import Attackers, Roster
+from workflow_rl.cage.attackers import AttackerError, Attackers, Roster
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 if TYPE_CHECKING:
@@ -50,7 +50,10 @@ class CageEnvironment:
         """The opponents, as envs play them. Raises InvalidEnvironmentError if one is not there, or
         if only a file names it."""
         self.require_trust()
-        return self._found_opponents()
+        try:
+            return self._found_opponents()
+        except AttackerError as error:
+            raise InvalidEnvironmentError(self.opponents_in, str(error)) from None
 
     def require_trust(self) -> None:
         """Raise InvalidEnvironmentError if only a file names opponents."""
@@ -59,7 +62,7 @@ class CageEnvironment:
             raise InvalidEnvironmentError(self.opponents_in, told)
 
     def _found_opponents(self) -> Any:
-        """Return `opponents`, which may be read. Raise InvalidEnvironmentError."""
+        """Return `opponents`, which may be read. Raise AttackerError or InvalidEnvironmentError."""
         raise NotImplementedError
 
     def __getstate__(self) -> dict[str, Any]:

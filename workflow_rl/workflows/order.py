@@ -40,10 +40,6 @@ class Workflow:
     before: tuple[tuple[int, int], ...] = ()
 
     @property
-    def n_pairs(self) -> int:
-        return len(self.groups) * (len(self.groups) - 1) // 2
-
-    @property
     def contested(self) -> list[int]:
         """The groups that may need fixing."""
         return [group for group, members in enumerate(self.members) if members]

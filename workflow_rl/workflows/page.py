@@ -5,7 +5,6 @@ from __future__ import annotations
 from workflow_rl.reporting.pages import escaped, number, table
 from workflow_rl.reporting.report import Section, page
 from workflow_rl.reporting.report_charts import chart, means_figure
-from workflow_rl.runs.intervals import Mean
 from workflow_rl.workflows.ranking import Ranking
 
 HEADINGS = ("order, first to fix first", "total", "in order, when several groups needed fixing")
@@ -24,19 +23,15 @@ def _ranked_orders(ranking: Ranking) -> str:
     names = [ranking.name_of(place).replace(",", " < ") for place in ranking.ranked]
     totals = [ranking.total_of(place) for place in ranking.ranked]
     shares = [ranking.kept_of(place).told(1, 100, "%") for place in ranking.ranked]
-    rows = [
-        [escaped(name), _total_text(total), share]
-        for name, total, share in zip(names, totals, shares, strict=True)
-    ]
     means = [total.mean for total in totals]
     intervals = [total.interval_95 for total in totals]
+    rows = [
+        [escaped(name), f"{number(mean, 2)} ± {number(interval, 2)}", share]
+        for name, mean, interval, share in zip(names, means, intervals, shares, strict=True)
+    ]
     figure = means_figure(names, means, intervals, "mean total, 95% interval")
     return (
         f"<p>{escaped(ranking.verdict)}</p>"
         + chart(figure, "Totals", "Totals of all orders; a table follows")
         + table(HEADINGS, rows, "Orders")
     )
-
-
-def _total_text(total: Mean) -> str:
-    return f"{number(total.mean, 2)} ± {number(total.interval_95, 2)}"

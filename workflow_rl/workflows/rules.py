@@ -102,7 +102,8 @@ def order_bits(rules: WorkflowRules, obs: NDArray[Any], ranks: Numbers, obedienc
 
 def n_order_bits(workflow: Workflow, obedience: str) -> int:
     """Return the number of bits B of `order_bits`."""
-    return workflow.n_pairs + (0 if obedience == MASK else len(workflow.groups))
+    n_groups = len(workflow.groups)
+    return n_groups * (n_groups - 1) // 2 + (0 if obedience == MASK else n_groups)
 
 
 def order_of_episode(workflow: Workflow, order: Order | None, seed: int) -> Order:

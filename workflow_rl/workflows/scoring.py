@@ -124,17 +124,16 @@ def _games(
     actor: Actor, environment: Environment, episodes: int, seed: int
 ) -> Iterator[Trajectory]:
     """Yield the games of all episodes: an episode has a game against each variant."""
-    for place, variant in enumerate(_variants(environment)):
+    variants: Sequence[str] = environment.variants or ("",)
+    if _is_scored_in_cells(environment):
+        variants = RED_AGENTS
+    for place, variant in enumerate(variants):
         first = place * MOST_EPISODES
         specs = [
             episode_spec(seed, number, (variant,), SeedStream.WORKFLOWS)
             for number in range(first, first + episodes)
         ]
         yield from play(environment.make_envs, actor, specs, MOST_TOGETHER)
-
-
-def _variants(environment: Environment) -> Sequence[str]:
-    return RED_AGENTS if _is_scored_in_cells(environment) else environment.variants or ("",)
 
 
 def _is_scored_in_cells(environment: Environment) -> TypeGuard[OrderedCage2]:

@@ -116,10 +116,7 @@ class Cage2(AgainstReds):
             return self.reds
         from workflow_rl.cage2.red.user_reds import with_policies
 
-        try:
-            return with_policies(self.reds, self.network)
-        except AttackerError as error:
-            raise InvalidEnvironmentError("red_agent", str(error)) from None
+        return with_policies(self.reds, self.network)
 
     @property
     def variants(self) -> tuple[str, ...]:

@@ -153,7 +153,11 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         if "red_agent" in options:
             red_agents = _one_for_each(options["red_agent"], self.num_envs)
         for red_agent in red_agents:
-            self._check_red_agent(red_agent)
+            for attacker in checked_reds(self.scenario, red_agent).foreign:
+                if attacker.name not in self._simulator.red_agents:
+                    raise ValueError(
+                        f"red_agent: {attacker.name} is not one that these envs were made with"
+                    )
         self._start_episodes(chosen, self._checked_seeds(seed), red_agents)
         infos = self._describe(chosen) if self.describe_steps else {}
         return self._observed(), infos
@@ -239,13 +243,6 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         self._blue_actions[:], self._decoys.masks[:] = blue_action, snapshot.decoys
         self._started[:] = True
         self._generator_seeds = [*seeds]
-
-    def _check_red_agent(self, red_agent: Any) -> None:
-        for attacker in checked_reds(self.scenario, red_agent).foreign:
-            if attacker.name not in self._simulator.red_agents:
-                raise ValueError(
-                    f"red_agent: {attacker.name} is not one that these envs were made with"
-                )
 
     def _checked_seeds(self, seed: Any) -> list[int | None]:
         if seed is None:

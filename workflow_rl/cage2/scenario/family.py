@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -167,7 +168,8 @@ class _Drawing:
             network = network.remove_host(host)
         while len(network.subnets[subnet]) < n_hosts:
             model = self._random.choice(self._models[subnet])
-            name = _next_name(model, network.hosts)
+            names = (f"{model.rstrip('0123456789')}{i}" for i in itertools.count())
+            name = next(name for name in names if name not in network.hosts)
             row = self._rows[model]
             worth = row.get("ConfidentialityValue"), row.get("AvailabilityValue")
             network = network.add_host(name, row["image"], subnet, *worth)
@@ -192,8 +194,3 @@ class _Drawing:
         if not drawn and not links:
             return network
         return network.change_host(host, leads_to=kept, **drawn)
-
-
-def _next_name(model: str, hosts: Sequence[str]) -> str:
-    stem = model.rstrip("0123456789")
-    return next(name for i in range(1000) if (name := f"{stem}{i}") not in hosts)

@@ -211,7 +211,9 @@ class Cage2Scoring:
         if why_none is not None:
             cells = cells._replace(checked=why_none)
         if settings.output_dir is not None:
-            technique = "PPOAgent" if settings.agent is None else _class_name(settings.agent)
+            technique = "PPOAgent"
+            if settings.agent is not None:
+                technique = "".join(map(str.title, settings.agent.split("-"))) + "Agent"
             path = settings.output_dir / f"{datetime.now():%Y%m%d_%H%M%S}_{technique}.txt"
             write_text(path, official_text(cells, settings.author, settings.team, technique))
         return Cage2Scores(cells, () if environment is None else environment.variants)
@@ -277,7 +279,3 @@ def _checkable(
     except InvalidEnvironmentError as error:
         return 0, f"No episode was played again: {error}."
     return settings.check, None
-
-
-def _class_name(agent: str) -> str:
-    return "".join(map(str.title, agent.split("-"))) + "Agent"

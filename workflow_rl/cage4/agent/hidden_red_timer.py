@@ -33,15 +33,12 @@ _HAS_ONE_ZONE = scenario4.N_ZONES_OF_AGENT == 1
 """An agent of three zones cannot keep red out: mails come faster than it restores."""
 
 
-def _heard_in() -> Joint:
-    """Return where an observation of the team has the first bit of each agent's message `[5]`."""
-    first = scenario4.FIRST_OBS + np.array(OBS_SIZES) - (N_AGENTS - 1) * MESSAGE_BITS
-    # Agent 1 hears agent 0 first, and agent 0 hears the others in order.
-    return np.array([first[1], *(first[0] + MESSAGE_BITS * np.arange(N_AGENTS - 1))])
-
-
-_SILENT_IN = _heard_in()
+_HEARD_IN = scenario4.FIRST_OBS + np.array(OBS_SIZES) - (N_AGENTS - 1) * MESSAGE_BITS
+# Agent 1 hears agent 0 first, and agent 0 hears the others in order.
+_SILENT_IN = np.array([_HEARD_IN[1], *(_HEARD_IN[0] + MESSAGE_BITS * np.arange(N_AGENTS - 1))])
 _FOUND_IN = _SILENT_IN + 1
+"""Where an observation of the team has the first and the second bit of each agent's message `[5]`.
+"""
 
 
 class HiddenRedTimer:

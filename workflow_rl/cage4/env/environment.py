@@ -11,7 +11,7 @@ from workflow_rl.agents.policies.distributions import MultiCategorical
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.spaces import Spaces
-from workflow_rl.cage.attackers import AttackerError, Roster, label_of
+from workflow_rl.cage.attackers import Roster, label_of
 from workflow_rl.cage.environment import AgainstReds
 from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, ViewRows, views_layout
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, cyborg_checkout
@@ -54,10 +54,7 @@ class Cage4(AgainstReds, Scenario):
 
     def _found_opponents(self) -> Mapping[str, TeamPolicy]:
         """Return the trained red teams by name."""
-        try:
-            return {name: load_reds(name) for name in self.foreign}
-        except AttackerError as error:
-            raise InvalidEnvironmentError("red_agent", str(error)) from None
+        return {name: load_reds(name) for name in self.foreign}
 
     @property
     def played(self) -> Mapping[str, tuple[str, Scenario]]:

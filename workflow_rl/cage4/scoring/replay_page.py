@@ -41,6 +41,7 @@ def replay_page(
             f" {teams[1]} defends the same network, and chance is the same for both until their "
             "actions differ."
         )
+    phases = [step.phase for step in recordings[0].steps]
     return framed(
         PAGES,
         f"{' and '.join(teams)} against {opponent}",
@@ -49,7 +50,8 @@ def replay_page(
         {
             **_scenario(),
             "digits": 0,
-            "phases": _phases(recordings[0]),
+            # Of each phase the name, and the steps before it.
+            "phases": [(MISSION_PHASES[at], phases.index(at)) for at in sorted({*phases})],
             "moments_shown": 4 if len(recordings) > 1 else 8,
             "recordings": [
                 {"agent": team, **vars(recording), "moments": recording.moments()}
@@ -57,12 +59,6 @@ def replay_page(
             ],
         },
     )
-
-
-def _phases(recording: Recording) -> list[tuple[str, int]]:
-    """Return the name of each phase, and the steps before it."""
-    phases = [step.phase for step in recording.steps]
-    return [(MISSION_PHASES[phase], phases.index(phase)) for phase in sorted(set(phases))]
 
 
 def _scenario() -> dict[str, Any]:

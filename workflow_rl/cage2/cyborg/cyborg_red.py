@@ -8,21 +8,16 @@ of all these. So the class is copied too, by value, and its names are led to the
 from __future__ import annotations
 
 import importlib
-import io
-import operator
-import pickle
-import random
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FunctionType, ModuleType
 from typing import Any
 
 import cloudpickle
 
 from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2.cyborg.imports import no_stable_baselines3
-from workflow_rl.cage2.cyborg.private_cyborg import GLOBAL_GENERATOR, PACKAGE
+from workflow_rl.cage2.cyborg.private_cyborg import PACKAGE
 from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
 from workflow_rl.cage2.cyborg.stock import made_red
 from workflow_rl.cage2.scenario.scenario import Scenario
@@ -63,15 +58,6 @@ class OwnRedSimulator(SpedUpSimulator):
             observation=CYBORG["shared.observation"].Observation().data,
         )
         self._red_agents = {name: agent}
-
-    def save(self) -> bytes:
-        CYBORG.let_play(self)
-        self.random_state = CYBORG.random.getstate()
-        return _dumps(vars(self))
-
-    def load(self, snapshot: bytes) -> None:
-        vars(self).update(_loads(snapshot))
-        CYBORG.take_turn_again(self)
 
     def _begin_red(self) -> dict[str, Any]:
         """`AgentInterface.reset` and `set_init_obs`."""
@@ -119,7 +105,7 @@ def privately(red: Any) -> Any:
     kind = red if isinstance(red, type) else type(red)
     with _by_value(kind.__module__.partition(".")[0]):
         try:
-            return _loads(_dumps(red))
+            return CYBORG.loads(CYBORG.dumps(red))
         except Exception as error:
             raise AttackerError(f"{kind.__qualname__} cannot be copied: {error}") from error
 
@@ -135,52 +121,3 @@ def _by_value(package: str) -> Iterator[None]:
         yield
     finally:
         cloudpickle.unregister_pickle_by_value(module)
-
-
-class _Pickler(cloudpickle.Pickler):
-    """Names what csle-cyborg and the random generator define, and copies all else by value."""
-
-    def persistent_id(self, value: Any) -> tuple[str, ...] | None:
-        if isinstance(value, ModuleType):
-            if value is random:
-                return ("random", "")
-            return ("module", value.__name__) if value.__name__ in CYBORG.modules else None
-        if value is CYBORG.random:
-            return ("random", "")
-        if isinstance(value, type | FunctionType) and value.__module__ in CYBORG.modules:
-            return value.__module__, value.__qualname__
-        if getattr(value, "__self__", None) in (GLOBAL_GENERATOR, CYBORG.random):
-            return ("random", value.__name__)
-        return None
-
-
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        """Make classes anew: cloudpickle would return those that this process has pickled."""
-        found = super().find_class(module, name)
-        if name not in ("_make_skeleton_class", "_make_skeleton_enum"):
-            return found
-
-        def make(*facts: Any) -> Any:
-            *known, _, extra = facts
-            return found(*known, None, extra)
-
-        return make
-
-    def persistent_load(self, named: tuple[str, str]) -> Any:
-        place, name = named
-        if place == "random":
-            return getattr(CYBORG.random, name) if name else CYBORG.random
-        if place == "module":
-            return CYBORG.modules[name]
-        return operator.attrgetter(name)(CYBORG.modules[place])
-
-
-def _dumps(value: Any) -> bytes:
-    file = io.BytesIO()
-    _Pickler(file).dump(value)
-    return file.getvalue()
-
-
-def _loads(pickled: bytes) -> Any:
-    return _Unpickler(io.BytesIO(pickled)).load()

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import io
+import operator
+import pickle
 import random
 import sys
+from types import FunctionType, ModuleType
 from typing import Any, Protocol
 
+import cloudpickle
+
 from workflow_rl.cage.private_modules import take_modules
-from workflow_rl.cage2.cyborg.pickles import dumps, loads
 
 PACKAGE = "csle_cyborg"
 GLOBAL_GENERATOR = random.choice.__self__  # type: ignore[attr-defined]
@@ -50,12 +55,14 @@ class PrivateCyborg:
         return self.modules[f"{PACKAGE}.{name}"]
 
     def dumps(self, value: Any) -> bytes:
-        """Pickle objects of the copy's classes."""
-        return dumps(value, self.modules, self.random)
+        """Pickle objects of the copy's classes, and classes whose code uses the copy."""
+        file = io.BytesIO()
+        _Pickler(file, self).dump(value)
+        return file.getvalue()
 
     def loads(self, pickled: bytes) -> Any:
         """Return the value that `dumps` was given, in any process."""
-        return loads(pickled, self.modules, self.random)
+        return _Unpickler(io.BytesIO(pickled), self).load()
 
     def let_play(self, player: Drawer) -> None:
         """Continue this player's draws. This costs nothing while the player plays alone."""
@@ -70,3 +77,51 @@ class PrivateCyborg:
         """Continue this player's draws after its state has been replaced."""
         if self._playing is player:
             self.random.setstate(player.random_state)
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Names what csle-cyborg and the random generator define, and copies all else by value."""
+
+    def __init__(self, file: io.BytesIO, cyborg: PrivateCyborg) -> None:
+        super().__init__(file)
+        self._cyborg = cyborg
+
+    def persistent_id(self, value: Any) -> tuple[str, ...] | None:
+        modules, generator = self._cyborg.modules, self._cyborg.random
+        if isinstance(value, ModuleType):
+            if value is random:
+                return ("random", "")
+            return ("module", value.__name__) if value.__name__ in modules else None
+        if value is generator:
+            return ("random", "")
+        if isinstance(value, type | FunctionType) and value.__module__ in modules:
+            return value.__module__, value.__qualname__
+        if getattr(value, "__self__", None) in (GLOBAL_GENERATOR, generator):
+            return ("random", value.__name__)
+        return None
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, cyborg: PrivateCyborg) -> None:
+        super().__init__(file)
+        self._cyborg = cyborg
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Make classes anew: cloudpickle would return those that this process has pickled."""
+        found = super().find_class(module, name)
+        if name not in ("_make_skeleton_class", "_make_skeleton_enum"):
+            return found
+
+        def make(*facts: Any) -> Any:
+            *known, _, extra = facts
+            return found(*known, None, extra)
+
+        return make
+
+    def persistent_load(self, named: tuple[str, str]) -> Any:
+        place, name = named
+        if place == "random":
+            return getattr(self._cyborg.random, name) if name else self._cyborg.random
+        if place == "module":
+            return self._cyborg.modules[name]
+        return operator.attrgetter(name)(self._cyborg.modules[place])

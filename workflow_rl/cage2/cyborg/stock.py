@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2.cyborg.imports import no_stable_baselines3
-from workflow_rl.cage2.cyborg.pickles import dumps, loads
 from workflow_rl.cage2.scenario.actions import RED_ACTIONS
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import Facts
@@ -131,10 +131,10 @@ class ChallengeSimulator:
         return str(self._controller.action["Blue"]), str(self._controller.action["Red"])
 
     def save(self) -> bytes:
-        return dumps(vars(self), {})
+        return bytes(cloudpickle.dumps(vars(self)))
 
     def load(self, snapshot: bytes) -> None:
-        vars(self).update(loads(snapshot, {}))
+        vars(self).update(cloudpickle.loads(snapshot))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _copied, (self.save(),)

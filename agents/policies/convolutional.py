@@ -21,7 +21,7 @@ from workflow_rl.errors import UserError
 if TYPE_CHECKING:
     import torch
 
-    from workflow_rl.agents.policies.torch_layers import ConvolutionalModule
+    from workflow_rl.agents.policies.torch_convolutional import ConvolutionalModule
     from workflow_rl.agents.spaces import Spaces
 
 
@@ -278,7 +278,7 @@ class CNN(Network):
         return self.mlp.forward(after, np.concatenate(parts, axis=1))
 
     def module(self, output_gain: float, generator: torch.Generator | None) -> ConvolutionalModule:
-        from workflow_rl.agents.policies.torch_layers import ConvolutionalModule
+        from workflow_rl.agents.policies.torch_convolutional import ConvolutionalModule
 
         return ConvolutionalModule(self, output_gain, generator)
 

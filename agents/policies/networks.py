@@ -21,8 +21,7 @@ class _Networks(UserDict[str, "type[Network] | None"]):
         if self.data[kind] is None:
             from workflow_rl.agents.policies.convolutional import CNN
             from workflow_rl.agents.policies.entities import Entities, Graph
-            from workflow_rl.agents.policies.mlp import FrameStack
-            from workflow_rl.agents.policies.recurrent import GRU, LSTM
+            from workflow_rl.agents.policies.recurrent import GRU, LSTM, FrameStack
 
             others = (GRU, LSTM, FrameStack, CNN, Entities, Graph)
             self.data |= {network.kind: network for network in others}

@@ -49,7 +49,7 @@ class MemoryModule(nn.Module):
 
 
 class StackedFrames(MemoryModule):
-    """An MLP on the last observations: see `mlp.FrameStack`."""
+    """An MLP on the last observations: see `recurrent.FrameStack`."""
 
     def __init__(self, mlp: nn.Module, state_size: int) -> None:
         super().__init__()

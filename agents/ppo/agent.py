@@ -55,7 +55,7 @@ from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoment
 from workflow_rl.agents.trajectory import Trajectory
 
 if TYPE_CHECKING:
-    from workflow_rl.agents.ppo.minibatches import RolloutSequences
+    from workflow_rl.agents.ppo.sequences import RolloutSequences
 
 PolicyLoss: TypeAlias = Callable[[Tensor, Tensor, float], Tensor]
 ValueLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -301,7 +301,7 @@ class PPOAgent(LearningAgent):
         moments: normalise with these, instead of with the present ones.
         """
         if self.network.has_memory:
-            from workflow_rl.agents.ppo.minibatches import RolloutSequences, stack_sequences
+            from workflow_rl.agents.ppo.sequences import RolloutSequences, stack_sequences
 
             rows, lengths, acted, last = stack_sequences(trajectories)
             return RolloutSequences(self._on_device(rows, moments), lengths), acted, last

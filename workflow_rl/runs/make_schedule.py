@@ -36,7 +36,7 @@ from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 
 if TYPE_CHECKING:
-    from workflow_rl.collection.schedule import Batches, Newest
+    from workflow_rl.collection.free_running import Batches, Newest
 
 
 def make_schedule(
@@ -70,7 +70,7 @@ def make_schedule(
             ]
             specs_of = functools.partial(_specs_of, config)
         return ExactLag(thread, collector, play_batch, next_share, specs_of, lag, begun)
-    from workflow_rl.collection.schedule import FreeRunning
+    from workflow_rl.collection.free_running import FreeRunning
 
     if config.batching == "whole-batches":
         batches = _whole_batches(play_batch, next_share, state.episodes)

@@ -14,7 +14,7 @@ from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.agents.ppo.minibatches import in_time_order, stack_sequences
+from workflow_rl.agents.ppo.sequences import in_time_order, stack_sequences
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.player import Player, play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs

@@ -11,12 +11,12 @@ import numpy as np
 
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.collection.free_running import FreeRunning
 from workflow_rl.collection.rollout import Following, Rollout
 from workflow_rl.collection.schedule import (
     BegunBatch,
     CollectorThread,
     ExactLag,
-    FreeRunning,
     PlayBatch,
     Share,
 )

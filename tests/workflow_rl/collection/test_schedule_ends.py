@@ -20,9 +20,10 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.env_positions import first_positions
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.collection.free_running import FreeRunning
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.rollout import Following, Rollout
-from workflow_rl.collection.schedule import CollectorThread, ExactLag, FreeRunning, Share
+from workflow_rl.collection.schedule import CollectorThread, ExactLag, Share
 from workflow_rl.environments.env_batch import SerialEnvs
 
 

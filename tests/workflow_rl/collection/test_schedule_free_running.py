@@ -17,7 +17,8 @@ from tests.workflow_rl.collection.schedules import (
 )
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.env_positions import first_positions
-from workflow_rl.collection.schedule import CollectorThread, FreeRunning
+from workflow_rl.collection.free_running import FreeRunning
+from workflow_rl.collection.schedule import CollectorThread
 from workflow_rl.collection.trace import COLLECTOR, Activity, Trace
 from workflow_rl.reporting.timeline import read_trace
 

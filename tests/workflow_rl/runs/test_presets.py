@@ -29,8 +29,8 @@ from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.env_positions import first_positions
 from workflow_rl.collection.failures import StopRequested
+from workflow_rl.collection.free_running import FreeRunning
 from workflow_rl.collection.player import player_at
-from workflow_rl.collection.schedule import FreeRunning
 from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.runs.config import ConfigError, TrainConfig

@@ -75,9 +75,10 @@ def read_values(path: Path) -> dict[str, Any]:
     others for a file that is damaged, of another kind, or made to mislead its reader.
     """
     with path.open("rb") as file:
-        _require_bounds(file.read(_DIGEST_AT), os.fstat(file.fileno()).st_size)
+        n_bytes = os.fstat(file.fileno()).st_size
+        _require_bounds(file.read(_DIGEST_AT), n_bytes)
         file.seek(0)
-        content = file.read(MOST_BYTES)
+        content = file.read(n_bytes)
     header_end = _require_bounds(content, len(content))
     if content[_DIGEST_AT:_DIGEST_END] != _digest(content):
         raise ValueError("it is not as it was written")
@@ -157,7 +158,7 @@ def _to_json(value: Any, place: str, tensors: dict[str, torch.Tensor], level: in
         return value
     if kind is float:
         return value if math.isfinite(value) else {_FLOAT: repr(value)}
-    if isinstance(value, torch.Tensor) and value.dtype in _DTYPES:
+    if isinstance(value, torch.Tensor) and value.dtype in _DTYPES and not value.is_sparse:
         name = place
         while name in tensors:  # "a.b" may be a name in a dict, or the name "b" in the dict "a".
             name += "_"

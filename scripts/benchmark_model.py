@@ -96,7 +96,7 @@ def errors_ahead(
 @click.option("--seed", default=1000)
 def main(run: Path, episodes: int, steps: int, seed: int) -> None:
     config = trusted_config(read_config(run))
-    agent, file = make_agent(config), run / "checkpoint.pt"
+    agent, file = make_agent(config), run / "checkpoint.safetensors"
     try:
         restored_agent(agent, load_checkpoint(file), file)
     except CheckpointError as error:

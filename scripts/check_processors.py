@@ -78,7 +78,7 @@ def train(
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if not line.startswith(QEMU)]
         raise Failed(f"exit code {done.returncode}: {' '.join(lines[-3:])}")
-    return weights_digest(load_checkpoint(run_dir / "checkpoint.pt").agent["network"])
+    return weights_digest(load_checkpoint(run_dir / "checkpoint.safetensors").agent["network"])
 
 
 def emulator(folder: Path, cpu: str) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ def measured(
     path, of_task = runs / f"{task}-{network}-{seed}", TASKS[task]
     options = of_task.options.split()
     options += NETWORKS[network].split()
-    if (path / "checkpoint.pt").exists() and not is_finished(path):
+    if (path / "checkpoint.safetensors").exists() and not is_finished(path):
         called("train-async", "--resume", str(path), "--quiet")
     elif not is_finished(path):
         called("train-async", *options, "--seed", str(seed), "--n-workers", str(workers),

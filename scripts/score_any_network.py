@@ -100,7 +100,7 @@ def train(folder_of_all: Path, name: str, episodes: int, threads: int, device: s
 
 def score(run_dir: Path, network: str, episodes: int, seed: int) -> list[dict[str, Any]]:
     """Return a row for each cell of a run's last agent in a network."""
-    blue = load_blue(run_dir / "checkpoint.pt", networks()[network])
+    blue = load_blue(run_dir / "checkpoint.safetensors", networks()[network])
     cells = evaluate_blue(blue, episodes, seed, n_workers=1).cells
     return [
         {"agent": run_dir.name, "network": network, "red_agent": cell.red_agent}

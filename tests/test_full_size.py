@@ -36,7 +36,7 @@ def finish(mode: str, *options: object) -> None:
 
 
 def weights(path: Path) -> dict[str, torch.Tensor]:
-    return dict(load_checkpoint(path / "checkpoint.pt").agent["network"])
+    return dict(load_checkpoint(path / "checkpoint.safetensors").agent["network"])
 
 
 def same_weights(one: Path, other: Path) -> bool:
@@ -87,7 +87,7 @@ def test_killed_three_times_and_resumed(mode, reference, tmp_path):
         time.sleep(random.uniform(0, 0.3))
         process.kill()
         process.wait()
-        checkpoint = load_checkpoint(path / "checkpoint.pt")
+        checkpoint = load_checkpoint(path / "checkpoint.safetensors")
         print(f"{mode}: killed after update {update}, saved at {checkpoint.training.updates}")
         options = ["--resume", path]
     finish(mode, *options)

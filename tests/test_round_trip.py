@@ -49,7 +49,7 @@ def require_round_trip(number: int, path: Path) -> bool:
         assert "\n" not in problem
         assert len(problem) < 1000
         assert not (run / "metrics.csv").exists()
-        assert not (run / "checkpoint.pt").exists()
+        assert not (run / "checkpoint.safetensors").exists()
         return False
     assert [row["update"] for row in read_metrics(run)] == [1, 2]
     played = evaluate(run, episodes=3, **OF_DRAWN)

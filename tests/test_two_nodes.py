@@ -20,7 +20,8 @@ import sys
 from pathlib import Path
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.run_record import weights_digest
-print(weights_digest(load_checkpoint(Path(sys.argv[1]) / "checkpoint.pt").agent["network"]))
+checkpoint = load_checkpoint(Path(sys.argv[1]) / "checkpoint.safetensors")
+print(weights_digest(checkpoint.agent["network"]))
 """
 
 

@@ -98,8 +98,8 @@ def run(
         return collector if before is None else Interfered(collector, pool, before)
 
     resumed: Checkpoint | None = None
-    if (path / "checkpoint.pt").exists():
-        resumed = load_checkpoint(path / "checkpoint.pt")
+    if (path / "checkpoint.safetensors").exists():
+        resumed = load_checkpoint(path / "checkpoint.safetensors")
     with on_counting_envs(make_envs or make_counting_envs):
         return loop.train_policy(
             config,
@@ -114,7 +114,7 @@ def run(
 def same_weights(one: Path, other: Path) -> bool:
     """Bitwise, of the runs' last agents."""
     left, right = (
-        load_checkpoint(path / "checkpoint.pt").agent["network"] for path in (one, other)
+        load_checkpoint(path / "checkpoint.safetensors").agent["network"] for path in (one, other)
     )
     return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
 
@@ -143,7 +143,7 @@ def imagined_by(agent: SACAgent) -> list[Transitions]:
 
 def remembering_agent(path: Path) -> Any:
     """The last agent of a run of sac or mbpo, with the steps that it remembers."""
-    checkpoint = load_checkpoint(path / "checkpoint.pt")
+    checkpoint = load_checkpoint(path / "checkpoint.safetensors")
     agent = learner.make_agent(trusted_config(TrainConfig.from_dict(checkpoint.config)))
     assert isinstance(agent, SACAgent)
     learner.restored_agent(agent, checkpoint, path)

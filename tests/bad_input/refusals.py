@@ -51,10 +51,10 @@ def restored(finished: Path, path: Path) -> Path:
     shutil.rmtree(path, ignore_errors=True)
     shutil.copytree(finished, path)
     (path / "summary.json").unlink(missing_ok=True)
-    content = read_values(path / "checkpoint.pt")
+    content = read_values(path / "checkpoint.safetensors")
     content["config"]["total_episodes"] = 8
-    write_values(path / "checkpoint.pt", content)
-    (path / "best.pt").unlink()
+    write_values(path / "checkpoint.safetensors", content)
+    (path / "best.safetensors").unlink()
     return path
 
 

@@ -53,9 +53,9 @@ OF_CHECKPOINTS = [
     RESUME,
     ["train-async", *TINY, "--init-from", "run", "--run-dir", "new"],
     ["evaluate", "run", "--quiet"],
-    ["evaluate", "run/checkpoint.pt", "--quiet"],
+    ["evaluate", "run/checkpoint.safetensors", "--quiet"],
     ["export", "run", "--format", "npz", "--output", "out.npz"],
-    ["export", "run/checkpoint.pt", "--format", "cage2", "--output", "out"],
+    ["export", "run/checkpoint.safetensors", "--format", "cage2", "--output", "out"],
     ["parity", "--blue", "checkpoint", "--checkpoint", "run", "--episodes", "1", "--quiet"],
 ]
 CALLED = [
@@ -69,7 +69,7 @@ CALLED = [
 @cases(50)
 @given(data=st.data())
 def test_checkpoints(data: st.DataObject, run: Path, finished: Path) -> None:
-    path = restored(finished, run) / "checkpoint.pt"
+    path = restored(finished, run) / "checkpoint.safetensors"
     content = read_values(path)
     arguments = data.draw(st.sampled_from(OF_CHECKPOINTS))
     kind = data.draw(st.sampled_from(list(MISTAKES)))
@@ -188,17 +188,17 @@ MISTAKES: dict[str, Callable[[Any, bytes, Any], Any]] = {
 def test_nothing_is_called_that_a_checkpoint_names(
     arguments: list[str], called: tuple[str, Any], run: Path
 ) -> None:
-    content = read_values(run / "checkpoint.pt")
+    content = read_values(run / "checkpoint.safetensors")
     content = _call(lambda _: called, b"", content)
-    write_values(run / "checkpoint.pt", content)
+    write_values(run / "checkpoint.safetensors", content)
     (run / "config.json").write_text(json.dumps(content["config"]))
     assert_refused(arguments, "run")
 
 
 def test_a_vast_checkpoint(run: Path) -> None:
-    os.truncate(run / "checkpoint.pt", 2**40)
+    os.truncate(run / "checkpoint.safetensors", 2**40)
     for arguments in OF_CHECKPOINTS:
-        assert_refused(arguments, "checkpoint.pt")
+        assert_refused(arguments, "checkpoint.safetensors")
 
 
 @cases(30)
@@ -255,9 +255,9 @@ def test_policy_files(data: st.DataObject, run: Path, finished: Path) -> None:
 def test_what_is_whole_is_still_read(run: Path, finished: Path) -> None:
     policy, about = load_policy(finished / "agent.npz")
     assert about["env"] == "workflow_rl/CAGE2-v0"
-    content = read_values(run / "checkpoint.pt")
+    content = read_values(run / "checkpoint.safetensors")
     assert copy.deepcopy(content["config"])["total_episodes"] == 8
-    arguments = ["export", "run/checkpoint.pt", "--format", "npz", "--output", "out.npz"]
+    arguments = ["export", "run/checkpoint.safetensors", "--format", "npz", "--output", "out.npz"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     assert len(load_policy(Path("out.npz"))[0].weights) == len(policy.weights)

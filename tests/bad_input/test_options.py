@@ -37,7 +37,7 @@ NEEDED = {
     "benchmark": ["--env", "no_such_module:Env"],
     "compare": ["nowhere"],
     "record": ["decoys", "no/such/folder/episodes.npz"],
-    "parity": ["--checkpoint", "nowhere.pt", "--blue", "checkpoint"],
+    "parity": ["--checkpoint", "nowhere.safetensors", "--blue", "checkpoint"],
     "plot": ["nowhere"],
     "report": ["nowhere"],
     "verify": ["nowhere"],

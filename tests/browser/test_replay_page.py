@@ -67,10 +67,11 @@ def write(page: Path, *arguments: str | Path) -> Path:
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("replays")
-    save_run(folder / "agent.pt")
+    agent = folder / "agent.safetensors"
+    save_run(agent)
     return {
-        "one": write(folder / "one.html", folder / "agent.pt"),
-        "two": write(folder / "two.html", folder / "agent.pt", "--against", "react-restore"),
+        "one": write(folder / "one.html", agent),
+        "two": write(folder / "two.html", agent, "--against", "react-restore"),
         # The last two of its steps are not shown.
         "cage4": write(
             folder / "cage4.html", "sleep", "--env", "workflow_rl/CAGE4-v0",
@@ -128,8 +129,8 @@ def test_the_page_equals_the_environment_step_for_step(
 
     In turns an agent with a network and those that reach what it seldom does.
     """
-    blue: Any = [tmp_path / "agent.pt", "react-restore", "random", "sleep"][episode % 4]
-    save_run(tmp_path / "agent.pt")
+    blue: Any = [tmp_path / "agent.safetensors", "react-restore", "random", "sleep"][episode % 4]
+    save_run(tmp_path / "agent.safetensors")
     given = ["--red-agent", red_agent, "--seed", "3", "--episode", str(episode)]
     page = write(tmp_path / "replay.html", blue, *given)
     actor = load_trained(blue)[0] if isinstance(blue, Path) else None

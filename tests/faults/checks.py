@@ -41,7 +41,9 @@ def assert_counted_once(path: Path, config: TrainConfig, learned: Sequence[Any])
     rows = read_metrics(path)
     assert [row["update"] for row in rows] == list(range(1, len(rows) + 1))
     assert rows[-1]["episodes"] == sum(piece.ended for piece in learned)
-    assert load_checkpoint(path / "checkpoint.pt").training.episodes == rows[-1]["episodes"]
+    assert (
+        load_checkpoint(path / "checkpoint.safetensors").training.episodes == rows[-1]["episodes"]
+    )
 
 
 def _at_work_at_the_end(config: TrainConfig) -> int:
@@ -65,7 +67,7 @@ def assert_same_history(one: Path, other: Path) -> None:
 
     # As text: what is not a number is as it should be where it is one in the other too.
     assert repr(history(one)) == repr(history(other))
-    bests = [load_checkpoint(path / "best.pt").training for path in (one, other)]
+    bests = [load_checkpoint(path / "best.safetensors").training for path in (one, other)]
     assert bests[0].updates == bests[1].updates
     assert bests[0].best_score == bests[1].best_score
 
@@ -73,7 +75,7 @@ def assert_same_history(one: Path, other: Path) -> None:
 def assert_whole(files: Iterable[Path]) -> None:
     """None of the files is half written."""
     for file in files:
-        if file.suffix == ".pt":
+        if file.suffix == ".safetensors":
             load_checkpoint(file)
         elif file.suffix == ".json":
             json.loads(file.read_text())

@@ -73,7 +73,7 @@ class Run:
 
     def live(self, moment: Moment | None = None, strike: Strike | None = None) -> Life:
         """Begin the run, or go on with it, until it ends. Nothing survives it for 5 seconds."""
-        if (self.path / "checkpoint.pt").exists():
+        if (self.path / "checkpoint.safetensors").exists():
             arguments = [self._arguments[0], "--resume", str(self.path)]
         else:
             arguments = [*self._arguments, "--run-dir", str(self.path)]

@@ -53,7 +53,10 @@ WORKS = {
         f"train-async --n-envs 6 --hidden-sizes 8 {CAGE2} {SMALL} --keep-every 1 --quiet "
         "--final-evaluation 2 --run-dir {folder}/run",
         "run/evaluation.json",
-        ("run/checkpoint.pt", "train-async --resume {folder}/run --quiet --final-evaluation 2"),
+        (
+            "run/checkpoint.safetensors",
+            "train-async --resume {folder}/run --quiet --final-evaluation 2",
+        ),
     ),
     "evaluate": Work("evaluate {run} --episodes 5 --json {folder}/scores.json", "scores.json"),
     "tune": Work(
@@ -76,7 +79,13 @@ WORKS = {
 
 def results(folder: Path) -> set[Path]:
     """What must not be lost. A summary goes when a run goes on, and memory when it is replaced."""
-    names = {"checkpoint.pt", "best.pt", "config.json", "evaluation.json", "card.json"}
+    names = {
+        "checkpoint.safetensors",
+        "best.safetensors",
+        "config.json",
+        "evaluation.json",
+        "card.json",
+    }
     return {file for file in folder.rglob("*") if file.name in names or "kept" in file.parts}
 
 

@@ -71,7 +71,7 @@ def strike(run: Run, kind: str, moment: Moment) -> bool:
     if not life.was_struck or is_finished(run.path):
         return False
     assert_said_clearly(kind, life)
-    if (run.path / "checkpoint.pt").exists():
+    if (run.path / "checkpoint.safetensors").exists():
         assert_sound(run.path, finished=False)
     return True
 

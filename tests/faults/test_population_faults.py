@@ -74,9 +74,11 @@ def test_killed_again_and_again_it_ends_alike(tmp_path: Path) -> None:
     for folders in zip(run_folders(path), run_folders(reference), strict=True):
         assert same_weights(*folders)
         assert_same_history(*folders)
-        ends = [load_checkpoint(folder / "checkpoint.pt").training for folder in folders]
+        ends = [load_checkpoint(folder / "checkpoint.safetensors").training for folder in folders]
         assert ends[0].episodes == ends[1].episodes == 12 * UPDATES
-        bests = [load_checkpoint(folder / "best.pt").agent["network"] for folder in folders]
+        bests = [
+            load_checkpoint(folder / "best.safetensors").agent["network"] for folder in folders
+        ]
         assert weights_digest(bests[0]) == weights_digest(bests[1])
         assert_sound(folders[0], finished=True)
     assert not list(path.rglob(".*")), "a temporary file is left"

@@ -29,12 +29,12 @@ SAC = "--algorithm sac --env Pendulum-v1 --total-steps 800 --steps-per-update 20
 WORKS = {
     "run": (
         f"train-async {TARGET} --keep-every 1 --run-dir {{folder}}/run",
-        ("run/checkpoint.pt", "train-async --resume {folder}/run --quiet"),
+        ("run/checkpoint.safetensors", "train-async --resume {folder}/run --quiet"),
     ),
     "memory": (
         f"train-async {SAC} --warm-up-steps 200 --checkpoint-every 1 --quiet --run-dir "
         "{folder}/run",
-        ("run/checkpoint.pt", "train-async --resume {folder}/run --quiet"),
+        ("run/checkpoint.safetensors", "train-async --resume {folder}/run --quiet"),
     ),
     "duel": (f"{DUEL} {TINY} --checkpoint-every 1 --run-dir {{folder}}/duel", ("", "")),
     "population": (
@@ -133,7 +133,7 @@ class Folder:
         """In each folder that commands have made, but for temporary ones."""
         for folder, folders, _ in os.walk(self.path):
             folders[:] = [name for name in folders if not name.startswith(".")]
-            for name in ("notes.txt", ".draft.writing", "notes.npy", "notes.pt"):
+            for name in ("notes.txt", ".draft.writing", "notes.npy", "notes.safetensors"):
                 self._note(Path(folder, name))
 
     def add_links(self, names: list[str]) -> None:

@@ -226,7 +226,7 @@ TRAININGS: dict[str, tuple[str, ...]] = {
 def results_of_training(name: str, folder: Path) -> dict[str, Any]:
     """Train in a new folder. Return the results of each run in it, by its place."""
     command(*TRAININGS[name], "--run-dir", str(folder))
-    runs = sorted(file.parent for file in folder.rglob("checkpoint.pt"))
+    runs = sorted(file.parent for file in folder.rglob("checkpoint.safetensors"))
     results: dict[str, Any] = {str(run.relative_to(folder)): results_of(run) for run in runs}
     return results | ({"payoffs": cage.payoffs_of_duel(folder)} if "duel" in name else {})
 

@@ -105,7 +105,7 @@ def run_interrupted(name: str, folder: Path) -> dict[str, dict[str, str]]:
 
 def results(folder: Path) -> dict[str, dict[str, str]]:
     """Digests of the last weights of each run in a folder, and the last row of its metrics."""
-    runs = sorted(file.parent for file in folder.rglob("checkpoint.pt"))
+    runs = sorted(file.parent for file in folder.rglob("checkpoint.safetensors"))
     return {str(path.relative_to(folder)): results_of(path) for path in runs}
 
 

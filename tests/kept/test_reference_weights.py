@@ -53,7 +53,7 @@ def config_from_record(values: Mapping[str, Any]) -> TrainConfig:
 
 def results_of(run: Path) -> dict[str, str]:
     """Digests of what the run's last agent has learned, and the last row of its metrics."""
-    agent = read_values(run / "checkpoint.pt")["agent"]
+    agent = read_values(run / "checkpoint.safetensors")["agent"]
     parts = {name: _at(agent, path) for name, path in PARTS.items()}
     digests = {name: _digest(part) for name, part in parts.items() if part is not None}
     with (run / "metrics.csv").open(newline="") as file:

@@ -32,7 +32,7 @@ OF_PPO = ["network", "activation", "correction", "minibatches_of", "hidden_sizes
 RESUME = ["--dry-run", "--quiet"]
 READING = {
     "evaluate run": ["evaluate", "run", "--episodes", "1", "--quiet"],
-    "evaluate checkpoint": ["evaluate", "run/checkpoint.pt", "--episodes", "1", "--quiet"],
+    "evaluate checkpoint": ["evaluate", "run/checkpoint.safetensors", "--episodes", "1", "--quiet"],
     "evaluate policy": ["evaluate", "run/agent.npz", "--episodes", "1", "--quiet"],
     "evaluate video": ["evaluate", "run", "--video", "video", "--episodes", "1", "--quiet"],
     "exploit": [
@@ -113,15 +113,26 @@ def options_of(kind: str, command: str) -> list[list[str]]:
 
 
 WRITTEN = [
-    *("checkpoint.pt", "best.pt", "config.json", "metrics.csv", "summary.json", "machine.json"),
+    *(
+        "checkpoint.safetensors",
+        "best.safetensors",
+        "config.json",
+        "metrics.csv",
+        "summary.json",
+        "machine.json",
+    ),
     *("run_id", "evaluation.json", "learning_curve.png", "champion.npz", "card.json", "page.html"),
     *("training.npz", "scores.json", "trace.json", "out.npz", "plot.png", "report.html", "record"),
     *("population.json", "tune.json", "study.db", "study.db-journal", "best.json", "policies.png"),
-    *("video/CartPole-v1-episode-0.mp4", ".checkpoint.pt.writing", ".evaluation.json.writing"),
+    *(
+        "video/CartPole-v1-episode-0.mp4",
+        ".checkpoint.safetensors.writing",
+        ".evaluation.json.writing",
+    ),
     *(
         "table.csv",
         "network.svg",
-        "kept/000002.pt",
+        "kept/000002.safetensors",
         "kept/mean.npz",
         "logs/summary.json",
         "out/workflow.html",
@@ -167,7 +178,7 @@ def poison(root: Path, edit: Callable[[dict[str, Any]], None]) -> None:
         for config in values["configs"]:
             edit(config)
         path.write_text(json.dumps(values))
-    for path in root.rglob("*.pt"):
+    for path in root.rglob("*.safetensors"):
         content = read_values(path)
         edit(content["config"])
         with suppress(TypeError):  # Of arguments in more levels than a checkpoint holds.

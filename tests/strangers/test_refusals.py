@@ -128,10 +128,10 @@ def test_an_endless_id_of_a_run_is_one_line_of_error(made: Path, folder: Path) -
 def test_kinds_of_episodes_in_a_checkpoint_are_printable(made: Path, folder: Path) -> None:
     """The bar, the lines of a log file and the closing lines show them."""
     resume = [one for one in laid_out(made, "cage2", "train-async") if one != "--dry-run"]
-    content = read_values(Path("run/checkpoint.pt"))
+    content = read_values(Path("run/checkpoint.safetensors"))
     recent = content["training"]["recent_variants"]
     content["training"]["recent_variants"] = ["\x1b]0;title\x07\x9b2J" + "x" * 10_000, *recent[1:]]
-    write_values(Path("run/checkpoint.pt"), content)
+    write_values(Path("run/checkpoint.safetensors"), content)
     resume = ["6" if one == "999" else one for one in resume if one != "--quiet"]
     resume = ["--total-episodes" if one == "--total-steps" else one for one in resume]
     result = CliRunner().invoke(main, resume, color=True)
@@ -177,12 +177,12 @@ def test_pipes_in_a_run_folder_are_not_waited_for(made: Path, folder: Path) -> N
 def test_the_best_agent_of_a_population_is_a_file(kind: str, made: Path, folder: Path) -> None:
     """Its copy would fill the disk."""
     laid_out(made, "ppo", "several")
-    plant(folder, "population/policy-0/best.pt", kind)
-    for path in ("config.json", "best.pt"):
+    plant(folder, "population/policy-0/best.safetensors", kind)
+    for path in ("config.json", "best.safetensors"):
         Path("population/policy-1", path).unlink()
     with pytest.raises(RunDirError, match="no file of at most"):
         finish_population(Path("population"), [], best=0)
-    assert not Path("population/best.pt").exists()
+    assert not Path("population/best.safetensors").exists()
 
 
 def test_a_full_disk_is_one_line(made: Path, folder: Path) -> None:

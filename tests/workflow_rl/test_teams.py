@@ -51,7 +51,7 @@ def trained(
     settings = {**SETTINGS, **given.pop("settings", {})}
     config = TrainConfig(mode, env="shift", settings=settings, **given)
     train(config, path, env=env, resume=resume, init_from=init_from)
-    return weights_digest(load_checkpoint(path / "checkpoint.pt").agent["network"])
+    return weights_digest(load_checkpoint(path / "checkpoint.safetensors").agent["network"])
 
 
 def lagging(lag: int, network: str) -> dict[str, Any]:
@@ -108,13 +108,13 @@ def test_a_checkpoint_keeps_the_policies_of_a_batch_that_is_being_collected(
     tmp_path: Path,
 ) -> None:
     trained(tmp_path / "run", total_episodes=6)
-    saved = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    saved = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
     parameters = TeamParameters(
         LAYOUT, {"own": (0,)}, {"own": PolicyParameters((WEIGHT,), (BIAS,), "tanh")}
     )
     begun = [BegunBatch(parameters.actor(3), Share(6, 6))]
-    save_checkpoint(tmp_path / "begun.pt", replace(saved, begun=begun))
-    (batch,) = load_checkpoint(tmp_path / "begun.pt").begun
+    save_checkpoint(tmp_path / "begun.safetensors", replace(saved, begun=begun))
+    (batch,) = load_checkpoint(tmp_path / "begun.safetensors").begun
     assert batch.share == Share(6, 6)
     assert batch.policy.policy_version == 3
     assert batch.policy.parameters.layout == LAYOUT
@@ -216,7 +216,7 @@ def test_another_run_begins_with_a_team_on_entities(tmp_path: Path) -> None:
     trained(tmp_path / "first", **first)
     one = trained(tmp_path / "next", init_from=tmp_path / "first", **first)
     assert one != trained(tmp_path / "new", **first)
-    described = load_checkpoint(tmp_path / "next" / "checkpoint.pt").agent["team"]
+    described = load_checkpoint(tmp_path / "next" / "checkpoint.safetensors").agent["team"]
     other = type("Other", (Doors,), {"doors": {"north": 3, "south": 3, "chief": 5}})
     with pytest.raises(CheckpointError, match="does not fit this run"):
         trained(tmp_path / "other", init_from=tmp_path / "first", **{**first, "env": other})

@@ -107,7 +107,7 @@ def surprise(pool: Any, policy: Any, count: int) -> None:
 def test_an_error_that_nobody_expects_saves_what_was_learned(tmp_path: Path) -> None:
     with pytest.raises(LookupError):
         run(tmp_path, config_of(checkpoint_every=100), surprise)
-    assert load_checkpoint(tmp_path / "checkpoint.pt").training.updates == 3
+    assert load_checkpoint(tmp_path / "checkpoint.safetensors").training.updates == 3
 
 
 def test_an_update_that_is_half_done_is_not_saved(tmp_path: Path) -> None:
@@ -117,4 +117,4 @@ def test_an_update_that_is_half_done_is_not_saved(tmp_path: Path) -> None:
 
     with pytest.raises(LookupError), recorded_updates(fail_in_the_third) as updates:
         run(tmp_path, config_of(checkpoint_every=2))
-    assert load_checkpoint(tmp_path / "checkpoint.pt").training.updates == 2
+    assert load_checkpoint(tmp_path / "checkpoint.safetensors").training.updates == 2

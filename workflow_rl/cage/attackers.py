@@ -215,7 +215,7 @@ def _parsed(roster: Roster, text: str) -> Attackers:
 
 
 def _is_path(name: str) -> bool:
-    return ":" not in name and ("/" in name or Path(name).suffix in (".npz", ".pt"))
+    return ":" not in name and ("/" in name or Path(name).suffix in (".npz", ".safetensors"))
 
 
 def _is_there(name: str) -> bool:

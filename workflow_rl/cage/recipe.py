@@ -48,15 +48,17 @@ class Recipe:
         return seconds
 
     def choose(self, run_dir: Path, episodes: int, quiet: bool) -> Chosen:
-        """Make the best candidate of a finished run best.pt and AGENT_FILE. Raises
+        """Make the best candidate of a finished run best.safetensors and AGENT_FILE. Raises
         CheckpointError."""
         candidates = last_agents(run_dir, self.n_candidates)
         rounds = [max(2, episodes // share) for share in self.shares]
         best = tournament(candidates, rounds, self.score, quiet)[0]
         chosen = checkpoint.load_checkpoint(best)
         config = {**chosen.config, **self.plays_with}
-        checkpoint.save_checkpoint(run_dir / "best.pt", dataclasses.replace(chosen, config=config))
-        policy, its_environment = load_saved(run_dir / "best.pt")
+        checkpoint.save_checkpoint(
+            run_dir / "best.safetensors", dataclasses.replace(chosen, config=config)
+        )
+        policy, its_environment = load_saved(run_dir / "best.safetensors")
         export.write_policy(policy.parameters, its_environment, run_dir / AGENT_FILE)
         return Chosen(str(best.relative_to(run_dir)), len(candidates), episodes)
 
@@ -85,9 +87,9 @@ def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict
     Raises RunDirError if the folder holds another run, CheckpointError, and what ends a training.
     """
     resumed = None
-    if (run_dir / "checkpoint.pt").exists():
+    if (run_dir / "checkpoint.safetensors").exists():
         _require_same_run(config, run_dir)
-        resumed = checkpoint.load_checkpoint(run_dir / "checkpoint.pt")
+        resumed = checkpoint.load_checkpoint(run_dir / "checkpoint.safetensors")
     elif run_dir.is_dir() and any(run_dir.iterdir()):
         raise folder.RunDirError(
             f"{run_dir} holds no run of {config.env} that can go on: choose another folder, or "
@@ -117,7 +119,10 @@ def _require_same_run(config: TrainConfig, run_dir: Path) -> None:
 
 def last_agents(run_dir: Path, most: int) -> list[Path]:
     """Return the run's last checkpoints, each agent once: those that were kept, and the last."""
-    kept, last = sorted(run_dir.glob("kept/*.pt"))[-most:], run_dir / "checkpoint.pt"
+    kept, last = (
+        sorted(run_dir.glob("kept/*.safetensors"))[-most:],
+        run_dir / "checkpoint.safetensors",
+    )
     if run_dir / folder.kept_name(checkpoint.load_checkpoint(last).training.updates) in kept:
         return kept
     return [*kept, last]

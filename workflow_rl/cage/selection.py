@@ -43,7 +43,7 @@ def tournament(
 def save_best_candidate(
     run_path: Path, least: int, most: int, score: Score, quiet: bool = True
 ) -> tuple[int, Mean] | None:
-    """Make best.pt of a finished run the best of its candidates: see `eligible_agents`.
+    """Make best.safetensors of a finished run the best of its candidates: see `eligible_agents`.
 
     least, most: the episodes of the last round, which are half of the training's. Returns the
     update of the best, and what it scores in fresh episodes; None if there is one candidate alone.
@@ -51,14 +51,14 @@ def save_best_candidate(
     paths = eligible_agents(run_path)
     if len(paths) == 1:
         return None
-    trained = load_checkpoint(run_path / "checkpoint.pt").training.episodes
+    trained = load_checkpoint(run_path / "checkpoint.safetensors").training.episodes
     episodes = min(most, max(least, trained // 2))
     rounds = [episodes] if len(paths) < 4 else [episodes // 4, episodes]
     path = tournament(paths, rounds, score, quiet)[0]
     best = load_checkpoint(path)
     # The best of several is partly lucky in the episodes that chose it.
     fresh = score(path, episodes, FRESH_SEED)
-    save_checkpoint(run_path / "best.pt", best)
+    save_checkpoint(run_path / "best.safetensors", best)
     return best.training.updates, fresh
 
 
@@ -68,11 +68,16 @@ def eligible_agents(run_dir: Path) -> list[Path]:
 
     Raises CheckpointError.
     """
-    half = load_checkpoint(run_dir / "checkpoint.pt").training.updates / 2
-    paths = [run_dir / "checkpoint.pt", run_dir / "best.pt", *sorted(run_dir.glob("kept/*.pt"))]
+    half = load_checkpoint(run_dir / "checkpoint.safetensors").training.updates / 2
+    paths = [
+        run_dir / "checkpoint.safetensors",
+        run_dir / "best.safetensors",
+        *sorted(run_dir.glob("kept/*.safetensors")),
+    ]
     by_update = {
         updates: path
         for path in reversed(paths)
-        if (updates := load_checkpoint(path).training.updates) >= half or path.name == "best.pt"
+        if (updates := load_checkpoint(path).training.updates) >= half
+        or path.name == "best.safetensors"
     }
     return list(by_update.values())

@@ -170,7 +170,7 @@ def _require_same_agent(path: Path, digest: str | None, named: str) -> None:
     """Raise click.BadParameter if the scores in a run's folder are not of the agent there now."""
     from workflow_rl.agents.policies.archive import MOST_BYTES
 
-    files = (path / "best.pt", path / "checkpoint.pt")
+    files = (path / "best.safetensors", path / "checkpoint.safetensors")
     agent = next((file for file in files if file.exists()), None)
     if agent is not None and digest != sha256_of(agent, MOST_BYTES):
         raise click.BadParameter(

@@ -63,7 +63,7 @@ def training_errors(
     except StopRequested as stop:
         code, lines = 128 + stop.signal_number, [f"{stop}; go on with: {again}"]
     except StoppedAtOnce as stop:
-        if not any(path.rglob("checkpoint.pt")):
+        if not any(path.rglob("checkpoint.safetensors")):
             raise
         code = 128 + stop.signal_number
         lines = [f"{stop}; the last checkpoint is kept; go on with: {again}"]
@@ -87,7 +87,8 @@ def training_errors(
         if lower is not None:
             kept += f"; begin again with a smaller {lower()}"
             if batch is not None:
-                kept += f", from its weights with --init-from {batch.with_name('checkpoint.pt')}"
+                latest = batch.with_name("checkpoint.safetensors")
+                kept += f", from its weights with --init-from {latest}"
         lines = [f"Error: learning diverged: {error}", kept]
     click.echo("\n".join(map(printable, lines)), err=True)
     raise SystemExit(code)

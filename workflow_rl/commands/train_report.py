@@ -116,9 +116,11 @@ def _report_one(outcome: Outcome) -> None:
             f"the first evaluation, after {config.eval_every} updates ({spelling('eval_every')})"
         )
         chosen = f"the last: the run ended before {first}"
-    click.echo(f"best agent:      {path / 'best.pt'}{f', {chosen}' if chosen else ''}")
+    click.echo(f"best agent:      {path / 'best.safetensors'}{f', {chosen}' if chosen else ''}")
     digest = outcome.summaries[0]["weights"]
-    click.echo(f"last agent:      {path / 'checkpoint.pt'}, with weights of SHA-256 {digest[:16]}")
+    click.echo(
+        f"last agent:      {path / 'checkpoint.safetensors'}, with weights of SHA-256 {digest[:16]}"
+    )
     click.echo(f"metrics:         {path / 'metrics.csv'}, and TensorBoard events beside it")
 
 
@@ -208,4 +210,4 @@ def _report_several(outcome: Outcome) -> None:
     click.echo(f"run folder:      {path}, and in it one of each policy: policy-0, ...")
     if picture is not None:
         click.echo(f"picture:         {picture}")
-    click.echo(f"best agent:      {path / 'best.pt'} (of policy {outcome.best})")
+    click.echo(f"best agent:      {path / 'best.safetensors'} (of policy {outcome.best})")

@@ -91,9 +91,9 @@ def _run_options(option: Option) -> list[Any]:
                     "larger --total-episodes or --total-steps, continue past its end."),
         option("--trust", is_flag=True, help=f"With --resume, --init-from and --teacher. {TRUST}"),
         option("--init-from", type=PATH, metavar="RUN",
-               help="Begin with the agent of a run folder or a checkpoint (.pt). By default the "
-                    "agent is untrained. A policy file (.npz), such as the champion's, cannot "
-                    "begin a run, because it has no critic."),
+               help="Begin with the agent of a run folder or a checkpoint (.safetensors). By "
+                    "default the agent is untrained. A policy file (.npz), such as the champion's, "
+                    "cannot begin a run, because it has no critic."),
         option("--final-evaluation", type=click.IntRange(min=0), default=0,
                help="Number of episodes of an evaluation after training (CAGE-2: in each cell of "
                     "the official protocol)."),

@@ -126,8 +126,8 @@ class ChampionRecipe(Protocol):
         """
 
     def choose(self, run_dir: Path, episodes: int, quiet: bool) -> Chosen:
-        """Make the best of a finished run's candidates best.pt, and write its policy file. Episodes
-        that serve nothing else compare the candidates."""
+        """Make the best of a finished run's candidates best.safetensors, and write its policy file.
+        Episodes that serve nothing else compare the candidates."""
 
     def card(
         self, run_dir: Path, command: str, chosen: Chosen, seconds: Mapping[str, float]
@@ -277,7 +277,7 @@ class Guest:
         return NOTHING
 
     def choose_best(self, run_path: Path, quiet: bool) -> str | None:
-        """Make best.pt of a run's folder the best of its candidates, and return what to tell.
+        """Make the best candidate of a run's folder best.safetensors. Return what to tell.
 
         Return None if nothing was chosen. Raise CheckpointError or OSError if a candidate cannot
         be read.

@@ -109,7 +109,7 @@ def _evaluation_of_best(path: Path) -> Mapping[str, Any] | None:
     from workflow_rl.runs.folder import is_population
 
     above = path.absolute().parent
-    both = [folder / "best.pt" for folder in (above, path)]
+    both = [folder / "best.safetensors" for folder in (above, path)]
     if not is_population(above) or not all(file.is_file() for file in both):
         return None
     first, second = (sha256_of(file, MOST_BYTES) for file in both)

@@ -42,13 +42,14 @@ MEMORY_FOLDER = "memory"
 """The steps that an agent remembers, beside the latest checkpoint."""
 _PARTS = (*("format", "config", "agent", "training", "policies", "run_id", "memory", "signature"),)
 _SOME_BYTES = 2**16
+_EARLIER = "was made by an earlier version of the package, and this version cannot read it"
 _OTHER_KINDS = {
     b"_stable_baselines3_version": "is a model of Stable-Baselines3, which only that loads: a "
     "script like examples/sb3_ppo.py can play it on our environment (docs/how-to/clients.md)",
-    b"/data.pkl": "was made by an earlier version of the package, and this version cannot read it",
+    b"/data.pkl": _EARLIER,
     LIST.encode(): "is a folder for a challenge, packed: unpack it, and give the policy in it",
     b".npy": "is a policy file, which acts but has no critic to learn with: give a run's folder or "
-    "a checkpoint (.pt)",
+    "a checkpoint (.safetensors)",
 }
 """What an archive is, by the name of a file in it."""
 
@@ -67,7 +68,7 @@ class TrainingState:
     its curriculum.
     episode_length: mean of the last rollout in which episodes ended, in steps; 0 before.
     recent_returns: of the last episodes, oldest first; recent_variants: of the same. best_score: of
-    best.pt, as training saw it; best_update: the update after which it was the first time.
+    best.safetensors, as training saw it; best_update: the update after which it was the first time.
     skipped_episodes: the numbers of those that cannot be played. unfinished: of those that were
     begun before others that count already, where workers begin one after another without end.
     meetings: of a population, in which it took part, see `training.population`. diverged: whether
@@ -240,6 +241,9 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint of this package. Raises CheckpointError."""
     if not path.is_file():
+        earlier = path.with_suffix(".pt")
+        if earlier.is_file():
+            raise CheckpointError(f"{earlier} {_EARLIER}")
         raise CheckpointError(f"there is no checkpoint at {path}")
     try:
         written = writing_of(path)
@@ -343,15 +347,18 @@ POLICY_FILE = "policy.npz"
 
 
 def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
-    """The file to load for a run folder or a .pt file.
+    """The file to load for a run folder or a .safetensors file.
 
-    which: "best" or "latest" of a run folder; None is its best.pt if there is one, otherwise its
-    checkpoint.pt, or the policy of a folder for the Hub. Raises CheckpointError for a folder of
-    runs.
+    which: "best" or "latest" of a run folder; None is its best.safetensors if there is one,
+    otherwise its checkpoint.safetensors, or the policy of a folder for the Hub. Raises
+    CheckpointError for a folder of runs.
     """
     if not run_or_checkpoint.is_dir():
         return run_or_checkpoint
-    best, latest = run_or_checkpoint / "best.pt", run_or_checkpoint / "checkpoint.pt"
+    best, latest = (
+        run_or_checkpoint / "best.safetensors",
+        run_or_checkpoint / "checkpoint.safetensors",
+    )
     if not best.exists() and not latest.exists():
         if (run_or_checkpoint / LIST).exists():
             policies = [str(path) for path in sorted(run_or_checkpoint.glob("*.npz"))]
@@ -361,7 +368,9 @@ def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
             )
         if which is None and (run_or_checkpoint / POLICY_FILE).exists():
             return run_or_checkpoint / POLICY_FILE
-        runs = sorted(str(path.parent) for path in run_or_checkpoint.glob("*/checkpoint.pt"))
+        runs = sorted(
+            str(path.parent) for path in run_or_checkpoint.glob("*/checkpoint.safetensors")
+        )
         if runs:
             raise CheckpointError(
                 f"{run_or_checkpoint} is no run, but a folder of runs: give one of "

@@ -169,7 +169,7 @@ def execute(
 def choose_best(
     run_path: Path, config: TrainConfig, summary: Mapping[str, Any], quiet: bool = True
 ) -> str | None:
-    """Have a guest make best.pt the best of the run's candidates. Return what to tell the user.
+    """Have a guest make the run's best candidate best.safetensors. Return what to tell the user.
 
     Nothing is chosen, and None returned, if evaluations in the run (eval_every) have chosen.
     """
@@ -179,7 +179,7 @@ def choose_best(
     try:
         return guest.choose_best(run_path, quiet)
     except (CheckpointError, OSError) as error:
-        _log.warning("best.pt stays as training left it: %s", error)
+        _log.warning("best.safetensors stays as training left it: %s", error)
         return None
 
 

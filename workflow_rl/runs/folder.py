@@ -67,7 +67,14 @@ _BEGINNING = (
 )
 """What a run leaves that is stopped before its first checkpoint."""
 _WRITTEN = (
-    *(*_BEGINNING, DIVERGED_FILE, "checkpoint.pt", "best.pt", KEPT_FOLDER, "learning_curve.png"),
+    *(
+        *_BEGINNING,
+        DIVERGED_FILE,
+        "checkpoint.safetensors",
+        "best.safetensors",
+        KEPT_FOLDER,
+        "learning_curve.png",
+    ),
 )
 
 
@@ -202,8 +209,8 @@ class RunDir:
         has_rows = "metrics.csv" in names and bool(read_metrics(self.path))
         if names and (RUN_FILE not in names or names > begun or has_rows or is_finished(self.path)):
             how = "or go on with --resume (in Python resume=True)"
-            if RUN_FILE in names and "checkpoint.pt" not in names:
-                how = "for the run in it has no checkpoint.pt to go on from"
+            if RUN_FILE in names and "checkpoint.safetensors" not in names:
+                how = "for the run in it has no checkpoint.safetensors to go on from"
             raise RunDirError(f"{self.path} is not empty: choose another folder, {how}")
 
     def _identified(self, resumed: Checkpoint | None) -> str:
@@ -212,8 +219,8 @@ class RunDir:
         if resumed is not None:
             if resumed.run_id and run_id and resumed.run_id != run_id:
                 raise RunDirError(
-                    f"{self.path / 'checkpoint.pt'} is of another run than the rest of the folder: "
-                    "put its own back"
+                    f"{self.path / 'checkpoint.safetensors'} is of another run than the rest of "
+                    "the folder: put its own back"
                 )
             self._require_latest(resumed)
         if not run_id:
@@ -224,7 +231,7 @@ class RunDir:
 
     def _require_latest(self, resumed: Checkpoint) -> None:
         """Another process may have gone on with it before this one had the folder."""
-        path = self.path / "checkpoint.pt"
+        path = self.path / "checkpoint.safetensors"
         if resumed.written is not None and path.exists() and writing_of(path) != resumed.written:
             raise RunDirError(
                 f"{self.path} has gone on meanwhile in another process: give the command again"
@@ -284,9 +291,10 @@ class RunDir:
     def save(
         self, name: str, checkpoint: Checkpoint, memories: Mapping[str, Series] | None = None
     ) -> None:
-        """Write `name`: "checkpoint.pt", "best.pt" or a `kept_name`; as one of this run.
+        """Write `name`: "checkpoint.safetensors", "best.safetensors" or a `kept_name`.
 
-        memories: what the agent remembers, which is kept beside the latest checkpoint.
+        The checkpoint gets the id of this run. memories: what the agent remembers, which is kept
+        beside the latest checkpoint.
         """
         checkpoint = dataclasses.replace(checkpoint, run_id=self.run_id)
         if memories:
@@ -346,7 +354,7 @@ def is_population(path: Path) -> bool:
 
 def kept_name(update: int) -> str:
     """The file of the checkpoint that is kept after this update."""
-    return f"{KEPT_FOLDER}/{update:06}.pt"
+    return f"{KEPT_FOLDER}/{update:06}.safetensors"
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:

@@ -143,9 +143,9 @@ class Learner:
         if self._resumed is None or self._resumed.config.get("play") == self.config.play:
             return
         with suppress(CheckpointError):
-            best = load_checkpoint(self.path / "best.pt")
+            best = load_checkpoint(self.path / "best.safetensors")
             config = {**best.config, "play": self.config.play}
-            self.run.save("best.pt", dataclasses.replace(best, config=config))
+            self.run.save("best.safetensors", dataclasses.replace(best, config=config))
 
     def start_clock(self) -> None:
         """Count the run's seconds from here on."""
@@ -203,7 +203,7 @@ class Learner:
         score = _score(config, state, row["eval_return_mean"])
         if score > state.best_score:
             state.best_score, state.best_update = score, state.updates
-            self.save("best.pt")
+            self.save("best.safetensors")
         self.stopped = _enough(config, state, score)
         if state.updates % config.checkpoint_every == 0:
             self.save()
@@ -359,10 +359,10 @@ class Learner:
         if reason is None:
             self.save()
             # Without a score the last agent is the best. An extended run has another last agent,
-            # unless a guest has chosen best.pt: then the guest compares it with the last.
+            # unless a guest has chosen best.safetensors: then the guest compares it with the last.
             is_known = math.isfinite(self.state.best_score) or self.config.env in guests
-            if not is_known or not (self.path / "best.pt").exists():
-                self.save("best.pt")
+            if not is_known or not (self.path / "best.safetensors").exists():
+                self.save("best.safetensors")
         self._plot()
         summary = summarise(self.config, self.state, reason, self.stopped)
         return {**summary, "weights": self._weights()}

@@ -20,7 +20,7 @@ from workflow_rl.output_files import NOT_OURS
 from workflow_rl.runs.checkpoint import MEMORY_FOLDER, Checkpoint, CheckpointError
 from workflow_rl.runs.config import ConfigError, TrainConfig
 
-LATEST = "checkpoint.pt"
+LATEST = "checkpoint.safetensors"
 
 
 def make_agent(config: TrainConfig) -> LearningAgent:
@@ -99,8 +99,9 @@ def load_memory(agent: LearningAgent, checkpoint: Checkpoint, run_path: Path) ->
     path = run_path / LATEST
     if checkpoint.memory is None:
         raise CheckpointError(
-            f"{path} was saved without the steps that its agent remembers, as best.pt and those in "
-            "kept are: a run cannot go on with it, but another can begin with it (--init-from)"
+            f"{path} was saved without the steps that its agent remembers, as best.safetensors and "
+            "those in kept are: a run cannot go on with it, but another can begin with it "
+            "(--init-from)"
         )
     try:
         replay_files.read_parts(run_path / MEMORY_FOLDER, checkpoint.memory, memories)

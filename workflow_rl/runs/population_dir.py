@@ -138,10 +138,10 @@ def interrupt_population(path: Path, error: BaseException) -> None:
 
 
 def finish_population(path: Path, summaries: Sequence[Mapping[str, Any]], best: int) -> None:
-    """Leave the best policy's config.json and best.pt where those of a run of one policy are, and
-    the summaries of all. Raises RunDirError."""
+    """Leave the best policy's config.json and best.safetensors where those of a run of one policy
+    are, and the summaries of all. Raises RunDirError."""
     try:
-        for name in ("config.json", "best.pt"):
+        for name in ("config.json", "best.safetensors"):
             copy_file(policy_folder(path, best) / name, path / name, MOST_BYTES)
         content = {"finished": True, "best_policy": best, "policies": list(summaries)}
         write_text(path / "summary.json", json.dumps(content, indent=2) + "\n")

@@ -144,7 +144,7 @@ def resumed_plan(
 
     if not is_population(path):
         require_no_member(path)
-        checkpoint = load_checkpoint(path / "checkpoint.pt")
+        checkpoint = load_checkpoint(path / "checkpoint.safetensors")
         return Plan(_resumed_configs([checkpoint], path, asked, policy), [checkpoint])
     from workflow_rl.runs.exchange import ExchangeConfig
 
@@ -152,7 +152,9 @@ def resumed_plan(
     folders = [policy_folder(path, number) for number in range(len(record.configs))]
     # A run can be stopped before all of its policies have begun.
     resumed = [
-        load_checkpoint(folder / "checkpoint.pt") if (folder / "checkpoint.pt").exists() else None
+        load_checkpoint(folder / "checkpoint.safetensors")
+        if (folder / "checkpoint.safetensors").exists()
+        else None
         for folder in folders
     ]
     states = [

@@ -177,7 +177,7 @@ def load_saved(
 
 def play_sampled(run: Path) -> None:
     """Have the agents of a finished run sample their actions wherever they play."""
-    for file in (run / "best.pt", run / "checkpoint.pt"):
+    for file in (run / "best.safetensors", run / "checkpoint.safetensors"):
         if file.exists():
             saved = load_checkpoint(file)
             config = {**saved.config, "play": "sampled"}

@@ -119,7 +119,7 @@ def trained(config: TrainConfig, folder: Path, trust: bool, **options: Any) -> O
     if is_finished(folder):
         return None
     n_policies, init_from = options.pop("n_policies", 1), options.pop("init_from", None)
-    if is_population(folder) or (folder / "checkpoint.pt").exists():
+    if is_population(folder) or (folder / "checkpoint.safetensors").exists():
         asked = {name: value for name, value in config.flat().items() if name != "seed"}
         plan, init_from = resumed_plan(folder, asked, trust=trust, names_cluster=True), None
         separate_like(config.environment, *(of.environment for of in plan.configs))

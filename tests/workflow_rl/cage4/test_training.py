@@ -44,7 +44,7 @@ def trained(
         mode, env="workflow_rl/CAGE4-v0", **{**kind, "env_args": env_args, **given}
     )
     train(config, path, resume=resume)
-    return weights_digest(load_checkpoint(path / "checkpoint.pt").agent["network"])
+    return weights_digest(load_checkpoint(path / "checkpoint.safetensors").agent["network"])
 
 
 @pytest.mark.slow

@@ -239,7 +239,7 @@ def test_a_traced_run_ends_with_the_same_weights(mode, settings, tmp_path):
     for path in (None, tmp_path / "trace.json"):
         run_path = tmp_path / f"run-{path is None}"
         train_policy(config, run_path, quiet=True, trace_path=path)
-        weights.append(load_checkpoint(run_path / "checkpoint.pt").agent["network"])
+        weights.append(load_checkpoint(run_path / "checkpoint.safetensors").agent["network"])
     plain, traced = weights
     assert all(torch.equal(plain[name], traced[name]) for name in plain)
     rows = rows_of(tmp_path / "trace.json")

@@ -232,7 +232,7 @@ class Spoilt(TargetEnv):
 
     def step(self, action: Any) -> Any:
         obs, reward, *others = super().step(action)
-        if Path("run/checkpoint.pt").exists() and not Path("mended").exists():
+        if Path("run/checkpoint.safetensors").exists() and not Path("mended").exists():
             if self._how == "fails":
                 os._exit(3)
             reward = np.nan

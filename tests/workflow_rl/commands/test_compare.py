@@ -123,7 +123,7 @@ def test_what_cannot_be_compared_is_one_line(
     assert told in shown.output
 
 
-@pytest.mark.parametrize("name", ["best.pt", "checkpoint.pt"])
+@pytest.mark.parametrize("name", ["best.safetensors", "checkpoint.safetensors"])
 def test_scores_of_an_agent_that_has_learned_on_are_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"an agent")
     scores = Evaluation("CartPole-v1", 0, [1.0, 2.0], [1, 1], 1.0).to_dict()
@@ -142,8 +142,10 @@ def test_an_agent_that_is_given_twice_is_refused(
 ) -> None:
     folder, other = tmp_path / "run", tmp_path / "other"
     folder.mkdir()
-    (folder / "best.pt").write_bytes(b"an agent")
-    scored(folder / "evaluation.json", [1.0, 2.0], digest=sha256_of(folder / "best.pt", 100))
+    (folder / "best.safetensors").write_bytes(b"an agent")
+    scored(
+        folder / "evaluation.json", [1.0, 2.0], digest=sha256_of(folder / "best.safetensors", 100)
+    )
     if way == "a link":
         other.symlink_to(folder)
     elif way == "a copy":

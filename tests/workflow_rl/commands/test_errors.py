@@ -118,7 +118,7 @@ BEGIN_AGAIN = "begin again with a smaller --lr, from its weights with --init-fro
             [
                 "Error: learning diverged: it is inf",
                 "The last checkpoint is kept, and the batch is in RUN/diverged.npz; "
-                f"{BEGIN_AGAIN} RUN/checkpoint.pt",
+                f"{BEGIN_AGAIN} RUN/checkpoint.safetensors",
             ],
         ),
         (
@@ -139,7 +139,7 @@ def test_what_ends_a_training_is_told_with_what_is_left(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (tmp_path / "checkpoint.pt").touch()
+    (tmp_path / "checkpoint.safetensors").touch()
     if has_batch:
         (tmp_path / "diverged.npz").touch()
     with pytest.raises(SystemExit) as ended, training_errors("AGAIN", tmp_path, lambda: "--lr"):

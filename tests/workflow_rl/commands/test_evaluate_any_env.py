@@ -45,9 +45,9 @@ def test_several_agents_are_scored_one_after_another(cart_pole_run: Path, tmp_pa
     runs = [tmp_path / "a", tmp_path / "b"]
     for run in runs:
         shutil.copytree(cart_pole_run, run)
-    other = load_checkpoint(runs[1] / "best.pt")
+    other = load_checkpoint(runs[1] / "best.safetensors")
     other.training.best_score = 1.0
-    save_checkpoint(runs[1] / "best.pt", other)
+    save_checkpoint(runs[1] / "best.safetensors", other)
     names = [str(run) for run in runs]
     played = ["--episodes", "2", "--n-workers", "1", "--quiet"]
     result = invoke("evaluate", *names, *played)
@@ -72,9 +72,9 @@ def test_a_report_shows_the_scores_of_the_agent_that_is_there(
     assert invoke(*scored).exit_code == 0
     assert invoke(*report).exit_code == 0
     assert "not scored yet" not in page.read_text()
-    best = load_checkpoint(path / "best.pt")
+    best = load_checkpoint(path / "best.safetensors")
     best.training.best_score = 1.0
-    save_checkpoint(path / "best.pt", best)
+    save_checkpoint(path / "best.safetensors", best)
     assert invoke(*report).exit_code == 0
     assert "not scored yet" in page.read_text()
     assert f"{path / 'evaluation.json'} does not say that it is of" in caplog.text
@@ -93,7 +93,7 @@ def test_scores_go_where_they_are_asked_for(cart_pole_run: Path, tmp_path: Path)
     target = tmp_path / "scores.json"
     result = invoke(
         "evaluate",
-        str(cart_pole_run / "checkpoint.pt"),
+        str(cart_pole_run / "checkpoint.safetensors"),
         "--json",
         str(target),
         "--seed",
@@ -117,14 +117,17 @@ def test_scores_go_where_they_are_asked_for(cart_pole_run: Path, tmp_path: Path)
 def test_a_run_whose_environment_is_not_here(
     change: dict[str, object], parts: list[str], cart_pole_run: Path, tmp_path: Path
 ) -> None:
-    content = read_values(cart_pole_run / "checkpoint.pt")
+    content = read_values(cart_pole_run / "checkpoint.safetensors")
     content["config"] |= change
-    write_values(tmp_path / "changed.pt", content)
-    refused(invoke("evaluate", str(tmp_path / "changed.pt"), "--quiet"), *parts)
+    write_values(tmp_path / "changed.safetensors", content)
+    refused(invoke("evaluate", str(tmp_path / "changed.safetensors"), "--quiet"), *parts)
 
 
 def test_mistakes_in_an_evaluation(cart_pole_run: Path, tmp_path: Path) -> None:
-    refused(invoke("evaluate", str(cart_pole_run / "best.pt"), "--which", "best"), "--which best")
+    refused(
+        invoke("evaluate", str(cart_pole_run / "best.safetensors"), "--which", "best"),
+        "--which best",
+    )
     refused(invoke("evaluate", str(cart_pole_run), "--simulator", "cyborg"), "--simulator")
     other = ["--env", "workflow_rl/CAGE4-v0"]
     refused(invoke("evaluate", str(cart_pole_run), *other), "--env", "CartPole-v1: leave it out")

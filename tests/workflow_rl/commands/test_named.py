@@ -39,7 +39,7 @@ def test_a_folder_says_which_options_there_are(team_run: Path, tmp_path: Path) -
     assert invoke("evaluate", *red, str(team_run), *SHORT).exit_code == 0
     alone = tmp_path / "alone"
     alone.mkdir()
-    shutil.copy(team_run / "checkpoint.pt", alone)
+    shutil.copy(team_run / "checkpoint.safetensors", alone)
     assert invoke("evaluate", str(alone), *red, *SHORT).exit_code == 0
     refused(invoke("evaluate", str(team_run), "--red-agent", "B_lineAgent"), "FiniteStateRed")
 

@@ -76,11 +76,11 @@ def unfinished(finished, tmp_path) -> Path:
     """A run with half its episodes done."""
     path = tmp_path / "unfinished"
     path.mkdir()
-    for name in ("config.json", "metrics.csv", "checkpoint.pt"):
+    for name in ("config.json", "metrics.csv", "checkpoint.safetensors"):
         (path / name).write_bytes((finished / name).read_bytes())
-    content = read_values(path / "checkpoint.pt")
+    content = read_values(path / "checkpoint.safetensors")
     content["config"]["total_episodes"] = 8
-    write_values(path / "checkpoint.pt", content)
+    write_values(path / "checkpoint.safetensors", content)
     return path
 
 
@@ -210,23 +210,25 @@ def test_a_finished_run_does_not_go_on_with_less(finished):
 
 
 def test_resuming_without_a_checkpoint(tmp_path):
-    refused(invoke("train-async", "--resume", str(tmp_path)), "no checkpoint", "checkpoint.pt")
+    refused(
+        invoke("train-async", "--resume", str(tmp_path)), "no checkpoint", "checkpoint.safetensors"
+    )
 
 
 def test_resuming_a_damaged_checkpoint(unfinished):
-    content = (unfinished / "checkpoint.pt").read_bytes()
-    (unfinished / "checkpoint.pt").write_bytes(content[: len(content) // 2])
+    content = (unfinished / "checkpoint.safetensors").read_bytes()
+    (unfinished / "checkpoint.safetensors").write_bytes(content[: len(content) // 2])
     before = contents(unfinished)
-    refused(invoke("train-async", "--resume", str(unfinished)), "checkpoint.pt", "damaged")
+    refused(invoke("train-async", "--resume", str(unfinished)), "checkpoint.safetensors", "damaged")
     assert contents(unfinished) == before
 
 
 def test_resuming_a_checkpoint_of_another_shape(unfinished):
-    content = read_values(unfinished / "checkpoint.pt")
+    content = read_values(unfinished / "checkpoint.safetensors")
     content["config"]["settings"]["hidden_sizes"] = [9]
-    write_values(unfinished / "checkpoint.pt", content)
+    write_values(unfinished / "checkpoint.safetensors", content)
     before = contents(unfinished)
-    refused(invoke("train-async", "--resume", str(unfinished)), "checkpoint.pt", "shape")
+    refused(invoke("train-async", "--resume", str(unfinished)), "checkpoint.safetensors", "shape")
     assert contents(unfinished) == before
 
 
@@ -245,7 +247,10 @@ def test_resuming_with_another_trainer_or_other_learning(unfinished):
     refused(
         invoke("train-async", "--resume", str(unfinished), "--run-dir", "elsewhere"), "elsewhere"
     )
-    refused(invoke("train-async", "--resume", str(unfinished / "checkpoint.pt")), "give the run's")
+    refused(
+        invoke("train-async", "--resume", str(unfinished / "checkpoint.safetensors")),
+        "give the run's",
+    )
     assert contents(unfinished) == before
 
 
@@ -257,10 +262,10 @@ def test_resuming_with_other_workers(unfinished):
 
 
 def test_resuming_unrolls_with_other_envs(unfinished):
-    content = read_values(unfinished / "checkpoint.pt")
+    content = read_values(unfinished / "checkpoint.safetensors")
     unrolls = {"num_steps_per_env": 5, "episodes_per_update": None, "steps_per_update": 10}
     content["config"].update(unrolls)
-    write_values(unfinished / "checkpoint.pt", content)
+    write_values(unfinished / "checkpoint.safetensors", content)
     before = contents(unfinished)
     result = invoke("train-async", "--resume", str(unfinished), "--n-envs", "3")
     refused(result, "--n-envs", "3", "has 2", "leave it out")
@@ -314,7 +319,7 @@ def test_a_run_that_diverges_stops_and_keeps_what_was_good(tmp_path):
     assert "Traceback" not in result.output
     assert "Error: learning diverged: the " in result.output
     assert "diverged.npz" in result.output
-    kept = load_checkpoint(path / "checkpoint.pt")
+    kept = load_checkpoint(path / "checkpoint.safetensors")
     assert kept.training.updates == 0
     assert all(tensor.isfinite().all() for tensor in kept.agent["network"].values())
     with np.load(path / "diverged.npz") as batch:

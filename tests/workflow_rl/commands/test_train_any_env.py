@@ -95,7 +95,13 @@ def test_what_a_run_is_made_of(cart_pole_run: Path) -> None:
     assert config.settings.gae_lambda == 0.95
     assert config.settings.hidden_sizes == (8,)
     names = {path.name for path in cart_pole_run.iterdir()}
-    assert names > {"config.json", "checkpoint.pt", "best.pt", "learning_curve.png", "summary.json"}
+    assert names > {
+        "config.json",
+        "checkpoint.safetensors",
+        "best.safetensors",
+        "learning_curve.png",
+        "summary.json",
+    }
 
 
 def test_steps_beyond_the_end_are_told_of(tmp_path: Path) -> None:
@@ -143,7 +149,7 @@ def test_a_number_that_is_none_is_an_error_of_one_line(further: list[str], tmp_p
     assert first.startswith("Error: the environment's reward is not finite at step 2 of episode 0")
     assert second.startswith("A checkpoint is saved; correct the environment, then go on with: ")
     assert second.endswith(shlex.join(["train-async", "--resume", run, *not_kept]))
-    assert load_checkpoint(tmp_path / "run" / "checkpoint.pt").training.updates == 0
+    assert load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").training.updates == 0
 
 
 def test_resuming_a_finished_run(cart_pole_run: Path, tmp_path: Path) -> None:
@@ -152,7 +158,7 @@ def test_resuming_a_finished_run(cart_pole_run: Path, tmp_path: Path) -> None:
         assert finished.exit_code == 0, finished.output
         assert "finished" in finished.output
         assert "--total-steps" in finished.output
-    done = load_checkpoint(cart_pole_run / "checkpoint.pt").training.env_steps
+    done = load_checkpoint(cart_pole_run / "checkpoint.safetensors").training.env_steps
     assert done > 60  # A rollout is of complete episodes.
     for steps in (50, 61, done):
         again = invoke(*resume, "--total-steps", str(steps))
@@ -177,7 +183,10 @@ def test_beginning_with_another_runs_agent(cart_pole_run: Path, tmp_path: Path) 
     assert result.exit_code == 0, result.output
     before, after = (
         load_checkpoint(path / name).agent["network"]
-        for path, name in ((cart_pole_run, "best.pt"), (tmp_path / "run", "checkpoint.pt"))
+        for path, name in (
+            (cart_pole_run, "best.safetensors"),
+            (tmp_path / "run", "checkpoint.safetensors"),
+        )
     )
     for name, tensor in before.items():
         torch.testing.assert_close(after[name], tensor, atol=1e-6, rtol=0)
@@ -200,7 +209,8 @@ def test_the_best_agent_of_a_run_without_its_evaluation_is_explained(tmp_path: P
     trained = invoke("train-async", *options)
     assert trained.exit_code == 0, trained.output
     assert (
-        "best.pt, the last: the run ended before the first evaluation, after 50" in trained.output
+        "best.safetensors, the last: the run ended before the first evaluation, after 50"
+        in trained.output
     )
 
 

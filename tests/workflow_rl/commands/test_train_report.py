@@ -130,8 +130,10 @@ def test_which_agent_is_the_best_and_why(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     lines = report(capsys, config, state)
-    assert f"best agent:      run/best.pt{told}" in lines
-    assert f"last agent:      run/checkpoint.pt, with weights of SHA-256 {'ab' * 8}" in lines
+    assert f"best agent:      run/best.safetensors{told}" in lines
+    assert (
+        f"last agent:      run/checkpoint.safetensors, with weights of SHA-256 {'ab' * 8}" in lines
+    )
 
 
 def test_steps_beyond_the_end_and_workers_that_failed_are_told(

@@ -52,7 +52,7 @@ def test_the_record(finished: Path, tmp_path: Path) -> None:
     # Four updates: before the first, and after three.
     assert len(set(record.weights)) == 4
     three = train(tmp_path / "three", "--keep-every", 1)
-    network = load_checkpoint(three / "kept" / "000003.pt").agent["network"]
+    network = load_checkpoint(three / "kept" / "000003.safetensors").agent["network"]
     assert record.weights[3] == weights_digest(network)
 
 

@@ -69,7 +69,9 @@ def test_weights_are_those_of_single_environments(tmp_path: Path) -> None:
             settings=settings,
         )  # fmt: skip
         run = train(config, tmp_path / str(n), env=make)
-        digests.add(weights_digest(load_checkpoint(run / "checkpoint.pt").agent["network"]))
+        digests.add(
+            weights_digest(load_checkpoint(run / "checkpoint.safetensors").agent["network"])
+        )
     assert len(digests) == 1
 
 

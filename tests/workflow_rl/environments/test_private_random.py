@@ -63,7 +63,9 @@ def test_weights_do_not_depend_on_the_workers(
             total_episodes=48 if resume else 24, episodes_per_update=8,
         )  # fmt: skip
         path = train(config, tmp_path / f"{mode}-{n_workers}", resume=resume)
-        found: dict[str, torch.Tensor] = read_values(path / "checkpoint.pt")["agent"]["network"]
+        found: dict[str, torch.Tensor] = read_values(path / "checkpoint.safetensors")["agent"][
+            "network"
+        ]
         return found
 
     first = weights("async", 1)

@@ -448,16 +448,16 @@ def test_a_file_starts_no_interpreter(tmp_path: Path) -> None:
     """Only the user names what runs."""
     config = TrainConfig("async", n_workers=1, **(SMALL | {"env": "CartPole-v1"}))
     run = train(config, tmp_path / "run")
-    checkpoint = read_values(run / "checkpoint.pt")
+    checkpoint = read_values(run / "checkpoint.safetensors")
     mark = tmp_path / "ran"
     evil = tmp_path / "evil"
     evil.write_text(f"#!/bin/sh\ntouch {mark}\n")
     evil.chmod(0o755)
     checkpoint["config"]["env_python"] = str(evil)
-    write_values(run / "checkpoint.pt", checkpoint)
-    write_values(run / "best.pt", checkpoint)
+    write_values(run / "checkpoint.safetensors", checkpoint)
+    write_values(run / "best.safetensors", checkpoint)
     for call in (
-        ["evaluate", str(run / "checkpoint.pt")],
+        ["evaluate", str(run / "checkpoint.safetensors")],
         ["record", str(run), str(tmp_path / "x.npz")],
         ["train-async", "--resume", str(run)],
     ):

@@ -94,7 +94,7 @@ def test_an_agent_without_a_score_has_none_on_its_card(trained: Path, tmp_path: 
 
 
 def test_what_has_no_run_has_no_card(trained: Path, tmp_path: Path) -> None:
-    for agent in ("champion", trained / "best.pt"):
+    for agent in ("champion", trained / "best.safetensors"):
         result = call("export", agent, "--format", "hub", "--output", tmp_path / "hub")
         assert result.exit_code == 2
         assert "is no run's folder" in result.output

@@ -240,7 +240,7 @@ def test_scores_and_evaluations_in_the_run(tmp_path: Path) -> None:
     one = make_run(tmp_path / "one", rows={"eval_return_mean": 3.25})
     two = make_run(tmp_path / "two")
     evaluation = {"mean": 9.0, "interval_95": None, "returns": [9.0], "actions": "greedy"}
-    (one / "best.pt").write_bytes(b"an agent")
+    (one / "best.safetensors").write_bytes(b"an agent")
     evaluation["agent_sha256"] = hashlib.sha256(b"an agent").hexdigest()
     (one / "evaluation.json").write_text(json.dumps(evaluation))
     text = page_of(tmp_path, one, two)
@@ -253,11 +253,11 @@ def test_scores_and_evaluations_in_the_run(tmp_path: Path) -> None:
 def test_the_score_of_a_population_is_its_best_policys(tmp_path: Path) -> None:
     for number in range(2):
         policy = make_run(tmp_path / "population" / f"policy-{number}", seed=number)
-        (policy / "best.pt").write_bytes(f"agent {number}".encode())
+        (policy / "best.safetensors").write_bytes(f"agent {number}".encode())
     population = tmp_path / "population"
     configs = [json.loads((population / f"policy-{n}" / "config.json").read_text()) for n in (0, 1)]
     PopulationRecord(configs).write(population)
-    (population / "best.pt").write_bytes(b"agent 1")
+    (population / "best.safetensors").write_bytes(b"agent 1")
     evaluation = {"mean": 9.0, "interval_95": None, "returns": [9.0], "actions": "greedy"}
     evaluation["agent_sha256"] = hashlib.sha256(b"agent 1").hexdigest()
     (population / "evaluation.json").write_text(json.dumps(evaluation))
@@ -270,7 +270,7 @@ def test_the_score_of_a_population_is_its_best_policys(tmp_path: Path) -> None:
 def test_scores_of_another_agent_are_not_shown(digest: str | None, tmp_path: Path) -> None:
     """Of the one before the run went on, or of another run; or nobody knows of which."""
     run = make_run(tmp_path / "run")
-    (run / "best.pt").write_bytes(b"an agent")
+    (run / "best.safetensors").write_bytes(b"an agent")
     evaluation = {"mean": 9.0, "interval_95": None, "returns": [9.0], "actions": "greedy"}
     evaluation |= {} if digest is None else {"agent_sha256": digest}
     (run / "evaluation.json").write_text(json.dumps(evaluation))

@@ -72,7 +72,7 @@ def run(path: Path, config: TrainConfig, before: Before | None = None) -> dict[s
 
         return with_interference
 
-    checkpoint = path / "checkpoint.pt"
+    checkpoint = path / "checkpoint.safetensors"
     resumed = load_checkpoint(checkpoint) if checkpoint.exists() else None
     return loop.train_policy(config, path, resumed, quiet=True, collector_of=collector_of)
 

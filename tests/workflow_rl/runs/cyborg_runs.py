@@ -44,7 +44,7 @@ def interfered_run(path: Path, config: TrainConfig, before: Any) -> dict[str, An
 
 
 def weights(path: Path) -> dict[str, torch.Tensor]:
-    return dict(load_checkpoint(path / "checkpoint.pt").agent["network"])
+    return dict(load_checkpoint(path / "checkpoint.safetensors").agent["network"])
 
 
 def same_weights(one: Path, other: Path) -> bool:

@@ -94,7 +94,7 @@ def check_books(path: Path, updates: list[Learned]) -> None:
         mean = np.average([version - t.policy_version for t in learned], weights=steps)
         assert row["policy_lag_mean"] == pytest.approx(mean)
         assert min(lag) >= 0
-    training = load_checkpoint(path / "checkpoint.pt").training
+    training = load_checkpoint(path / "checkpoint.safetensors").training
     assert training.env_steps == collected
     assert training.dropped_steps == sum(row["dropped_steps"] for row in rows)
     if all(row["dropped_steps"] == 0 for row in rows):

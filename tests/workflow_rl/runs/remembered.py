@@ -58,7 +58,7 @@ def saved_run(path: Path) -> MBPOAgent:
     assert isinstance(agent, MBPOAgent)
     with RunDir(path, CONFIG) as run:
         experience(agent, 70, 9)
-        run.save("checkpoint.pt", checkpoint_of(agent, 1), agent.memory())
+        run.save("checkpoint.safetensors", checkpoint_of(agent, 1), agent.memory())
     return agent
 
 

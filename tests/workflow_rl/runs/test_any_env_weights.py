@@ -87,7 +87,9 @@ def test_same_weights_with_a_lag_and_with_unrolls_too(
 @pytest.mark.parametrize("env", ENVS)
 def test_every_setting_that_is_to_change_the_weights_does(env: str, undisturbed: Any) -> None:
     before = learner.make_agent(config_of(env)).network.state_dict()
-    after = load_checkpoint(undisturbed(env, "episodes") / "checkpoint.pt").agent["network"]
+    after = load_checkpoint(undisturbed(env, "episodes") / "checkpoint.safetensors").agent[
+        "network"
+    ]
     assert not any(torch.equal(before[name], after[name]) for name in after)
     assert not same_weights(undisturbed(env, "episodes"), undisturbed(env, "lagged"))
 
@@ -150,7 +152,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
     config = config_of(env, kind, mode)
     with pytest.raises(StopRequested):
         run(tmp_path / "run", config, stop_at(collection))
-    stopped = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    stopped = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
     assert stopped.training.updates <= collection
     assert not is_finished(tmp_path / "run")
     run(tmp_path / "run", config)
@@ -166,7 +168,7 @@ def test_what_a_stopped_run_had_begun_is_kept_with_it(tmp_path: Path) -> None:
     """How many episodes a batch has, and of which policy, follows from when it was begun."""
     with pytest.raises(StopRequested):
         run(tmp_path / "run", config_of(kind="lagged"), stop_at(3))
-    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
     updates, episode = checkpoint.training.updates, checkpoint.training.episodes
     assert checkpoint.begun
     for batch, version in zip(checkpoint.begun, itertools.count(updates - 1), strict=False):

@@ -91,7 +91,7 @@ def trained(name: str, device: str, path: Path, resume: bool = False, **changes:
 
 
 def weights(path: Path) -> dict[str, Any]:
-    return dict(load_checkpoint(path / "checkpoint.pt").agent["network"])
+    return dict(load_checkpoint(path / "checkpoint.safetensors").agent["network"])
 
 
 def first_losses(path: Path) -> list[float]:

@@ -77,12 +77,13 @@ def test_the_same_weights_for_any_workers_and_after_a_stop(
 def test_an_unroll_goes_on_in_its_episode_in_a_longer_run(tmp_path: Path) -> None:
     """What the resumed run shows of the begun episodes is what it showed before."""
     run(tmp_path / "run", curriculum("unrolls", total_episodes=20))
-    before = load_checkpoint(tmp_path / "run" / "checkpoint.pt").training.slots
+    before = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").training.slots
     assert any(actions is not None for _, actions, _ in before)
     assert {total for *_, total in before} == {20}
     run(tmp_path / "run", curriculum("unrolls", total_episodes=200))
     assert {
-        total for *_, total in load_checkpoint(tmp_path / "run" / "checkpoint.pt").training.slots
+        total
+        for *_, total in load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").training.slots
     } == {200}
 
 

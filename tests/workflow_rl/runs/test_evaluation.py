@@ -158,14 +158,14 @@ def test_training_episodes_choose_the_best_unless_too_many_raise(
         n_recent = sum(10 * update - 100 <= n < 10 * update for n in broken)
         if n_ended >= 100 and n_recent <= 1:
             scores[update] = np.mean(returns[n_ended - 100 : n_ended])
-    best = load_checkpoint(path / "best.pt").training
+    best = load_checkpoint(path / "best.safetensors").training
     assert best.updates == max(scores, key=lambda update: scores[update])
 
 
 def test_without_a_score_the_best_is_the_last_of_an_extended_run_too(tmp_path: Path) -> None:
     for total in (8, 12):
         run(tmp_path / "run", resume=total == 12, total_episodes=total)
-        assert load_checkpoint(tmp_path / "run" / "best.pt").training.episodes == total
+        assert load_checkpoint(tmp_path / "run" / "best.safetensors").training.episodes == total
 
 
 def test_what_chooses_the_best_is_not_what_scores_it(tmp_path: Path) -> None:

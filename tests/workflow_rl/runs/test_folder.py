@@ -96,7 +96,7 @@ def test_a_run_that_ended_before_its_first_checkpoint_is_begun_again(tmp_path):
         with pytest.raises(RunDirError, match="in use"):
             RunDir(path, CONFIG)
         run.log(a_row(1))
-        run.save("checkpoint.pt", after(1))
+        run.save("checkpoint.safetensors", after(1))
     assert len(read_metrics(path)) == 1
     assert not half.exists()
     with pytest.raises(RunDirError, match="not empty"):
@@ -114,14 +114,16 @@ def test_a_full_disk_is_told_in_one_line_and_nothing_saved_is_harmed(size, tmp_p
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     with RunDir(path, CONFIG) as run:
         run.log(a_row(1))
-        run.save("checkpoint.pt", after(1))
-        before = (path / "checkpoint.pt").read_bytes()
+        run.save("checkpoint.safetensors", after(1))
+        before = (path / "checkpoint.safetensors").read_bytes()
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
         try:
             with pytest.raises(NotWrittenError, match="cannot be written: File too large"):
                 log_up_to(run, 100)
-            with pytest.raises(NotWrittenError, match=r"checkpoint\.pt cannot be written"):
-                run.save("checkpoint.pt", dataclasses.replace(after(2), agent={"a": "x" * 5000}))
+            with pytest.raises(NotWrittenError, match=r"checkpoint\.safetensors cannot be written"):
+                run.save(
+                    "checkpoint.safetensors", dataclasses.replace(after(2), agent={"a": "x" * 5000})
+                )
             with pytest.raises(NotWrittenError, match=r"summary\.json cannot be written"):
                 run.write_summary({"text": "x" * 5000})
             with pytest.raises(NotWrittenError, match=r"machine\.json cannot be written"):
@@ -129,7 +131,7 @@ def test_a_full_disk_is_told_in_one_line_and_nothing_saved_is_harmed(size, tmp_p
             run.close()
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert (path / "checkpoint.pt").read_bytes() == before
+    assert (path / "checkpoint.safetensors").read_bytes() == before
     assert not list(path.glob(".*"))
     with RunDir(path, CONFIG, after(1)) as run:
         run.log(a_row(2))
@@ -170,10 +172,10 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     for name in ("one", "other"):
         with RunDir(tmp_path / name, CONFIG) as run:
             run.log(a_row(1))
-            run.save("checkpoint.pt", after(1))
-    foreign = load_checkpoint(tmp_path / "other" / "checkpoint.pt")
-    (tmp_path / "one" / "checkpoint.pt").write_bytes(
-        (tmp_path / "other" / "checkpoint.pt").read_bytes()
+            run.save("checkpoint.safetensors", after(1))
+    foreign = load_checkpoint(tmp_path / "other" / "checkpoint.safetensors")
+    (tmp_path / "one" / "checkpoint.safetensors").write_bytes(
+        (tmp_path / "other" / "checkpoint.safetensors").read_bytes()
     )
     before = {file: file.read_bytes() for file in (tmp_path / "one").iterdir()}
     with pytest.raises(RunDirError, match="of another run"):
@@ -186,15 +188,15 @@ def test_a_run_that_went_on_meanwhile_loses_nothing(tmp_path):
     path = tmp_path / "run"
     with RunDir(path, CONFIG) as run:
         run.log(a_row(1))
-        run.save("checkpoint.pt", after(1))
-    before = load_checkpoint(path / "checkpoint.pt")
+        run.save("checkpoint.safetensors", after(1))
+    before = load_checkpoint(path / "checkpoint.safetensors")
     with RunDir(path, CONFIG, before) as run:
         run.log(a_row(2))
-        run.save("checkpoint.pt", after(2))
+        run.save("checkpoint.safetensors", after(2))
     with pytest.raises(RunDirError, match="gone on meanwhile"):
         RunDir(path, CONFIG, before)
     assert len(read_metrics(path)) == 2
-    RunDir(path, CONFIG, load_checkpoint(path / "checkpoint.pt")).close()
+    RunDir(path, CONFIG, load_checkpoint(path / "checkpoint.safetensors")).close()
 
 
 def test_folders_of_before_there_were_ids_take_their_checkpoints(tmp_path):
@@ -278,7 +280,7 @@ def test_counts_are_of_64_bits(tmp_path, number, is_taken):
 def finished_run(path):
     with RunDir(path, CONFIG) as run:
         run.log(a_row(1))
-        for name in ("checkpoint.pt", "best.pt", "kept/000001.pt"):
+        for name in ("checkpoint.safetensors", "best.safetensors", "kept/000001.safetensors"):
             run.save(name, after(1))
         run.write_summary({"finished": True})
 
@@ -287,15 +289,17 @@ def content_of(path):
     return {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
-@pytest.mark.parametrize("left", ["best.pt", "kept", "metrics.csv", "summary.json"])
+@pytest.mark.parametrize("left", ["best.safetensors", "kept", "metrics.csv", "summary.json"])
 def test_a_run_without_its_checkpoint_is_not_a_new_one(left, tmp_path):
     """Whatever is left of it was deleted for space."""
     path = tmp_path / "run"
     finished_run(path)
-    for name in {"checkpoint.pt", "best.pt", "metrics.csv", "summary.json"} - {left}:
+    for name in {"checkpoint.safetensors", "best.safetensors", "metrics.csv", "summary.json"} - {
+        left
+    }:
         (path / name).unlink()
     if left != "kept":
-        (path / "kept" / "000001.pt").unlink()
+        (path / "kept" / "000001.safetensors").unlink()
         (path / "kept").rmdir()
     before = content_of(path)
     with pytest.raises(RunDirError, match=r"not empty: choose another folder, .* no check"):

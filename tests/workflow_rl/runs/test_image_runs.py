@@ -91,7 +91,7 @@ def test_the_agent_is_used(tmp_path: Path) -> None:
 def test_exports_agree(shown: str, tmp_path: Path) -> None:
     config = config_of(shown=shown, settings={"normalise_obs": True})
     run(tmp_path / "run", config)
-    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
     agent = make_agent(config)
     agent.load_state_dict(checkpoint.agent)
     policy = agent.policy_parameters()

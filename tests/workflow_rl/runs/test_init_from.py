@@ -15,12 +15,12 @@ from workflow_rl.runs.config import TrainConfig
 
 
 def test_a_run_begins_with_the_agent_of_another(undisturbed: Any, tmp_path: Path) -> None:
-    other = load_checkpoint(undisturbed("Puzzle", "episodes") / "checkpoint.pt")
+    other = load_checkpoint(undisturbed("Puzzle", "episodes") / "checkpoint.safetensors")
     config = config_of(kind="unrolls", seed=8, total_steps=60)
     before = learner.make_agent(config)
     before.load_policy(other.agent)
     loop.train_policy(config, tmp_path / "run", init_from=other, quiet=True)
-    after = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    after = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
     assert after.agent["policy_version"] == after.training.updates == 1
     # One small step from where the other ended: Adam's first is the learning rate, at most, each.
     for name, tensor in before.network.state_dict().items():

@@ -57,7 +57,10 @@ def test_without_a_score_an_extended_run_leaves_a_guest_the_best_of_before(tmp_p
         with on_counting_envs():
             config = config_of(total_episodes=total, n_workers=1)
             loop.train_policy(config, tmp_path, resumed, quiet=True)
-        best, resumed = (load_checkpoint(tmp_path / name) for name in ("best.pt", "checkpoint.pt"))
+        best, resumed = (
+            load_checkpoint(tmp_path / name)
+            for name in ("best.safetensors", "checkpoint.safetensors")
+        )
         assert best.training.episodes == 6
 
 

@@ -62,7 +62,7 @@ def test_training_changes_the_weights(cyborg_run):
 def test_what_a_run_leaves(cyborg_run):
     names = {path.name for path in cyborg_run.iterdir()}
     assert names > {
-        *("config.json", "metrics.csv", "checkpoint.pt", "best.pt"),
+        *("config.json", "metrics.csv", "checkpoint.safetensors", "best.safetensors"),
         "summary.json",
     }
     assert any(name.startswith("events.out.tfevents") for name in names)
@@ -103,7 +103,7 @@ def test_evaluation_during_training_does_not_change_it(cyborg_run, tmp_path):
     assert same_weights(tmp_path / "run", cyborg_run)
     scores = [row["eval_return_mean"] for row in read_metrics(tmp_path / "run")]
     assert [score == score for score in scores] == [False, True, False, True]
-    best = load_checkpoint(tmp_path / "run" / "best.pt").training
+    best = load_checkpoint(tmp_path / "run" / "best.safetensors").training
     assert best.best_score == max(scores[1], scores[3])
 
 

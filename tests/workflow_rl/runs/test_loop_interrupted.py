@@ -59,7 +59,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(mode, stop_after, cyborg_run,
 
     with pytest.raises(StopRequested, match="SIGINT"):
         interfered_run(tmp_path / "run", config, stop)
-    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
     assert checkpoint.training.updates == stop_after
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert not summary["finished"]
@@ -98,7 +98,7 @@ def test_whatever_a_terminal_or_a_scheduler_sends_saves(tmp_path):
 
     with pytest.raises(StopRequested, match="SIGHUP"):
         interfered_run(tmp_path / "run", config_of("async", "compiled"), stop)
-    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
     assert checkpoint.training.workers_restarted == 0
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["reason"] == "stopped by SIGHUP"
@@ -138,7 +138,7 @@ def test_too_many_failures_leave_a_checkpoint_that_can_be_resumed(
     with pytest.raises(TooManyFailuresError, match="injected fault"):
         run(tmp_path / "run", config)
     monkeypatch.undo()
-    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
     assert 1 <= checkpoint.training.updates < 4
     run(tmp_path / "run", config, checkpoint)
     assert same_weights(tmp_path / "run", cyborg_run)
@@ -199,7 +199,7 @@ def test_a_command_that_is_stopped_says_how_to_go_on(end, code, tmp_path):
     assert f"--resume {path}" in result.output
     assert "Traceback" not in result.output
     if end is end_by_signal:
-        state = load_checkpoint(path / "checkpoint.pt").training
+        state = load_checkpoint(path / "checkpoint.safetensors").training
         assert state.updates == len(read_metrics(path)) == 3
     else:
         assert "metrics.csv cannot be written: No space left" in result.output
@@ -225,7 +225,7 @@ def test_a_second_signal_stops_at_once(tmp_path):
 def stop_twice_while_it_learns(process: subprocess.Popen[bytes], path: Path, begun: Path) -> None:
     eventually(lambda: begun.exists() and begun.stat().st_size)
     children = psutil.Process(process.pid).children(recursive=True)
-    before = (path / "checkpoint.pt").read_bytes()
+    before = (path / "checkpoint.safetensors").read_bytes()
     process.send_signal(signal.SIGTERM)
     # Two that it had not seen yet would be one.
     assert process.stderr is not None
@@ -239,7 +239,7 @@ def stop_twice_while_it_learns(process: subprocess.Popen[bytes], path: Path, beg
     assert b"SIGTERM" in errors
     assert b"SIGINT" not in errors
     assert f"--resume {path}".encode() in errors
-    assert (path / "checkpoint.pt").read_bytes() == before
+    assert (path / "checkpoint.safetensors").read_bytes() == before
     _, alive = psutil.wait_procs(children, timeout=30)
     assert not alive
 
@@ -259,7 +259,7 @@ def test_interrupted_in_an_evaluation_a_run_loses_nothing(cause, lags, tmp_path)
 
     with pytest.raises((StopRequested, TooManyFailuresError)):
         interfered_run(tmp_path / "run", config, interrupt)
-    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
     assert checkpoint.training.updates == 2
     assert [row["update"] for row in read_metrics(tmp_path / "run")] == [1]
     run(tmp_path / "run", config, checkpoint)
@@ -271,7 +271,7 @@ def test_interrupted_in_an_evaluation_a_run_loses_nothing(cause, lags, tmp_path)
     ]
     assert np.array_equal(*scores, equal_nan=True)
     best, undisturbed = (
-        load_checkpoint(path / "best.pt").training
+        load_checkpoint(path / "best.safetensors").training
         for path in (tmp_path / "run", tmp_path / "undisturbed")
     )
     assert (best.updates, best.best_score) == (undisturbed.updates, undisturbed.best_score)
@@ -306,13 +306,13 @@ def test_stopped_while_its_best_agent_is_chosen_a_run_chooses_when_it_is_resumed
 def test_a_run_killed_before_its_summary_can_be_completed(cyborg_run, tmp_path):
     path = tmp_path / "run"
     path.mkdir()
-    for name in ("config.json", "metrics.csv", "checkpoint.pt"):
+    for name in ("config.json", "metrics.csv", "checkpoint.safetensors"):
         (path / name).write_bytes((cyborg_run / name).read_bytes())
     result = CliRunner().invoke(main, ["train-async", "--resume", str(path), "--quiet"])
     assert result.exit_code == 0, result.output
     assert same_weights(path, cyborg_run)
     assert (path / "summary.json").exists()
-    assert (path / "best.pt").exists()
+    assert (path / "best.safetensors").exists()
 
 
 def test_a_stop_while_the_last_files_are_written_stops_what_comes_after(tmp_path, monkeypatch):

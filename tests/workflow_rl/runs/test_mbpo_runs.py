@@ -103,22 +103,24 @@ def stop_after_two(pool: Any, policy: Any, count: int) -> None:
 def test_only_the_latest_checkpoint_has_the_steps(tmp_path: Path) -> None:
     path, config = tmp_path / "run", config_of(keep_every=1, checkpoint_every=1)
     tiny_runs.run(path, config)
-    sizes = {(path / "kept" / f"00000{n}.pt").stat().st_size for n in (1, 2, 3, 4)}
+    sizes = {(path / "kept" / f"00000{n}.safetensors").stat().st_size for n in (1, 2, 3, 4)}
     assert max(sizes) - min(sizes) < 1000
-    for name in ("best.pt", *(f"kept/00000{n}.pt" for n in (1, 2, 3, 4))):
+    for name in ("best.safetensors", *(f"kept/00000{n}.safetensors" for n in (1, 2, 3, 4))):
         saved = load_checkpoint(path / name)
         assert saved.memory is None
         assert not saved.agent.keys() & {"replay", "imagined"}
-    assert load_checkpoint(path / "checkpoint.pt").memory
+    assert load_checkpoint(path / "checkpoint.safetensors").memory
     shutil.rmtree(path / "memory")
-    for name in ("best.pt", "kept/000002.pt", "checkpoint.pt"):
+    for name in ("best.safetensors", "kept/000002.safetensors", "checkpoint.safetensors"):
         assert load_saved(path / name).policy.policy_version > 0
     begun = tmp_path / "begun"
     with tiny_runs.on_counting_envs():
-        train_policy(config, begun, init_from=load_checkpoint(path / "best.pt"), quiet=True)
+        train_policy(
+            config, begun, init_from=load_checkpoint(path / "best.safetensors"), quiet=True
+        )
     assert learned(begun) is not None
     further = config.changed(total_episodes=30)
-    with pytest.raises(CheckpointError, match=r"checkpoint\.pt needs .*memory"):
+    with pytest.raises(CheckpointError, match=r"checkpoint\.safetensors needs .*memory"):
         tiny_runs.run(path, further)
 
 

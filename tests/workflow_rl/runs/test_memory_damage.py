@@ -138,10 +138,10 @@ def test_a_file_with_something_else_in_it(
 
 def test_files_that_are_not_all_there_is(tmp_path: Path) -> None:
     agent = saved_run(tmp_path)
-    with RunDir(tmp_path, CONFIG, load_checkpoint(tmp_path / "checkpoint.pt")) as run:
+    with RunDir(tmp_path, CONFIG, load_checkpoint(tmp_path / "checkpoint.safetensors")) as run:
         experience(agent, 7, 3)
-        run.save("checkpoint.pt", checkpoint_of(agent, 2), agent.memory())
-    checkpoint = load_checkpoint(tmp_path / "checkpoint.pt")
+        run.save("checkpoint.safetensors", checkpoint_of(agent, 2), agent.memory())
+    checkpoint = load_checkpoint(tmp_path / "checkpoint.safetensors")
     parts = checkpoint.memory or []
     assert [part[:3] for part in parts] == [
         *[("real", 0, 70), ("real", 70, 77)],
@@ -168,7 +168,7 @@ def test_files_that_are_not_all_there_is(tmp_path: Path) -> None:
     ],
 )
 def test_a_checkpoint_that_names_no_files(memory_of: Any, tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / "checkpoint.safetensors"
     save_checkpoint(path, Checkpoint({}, {}, TrainingState(), memory=memory_of))
     with pytest.raises(CheckpointError, match="not a checkpoint of this package"):
         load_checkpoint(path)

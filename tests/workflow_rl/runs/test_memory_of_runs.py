@@ -42,13 +42,13 @@ def test_killed_at_any_moment_it_leaves_a_checkpoint_with_all_its_files(
         shutil.copytree(path, moments / str(n_moments))
         n_moments += 1
 
-    with RunDir(path, CONFIG, load_checkpoint(path / "checkpoint.pt")) as run:
+    with RunDir(path, CONFIG, load_checkpoint(path / "checkpoint.safetensors")) as run:
         # All of the old files go: what they hold is part of larger ones, or was imagined long ago.
         for _ in range(2):
             experience(agent, 35, 4)
         for name in ("fsync", "replace", "unlink"):
             monkeypatch.setattr(os, name, watched(name))
-        run.save("checkpoint.pt", checkpoint_of(agent, 2), agent.memory())
+        run.save("checkpoint.safetensors", checkpoint_of(agent, 2), agent.memory())
         monkeypatch.undo()
     assert n_moments >= 20
     states = [all_of(remembering_agent(moments / str(n))) for n in range(n_moments)]
@@ -57,10 +57,14 @@ def test_killed_at_any_moment_it_leaves_a_checkpoint_with_all_its_files(
     assert sorted(versions) == versions
     for version, state in zip(versions, states, strict=True):
         assert state == (before if version == 1 else all_of(agent))
-    with RunDir(moments / "0", CONFIG, load_checkpoint(moments / "0" / "checkpoint.pt")) as run:
+    with RunDir(
+        moments / "0", CONFIG, load_checkpoint(moments / "0" / "checkpoint.safetensors")
+    ) as run:
         again = remembering_agent(moments / "0")
-        run.save("checkpoint.pt", checkpoint_of(again, 1), again.memory())
-    names = {part.name for part in load_checkpoint(moments / "0" / "checkpoint.pt").memory or ()}
+        run.save("checkpoint.safetensors", checkpoint_of(again, 1), again.memory())
+    names = {
+        part.name for part in load_checkpoint(moments / "0" / "checkpoint.safetensors").memory or ()
+    }
     assert {file.name for file in (moments / "0" / "memory").iterdir()} == names
 
 
@@ -71,11 +75,13 @@ def test_all_that_is_left_of_a_save_that_was_killed_is_removed_by_the_next(tmp_p
         (folder / name).write_bytes(b"half")
     (folder / ".0123456789abcdef.writing").write_bytes(b"half")
     (folder / "notes.txt").write_text("the user's own")
-    with RunDir(tmp_path, CONFIG, load_checkpoint(tmp_path / "checkpoint.pt")) as run:
+    with RunDir(tmp_path, CONFIG, load_checkpoint(tmp_path / "checkpoint.safetensors")) as run:
         experience(agent, 20)
-        run.save("checkpoint.pt", checkpoint_of(agent, 2), agent.memory())
+        run.save("checkpoint.safetensors", checkpoint_of(agent, 2), agent.memory())
     names = {file.name for file in folder.iterdir()} - {"notes.txt"}
-    assert names == {part.name for part in load_checkpoint(tmp_path / "checkpoint.pt").memory or ()}
+    assert names == {
+        part.name for part in load_checkpoint(tmp_path / "checkpoint.safetensors").memory or ()
+    }
     assert (folder / "notes.txt").exists()
     assert all_of(remembering_agent(tmp_path)) == all_of(agent)
 
@@ -83,15 +89,15 @@ def test_all_that_is_left_of_a_save_that_was_killed_is_removed_by_the_next(tmp_p
 def test_other_checkpoints_of_the_run_have_no_steps(tmp_path: Path) -> None:
     agent = saved_run(tmp_path)
     sizes = []
-    with RunDir(tmp_path, CONFIG, load_checkpoint(tmp_path / "checkpoint.pt")) as run:
+    with RunDir(tmp_path, CONFIG, load_checkpoint(tmp_path / "checkpoint.safetensors")) as run:
         for _ in range(2):
-            run.save("best.pt", checkpoint_of(agent, 1))
-            sizes.append((tmp_path / "best.pt").stat().st_size)
+            run.save("best.safetensors", checkpoint_of(agent, 1))
+            sizes.append((tmp_path / "best.safetensors").stat().st_size)
             experience(agent, 5000, 500)
     assert sizes[0] == sizes[1]
-    assert load_checkpoint(tmp_path / "best.pt").memory is None
+    assert load_checkpoint(tmp_path / "best.safetensors").memory is None
     assert all_of(remembering_agent(tmp_path))  # Whose files are still there.
-    shutil.copy(tmp_path / "best.pt", tmp_path / "checkpoint.pt")
+    shutil.copy(tmp_path / "best.safetensors", tmp_path / "checkpoint.safetensors")
     with pytest.raises(CheckpointError, match=r"saved without the steps .*--init-from"):
         remembering_agent(tmp_path)
 
@@ -103,8 +109,8 @@ def test_the_steps_may_be_larger_than_any_checkpoint(
     assert isinstance(agent, MBPOAgent)
     experience(agent, 5000)
     with RunDir(tmp_path, CONFIG) as run:
-        run.save("checkpoint.pt", checkpoint_of(agent, 1), agent.memory())
-    (part,) = load_checkpoint(tmp_path / "checkpoint.pt").memory or ()
-    monkeypatch.setattr(archive, "MOST_BYTES", (tmp_path / "checkpoint.pt").stat().st_size)
+        run.save("checkpoint.safetensors", checkpoint_of(agent, 1), agent.memory())
+    (part,) = load_checkpoint(tmp_path / "checkpoint.safetensors").memory or ()
+    monkeypatch.setattr(archive, "MOST_BYTES", (tmp_path / "checkpoint.safetensors").stat().st_size)
     assert (tmp_path / "memory" / part.name).stat().st_size > 5 * archive.MOST_BYTES
     assert all_of(remembering_agent(tmp_path)) == all_of(agent)

@@ -112,7 +112,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
     config = config_of("gru", kind)
     with pytest.raises(StopRequested):
         run(tmp_path / "run", config, stop)
-    assert load_checkpoint(tmp_path / "run" / "checkpoint.pt").training.updates <= 2
+    assert load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").training.updates <= 2
     run(tmp_path / "run", config)
     assert same_weights(tmp_path / "run", reference("gru", kind))
 
@@ -175,7 +175,7 @@ def test_without_masks_the_policy_sees_none(tmp_path: Path) -> None:
     assert not config.environment.spaces().masked
     assert masked.environment.spaces().masked
     run(tmp_path / "run", config)
-    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
     agent = make_agent(masked)
     with pytest.raises(CheckpointError, match="masks of actions"):
         restored_agent(agent, checkpoint, tmp_path / "run")

@@ -27,7 +27,7 @@ def config(**fields: Any) -> TrainConfig:
 
 
 def weights(path: Path) -> dict[str, Any]:
-    agent: dict[str, Any] = read_values(path / "checkpoint.pt")["agent"]
+    agent: dict[str, Any] = read_values(path / "checkpoint.safetensors")["agent"]
     return agent["network"]
 
 

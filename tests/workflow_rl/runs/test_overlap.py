@@ -137,7 +137,7 @@ def test_a_run_stopped_again_and_again_goes_on_to_the_same_weights(kind, mode, r
     for at in (0, 0, 2, 0, lag_of(kind) + 2):
         with pytest.raises(StopRequested, match="SIGINT"):
             run(tmp_path, config, stopping_at(at, kill))
-    assert load_checkpoint(tmp_path / "checkpoint.pt").training.updates >= 2
+    assert load_checkpoint(tmp_path / "checkpoint.safetensors").training.updates >= 2
     run(tmp_path, config)
     assert same_weights(tmp_path, reference(kind))
     updates = [row["update"] for row in read_metrics(tmp_path)]
@@ -204,7 +204,7 @@ def test_a_run_whose_workers_hang_is_stopped_within_seconds(kind, mode, tmp_path
         run(tmp_path / "run", config, stop_later, faulty_envs(tickets, "hang", 12))
     assert time.monotonic() - stopped_at[0] < 30  # Half of what workers have for an answer.
     assert not survivors(workers_of(), 30)
-    assert (tmp_path / "run" / "checkpoint.pt").exists()
+    assert (tmp_path / "run" / "checkpoint.safetensors").exists()
 
 
 @pytest.mark.parametrize("kind", ["episodes-lag-1", "unrolls-lag-1"])

@@ -157,7 +157,7 @@ def test_only_who_names_the_module_or_trusts_the_file_has_it_imported(
     for refused in (lambda: load_saved(path), lambda: api.evaluate(path, 1)):
         with pytest.raises(CheckpointError, match=f"only the file names the network {NAME}"):
             refused()
-    config = TrainConfig.from_dict(load_checkpoint(path / "checkpoint.pt").config)
+    config = TrainConfig.from_dict(load_checkpoint(path / "checkpoint.safetensors").config)
     with pytest.raises(ConfigError, match=f"only the file names the network {NAME}"):
         api.train(config, path, resume=True)
     assert NAME not in NETWORKS
@@ -277,7 +277,7 @@ def test_the_module_of_the_page_is_learned(tmp_path: Path, monkeypatch: pytest.M
     ]
     result = CliRunner().invoke(main, train)
     assert result.exit_code == 0, result.output
-    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
     assert checkpoint.config["settings"]["network_args"] == {"width": 8}
 
 

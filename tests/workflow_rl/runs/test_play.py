@@ -53,7 +53,12 @@ def test_the_run_its_policy_file_and_its_folder_for_the_hub_are_sampled(
     told("export", sampled, "--format", "hub", "--output", tmp_path / "hub")
     expected = played(sampled, greedy=False)
     assert expected != played(sampled, greedy=True)
-    for agent in (sampled, sampled / "checkpoint.pt", tmp_path / "agent.npz", tmp_path / "hub"):
+    for agent in (
+        sampled,
+        sampled / "checkpoint.safetensors",
+        tmp_path / "agent.npz",
+        tmp_path / "hub",
+    ):
         assert played(agent) == expected
         assert played(agent, greedy=True) == played(sampled, greedy=True)
         assert not api.load_agent(agent).greedy
@@ -161,7 +166,7 @@ def test_what_a_final_evaluation_measured_decides_how_the_agent_plays(
     assert warned(caplog) == 1
     assert ("samples its actions from now on" in output) == (not asked)
     assert output.count("(sampled actions)" if not asked else "(greedy actions)") == 1
-    for file in (run, run / "best.pt", run / "checkpoint.pt"):
+    for file in (run, run / "best.safetensors", run / "checkpoint.safetensors"):
         assert api.load_agent(file).greedy == bool(asked)
     actions = json.loads((run / "evaluation.json").read_text())["actions"]
     assert actions == ("greedy" if asked else "sampled")
@@ -212,7 +217,7 @@ def test_an_agent_that_a_challenge_scores_is_told_too(
     )
     asked.clear()
     given = ScoringOfCells(), team.player(), None, Settings()
-    _, short = scored(*given, name=str(tmp_path / "best.pt"), episodes=3)
+    _, short = scored(*given, name=str(tmp_path / "best.safetensors"), episodes=3)
     if trained != -1.5:
         assert (asked, short) == ([(True, 3)], None)
         return
@@ -228,7 +233,7 @@ def test_a_finished_run_may_be_told_how_to_play(tmp_path: Path) -> None:
     run = api.train(config, tmp_path / "run")
     words = ["train-async", "--resume", run, "--play", "sampled", "--quiet"]
     told(*words)
-    for agent in (run / "best.pt", run / "checkpoint.pt"):
+    for agent in (run / "best.safetensors", run / "checkpoint.safetensors"):
         assert not api.load_agent(agent).greedy
     again = CliRunner().invoke(main, [*map(str, words)])
     assert again.exit_code == 0

@@ -45,7 +45,9 @@ def test_failures_without_end_reach_the_learner_and_leave_a_checkpoint(name, tmp
     with pytest.raises(TooManyFailuresError, match="ArithmeticError: the injected fault"):
         run(path, config, make_envs=make_envs)
     assert time.monotonic() - start < 60
-    assert load_checkpoint(path / "checkpoint.pt").training.updates == len(read_metrics(path))
+    assert load_checkpoint(path / "checkpoint.safetensors").training.updates == len(
+        read_metrics(path)
+    )
 
 
 @pytest.mark.parametrize(("mode", "name"), MODES)
@@ -65,7 +67,7 @@ def test_a_stopped_run_goes_on_and_ends(mode, name, tmp_path):
         run(tmp_path, config)
     check_books(tmp_path, updates)
     assert len(updates) == 3
-    episodes = load_checkpoint(tmp_path / "checkpoint.pt").training.episodes
+    episodes = load_checkpoint(tmp_path / "checkpoint.safetensors").training.episodes
     config = config.changed(total_episodes=episodes + 60)
     with recorded_updates() as more:
         summary = run(tmp_path, config)
@@ -117,7 +119,7 @@ def test_complete_episodes_are_learned_once_through_every_stop(
     numbers = [t.episode for t in learned_in(updates)]
     assert len(set(numbers)) == len(numbers), "an episode is learned from twice"
     assert all(len(learned) >= config.episodes_per_update for _, learned in updates)
-    training = load_checkpoint(tmp_path / "checkpoint.pt").training
+    training = load_checkpoint(tmp_path / "checkpoint.safetensors").training
     if when_full == "wait":
         assert training.dropped_steps == 0
         finished = set(range(training.episodes + len(training.unfinished)))
@@ -151,7 +153,7 @@ def test_an_episode_that_always_raises_is_left_out(mode, name, tmp_path):
         run(tmp_path, more, make_envs=make_envs)
     steps = [t.steps_before + t.length for t in learned_in(updates + later) if t.episode == 17]
     assert not steps or max(steps) == 1, "it raises at its second step"
-    assert load_checkpoint(tmp_path / "checkpoint.pt").training.skipped_episodes == [17]
+    assert load_checkpoint(tmp_path / "checkpoint.safetensors").training.skipped_episodes == [17]
     if config.batching == "exact-lag":
         assert summary["skipped_episodes"] == [17]
     assert sum(row["skipped_episodes"] for row in read_metrics(tmp_path)) == 1

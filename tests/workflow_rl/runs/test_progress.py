@@ -167,7 +167,7 @@ def test_the_best_agent_is_chosen_by_means_over_kinds(tmp_path):
         loop.train_policy(config, tmp_path / "run", quiet=True)
     (row,) = read_metrics(tmp_path / "run")
     means = [row[f"return_mean_{red_agent}"] for red_agent in RED_AGENTS]
-    best = load_checkpoint(tmp_path / "run" / "best.pt").training.best_score
+    best = load_checkpoint(tmp_path / "run" / "best.safetensors").training.best_score
     assert best == pytest.approx(sum(means) / 3)
     assert abs(best - row["return_mean"]) > 1e-3
 

@@ -76,7 +76,9 @@ def test_a_loaded_agent_acts(trained: Path) -> None:
     action = agent.act(obs)
     assert env.action_space.contains(action)
     np.testing.assert_array_equal(agent.act(obs), action)
-    sampling = interface.load_agent(trained / "checkpoint.pt", greedy=False, env=local_env())
+    sampling = interface.load_agent(
+        trained / "checkpoint.safetensors", greedy=False, env=local_env()
+    )
 
     def sampled(seed: int) -> list[list[float]]:
         sampling.reset(seed)
@@ -155,7 +157,7 @@ def test_a_function_that_goes_wrong_in_every_worker(tmp_path: Path) -> None:
     with pytest.raises(TooManyFailuresError) as error:
         interface.train(config, tmp_path / "run", env=make_env)
     assert "no more licences" in str(error.value) + str(error.value.__cause__)
-    assert load_checkpoint(tmp_path / "run" / "checkpoint.pt").training.updates == 0
+    assert load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").training.updates == 0
 
 
 def test_the_registered_ids_of_these_tests_are_found_by_workers(tmp_path: Path) -> None:

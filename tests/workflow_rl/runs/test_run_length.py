@@ -119,9 +119,9 @@ def test_an_extended_run_that_was_stopped_goes_on(tmp_path):
         loop.train_policy(
             longer,
             path,
-            load_checkpoint(path / "checkpoint.pt"),
+            load_checkpoint(path / "checkpoint.safetensors"),
             collector_of=lambda pool, config: Stopping(loop.make_collector(pool, config)),
         )
     assert not is_finished(path)
     interface.train(longer, path, resume=True)
-    assert load_checkpoint(path / "checkpoint.pt").training.env_steps >= 3000
+    assert load_checkpoint(path / "checkpoint.safetensors").training.env_steps >= 3000

@@ -12,7 +12,7 @@ from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import make_agent, restored_agent
 from workflow_rl.runs.saved_agent import critic_of, load_agent, policy_of, scored_as
 
-PATH = Path("checkpoint.pt")
+PATH = Path("checkpoint.safetensors")
 
 
 @functools.cache
@@ -47,9 +47,9 @@ def test_statistics_are_loaded() -> None:
 )
 def test_odd_statistics_of_observations_are_refused_in_a_line(odd: Any) -> None:
     saved = checkpoint(obs_moments=odd)
-    with pytest.raises(CheckpointError, match=r"checkpoint\.pt .* statistics") as playing:
+    with pytest.raises(CheckpointError, match=r"checkpoint\.safetensors .* statistics") as playing:
         policy_of(saved, PATH)
-    with pytest.raises(CheckpointError, match=r"checkpoint\.pt .* statistics") as resuming:
+    with pytest.raises(CheckpointError, match=r"checkpoint\.safetensors .* statistics") as resuming:
         restored_agent(make_agent(config()), saved, PATH)
     assert "\n" not in f"{playing.value}{resuming.value}"
 
@@ -57,19 +57,21 @@ def test_odd_statistics_of_observations_are_refused_in_a_line(odd: Any) -> None:
 @pytest.mark.parametrize("odd", [-1, 1.0, True, "1", None, 2**63])
 def test_odd_numbers_of_updates_are_refused_in_a_line(odd: Any) -> None:
     saved = checkpoint(policy_version=odd)
-    with pytest.raises(CheckpointError, match=r"checkpoint\.pt .*its policy_version is"):
+    with pytest.raises(CheckpointError, match=r"checkpoint\.safetensors .*its policy_version is"):
         policy_of(saved, PATH)
     for name in ("policy_version", "seed"):
-        with pytest.raises(CheckpointError, match=rf"checkpoint\.pt .*its {name} is"):
+        with pytest.raises(CheckpointError, match=rf"checkpoint\.safetensors .*its {name} is"):
             restored_agent(make_agent(config()), checkpoint(**{name: odd}), PATH)
 
 
 @pytest.mark.parametrize("odd", [5, {"open": []}, {**RETURNS, "open": [[0, math.nan]]}])
 def test_odd_statistics_of_returns_are_refused_in_a_line(odd: Any) -> None:
     saved = checkpoint(return_scale=odd)
-    with pytest.raises(CheckpointError, match=r"checkpoint\.pt cannot be used: ") as looking:
+    with pytest.raises(
+        CheckpointError, match=r"checkpoint\.safetensors cannot be used: "
+    ) as looking:
         critic_of(saved, PATH)
-    with pytest.raises(CheckpointError, match=r"checkpoint\.pt does not fit") as resuming:
+    with pytest.raises(CheckpointError, match=r"checkpoint\.safetensors does not fit") as resuming:
         restored_agent(make_agent(config()), saved, PATH)
     assert "another shape" not in str(resuming.value)
     assert "\n" not in f"{looking.value}{resuming.value}"
@@ -86,5 +88,5 @@ def test_a_scripted_agent_says_where_it_is_found(name: str, env_id: str) -> None
 
 def test_a_released_agent_is_called_by_its_name_and_others_by_their_file(tmp_path: Path) -> None:
     assert scored_as(Path("champion")) == "champion"
-    (tmp_path / "best.pt").touch()
-    assert scored_as(tmp_path) == str(tmp_path / "best.pt")
+    (tmp_path / "best.safetensors").touch()
+    assert scored_as(tmp_path) == str(tmp_path / "best.safetensors")

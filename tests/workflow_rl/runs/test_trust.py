@@ -93,16 +93,16 @@ def test_the_users_own_network_opens_without_a_word(monkeypatch: pytest.MonkeyPa
     assert CliRunner().invoke(main, EVALUATE).exit_code == 0
 
     forget()  # Another argument is not the user's.
-    content = read_values(Path("mine/checkpoint.pt"))
+    content = read_values(Path("mine/checkpoint.safetensors"))
     content["config"]["settings"]["network_args"] = {"file": "../another"}
-    write_values(Path("mine/checkpoint.pt"), content)
-    result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.pt", "--quiet"])
+    write_values(Path("mine/checkpoint.safetensors"), content)
+    result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.safetensors", "--quiet"])
     assert result.exit_code == 2
     assert f"only the file names the network {name}" in result.output
     assert "network_args={'file': '../another'}, which may name a file" in result.output
 
     # Nor is that argument if the user names the class again.
-    begin = [*TINY, *options, "--network", name, "--init-from", "mine/checkpoint.pt"]
+    begin = [*TINY, *options, "--network", name, "--init-from", "mine/checkpoint.safetensors"]
     result = CliRunner().invoke(main, ["train-async", *begin, "--run-dir", "begun"])
     assert result.exit_code == 2, result.output
     assert "which may name a file" in result.output
@@ -128,10 +128,10 @@ def test_another_user_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_other_arguments_are_another_environment() -> None:
     trained()
-    content = read_values(Path("mine/checkpoint.pt"))
+    content = read_values(Path("mine/checkpoint.safetensors"))
     content["config"]["env_args"] = {"length": 5}
-    write_values(Path("mine/checkpoint.pt"), content)
-    result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.pt", "--quiet"])
+    write_values(Path("mine/checkpoint.safetensors"), content)
+    result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.safetensors", "--quiet"])
     assert result.exit_code == 2
     assert "--trust" in result.output
 
@@ -239,9 +239,9 @@ def test_arguments_that_python_takes_for_equal_are_not_what_was_typed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trained("--env-arg", "length=4")
-    content = read_values(Path("mine/checkpoint.pt"))
+    content = read_values(Path("mine/checkpoint.safetensors"))
     content["config"]["env_args"] = {"length": 4.0}
-    write_values(Path("mine/checkpoint.pt"), content)
+    write_values(Path("mine/checkpoint.safetensors"), content)
     another(monkeypatch)
     resume = ["train-async", "--resume", "mine", "--total-steps", "96", "--dry-run", "--quiet"]
     typed = ["--env", f"{ENV}:make", "--env-arg", "length=4"]
@@ -283,10 +283,10 @@ def test_the_question_names_the_module_that_the_packages_own_environment_would_i
 
 def test_a_function_of_a_script_is_asked_for() -> None:
     trained()
-    content = read_values(Path("mine/checkpoint.pt"))
+    content = read_values(Path("mine/checkpoint.safetensors"))
     content["config"]["env"] = "__main__:make"
-    write_values(Path("mine/checkpoint.pt"), content)
-    result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.pt", "--quiet"])
+    write_values(Path("mine/checkpoint.safetensors"), content)
+    result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.safetensors", "--quiet"])
     assert result.exit_code == 2
     assert "give the function as env" in result.output
 
@@ -352,11 +352,11 @@ def test_who_names_the_environment_trusts_nothing_else(what: str, command: str) 
     """Of a stranger's run: neither is it imported, nor remembered for another time."""
     trained("--env-arg", "length=4")
     Path("net_of_a_stranger.py").write_text(NET)
-    content = read_values(Path("mine/checkpoint.pt"))
+    content = read_values(Path("mine/checkpoint.safetensors"))
     settings = content["config"]["settings"] if what == "network" else content["config"]
     settings[what] = "net_of_a_stranger:Net"
     content["config"]["mode"] = command.partition("-")[2]
-    write_values(Path("mine/checkpoint.pt"), content)
+    write_values(Path("mine/checkpoint.safetensors"), content)
     resume = [command, "--resume", "mine", "--total-steps", "96", "--quiet"]
     typed = ["--env", f"{ENV}:make", "--env-arg", "length=4"]
     for _ in range(2):

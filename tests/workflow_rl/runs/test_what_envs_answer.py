@@ -24,7 +24,7 @@ from workflow_rl.runs.trust import trusted_config
 
 def critic_at(path: Path, obs: list[float]) -> float:
     agent = learner.make_agent(trusted_config(read_config(path)))
-    agent.load_state_dict(load_checkpoint(path / "checkpoint.pt").agent)
+    agent.load_state_dict(load_checkpoint(path / "checkpoint.safetensors").agent)
     with torch.no_grad():
         return float(agent.network.critic(torch.tensor([obs])))
 
@@ -80,7 +80,7 @@ def test_a_number_that_is_none_ends_the_run_and_spoils_nothing(
     with np.load(tmp_path / "bad" / "diverged.npz") as batch:
         names = ("obs", "last_obs") if what == "observation" else ("reward",)
         assert not all(np.isfinite(batch[name]).all() for name in names)
-    saved = load_checkpoint(tmp_path / "bad" / "checkpoint.pt")
+    saved = load_checkpoint(tmp_path / "bad" / "checkpoint.safetensors")
     assert 1 <= saved.training.updates < 5
     assert all(torch.isfinite(tensor).all() for tensor in saved.agent["network"].values())
     switch.unlink()
@@ -116,7 +116,7 @@ def test_an_observation_that_its_space_does_not_hold_ends_the_run_at_once(
     assert str(error.value).endswith("; its space is Box(-inf, inf, (2,), float32)")
     assert "\n" not in str(error.value)
     assert not [one for one in caplog.records if "replaced" in one.getMessage()]
-    saved = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    saved = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
     assert 1 <= saved.training.updates < 5
 
 

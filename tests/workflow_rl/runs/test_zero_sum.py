@@ -43,7 +43,7 @@ def test_the_last_agent_is_the_best_and_each_agents_return_is_told(
     run = tmp_path / "run"
     counts = ("--total-episodes", 240, "--episodes-per-update", 40, *more)
     output = command("train-sync", "--env", KUHN, *counts, *SMALL, "--run-dir", run)
-    assert load_checkpoint(run / "best.pt").training.updates == 6
+    assert load_checkpoint(run / "best.safetensors").training.updates == 6
     assert json.loads((run / "summary.json").read_text())["best_score"] is None
     assert "the agents' returns sum to 0" in output
     # A tenth of the run's episodes are 24, and the last update has 40.
@@ -53,7 +53,7 @@ def test_the_last_agent_is_the_best_and_each_agents_return_is_told(
     assert first != 0
     # A longer run has another last agent.
     command("train-sync", "--resume", run, "--total-episodes", 280, "--quiet")
-    assert load_checkpoint(run / "best.pt").training.updates == 7
+    assert load_checkpoint(run / "best.safetensors").training.updates == 7
     output = command("evaluate", run, "--episodes", 20, "--n-workers", "1", "--quiet")
     scores = json.loads((run / "evaluation.json").read_text())
     assert scores["mean"] == 0

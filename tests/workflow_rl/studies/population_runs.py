@@ -68,8 +68,8 @@ def run(
     for number, config in enumerate(configs):
         folder = policy_folder(path, number)
         resumed = None
-        if (folder / "checkpoint.pt").exists():
-            resumed = load_checkpoint(folder / "checkpoint.pt")
+        if (folder / "checkpoint.safetensors").exists():
+            resumed = load_checkpoint(folder / "checkpoint.safetensors")
             changes = {"n_workers": config.n_workers, "envs_per_worker": config.envs_per_worker}
             config = TrainConfig.from_dict(resumed.config).changed(**changes)
         learners.append(Learner(config, folder, resumed, on_update=on_update))

@@ -83,7 +83,7 @@ def test_the_commands_end_to_end(tmp_path):
     assert "meetings: " in result.output
     best = json.loads((path / "summary.json").read_text())["best_policy"]
     assert f"of policy {best}" in result.output
-    assert same_agent(path / "best.pt", policy_folder(path, best) / "best.pt")
+    assert same_agent(path / "best.safetensors", policy_folder(path, best) / "best.safetensors")
     assert (path / "learning_curve.png").stat().st_size > 10_000
 
     finished = invoke(train_population, ["--resume", str(path), "--quiet"])

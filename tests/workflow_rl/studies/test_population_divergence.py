@@ -63,7 +63,7 @@ def test_a_member_that_diverges_takes_over_from_another(number, stops, diverging
     rows = read_metrics(folder)
     assert [row["episodes"] for row in rows] == [6, 12, 18, 24, 30, 36]
     assert [math.isnan(row["policy_loss"]) for row in rows] == [True] + [False] * 5
-    assert not load_checkpoint(folder / "checkpoint.pt").training.diverged
+    assert not load_checkpoint(folder / "checkpoint.safetensors").training.diverged
     for stop_at in stops:
         again = tmp_path / str(stop_at)
 
@@ -89,7 +89,7 @@ def test_what_diverged_is_as_it_was_before_and_waits(diverging, tmp_path):
     diverging(4, 1)
     with pytest.raises(StopRequested):
         run(tmp_path, configs, exchange=EXCHANGE, before=stop)
-    saved = load_checkpoint(policy_folder(tmp_path, 1) / "checkpoint.pt")
+    saved = load_checkpoint(policy_folder(tmp_path, 1) / "checkpoint.safetensors")
     assert saved.training.diverged
     assert (saved.training.updates, saved.training.episodes, saved.begun) == (1, 6, [])
     assert saved.agent["optimizer"]["state"] == {}
@@ -126,7 +126,7 @@ def test_one_that_cannot_be_rescued_ends_alone(
     assert "policy-0 diverged in update" in caplog.text
     assert (policy_folder(path, 0) / "diverged.npz").exists()
     assert len(read_metrics(policy_folder(path, 0))) == update_number - 1
-    kept = load_checkpoint(policy_folder(path, 0) / "checkpoint.pt")
+    kept = load_checkpoint(policy_folder(path, 0) / "checkpoint.safetensors")
     assert kept.agent["policy_version"] == kept.training.updates < update_number
     assert all(tensor.isfinite().all() for tensor in kept.agent["network"].values())
     for one, other in list(zip(run_folders(path), run_folders(undisturbed), strict=True))[1:]:

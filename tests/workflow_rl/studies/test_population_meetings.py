@@ -50,7 +50,9 @@ def test_weights_and_settings_are_taken_over(population):
         ppo = read_config(folder).settings
         for name, value in record.meetings[-1].settings[number].items():
             assert getattr(ppo, name) == value
-        assert load_checkpoint(folder / "checkpoint.pt").config["settings"] == ppo.to_dict()
+        assert (
+            load_checkpoint(folder / "checkpoint.safetensors").config["settings"] == ppo.to_dict()
+        )
         # A learning rate falls to 0 by the run's end, from where the last meeting put it.
         last = read_metrics(folder)[-1]["learning_rate"]
         assert last == pytest.approx(ppo.learning_rate * (1 - 30 / 36))

@@ -94,11 +94,11 @@ def test_settings_of_a_population_that_make_no_sense_are_refused(wrong, populati
 def test_no_policy_of_a_run_has_anything_called(tmp_path):
     path, called = tmp_path / "run", tmp_path / "called"
     run(path, configs_of(2, total_episodes=6))
-    checkpoint = load_checkpoint(policy_folder(path, 1) / "checkpoint.pt")
+    checkpoint = load_checkpoint(policy_folder(path, 1) / "checkpoint.safetensors")
     ppo = TrainConfig.from_dict(checkpoint.config).settings
     hostile = TrainConfig("async", env="os:mkdir", env_args={"path": str(called)}, settings=ppo)
     checkpoint = dataclasses.replace(checkpoint, config=hostile.to_dict())
-    save_checkpoint(policy_folder(path, 1) / "checkpoint.pt", checkpoint)
+    save_checkpoint(policy_folder(path, 1) / "checkpoint.safetensors", checkpoint)
     result = CliRunner().invoke(train_async, ["--resume", str(path)])
     assert result.exit_code == 2
     assert "only the file names the environment os:mkdir" in result.output

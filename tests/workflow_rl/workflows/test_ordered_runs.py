@@ -44,7 +44,7 @@ def trained(path: Path, mode: str = "async", resume: bool = False, **changes: An
     train(
         TrainConfig(mode, env="visits", settings=settings, **given), path, env=make, resume=resume
     )
-    return weights_digest(load_checkpoint(path / "checkpoint.pt").agent["network"])
+    return weights_digest(load_checkpoint(path / "checkpoint.safetensors").agent["network"])
 
 
 @pytest.fixture(scope="module")

@@ -186,9 +186,13 @@ def _checkpoints(run: Run, most: int) -> list[Path]:
     """
     if run.config.get("observation") == "true-state":
         return []
-    kept = sorted(run.path.glob("kept/*.pt"))
+    kept = sorted(run.path.glob("kept/*.safetensors"))
     chosen = [kept[i] for i in np.linspace(0, len(kept) - 1, most).astype(int)] if kept else []
-    paths = (*dict.fromkeys(chosen), run.path / "checkpoint.pt", run.path / "best.pt")
+    paths = (
+        *dict.fromkeys(chosen),
+        run.path / "checkpoint.safetensors",
+        run.path / "best.safetensors",
+    )
     return [path for path in paths if path.exists()]
 
 
@@ -210,7 +214,7 @@ def _played(paths: Sequence[Path], reds: Sequence[str], progress: Progress) -> l
     """Play checkpoints. Of two that were saved at the same time, the later one counts."""
     played: dict[str, Played] = {}
     for path in paths:
-        checkpoint = _play_checkpoint(path, reds, path.name == "best.pt")
+        checkpoint = _play_checkpoint(path, reds, path.name == "best.safetensors")
         played[checkpoint.label] = checkpoint
         progress.update()
     return list(played.values())

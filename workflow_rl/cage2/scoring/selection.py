@@ -114,17 +114,17 @@ def _cage2(checkpoint: Checkpoint, path: Path) -> Cage2:
 
 
 def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
-    """Make best.pt of a finished run the best of its candidates: see `save_best_candidate`.
+    """Make the best candidate of a finished run best.safetensors: see `save_best_candidate`.
 
     Returns what to tell the user; None if there is nothing to choose by. Raises CheckpointError.
     """
-    environment = _cage2(load_checkpoint(run_path / "checkpoint.pt"), run_path)
+    environment = _cage2(load_checkpoint(run_path / "checkpoint.safetensors"), run_path)
     if not attackers(environment) or len(environment.opening) >= min(_horizons(environment)):
         return None
     # With CybORG, choosing would take longer than the training.
     if environment.named_by_file or in_cyborg(environment.reds, environment.network):
         return None
-    # All play with the run's actions: best.pt of a champion's folder plays by a clock besides.
+    # All play with the run's actions. A champion's best.safetensors plays by a clock, too.
     played = functools.partial(candidate_score, actions=environment.actions)
     chosen = save_best_candidate(run_path, MINIMUM_TO_CHOOSE, EPISODES_TO_CHOOSE, played, quiet)
     return chosen and f"from update {chosen[0]}. {_described(chosen[1], environment)}"

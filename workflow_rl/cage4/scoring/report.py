@@ -36,7 +36,9 @@ def sections(runs: Sequence[Run]) -> list[Section]:
     able = [
         run
         for run in runs
-        if any((run.path / name).exists() for name in ("best.pt", "checkpoint.pt"))
+        if any(
+            (run.path / name).exists() for name in ("best.safetensors", "checkpoint.safetensors")
+        )
     ][:MOST_IN_DETAIL]
     body = (
         f'<p class="muted">Of at most {MOST_IN_DETAIL} runs: {EPISODES} episodes of the '

@@ -53,11 +53,11 @@ def team_score(path: Path, episodes: int, seed: int = 0) -> Mean:
 
 
 def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
-    """Make best.pt of a finished run the best of its candidates: see `save_best_candidate`.
+    """Make the best candidate of a finished run best.safetensors: see `save_best_candidate`.
 
     Returns what to tell the user; None if there is nothing to choose by. Raises CheckpointError.
     """
-    _, environment = _team_of(run_path / "checkpoint.pt")
+    _, environment = _team_of(run_path / "checkpoint.safetensors")
     if environment.max_steps != MAX_STEPS or not environment.steps_together:
         return None
     chosen = save_best_candidate(run_path, LEAST_TO_CHOOSE, EPISODES_TO_CHOOSE, team_score, quiet)

@@ -63,12 +63,13 @@ def test_train_champion(tmp_path: Path) -> None:
     assert card["selection"]["candidates"] == 3
     chosen = load_checkpoint(run / card["selection"]["chosen"])
     assert (
-        load_checkpoint(run / "best.pt").agent["policy_version"] == (chosen.agent["policy_version"])
+        load_checkpoint(run / "best.safetensors").agent["policy_version"]
+        == (chosen.agent["policy_version"])
     )
 
     # It learned without the clock that it plays by.
     assert card["config"]["actions"] == "by-host"
-    for file in ("best.pt", AGENT_FILE):
+    for file in ("best.safetensors", AGENT_FILE):
         assert load_saved(run / file).environment.args["actions"] == card["plays_with"]
     assert chosen.config["actions"] == "by-host"
 
@@ -85,10 +86,10 @@ def test_train_champion(tmp_path: Path) -> None:
     assert other.exit_code == 2
     assert "whose total_episodes is 12" in other.output
 
-    (run / "kept" / "000002.pt").write_bytes(b"nothing")
+    (run / "kept" / "000002.safetensors").write_bytes(b"nothing")
     damaged = CliRunner().invoke(train_champion, command)
     assert damaged.exit_code == 2
-    assert "000002.pt" in damaged.output
+    assert "000002.safetensors" in damaged.output
 
 
 @pytest.mark.usefixtures("small_recipe")
@@ -98,12 +99,12 @@ def test_another_run_is_left_alone(tmp_path: Path) -> None:
         *("async", 4), env="CartPole-v1", n_workers=1, total_episodes=8, episodes_per_update=4
     )
     train(config, run)
-    before = (run / "best.pt").read_bytes()
+    before = (run / "best.safetensors").read_bytes()
     result = CliRunner().invoke(train_champion, ["--run-dir", str(run), *SMALL])
     assert result.exit_code == 2
     assert "holds another run, whose env is CartPole-v1" in result.output
-    assert (run / "best.pt").read_bytes() == before
-    (run / "checkpoint.pt").unlink()
+    assert (run / "best.safetensors").read_bytes() == before
+    (run / "checkpoint.safetensors").unlink()
     result = CliRunner().invoke(train_champion, ["--run-dir", str(run), *SMALL])
     assert result.exit_code == 2
     assert "give the --env of its run" in " ".join(result.output.split())
@@ -254,10 +255,12 @@ def test_a_run_leaves_the_best_of_its_candidates(tmp_path: Path) -> None:
     arguments = ["--simulator", "compiled", "--red-agent", "mixed", *options, "--quiet"]
     result = CliRunner().invoke(train_async, [*arguments, "--run-dir", str(run)])
     assert result.exit_code == 0, result.output
-    chosen = re.search(r"best.pt, from update (\d)\. Sum of the 2 .*: (-[\d.]+) ±", result.output)
+    chosen = re.search(
+        r"best.safetensors, from update (\d)\. Sum of the 2 .*: (-[\d.]+) ±", result.output
+    )
     assert chosen is not None, result.output
     scores, fresh = {}, {}
-    for path in (run / "kept" / "000002.pt", run / "checkpoint.pt"):
+    for path in (run / "kept" / "000002.safetensors", run / "checkpoint.safetensors"):
         checkpoint = load_checkpoint(path)
         environment = Cage2("mixed", 5, "compiled")
         scores[checkpoint.training.updates] = score(policy_of(checkpoint, path), environment, 16)
@@ -265,7 +268,7 @@ def test_a_run_leaves_the_best_of_its_candidates(tmp_path: Path) -> None:
             policy_of(checkpoint, path), environment, 16, seed=1
         )
     best = max(scores, key=lambda updates: scores[updates].mean)
-    assert int(chosen[1]) == best == load_checkpoint(run / "best.pt").training.updates
+    assert int(chosen[1]) == best == load_checkpoint(run / "best.safetensors").training.updates
     # The episodes that chose it flatter it: others score it.
     assert float(chosen[2]) == pytest.approx(fresh[best].mean, abs=0.06)
     assert abs(fresh[best].mean - scores[best].mean) > 0.1

@@ -141,7 +141,7 @@ def test_a_run_with_a_view_is_evaluated_and_loaded(tmp_path: Path) -> None:
         settings={"hidden_sizes": (16,)},
     )
     run = train(config, tmp_path / "run")
-    blue = load_blue(run / "checkpoint.pt")
+    blue = load_blue(run / "checkpoint.safetensors")
     scores = evaluate_blue(blue, 2, n_workers=1, horizons=[30])
     assert scores.cells[0].mean < 0
     agent = load_agent(run)
@@ -172,7 +172,7 @@ def test_an_agent_that_sees_the_true_state_is_not_evaluated(tmp_path: Path) -> N
     )
     run = train(config, tmp_path / "run")
     with pytest.raises(CheckpointError, match="which no evaluation shows"):
-        load_blue(run / "checkpoint.pt")
+        load_blue(run / "checkpoint.safetensors")
 
 
 @pytest.mark.parametrize(("actions", "n_steps"), [("by-host", 20), ("by-host-timed", 40)])

@@ -179,7 +179,7 @@ def test_weights_are_those_of_any_number_of_workers_and_of_a_resumed_run(
         run(tmp_path / name, config)
     assert same_weights(tmp_path / "one", tmp_path / "two")
     train_policy(configs[0], tmp_path / "resumed", quiet=True, last_update=2)
-    checkpoint = load_checkpoint(tmp_path / "resumed" / "checkpoint.pt")
+    checkpoint = load_checkpoint(tmp_path / "resumed" / "checkpoint.safetensors")
     assert checkpoint.training.updates == 2
     assert checkpoint.config["red_agent"] == args["red_agent"]
     run(tmp_path / "resumed", configs[1], checkpoint)
@@ -299,7 +299,9 @@ def test_an_agent_is_scored_without_the_red_agent_that_it_learned_against(
     config = config_of(env_args={"red_agent": stranger, "max_steps": 8, "simulator": "compiled"})
     saved = config.to_dict()
     run(tmp_path / "run", config_of(simulator="compiled"))
-    for path in (tmp_path / "run" / name for name in ("checkpoint.pt", "best.pt")):
+    for path in (
+        tmp_path / "run" / name for name in ("checkpoint.safetensors", "best.safetensors")
+    ):
         save_checkpoint(path, dataclasses.replace(load_checkpoint(path), config=saved))
     _, environment = load_player(tmp_path / "run")
     assert environment.variants == (stranger,)

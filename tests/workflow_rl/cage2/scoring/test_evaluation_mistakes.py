@@ -20,12 +20,12 @@ def test_options_that_do_not_go_together_are_refused(tmp_path):
 
 
 def test_a_missing_checkpoint_is_named(tmp_path):
-    assert str(tmp_path / "no.pt") in error_line(run(tmp_path / "no.pt"))
-    assert str(tmp_path / "checkpoint.pt") in error_line(run(tmp_path))
+    assert str(tmp_path / "no.safetensors") in error_line(run(tmp_path / "no.safetensors"))
+    assert str(tmp_path / "checkpoint.safetensors") in error_line(run(tmp_path))
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path):
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / "checkpoint.safetensors"
     save_agent(path)
     content = path.read_bytes()
     for damaged in (content[: len(content) // 2], b"", b"not a checkpoint"):
@@ -34,14 +34,14 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
 
 
 def test_a_checkpoint_without_a_network_is_refused(tmp_path):
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / "checkpoint.safetensors"
     save_checkpoint(path, Checkpoint({"settings": {}}, {}, TrainingState()))
     assert str(path) in error_line(run(path))
 
 
 @pytest.mark.parametrize(("obs_dim", "n_actions"), [(62, 145), (52, 36)])
 def test_a_network_of_another_shape_is_refused(tmp_path, obs_dim, n_actions):
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / "checkpoint.safetensors"
     save_agent(path, obs_dim, n_actions)
     line = error_line(run(path))
     assert "another shape" in line

@@ -17,8 +17,8 @@ from workflow_rl.runs.saved_agent import load_agent
 
 
 def test_the_policy_is_the_checkpoints_actor(tmp_path):
-    agent = save_agent(tmp_path / "checkpoint.pt")
-    policy, _ = load_trained(tmp_path / "checkpoint.pt")
+    agent = save_agent(tmp_path / "checkpoint.safetensors")
+    policy, _ = load_trained(tmp_path / "checkpoint.safetensors")
     assert policy.greedy
     assert policy.policy_version == 7
     obs = np.random.default_rng(0).integers(0, 2, (20, 52)).astype(np.float32)
@@ -28,11 +28,11 @@ def test_the_policy_is_the_checkpoints_actor(tmp_path):
 
 
 def test_agents_are_loaded_by_any_path_and_act_on_records_or_one_observation(tmp_path):
-    save_agent(tmp_path / "checkpoint.pt")
+    save_agent(tmp_path / "checkpoint.safetensors")
     obs = np.random.default_rng(0).integers(0, 2, (20, 52)).astype(np.uint8)
     policy, _ = load_trained(tmp_path)
     expected = policy.act(obs, [0] * 20)[0].tolist()
-    for path in (tmp_path, str(tmp_path), str(tmp_path / "checkpoint.pt")):
+    for path in (tmp_path, str(tmp_path), str(tmp_path / "checkpoint.safetensors")):
         shown = records(Scenario.scenario2(), obs)
         assert load_blue(path).act(shown, [0] * 20)[0].tolist() == expected
         agent = load_agent(path)
@@ -40,7 +40,7 @@ def test_agents_are_loaded_by_any_path_and_act_on_records_or_one_observation(tmp
 
 
 def test_the_best_checkpoint_of_a_run_is_preferred(tmp_path):
-    latest, best = tmp_path / "checkpoint.pt", tmp_path / "best.pt"
+    latest, best = tmp_path / "checkpoint.safetensors", tmp_path / "best.safetensors"
     latest.touch()
     assert checkpoint_path(tmp_path) == latest
     best.touch()

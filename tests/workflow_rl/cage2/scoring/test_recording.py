@@ -165,8 +165,8 @@ def test_a_policy_of_a_family_is_shown_in_networks_that_it_never_saw(
     ppo = PPOConfig(network="entities", hidden_sizes=(8,))
     config = TrainConfig("async", settings=ppo, env_args=args | {"actions": "by-host"})
     checkpoint = Checkpoint(config.to_dict(), make_agent(config).state_dict(), TrainingState())
-    save_checkpoint(tmp_path / "agent.pt", checkpoint)
-    blue = load_blue(tmp_path / "agent.pt")
+    save_checkpoint(tmp_path / "agent.safetensors", checkpoint)
+    blue = load_blue(tmp_path / "agent.safetensors")
     assert blue.network == family.draw(2)
     for network in (blue.network, office):
         one = record_episode(blue.into(network), "RedMeanderAgent", STEPS)
@@ -275,8 +275,8 @@ def test_decoys_are_shown_while_they_are_there() -> None:
 @pytest.mark.parametrize("greedy", [True, False])
 @pytest.mark.parametrize("red_agent", ATTACKERS)
 def test_episode_k_is_that_of_the_evaluation(tmp_path: Path, red_agent: str, greedy: bool) -> None:
-    save_run(tmp_path / "agent.pt")
-    blue = load_blue(tmp_path / "agent.pt", greedy=greedy)
+    save_run(tmp_path / "agent.safetensors")
+    blue = load_blue(tmp_path / "agent.safetensors", greedy=greedy)
     evaluation = evaluate_blue(
         blue, 3, seed=7, n_workers=1, horizons=[STEPS], red_agents=[red_agent]
     )
@@ -291,10 +291,10 @@ def test_episode_k_is_that_of_the_evaluation(tmp_path: Path, red_agent: str, gre
 
 def test_probabilities_and_values_are_the_networks_own(tmp_path: Path) -> None:
     agent = save_run(
-        tmp_path / "agent.pt",
+        tmp_path / "agent.safetensors",
         PPOConfig(hidden_sizes=(8,), normalise_obs=True, normalise_returns=True, reward_scale=0.5),
     )
-    one = record_episode(load_blue(tmp_path / "agent.pt"), "B_lineAgent", STEPS)
+    one = record_episode(load_blue(tmp_path / "agent.safetensors"), "B_lineAgent", STEPS)
     obs = np.zeros((1, 52), np.float32)
     mean, scale = agent.obs_moments.mean_and_scale()  # type: ignore[union-attr]
     with torch.no_grad():
@@ -332,8 +332,10 @@ def test_a_sampled_action_is_shown_even_if_unlikely() -> None:
 def test_choices_that_come_to_one_action_are_one(tmp_path: Path) -> None:
     """With one choice for all decoys of a host, it is the next decoy; after the last, to sleep."""
     opening = ["DecoyFemitter User2", "Sleep"]
-    save_run(tmp_path / "agent.pt", actions="by-host", opening=opening)
-    one = record_episode(load_blue(tmp_path / "agent.pt", greedy=False), "B_lineAgent", 100)
+    save_run(tmp_path / "agent.safetensors", actions="by-host", opening=opening)
+    one = record_episode(
+        load_blue(tmp_path / "agent.safetensors", greedy=False), "B_lineAgent", 100
+    )
     decisions = [step.decision for step in one.steps]
     assert [step.blue_action for step in one.steps[:2]] == opening
     assert [decision.is_opening for decision in decisions if decision] == [True] * 2 + [False] * 98
@@ -392,15 +394,15 @@ def test_is_held_against_cyborg_and_says_if_it_is_not(monkeypatch: pytest.Monkey
 
 
 def test_agents_are_loaded_as_evaluate_does(tmp_path: Path) -> None:
-    save_run(tmp_path / "agent.pt")
+    save_run(tmp_path / "agent.safetensors")
     (tmp_path / "run").mkdir()
-    save_run(tmp_path / "run" / "checkpoint.pt")
-    assert load_blue(tmp_path / "agent.pt").name == f"{tmp_path.name}/agent.pt"
+    save_run(tmp_path / "run" / "checkpoint.safetensors")
+    assert load_blue(tmp_path / "agent.safetensors").name == f"{tmp_path.name}/agent.safetensors"
     assert load_blue(tmp_path / "run").name == "run"
     assert load_blue(Path("react-remove")).choice == "scripted"
     assert load_blue(Path("champion")).choice == "greedy"
-    save_run(tmp_path / "seeing.pt", simulator="compiled", observation="true-state")
+    save_run(tmp_path / "seeing.safetensors", simulator="compiled", observation="true-state")
     with pytest.raises(CheckpointError, match="true-state"):
-        load_blue(tmp_path / "seeing.pt")
+        load_blue(tmp_path / "seeing.safetensors")
     with pytest.raises(CheckpointError):
         load_blue(tmp_path / "none")

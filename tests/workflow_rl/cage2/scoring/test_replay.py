@@ -38,9 +38,9 @@ def data_of(page: Path) -> Any:
 
 
 def test_a_page_of_100_steps_is_small_valid_and_complete(tmp_path: Path) -> None:
-    save_run(tmp_path / "agent.pt")
+    save_run(tmp_path / "agent.safetensors")
     page = tmp_path / "replay.html"
-    result = run(tmp_path / "agent.pt", "--red-agent", "RedMeanderAgent", "--output", page)
+    result = run(tmp_path / "agent.safetensors", "--red-agent", "RedMeanderAgent", "--output", page)
     assert result.exit_code == 0, result.output
     assert "is the same, the networks included" in result.output
     text = page.read_text()
@@ -54,7 +54,10 @@ def test_a_page_of_100_steps_is_small_valid_and_complete(tmp_path: Path) -> None
     (one,) = shown["recordings"]
     (trajectory,) = (
         evaluate_blue(
-            load_blue(tmp_path / "agent.pt"), 1, horizons=[100], red_agents=["RedMeanderAgent"]
+            load_blue(tmp_path / "agent.safetensors"),
+            1,
+            horizons=[100],
+            red_agents=["RedMeanderAgent"],
         )
         .cells[0]
         .trajectories
@@ -86,13 +89,13 @@ def test_two_agents_in_the_same_episode(tmp_path: Path) -> None:
 def test_nothing_in_a_name_becomes_html(tmp_path: Path) -> None:
     folder = tmp_path / "<b>&</script>"  # Its last part is script>.
     folder.mkdir(parents=True)
-    save_run(folder / "a<i>.pt")
+    save_run(folder / "a<i>.safetensors")
     page = tmp_path / "replay.html"
-    result = run(folder / "a<i>.pt", "--max-steps", "2", "--output", page)
+    result = run(folder / "a<i>.safetensors", "--max-steps", "2", "--output", page)
     assert result.exit_code == 0, result.output
     assert_valid(page.read_text())
-    assert "a&lt;i&gt;.pt" in page.read_text()
-    assert data_of(page)["recordings"][0]["agent"] == "script>/a<i>.pt"
+    assert "a&lt;i&gt;.safetensors" in page.read_text()
+    assert data_of(page)["recordings"][0]["agent"] == "script>/a<i>.safetensors"
 
 
 def test_a_page_takes_not_much_longer_than_the_episode_in_cyborg(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def few_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
 def cage2_run(path: Path, **env_args: object) -> Path:
     env_args = {"red_agent": "mixed", **env_args}
     run = make_run(path, env=ENV_ID, total_steps=None, env_args=env_args)
-    for name in ("best.pt", "checkpoint.pt"):
+    for name in ("best.safetensors", "checkpoint.safetensors"):
         save_run(run / name, **env_args)
     return run
 
@@ -91,7 +91,7 @@ def test_of_many_runs_there_are_three_replays_each(
 def test_how_often_each_action_is_used(tmp_path: Path) -> None:
     run = cage2_run(tmp_path / "run")
     (run / "kept").mkdir()
-    save_run(run / "kept" / "000010.pt")
+    save_run(run / "kept" / "000010.safetensors")
     text = page_of(tmp_path, run)
     evaluation = evaluate_blue(
         load_blue(run), EPISODES, n_workers=1, horizons=[100], red_agents=["B_lineAgent"]
@@ -126,7 +126,7 @@ def test_how_often_each_action_is_used(tmp_path: Path) -> None:
 def test_scores_stand_beside_the_leaderboard(tmp_path: Path) -> None:
     run, other = cage2_run(tmp_path / "run"), cage2_run(tmp_path / "other")
     evaluation = evaluate_blue(scripted_blue("sleep"), 2, n_workers=1, horizons=[30, 50, 100])
-    digest = {"agent_sha256": sha256_of(run / "best.pt", 2**20)}
+    digest = {"agent_sha256": sha256_of(run / "best.safetensors", 2**20)}
     (run / "evaluation.json").write_text(json.dumps({**to_dict(evaluation), **digest}))
     scores = section(page_of(tmp_path, run, other), "Scores beside the leaderboard")
     cell = evaluation.cells[-2]
@@ -136,7 +136,7 @@ def test_scores_stand_beside_the_leaderboard(tmp_path: Path) -> None:
     assert "not scored yet" in scores
     # They are those of an agent: of no other.
     shutil.copy(run / "evaluation.json", other)
-    save_run(other / "best.pt", red_agent="B_lineAgent")
+    save_run(other / "best.safetensors", red_agent="B_lineAgent")
     copied = section(page_of(tmp_path, other), "Scores beside the leaderboard")
     assert "Total not scored yet" in copied
     assert f"{TOP_SCORES[0].total:.2f}" in scores.replace("−", "-")  # noqa: RUF001
@@ -166,18 +166,18 @@ def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
     from tests.workflow_rl.reporting.test_report import report as run_report
 
     run = cage2_run(tmp_path / "run")
-    (run / "best.pt").write_bytes(b"nothing")
+    (run / "best.safetensors").write_bytes(b"nothing")
     result = run_report(run, "--output", tmp_path / "report.html")
     assert result.exit_code == 2
-    assert "best.pt is damaged" in result.output
+    assert "best.safetensors is damaged" in result.output
     assert not (tmp_path / "report.html").exists()
     config = TrainConfig("async", env="CartPole-v1", settings=PPOConfig(hidden_sizes=(8,)))
     agent = PPOAgent(config.settings, *config.environment.spaces()[:2], seed=1)
     other = Checkpoint(config.to_dict(), agent.state_dict(), TrainingState())
-    save_checkpoint(run / "best.pt", other)
+    save_checkpoint(run / "best.safetensors", other)
     result = run_report(run, "--output", tmp_path / "report.html")
     assert result.exit_code == 2
-    assert "best.pt was trained on CartPole-v1, not on CAGE-2" in result.output
+    assert "best.safetensors was trained on CartPole-v1, not on CAGE-2" in result.output
 
 
 @pytest.mark.parametrize("name", ["n" * 250, "\udcff#%", "é" * 120])

@@ -96,7 +96,7 @@ def test_the_actions_of_a_step_are_those_of_the_record_after_it():
 
 
 def test_a_run_folders_scores_are_kept_in_it(tmp_path):
-    save_agent(tmp_path / "checkpoint.pt")
+    save_agent(tmp_path / "checkpoint.safetensors")
     options = ["--episodes", "1", "--seed", "3", "--quiet"]
     result = run(tmp_path, *options)
     assert result.exit_code == 0, result.output
@@ -109,7 +109,7 @@ def test_a_run_folders_scores_are_kept_in_it(tmp_path):
     assert scores["simulator"] == {"name": name, "version": "0.0.3", "commit": "26ce1c1"}
     assert scores["checked"] == "9 of 9 episodes have the same total on csle-cyborg 0.0.3."
     assert (scores["actions"], scores["seed"]) == ("greedy", 3)
-    assert scores["agent"] == str(tmp_path / "checkpoint.pt")
+    assert scores["agent"] == str(tmp_path / "checkpoint.safetensors")
     assert scores["official_protocol"] is True
     assert scores["total"] == pytest.approx(expected.total)
     by_cell = {(cell["max_steps"], cell["red_agent"]): cell["returns"] for cell in scores["cells"]}

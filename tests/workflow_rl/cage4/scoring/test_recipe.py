@@ -73,15 +73,15 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(
     with pytest.raises(StopRequested):
         train(folder)
     monkeypatch.undo()
-    stopped = load_checkpoint(folder / "checkpoint.pt").training.updates
+    stopped = load_checkpoint(folder / "checkpoint.safetensors").training.updates
     assert 0 < stopped < EPISODES / 2
     train(folder)
-    assert digest(folder / "checkpoint.pt") == digest(run / "checkpoint.pt")
-    kept = [path.name for path in sorted(folder.glob("kept/*.pt"))]
-    assert kept == [path.name for path in sorted(run.glob("kept/*.pt"))]
+    assert digest(folder / "checkpoint.safetensors") == digest(run / "checkpoint.safetensors")
+    kept = [path.name for path in sorted(folder.glob("kept/*.safetensors"))]
+    assert kept == [path.name for path in sorted(run.glob("kept/*.safetensors"))]
     # A finished run has nothing to do.
     train(folder)
-    assert digest(folder / "checkpoint.pt") == digest(run / "checkpoint.pt")
+    assert digest(folder / "checkpoint.safetensors") == digest(run / "checkpoint.safetensors")
 
 
 def test_other_runs_and_strange_folders_are_refused(run: Path, tmp_path: Path) -> None:
@@ -100,13 +100,13 @@ def test_other_runs_and_strange_folders_are_refused(run: Path, tmp_path: Path) -
 
 def test_the_candidates_are_the_last_agents_each_once(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
-    kept = sorted((tmp_path / "run").glob("kept/*.pt"))
+    kept = sorted((tmp_path / "run").glob("kept/*.safetensors"))
     chosen = Cage4Guest().champion_recipe().choose(tmp_path / "run", 4, True)
     assert chosen.candidates == 3
     assert chosen.episodes == 4
-    last = digest(tmp_path / "run" / "checkpoint.pt")
+    last = digest(tmp_path / "run" / "checkpoint.safetensors")
     assert last in map(digest, kept) or len(kept) == 2
-    assert digest(tmp_path / "run" / chosen.chosen) == digest(tmp_path / "run" / "best.pt")
+    assert digest(tmp_path / "run" / chosen.chosen) == digest(tmp_path / "run" / "best.safetensors")
 
 
 def test_the_command_chooses_scores_and_describes(
@@ -125,7 +125,7 @@ def test_the_command_chooses_scores_and_describes(
     assert card["selection"]["candidates"] == 2
     assert card["command"].startswith("workflow-rl train-champion --env workflow_rl/CAGE4-v0")
     assert card["config"]["preset"] == "cage4-champion"
-    assert digest(folder / card["selection"]["chosen"]) == digest(folder / "best.pt")
+    assert digest(folder / card["selection"]["chosen"]) == digest(folder / "best.safetensors")
     agent, (total,) = parameters(folder / AGENT_FILE), card["evaluation"]["totals"]
     result = CliRunner().invoke(main, [*words, "--seed", "1"])
     assert result.exit_code == 2
@@ -152,8 +152,8 @@ def test_links_in_a_folder_lead_to_no_other_file(run: Path, tmp_path: Path) -> N
     own, folder = tmp_path / "own", tmp_path / "run"
     own.write_text("the user's")
     shutil.copytree(run, folder)
-    (folder / "best.pt").unlink(missing_ok=True)
-    for link in (AGENT_FILE, "best.pt"):
+    (folder / "best.safetensors").unlink(missing_ok=True)
+    for link in (AGENT_FILE, "best.safetensors"):
         (folder / link).symlink_to(own)
     with pytest.raises(OSError, match="is a link"):
         Cage4Guest().champion_recipe().choose(folder, 2, True)

@@ -77,7 +77,7 @@ def test_the_best_candidate_is_chosen_on_some_episodes_and_scored_on_others(
     n = selection.LEAST_TO_CHOOSE
     assert len(candidates) in (2, 3)
     assert played == [(n, 0)] * len(candidates) + [(n, FRESH_SEED)]
-    updates = load_checkpoint(folder / "best.pt").training.updates
+    updates = load_checkpoint(folder / "best.safetensors").training.updates
     assert updates == expected
     assert told is not None
     assert told.startswith(f"from update {updates}. Mean total reward: -10.5 ")
@@ -85,5 +85,5 @@ def test_the_best_candidate_is_chosen_on_some_episodes_and_scored_on_others(
 
 def test_a_single_agent_is_not_compared(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only = "workflow_rl.cage.selection.eligible_agents"
-    monkeypatch.setattr(only, lambda path: [path / "checkpoint.pt"])
+    monkeypatch.setattr(only, lambda path: [path / "checkpoint.safetensors"])
     assert choose_best_candidate(run) is None

@@ -44,7 +44,6 @@ def joined_transitions(parts: Sequence[Transitions]) -> Transitions:
 
 
 def transitions_of(trajectories: Sequence[Trajectory]) -> Transitions:
-    """Return the steps of trajectories, in order."""
     parts = []
     for trajectory in trajectories:
         terminated = np.zeros(trajectory.length, np.bool_)

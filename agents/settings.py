@@ -95,7 +95,6 @@ class WithTeacher:
 
 
 def is_marked(field: FieldInfo, kind: type) -> bool:
-    """Return whether a setting has a mark of this kind."""
     return any(isinstance(mark, kind) for mark in field.metadata)
 
 

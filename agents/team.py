@@ -115,7 +115,6 @@ class TeamLayout:
 
     @property
     def row_size(self) -> int:
-        """Numbers in a row."""
         return self.obs_dim + self.masked * sum(self.mask_sizes)
 
     def status(self, rows: NDArray[Any]) -> NDArray[Any]:

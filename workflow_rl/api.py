@@ -179,7 +179,7 @@ def record(
         *(who, Path(file), episodes, env, env_args, seed, n_workers),
         trust=trust,
         worker_timeout=worker_timeout,
-        env_python=interpreter(env_python) if env_python else env_python,
+        env_python=env_python and interpreter(env_python),
         ignore_unknown=ignore_unknown,
     )
     return Path(file)
@@ -233,7 +233,7 @@ def evaluate(
     require_guest(env_id)
     if callable(env) or not is_scripted(str(run), env_id):
         make_env = env if callable(env) else None
-        python = interpreter(env_python) if env_python else ""
+        python = interpreter(env_python)
         player = load_player(Path(run), None, greedy, make_env, trust, worker_timeout, True, python)
         return score_agent(scored_as(Path(run)), *player, settings, is_own=callable(env), **played)
     return score_agent(str(run), None, None, {"agent": str(run), **settings}, env_id, **played)

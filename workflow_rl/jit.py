@@ -38,7 +38,6 @@ event.register("numba:compile", _Compilations())
 
 
 def digest(files: Iterable[Path]) -> str:
-    """Return a digest of files."""
     content = hashlib.sha256()
     for path in sorted(files):
         content.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")

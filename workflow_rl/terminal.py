@@ -108,7 +108,6 @@ class LenientStream:
         return len(text)
 
     def flush(self) -> None:
-        """Flush the stream, if that is possible."""
         with self._failing():
             self._stream.flush()
 

@@ -46,11 +46,9 @@ class MixedActor:
         self._actors, self._draws = actors, Lineup(weights)
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        """Begin an episode: see Actor."""
         self._actors[self._draws.begin(seed, env)].reset(seed, env, n_acted)
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
-        """Return actions [M] and log-probabilities [M]: see Actor."""
         actions, log_probs = np.zeros(len(envs), np.int64), np.zeros(len(envs), np.float32)
         for number, places, of in self._draws.parts(envs):
             actions[places], log_probs[places] = self._actors[number].act(obs[places], of)

@@ -210,11 +210,9 @@ class CNN(Network):
 
     @functools.cached_property
     def images(self) -> ImageLayout:
-        """The layout, checked."""
         return image_layout_of(self.layout)
 
     def convolutions_of(self, image: Image) -> tuple[Convolution, ...]:
-        """Return the layers of an image."""
         if self.convolutions is not None:
             return tuple(Convolution(*row) for row in self.convolutions)
         side = min(image.height, image.width)

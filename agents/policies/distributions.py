@@ -155,7 +155,6 @@ class MultiCategorical:
         )
 
     def mode(self, prepared: Prepared, rows: Rows) -> Choice:
-        """Return the likeliest option of each choice."""
         return self._joined(
             [
                 component.mode(prepared[3 * k : 3 * k + 3], rows)
@@ -244,7 +243,6 @@ class DiagonalGaussian:
         return mean + np.exp(log_std) * noise, self._log_prob(noise, log_std)
 
     def mode(self, prepared: Prepared, rows: Rows) -> Choice:
-        """Return the means."""
         mean, log_std = (column[rows] for column in prepared)
         return mean, self._log_prob(np.zeros_like(mean), log_std)
 
@@ -276,12 +274,10 @@ class Mixed:
 
     @functools.cached_property
     def n_outputs(self) -> int:
-        """The outputs of all parts."""
         return sum(part.n_outputs for part in self.parts)
 
     @functools.cached_property
     def n_draws(self) -> int:
-        """The draws of all parts."""
         return sum(part.n_draws for part in self.parts)
 
     @functools.cached_property
@@ -316,7 +312,6 @@ class Mixed:
         return self._joined([part.sample(of, rows, uniforms[:, at]) for part, of, at in parts])
 
     def mode(self, prepared: Prepared, rows: Rows) -> Choice:
-        """Return the likeliest action of each part."""
         parts = zip(self.parts, self._of_parts(prepared), strict=True)
         return self._joined([part.mode(of, rows) for part, of in parts])
 
@@ -418,11 +413,9 @@ class SquashedGaussian:
         return mean, np.clip(log_std, *LOG_STD_LIMITS)
 
     def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
-        """Draw normal numbers and squash them."""
         return self._squashed(*self._gaussian.sample(prepared, rows, uniforms))
 
     def mode(self, prepared: Prepared, rows: Rows) -> Choice:
-        """Return the squashed means."""
         return self._squashed(*self._gaussian.mode(prepared, rows))
 
     def _squashed(self, number: FloatArray, log_prob: FloatArray) -> Choice:

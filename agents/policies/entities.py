@@ -107,7 +107,6 @@ class Entities(Network):
 
     @functools.cached_property
     def entities(self) -> EntityLayout:
-        """The layout, checked."""
         return layout_of(self.layout)
 
     @property

@@ -108,24 +108,19 @@ class PolicyParameters(NamedTuple):
 
     @property
     def layers(self) -> Layers:
-        """The network's arrays."""
         return Layers(self.weights, self.biases)
 
     def described(self) -> Network:
-        """Return the network's description."""
         kind = NETWORKS[self.network]
         return kind.of_layers(self.layers, self.activation, **self.network_args)
 
     def actor(self, policy_version: int = 0, greedy: bool = False) -> NumpyPolicy:
-        """Return the actor with these parameters."""
         return NumpyPolicy(self, policy_version, greedy)
 
     def player(self, policy_version: int = 0, greedy: bool | None = None) -> NumpyPolicy:
-        """Return the actor that plays after the training."""
         return self.actor(policy_version, not self.sampled if greedy is None else greedy)
 
     def to_be_sampled(self) -> PolicyParameters:
-        """Return the policy to be played by sampling its actions."""
         return self._replace(sampled=True)
 
     def on(self, layout: Any, distribution: Distribution) -> PolicyParameters:
@@ -220,7 +215,6 @@ class NumpyPolicy:
 
     @property
     def burn_in(self) -> int:
-        """See `burn_in_of`."""
         return self.network.burn_in
 
     def outputs(self, obs: NDArray[Any], envs: Sequence[int] | None = None) -> FloatArray:

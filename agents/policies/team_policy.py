@@ -51,16 +51,13 @@ class TeamParameters(NamedTuple):
         )
 
     def actor(self, policy_version: int = 0, greedy: bool = False) -> TeamPolicy:
-        """Return the actor with these parameters."""
         return TeamPolicy(self, policy_version, greedy)
 
     def player(self, policy_version: int = 0, greedy: bool | None = None) -> TeamPolicy:
-        """Return the actor that plays after the training: see `numpy_policy.Parameters`."""
         sampled = any(policy.sampled for policy in self.parameters.values())
         return self.actor(policy_version, not sampled if greedy is None else greedy)
 
     def to_be_sampled(self) -> TeamParameters:
-        """Return the team to be played by sampling its actions."""
         members = {name: policy.to_be_sampled() for name, policy in self.parameters.items()}
         return self._replace(parameters=members)
 

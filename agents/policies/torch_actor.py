@@ -89,7 +89,6 @@ class SharedActor(nn.Module):
     def forward(
         self, obs: Tensor, agent: Tensor, state: Tensor | None = None
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Return what `TorchActor` returns."""
         which = (agent[:, None] == self.agents).to(obs.dtype)
         told = torch.cat([obs[:, : self.own], which, obs[:, self.own :]], dim=1)
         return self.actor(told, state)

@@ -30,7 +30,6 @@ class FusedAdam:
         self.state: dict[int, dict[str, Tensor]] = {}
 
     def zero_grad(self) -> None:
-        """Forget the gradients."""
         for parameter in self.parameters:
             parameter.grad = None
 

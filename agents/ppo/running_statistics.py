@@ -55,7 +55,6 @@ class RunningMoments:
         return self.mean.astype(np.float32), self.scale.astype(np.float32)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return plain values."""
         return {
             "count": self.count,
             "mean": self.mean.tolist(),
@@ -125,7 +124,6 @@ class ReturnScale:
 
     @property
     def factor(self) -> float:
-        """The factor on rewards."""
         return float(self._moments.scale[0])
 
     def scaled(self, reward: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -137,7 +135,6 @@ class ReturnScale:
         self._open.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return plain values."""
         return {"moments": self._moments.state_dict(), "open": list(self._open.items())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

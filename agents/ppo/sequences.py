@@ -72,7 +72,6 @@ class RolloutSequences(NamedTuple):
     lengths: NDArray[np.int64]
 
     def computed(self, compute: Compute) -> Tensor:
-        """Return what a network computes of all rows."""
         packed, place = self._packed(np.arange(len(self.lengths)))
         return compute(packed)[place]
 

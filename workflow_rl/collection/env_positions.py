@@ -33,7 +33,6 @@ class EnvPosition(NamedTuple):
 
     @property
     def spec(self) -> EpisodeSpec:
-        """The spec of the episode."""
         total = self.begun_with or self.total
         return episode_spec(self.run_seed, self.episode, self.variants, total=total)
 

@@ -58,7 +58,6 @@ class FreeRunning(Schedule):
         self._policy: Policy | None = None
 
     def begin(self, policy: Policy) -> None:
-        """Collect with this policy from now on."""
         with self._changed:
             self._policy = policy
             if self._collecting is None:

@@ -39,7 +39,6 @@ def play_episodes(
 
 
 def play_episode(envs: EnvBatch, actor: Actor, spec: EpisodeSpec) -> Trajectory:
-    """Play one complete episode."""
     ((trajectory,),) = play_episodes(envs, actor, [spec])
     return trajectory
 

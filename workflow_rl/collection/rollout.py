@@ -48,7 +48,6 @@ class Rollout(NamedTuple):
 
     @property
     def steps_to_learn(self) -> int:
-        """Env steps in the trajectories."""
         return sum(trajectory.length for trajectory in self.trajectories)
 
     @property

@@ -77,7 +77,6 @@ class Trace:
 
     @property
     def is_on(self) -> bool:
-        """Whether the trace records anything."""
         return self.path is not None
 
     def mark(self, row: str, activity: Activity) -> None:

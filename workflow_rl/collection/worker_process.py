@@ -74,7 +74,6 @@ def worker_main(
 
 
 def is_worker() -> bool:
-    """Return whether this process is a worker of a pool."""
     return _is_worker
 
 

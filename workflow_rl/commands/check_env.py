@@ -10,7 +10,7 @@ import click
 from workflow_rl.collection import try_in_worker
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import EPISODES, SECONDS, EnvArg, PythonPath
-from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.environments.examination import examine
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.source import guests
@@ -60,7 +60,7 @@ def check_env(
         made or env_id, dict(env_arg), ignore_unknown=True, python=env_python
     )
     has_problems = False
-    try:
+    with errors_in_one_line(_blamed):
         try_in_worker.learn_facts(environment, worker_timeout)
         spaces = environment.spaces()
         team = spaces.team
@@ -83,8 +83,6 @@ def check_env(
         ):
             click.echo(text, err=is_note)
             has_problems = has_problems or is_problem
-    except InvalidEnvironmentError as error:
-        raise click.BadParameter(str(error), param_hint=_blamed(error.argument)) from None
     if env_id in guests:
         click.echo("It is a guest of this package: the trainers know its own options.")
     if has_problems:

@@ -184,7 +184,6 @@ def _episodes(returns: Returns) -> int:
 
 
 def _text(rows: Sequence[Compared], ending: str) -> str:
-    """Return the text of a file with this ending."""
     from workflow_rl.reporting.comparison import comparison_table, plain_rows
 
     if ending == ".tex":

@@ -130,7 +130,6 @@ def _hub_writer(run: Path, which: str | None) -> Export:
 
 
 def _scripted(agent: Path, format_: str) -> tuple[str, Environment] | None:
-    """Return a scripted agent and its environment, if the name is one's that has the format."""
     for guest in guests.importable():
         env_id = guest.env_id
         is_its = format_ in guest.exports() and str(agent) in scripted_agents(env_id)

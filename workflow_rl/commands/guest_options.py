@@ -61,7 +61,6 @@ def _name_place(variable: str, context: Any, parameter: Any, place: Path | None)
 
 
 def scripted_agents(env_id: str) -> list[str]:
-    """Return the names of the scripted agents of an environment."""
     scoring = guests[env_id].scoring() if env_id in guests else None
     options = [] if scoring is None else setting_options(scoring.settings, plain_option, ["agent"])
     kinds = [option.type for option in options if isinstance(option.type, click.Choice)]

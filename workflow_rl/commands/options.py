@@ -93,7 +93,7 @@ class PythonPath(click.ParamType):
     name = "path"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return interpreter(value) if value else ""
+        return interpreter(value)
 
 
 class OutputFile(UsablePath):

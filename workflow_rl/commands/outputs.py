@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 
 def output_options(json_help: str, png_help: str) -> list[click.Parameter]:
-    """Return the options --json, --png and --quiet."""
     return [
         click.Option(
             ["--json", "json_path"], type=OutputFile(".json"), metavar="FILE", help=json_help

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.commands.one_line_errors import ClearCommand
-from workflow_rl.commands.options import NOT_NEGATIVE, PATH, OutputFile, spelling
+from workflow_rl.commands.options import NOT_NEGATIVE, PATH, OutputFile
+from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.output_files import require_writable
 from workflow_rl.reporting.drawing import save_png
 from workflow_rl.reporting.timeline import read_trace, timeline_figure
@@ -76,10 +76,8 @@ def plot(
     else:
         from workflow_rl.api import learning_curves  # It brings torch.
 
-        try:
+        with errors_in_one_line():
             figure = learning_curves(*runs, labels=labels)
-        except ConfigError as error:
-            raise click.BadParameter(error.message, param_hint=spelling(error.field_name)) from None
     require_writable(output, "--output")
     save_png(figure, output)
     click.echo(f"{'timeline' if timeline else 'learning curves'}: {output}")

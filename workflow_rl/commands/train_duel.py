@@ -20,7 +20,6 @@ SECTION = "Studies"
 
 
 def mode_option(option: Option) -> Any:
-    """Return the option --mode."""
     modes = click.Choice(["async", "sync"])
     text = "Trainer of each run, train-sync or train-async."
     return option("--mode", type=modes, default="async", help=text)

@@ -157,7 +157,6 @@ def _new_search(options: dict[str, Any]) -> Search:
 
 
 def _search_to_resume(options: dict[str, Any]) -> Search:
-    """Return the search to go on with."""
     from workflow_rl.runs.execute import require_cluster
     from workflow_rl.runs.make_agent import require_device
     from workflow_rl.runs.resume import changes_on_resume, free_on_resume

@@ -36,12 +36,10 @@ ReadMask: TypeAlias = Callable[[Any], NDArray[np.bool_]]
 
 
 def shows_mask(space: spaces.Space[Any]) -> bool:
-    """Return whether observations have a mask as an entry."""
     return isinstance(space, spaces.Dict) and MASK in space.spaces and len(space.spaces) > 1
 
 
 def without_mask(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """Return the space of observations without their mask."""
     return _without(space, MASK) if shows_mask(space) else space
 
 

@@ -103,7 +103,6 @@ class BatchedEnv(ABC):
 
     @property
     def offers_masks(self) -> bool:
-        """Whether the class has masks."""
         return type(self).action_masks is not BatchedEnv.action_masks
 
     def close(self) -> None:  # noqa: B027 (most simulators hold nothing)

@@ -88,7 +88,6 @@ class SerialEnvs:
         return np.array([self._reset(env) for env in envs])
 
     def options_of(self, spec: EpisodeSpec) -> dict[str, Any] | None:
-        """Return the options with which an episode begins, if there are any."""
         options: dict[str, Any] = {self._variant_option: spec.variant} if spec.variant else {}
         if spec.progress is not None:
             options["progress"] = spec.progress

@@ -33,9 +33,9 @@ SETTINGS: dict[str, Any] = {
 
 def interpreter(python: str) -> str:
     """Return the absolute path of a Python interpreter that the user names, links unresolved: a
-    virtual environment's is a link."""
+    virtual environment's is a link. "" is this process's own."""
     python = os.path.expanduser(python)
-    return os.path.abspath(shutil.which(python) or python)
+    return python and os.path.abspath(shutil.which(python) or python)
 
 
 class InvalidEnvironmentError(ValueError):

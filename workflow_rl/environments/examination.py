@@ -211,7 +211,6 @@ class _Stopwatch:
         self._wall, self._busy = time.perf_counter(), _busy_seconds()
 
     def waiting(self) -> float:
-        """Return the share, from 0 to 1."""
         wall = time.perf_counter() - self._wall
         return min(1.0, max(0.0, 1 - (_busy_seconds() - self._busy) / wall)) if wall else 0.0
 

@@ -61,7 +61,6 @@ class FunctionActor:
         self._acts: dict[int, Callable[..., Any]] = {}
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        """Begin an episode: see `numpy_policy.Actor`."""
         if isinstance(self._asked, type):
             player: Any = self._asked()
             if hasattr(player, "reset"):
@@ -90,7 +89,6 @@ class TeamOfFunctions:
         self._layout, self._actors = layout, actors
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        """Begin an episode: see `numpy_policy.Actor`."""
         for k, actor in enumerate(self._actors):
             actor.reset(seed + k, env)
 
@@ -190,7 +188,6 @@ class Advised:
         return action[:, 0] if self._is_number else action, log_prob
 
     def without(self, trajectory: Trajectory) -> Trajectory:
-        """Return the trajectory with rows without the actions."""
         return trajectory._replace(
             obs=trajectory.obs[:, : -self._n], last_obs=trajectory.last_obs[: -self._n]
         )

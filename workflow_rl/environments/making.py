@@ -113,7 +113,6 @@ def _batch(factory: Callable[..., Any], n_envs: int, args: Mapping[str, Any]) ->
 
 
 def declared_facts(environment: GymnasiumEnvironment) -> Facts:
-    """Return what an environment declares. Raise InvalidEnvironmentError."""
     # A wrapper would hide what a team or a batch declares.
     env = required_env(dataclasses.replace(environment, private_random=False))
     with _naming(environment, env):

@@ -141,7 +141,6 @@ class OneSide(SomeAgents):
 
     @property
     def agents(self) -> list[str]:
-        """The agents of this side that are left."""
         return [agent for agent in self.possible_agents if agent in self.env.agents]
 
     def reset(self, seed: int | None = None, options: Any = None) -> tuple[Any, ...]:

@@ -198,7 +198,6 @@ class Interpreter:
                 self.end()
 
     def end(self) -> None:
-        """End the interpreter."""
         if vars(_running).get(self._python) is self:
             del vars(_running)[self._python]
         self._messages.close()
@@ -342,7 +341,6 @@ class SimulatorJointEnv(JointEnv):
 
     @property
     def about(self) -> str:
-        """The versions of its interpreter."""
         return str(self.env.about)
 
     def ask(self, call: str, *args: Any) -> None:

@@ -176,7 +176,6 @@ class RandomState:
             random.setstate(self._of_python)
 
     def seed(self, seed: int) -> None:
-        """Seed the state of the process."""
         random.seed(seed)
         np.random.seed(seed % 2**32)
 

@@ -120,7 +120,6 @@ def _told(played: Mapping[str, int]) -> str:
 
 
 def _by_task(agents: Sequence[Returns]) -> dict[str, FloatArray]:
-    """Return the returns [agent, episode] by task."""
     return {
         task: np.array([agent[task] for agent in agents], np.float64)
         for task in (agents[0] if agents else ())

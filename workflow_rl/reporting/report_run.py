@@ -44,7 +44,6 @@ class Run(NamedTuple):
 
     @property
     def state(self) -> str:
-        """Whether the run is finished, and why not."""
         if self.summary is not None and self.summary.get("finished"):
             return "finished"
         reason = (self.summary or {}).get("reason")

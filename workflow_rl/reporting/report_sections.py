@@ -341,7 +341,6 @@ def _of_each_worker(trace: RunTrace) -> str:
 
 
 def faults(runs: Sequence[Run]) -> Section:
-    """Return what went wrong."""
     from workflow_rl.runs.folder import DIVERGED_FILE
 
     rows = []

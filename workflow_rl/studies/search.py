@@ -371,7 +371,6 @@ def parameter(name: str) -> str:
 
 
 def trial_score(trial: FrozenTrial) -> float:
-    """Return the score of a complete trial."""
     return -math.inf if trial.value is None else trial.value
 
 
@@ -385,7 +384,6 @@ def _unused(path: Path) -> Path:
 
 
 def write_best(path: Path, settings: Mapping[str, float]) -> None:
-    """Write the settings into the folder."""
     write_text(path / "best.json", json.dumps(dict(settings), indent=2) + "\n")
 
 

@@ -35,7 +35,6 @@ def filled(package: str, name: str, **parts: str) -> str:
 
 
 def source(package: str, name: str) -> str:
-    """Return the text of a file of a package."""
     return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 

@@ -31,7 +31,37 @@ COMPANY = 3
 Step: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]
 
 
-class BatchedEnv(ABC):
+class SteppedTogether(ABC):
+    """What a BatchedEnv and a BatchedTeamEnv have in common."""
+
+    @abstractmethod
+    def __init__(self, n_envs: int) -> None:
+        """Make `n_envs` environments. Set the spaces here, or in the class. A subclass can have
+        further arguments with defaults: `--env-arg key=value`."""
+
+    def action_masks(self, indices: Indices) -> NDArray[Any]:
+        """Return which actions are possible now in each of M environments.
+
+        A class that has this method offers masks. It is asked after every reset and step, for the
+        environments whose episodes go on.
+
+        Returns:
+            Numbers [M, A], 1 for a possible action and 0 for an impossible one. A is the number of
+            actions of a Discrete. Those of a MultiDiscrete's choices follow one another, and so do
+            those of a team's agents. At least one action of each choice is possible. The masks of
+            agents that do not decide are not read.
+        """
+        raise NotImplementedError
+
+    @property
+    def offers_masks(self) -> bool:
+        return type(self).action_masks is not SteppedTogether.action_masks
+
+    def close(self) -> None:  # noqa: B027 (most simulators hold nothing)
+        """Free what the environments hold."""
+
+
+class BatchedEnv(SteppedTogether):
     """N environments of one kind, numbered from 0, of which one call steps many.
 
     A class that inherits this one is trained on by its name, `--env module:Class`, or from Python
@@ -53,11 +83,6 @@ class BatchedEnv(ABC):
 
     action_space: spaces.Space[Any]
     """The actions of one environment: Discrete, MultiDiscrete, MultiBinary, or a Box of floats."""
-
-    @abstractmethod
-    def __init__(self, n_envs: int) -> None:
-        """Make `n_envs` environments. Set both spaces here, or in the class. A subclass can have
-        further arguments with defaults: `--env-arg key=value`."""
 
     @abstractmethod
     def reset(self, indices: Indices, seeds: Indices) -> NDArray[Any]:
@@ -87,26 +112,6 @@ class BatchedEnv(ABC):
             truncated: bool [M], whether the episode was cut off, such as by a limit of steps.
             The next call may overwrite all four arrays.
         """
-
-    def action_masks(self, indices: Indices) -> NDArray[Any]:
-        """Return which actions are possible now in each of M environments.
-
-        A class that has this method offers masks. It is asked after every reset and step, for the
-        environments whose episodes go on.
-
-        Returns:
-            Numbers [M, A], 1 for a possible action and 0 for an impossible one. A is the number of
-            actions of a Discrete. Those of a MultiDiscrete's choices follow one another. At least
-            one action of each choice is possible.
-        """
-        raise NotImplementedError
-
-    @property
-    def offers_masks(self) -> bool:
-        return type(self).action_masks is not BatchedEnv.action_masks
-
-    def close(self) -> None:  # noqa: B027 (most simulators hold nothing)
-        """Free what the environments hold."""
 
 
 class BatchedEnvs:

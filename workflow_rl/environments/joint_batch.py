@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from workflow_rl.agents.team import ABSENT, ACTS, BUSY, CUT_OFF
-from workflow_rl.environments.batched_env import BatchedEnv, Indices, Step, column
+from workflow_rl.environments.batched_env import BatchedEnv, Indices, Step, SteppedTogether, column
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import flat_space, require_not_old
 from workflow_rl.environments.joint_env import joint_spaces, own_rewards
@@ -28,7 +28,7 @@ class TeamStep(NamedTuple):
     truncated: NDArray[np.bool_]
 
 
-class BatchedTeamEnv(ABC):
+class BatchedTeamEnv(SteppedTogether):
     """N environments of one kind, each with the same team of K agents. One call steps many.
 
     What `BatchedEnv` says holds here too: how a class is named and made, and that an episode
@@ -60,11 +60,6 @@ class BatchedTeamEnv(ABC):
     agent's own observation and actions."""
 
     @abstractmethod
-    def __init__(self, n_envs: int) -> None:
-        """Make `n_envs` environments. Set the spaces here, or in the class. A subclass can have
-        further arguments with defaults: `--env-arg key=value`."""
-
-    @abstractmethod
     def reset(self, indices: Indices, seeds: Indices) -> tuple[NDArray[Any], NDArray[Any]]:
         """Begin an episode in each of M environments.
 
@@ -94,24 +89,9 @@ class BatchedTeamEnv(ABC):
             The next call may overwrite all arrays.
         """
 
-    def action_masks(self, indices: Indices) -> NDArray[Any]:
-        """Return which actions are possible now in each of M environments.
-
-        A class that has this method offers masks. It is asked after every reset and step, for the
-        environments whose episodes go on.
-
-        Returns:
-            Numbers [M, A], 1 for a possible action and 0 for an impossible one, the agents' masks
-            one after another. The masks of agents that do not decide are not read.
-        """
-        raise NotImplementedError
-
     def states(self, indices: Indices) -> NDArray[Any]:
         """Return the states [M, S] now, if the class has a `state_space`."""
         raise NotImplementedError
-
-    def close(self) -> None:  # noqa: B027 (most simulators hold nothing)
-        """Free what the environments hold."""
 
 
 class JointBatch(BatchedEnv):
@@ -164,7 +144,7 @@ class JointBatch(BatchedEnv):
 
     @property
     def offers_masks(self) -> bool:
-        return type(self._envs).action_masks is not BatchedTeamEnv.action_masks
+        return self._envs.offers_masks
 
     def reset(self, indices: Indices, seeds: Indices) -> NDArray[Any]:
         self._withheld[indices] = 0.0

@@ -13,7 +13,9 @@ from workflow_rl.reporting.policies_figure import duel_figure
 from workflow_rl.reporting.report_run import Run, read_run
 from workflow_rl.reporting.report_sections import Section
 from workflow_rl.reporting.timeline import RunTrace
-from workflow_rl.runs.duel_dir import read_duel, read_measured
+from workflow_rl.runs.duel_dir import is_duel, read_duel, read_measured
+from workflow_rl.runs.folder import distinct_names, read_metrics
+from workflow_rl.runs.population_dir import run_folders
 
 PAGES = "workflow_rl.reporting.pages"
 _log = logging.getLogger(__name__)
@@ -24,9 +26,6 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
 
     Raises RunDirError.
     """
-    from workflow_rl.runs.folder import distinct_names, read_metrics
-    from workflow_rl.runs.population_dir import run_folders
-
     folders = [folder for path in dict.fromkeys(paths) for folder in run_folders(path)]
     names = distinct_names(folders)
     begun = [folder for folder in folders if read_metrics(folder)] or folders
@@ -68,8 +67,6 @@ def page_of(paths: Sequence[Path], traces: Sequence[RunTrace], further: Path) ->
 
     Raises RunDirError.
     """
-    from workflow_rl.runs.duel_dir import is_duel
-
     duels = [path for path in dict.fromkeys(paths) if is_duel(path)]
     runs = read_runs([path for path in paths if path not in duels])
     sections = [duel_section(path) for path in duels]

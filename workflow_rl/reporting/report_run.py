@@ -12,6 +12,14 @@ from typing import Any, NamedTuple
 
 from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.output_files import NOT_OURS, read_text, require_numbers, sha256_of
+from workflow_rl.runs.folder import (
+    RunDirError,
+    is_population,
+    read_config,
+    read_metrics,
+    read_summary,
+)
+from workflow_rl.runs.run_record import begins_with_another
 
 _log = logging.getLogger(__name__)
 
@@ -56,9 +64,6 @@ class Run(NamedTuple):
 
 def read_run(path: Path) -> Run:
     """Read the folder of a run. Raises RunDirError."""
-    from workflow_rl.runs.folder import RunDirError, read_config, read_metrics, read_summary
-    from workflow_rl.runs.run_record import begins_with_another
-
     config = _flat(read_config(path).to_dict())
     config["init_from"] = begins_with_another(path)
     metrics = read_metrics(path)
@@ -72,7 +77,6 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
     """Return what `evaluate` left in the folder, if it scored the agent that is there now."""
     from workflow_rl.runs.checkpoint import checkpoint_path
     from workflow_rl.runs.evaluation import AGENT_DIGEST
-    from workflow_rl.runs.folder import RunDirError
 
     file = path / "evaluation.json"
     if not file.exists():
@@ -105,8 +109,6 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
 
 def _evaluation_of_best(path: Path) -> Mapping[str, Any] | None:
     """Return what `evaluate` left in the folder of the population whose best policy this is."""
-    from workflow_rl.runs.folder import is_population
-
     above = path.absolute().parent
     both = [folder / "best.safetensors" for folder in (above, path)]
     if not is_population(above) or not all(file.is_file() for file in both):

@@ -25,7 +25,9 @@ from workflow_rl.reporting.report_charts import (
 from workflow_rl.reporting.report_run import SEED, Run
 from workflow_rl.reporting.timeline import COLOURS as COLOURS_OF_ACTIVITIES
 from workflow_rl.reporting.timeline import RunTrace, activity_shares
+from workflow_rl.runs.duel_dir import EXPLOIT_FILE, read_exploit
 from workflow_rl.runs.event_file import group_of
+from workflow_rl.runs.folder import DIVERGED_FILE, is_population, read_config
 from workflow_rl.runs.return_curves import (
     AXES,
     Metrics,
@@ -75,10 +77,7 @@ def curves(runs: Sequence[Run]) -> Section:
     Runs that differ in their seed alone become a band. A single group has a line for each kind of
     episode, or for each agent of a team. Other agents' returns are lines to compare with.
     """
-    from workflow_rl.runs.folder import read_config
-
-    numbers = groups_of([run.name for run in runs], [run.config for run in runs])
-    groups = {name: [runs[n] for n in group] for name, group in numbers.items()}
+    groups = _by_seed(runs)
     known = known_to_all(read_config(run.path) for run in runs)
     lines = [(name, group, "return_mean") for name, group in groups.items()]
     if len(groups) == 1:
@@ -110,8 +109,7 @@ def learning(runs: Sequence[Run]) -> list[Section]:
     Runs that differ in their seed alone become a band. A single group that is a team of several
     policies has a line for each of them.
     """
-    numbers = groups_of([run.name for run in runs], [run.config for run in runs])
-    groups = {name: [runs[n] for n in group] for name, group in numbers.items()}
+    groups = _by_seed(runs)
     columns = dict.fromkeys(name for run in runs for name in run.last)
     told = [name for name in columns if _is_told(name, runs)]
     policies = {column: of for column in told for of in told if column.startswith(f"{of}_")}
@@ -134,6 +132,12 @@ def learning(runs: Sequence[Run]) -> list[Section]:
     text = "What the algorithm told of each update: the columns of metrics.csv that changed."
     body = f'<p class="muted">{text}</p>{keys(names)}<div class="charts">{"".join(charts)}</div>'
     return [Section("Learning", body)] if charts else []
+
+
+def _by_seed(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Return the groups of runs that differ in their seed alone, by a name for each."""
+    numbers = groups_of([run.name for run in runs], [run.config for run in runs])
+    return {name: [runs[n] for n in group] for name, group in numbers.items()}
 
 
 def _is_told(column: str, runs: Sequence[Run]) -> bool:
@@ -238,8 +242,6 @@ def scores(runs: Sequence[Run]) -> Section:
 
 def exploits(runs: Sequence[Run]) -> list[Section]:
     """Return what `exploit` left in the runs' folders, or above them, if it left anything."""
-    from workflow_rl.runs.duel_dir import EXPLOIT_FILE, read_exploit
-
     folders = dict.fromkeys(f for run in runs for f in (run.path, run.path.absolute().parent))
     rows = []
     for found in (read_exploit(f) for f in folders if (f / EXPLOIT_FILE).is_file()):
@@ -257,8 +259,6 @@ def exploits(runs: Sequence[Run]) -> list[Section]:
 
 def _policies_beside(run: Run, runs: Sequence[Run]) -> list[Run]:
     """Return those of the runs that were trained together with this one, by the same workers."""
-    from workflow_rl.runs.folder import is_population
-
     above = run.path.absolute().parent
     beside = [other for other in runs if other is not run and other.path.absolute().parent == above]
     return beside if beside and is_population(above) else []
@@ -341,8 +341,6 @@ def _of_each_worker(trace: RunTrace) -> str:
 
 
 def faults(runs: Sequence[Run]) -> Section:
-    from workflow_rl.runs.folder import DIVERGED_FILE
-
     rows = []
     for run in runs:
         at = [row["update"] for row in run.metrics if row.get("workers_restarted", 0) > 0]

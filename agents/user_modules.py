@@ -49,6 +49,15 @@ def attribute_named(name: str) -> Any:
     return getattr(module, attribute)
 
 
+def is_found_as(name: str, thing: object) -> bool:
+    """Whether "module:Name" finds this function or class, in a module that has been imported.
+
+    A module's own `__getattr__` is not called: it may import what the name says.
+    """
+    module, _, attribute = name.partition(":")
+    return getattr(sys.modules.get(module), "__dict__", {}).get(attribute) is thing
+
+
 def refuse_a_file(name: str) -> None:
     """Raise ValueError, which says what would be right, if "module:Name" has a path as module."""
     module, _, attribute = name.partition(":")

@@ -30,7 +30,7 @@ from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.learner import make_agent, restored_agent
-from workflow_rl.runs.trust import trusted_config
+from workflow_rl.runs.trust import require_named_config
 from workflow_rl.text_table import text_table
 
 
@@ -95,7 +95,8 @@ def errors_ahead(
 @click.option("--steps", default=5, help="How far ahead.")
 @click.option("--seed", default=1000)
 def main(run: Path, episodes: int, steps: int, seed: int) -> None:
-    config = trusted_config(read_config(run))
+    config = read_config(run)
+    require_named_config(config)
     agent, file = make_agent(config), run / "checkpoint.safetensors"
     try:
         restored_agent(agent, load_checkpoint(file), file)

@@ -25,7 +25,6 @@ from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.runs import learner, loop
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.trust import trusted_config
 
 PPO = {"hidden_sizes": (8,), "minibatch_size": 40, "epochs": 1}
 
@@ -144,7 +143,7 @@ def imagined_by(agent: SACAgent) -> list[Transitions]:
 def remembering_agent(path: Path) -> Any:
     """The last agent of a run of sac or mbpo, with the steps that it remembers."""
     checkpoint = load_checkpoint(path / "checkpoint.safetensors")
-    agent = learner.make_agent(trusted_config(TrainConfig.from_dict(checkpoint.config)))
+    agent = learner.make_agent(TrainConfig.from_dict(checkpoint.config))
     assert isinstance(agent, SACAgent)
     learner.restored_agent(agent, checkpoint, path)
     learner.load_memory(agent, checkpoint, path)

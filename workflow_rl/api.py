@@ -33,16 +33,15 @@ from workflow_rl.runs.record_episodes import written_episodes
 from workflow_rl.runs.resume import Plan, changes_on_resume, require_no_member
 from workflow_rl.runs.return_curves import known_to_all, warn_of_short_runs, with_returns
 from workflow_rl.runs.run_record import begins_with_another
+from workflow_rl.runs.saved_agent import load_agent as load_agent
 from workflow_rl.runs.saved_agent import (
-    accept_agent,
     load_player,
     require_guest,
     saved_path,
     scored_as,
 )
-from workflow_rl.runs.saved_agent import load_agent as load_agent
 from workflow_rl.runs.seed_groups import groups_of
-from workflow_rl.runs.trust import trusted_config
+from workflow_rl.runs.trust import require_named_config, sign_named, trusted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,8 +77,8 @@ def train(
         on_update: called with an `Update` after every update. It changes no weights, and can log
             numbers and stop the run.
         quiet: show no progress bar.
-        trust: import and call the environment and the algorithm that only a file names, and join
-            its cluster, if the config is from a file.
+        trust: take the config and the files that are named for one's own, if they are somebody
+            else's: sign them, and import, call and join what they name.
 
     Raises:
         ConfigError: a setting makes no sense here.
@@ -97,13 +96,14 @@ def train(
         )
     if env is not None:
         config = config.changed(make_env=env, **_named_after(env, config))
-    config = trusted_config(config, trust, names_cluster=trust)
+    if trust:
+        sign_named([run_dir, init_from, config.teacher])
+        config = trusted(config)
+    require_named_config(config, names_cluster=trust or not config.named_by_file)
     if init_from is not None:
         config.require_no_teacher()
     begin_with = None if init_from is None else load_checkpoint(saved_path(Path(init_from)))
     resumed = _checkpoint_of(config, run_dir) if resume else None
-    if config.teacher is not None:
-        accept_agent(Path(config.teacher), trust)
     plan, draw = ready(Plan([config], [resumed])), learning_curve.plot_learning_curve
     with run_folder(None if run_dir is None else Path(run_dir), config) as path:
         return execute(
@@ -162,7 +162,7 @@ def record(
         env_args: arguments of the environment, which replace those of the agent's file.
         seed: the same seed gives the same episodes, whatever the number of workers.
         n_workers: processes; None: one for each core.
-        trust: import and call the environment that only the agent's file names.
+        trust: sign the agent's file as one's own, and import and call what it names.
         worker_timeout: seconds within which each call of the environment must return.
         env_python: the interpreter that plays the environment, by default that of the agent's run.
         ignore_unknown: see TrainConfig, by default as in the agent's run.
@@ -175,9 +175,10 @@ def record(
         OSError: the file cannot be written, or holds something else than episodes.
     """
     who = agent if callable(agent) else os.fspath(agent)
+    if trust:
+        sign_named(who)
     written_episodes(
         *(who, Path(file), episodes, env, env_args, seed, n_workers),
-        trust=trust,
         worker_timeout=worker_timeout,
         env_python=env_python and interpreter(env_python),
         ignore_unknown=ignore_unknown,
@@ -211,7 +212,7 @@ def evaluate(
             config says, see `play` of TrainConfig.
         n_workers: processes; None: one for each core.
         worker_timeout: seconds within which each call of the environment must return.
-        trust: import and call the environment that the run's files name.
+        trust: sign the run's files as one's own, and import and call what they name.
         env_python: the interpreter that plays the environment, by default that of the training.
         settings: what else the command can choose in this environment, such as red_agent.
 
@@ -231,10 +232,12 @@ def evaluate(
     played |= {"worker_timeout": worker_timeout, "quiet": True}
     env_id = default_env() if env is None or callable(env) else env
     require_guest(env_id)
+    if trust:
+        sign_named(run)
     if callable(env) or not is_scripted(str(run), env_id):
         make_env = env if callable(env) else None
         python = interpreter(env_python)
-        player = load_player(Path(run), None, greedy, make_env, trust, worker_timeout, True, python)
+        player = load_player(Path(run), None, greedy, make_env, worker_timeout, True, python)
         return score_agent(scored_as(Path(run)), *player, settings, is_own=callable(env), **played)
     return score_agent(str(run), None, None, {"agent": str(run), **settings}, env_id, **played)
 

@@ -139,6 +139,41 @@ def private_folder(make: bool = True) -> Path:
     return folder
 
 
+def made_once(path: Path, content: bytes) -> bytes:
+    """Make a file that this user alone may read, and its folder, unless there is one. Return what
+    the file holds.
+
+    Of several processes at the same time one makes the file. Raises OSError, also if others may
+    read the file.
+    """
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = _temporary(path)
+        try:
+            with open(temporary, "wb", opener=_new_private) as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileExistsError):
+                os.link(temporary, path)
+        finally:
+            remove_own(temporary)
+    return read_private(path)
+
+
+def _new_private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_EXCL, 0o600)
+
+
+def read_private(path: Path) -> bytes:
+    """Return what a file holds that this user alone may read. Raises OSError for another file."""
+    with open(path, "rb", opener=no_link) as file:
+        about = os.fstat(file.fileno())
+        if about.st_uid != os.getuid() or stat.S_IMODE(about.st_mode) & 0o077:
+            raise PermissionError(errno.EACCES, "it is open to others", str(path))
+        return file.read()
+
+
 def require_no_links(*paths: Path) -> None:
     """Raises ValueError if one of these files and folders is a link: what is written there would be
     written elsewhere, in a folder from somebody else perhaps among the user's own files."""

@@ -15,12 +15,12 @@ from click.testing import CliRunner
 
 from tests.strangers.folders import calling, laid_out, plant, poison
 from workflow_rl import TrainConfig, train
+from workflow_rl.cluster.cluster import ClusterError
 from workflow_rl.commands.main import main
 from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.folder import RunDirError, read_config
 from workflow_rl.runs.population_dir import finish_population
-from workflow_rl.runs.trust import trusted_config
 from workflow_rl.terminal import PrintableFormatter
 
 
@@ -30,18 +30,20 @@ def test_an_address_in_a_file_is_not_joined(made: Path, folder: Path) -> None:
     result = CliRunner().invoke(main, resume)
     assert result.exit_code == 2
     assert "--cluster 127.0.0.1:9" in result.output
+    with pytest.raises(ConfigError, match="only the file names the cluster"):
+        train(read_config(Path("run")), "again", env=lambda: gymnasium.make("CartPole-v1"))
     # Nor by who names only the environment.
     for more in (["--env", "CartPole-v1"], ["--trust"]):
         result = CliRunner().invoke(main, [*resume, *more])
         assert "only the file names the cluster" in result.output
-    with pytest.raises(ConfigError, match="only the file names the cluster"):
-        train(read_config(Path("run")), "again", env=lambda: gymnasium.make("CartPole-v1"))
     assert CliRunner().invoke(main, [*resume, "--cluster", "none"]).exit_code == 0
 
 
 def test_an_address_that_the_user_gives_in_python_is_joined(folder: Path) -> None:
     config = TrainConfig("async", env="CartPole-v1", n_workers=1, cluster="127.0.0.1:9")
-    assert trusted_config(config) == config
+    with pytest.raises(ClusterError) as refused:
+        train(config, "run")
+    assert "only the file names" not in str(refused.value)
 
 
 LINKED = {

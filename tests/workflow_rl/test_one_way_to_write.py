@@ -67,7 +67,6 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("workflow_rl/runs/export.py", "mkdir"): NEW,
     ("workflow_rl/runs/folder.py", "mkdir"): NEW,
     ("workflow_rl/studies/search.py", "create_study"): "`study_database` refuses links before",
-    ("workflow_rl/runs/trust.py", "mkdir"): "the user's own folder",
     ("workflow_rl/terminal.py", "open"): "the null device",
 }
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage.attackers import AttackerError, Attackers, Roster
 from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.named_by_file import refused
 
 if TYPE_CHECKING:
     from workflow_rl.agents.spaces import Spaces
@@ -49,16 +50,16 @@ class CageEnvironment:
     def opponents(self) -> Any:
         """The opponents, as envs play them. Raises InvalidEnvironmentError if one is not there, or
         if only a file names it."""
-        self.require_trust()
+        self.require_named()
         try:
             return self._found_opponents()
         except AttackerError as error:
             raise InvalidEnvironmentError(self.opponents_in, str(error)) from None
 
-    def require_trust(self) -> None:
+    def require_named(self) -> None:
         """Raise InvalidEnvironmentError if only a file names opponents."""
         if self.named_by_file and self.foreign:
-            told = f"{self.foreign[0]} is named by a file: it is not used"
+            told = refused(self.foreign[0], self.opponents_in)
             raise InvalidEnvironmentError(self.opponents_in, told)
 
     def _found_opponents(self) -> Any:

@@ -14,7 +14,7 @@ from workflow_rl.cage.selection import Score, tournament
 from workflow_rl.environments.challenge import Chosen
 from workflow_rl.output_files import sha256_of
 from workflow_rl.reporting import learning_curve
-from workflow_rl.runs import checkpoint, execute, export, folder, loop, resume
+from workflow_rl.runs import checkpoint, execute, export, folder, loop, resume, signature
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.machine_facts import environment
 from workflow_rl.runs.saved_agent import load_saved
@@ -54,10 +54,8 @@ class Recipe:
         rounds = [max(2, episodes // share) for share in self.shares]
         best = tournament(candidates, rounds, self.score, quiet)[0]
         chosen = checkpoint.load_checkpoint(best)
-        config = {**chosen.config, **self.plays_with}
-        checkpoint.save_checkpoint(
-            run_dir / "best.safetensors", dataclasses.replace(chosen, config=config)
-        )
+        config = signature.changed(chosen.config, **self.plays_with)
+        checkpoint.save_checkpoint(run_dir / "best.safetensors", dataclasses.replace(chosen, config=config))
         policy, its_environment = load_saved(run_dir / "best.safetensors")
         export.write_policy(policy.parameters, its_environment, run_dir / AGENT_FILE)
         return Chosen(str(best.relative_to(run_dir)), len(candidates), episodes)

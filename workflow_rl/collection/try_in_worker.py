@@ -43,6 +43,7 @@ def learn_facts(
     """
     if not isinstance(environment, GymnasiumEnvironment) or (environment.is_known and not plays):
         return None
+    environment.require_named()
     difference: str | None = None
     about = functools.partial(tell_of, environment, plays)
     for answer in list(ask(about, environment.env_id, timeout)):
@@ -79,7 +80,11 @@ def steps_together(environment: Environment, timeout: float = TIMEOUT) -> bool:
     if environment.python:
         return False
     env_id = environment.env_id
-    if env_id not in _steps_together and not environment.named_by_file:
+    if env_id not in _steps_together:
+        try:
+            environment.require_named()
+        except InvalidEnvironmentError:  # Whoever plays the environment is told so.
+            return False
         named = functools.partial(_tell_of_steps, GymnasiumEnvironment(env_id))
         for answer in ask(named, env_id, timeout):
             _steps_together[env_id] = answer

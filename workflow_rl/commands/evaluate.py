@@ -259,7 +259,7 @@ def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet
     with errors_in_one_line(_blamed()):
         scoring = scoring_of(config.env)
         settings = scoring.settings_for(config.env_args)
-        asked = {"which": None, "stochastic": None, "trust": False, "env_python": ""}
+        asked = {"which": None, "stochastic": None, "env_python": ""}
         player = _load(run_path, {**asked, "worker_timeout": config.worker_timeout})
         n_workers = config.given.get("n_workers") if config.cluster == NONE else None
         played: dict[str, Any] = {
@@ -297,7 +297,6 @@ def _load(source: Path, options: Mapping[str, Any]) -> Scored:
     actor, environment = load_player(
         path,
         greedy=greedy,
-        trust=options["trust"],
         worker_timeout=timeout,
         plays=True,
         env_python=options["env_python"],

@@ -63,9 +63,7 @@ def _named(look: Look) -> Named:
 @click.option("--which", type=click.Choice(["best", "latest"]),
               help="Checkpoint of a run folder.  [default: best if there is one]")  # fmt: skip
 @click.option("--trust", is_flag=True, help=TRUST)
-def export(
-    agent: Path, format_: str, output: Path, overwrite: bool, which: str | None, trust: bool
-) -> None:
+def export(agent: Path, format_: str, output: Path, overwrite: bool, which: str | None) -> None:
     """Write a trained agent in a format that others read.
 
     AGENT is a run's folder, a checkpoint, an .npz file that this command wrote, the name of a
@@ -85,7 +83,7 @@ def export(
             f"{output}: give a name that ends in {endings[0]}", param_hint="--output"
         )
     try:
-        exported, environment = _scripted(agent, format_) or _trained(agent, which, trust)
+        exported, environment = _scripted(agent, format_) or _trained(agent, which)
         if not fills_folder(exported, format_):
             require_writable(output, "--output")
             if output.exists() and not overwrite:
@@ -138,8 +136,8 @@ def _scripted(agent: Path, format_: str) -> tuple[str, Environment] | None:
     return None
 
 
-def _trained(agent: Path, which: str | None, trust: bool) -> tuple[Exported, Environment]:
+def _trained(agent: Path, which: str | None) -> tuple[Exported, Environment]:
     from workflow_rl.runs.saved_agent import load_saved
 
-    policy, environment = load_saved(agent, which, trust=trust)
+    policy, environment = load_saved(agent, which)
     return policy.parameters, environment

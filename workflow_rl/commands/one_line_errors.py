@@ -140,6 +140,10 @@ class ClearCommand(click.Command):
         if not isinstance(self, click.Group):  # Whose command has not accepted its options yet.
             register_envs()
         with one_line():
+            if ctx.params.pop("trust", False):
+                from workflow_rl.runs.trust import sign_named
+
+                sign_named(ctx.params)
             return super().invoke(ctx)
 
 

@@ -91,7 +91,7 @@ def record(agent: Path, file: Path, **options: Any) -> None:
             recorded = written_episodes(
                 *(who, file, options["episodes"]),
                 *(options["env"] if "env" in given_options() else None, chosen["env_args"]),
-                *(options["seed"], options["n_workers"], options["quiet"], options["trust"]),
+                *(options["seed"], options["n_workers"], options["quiet"]),
                 options["worker_timeout"],
                 **{
                     name: options[name]

@@ -87,7 +87,6 @@ def replay(
     other: Path | None,
     which: str | None,
     stochastic: bool | None,
-    trust: bool,
     output: Path,
     **options: Any,
 ) -> None:
@@ -103,16 +102,13 @@ def replay(
         raise click.UsageError(f"--which {which} goes with a run folder: give one")
     require_writable(output, "--output")
     with uncollected():
-        env, replays = _replays_for(agent, which, env, trust)
+        env, replays = _replays_for(agent, which, env)
         settings = given_settings(replays.settings, options)
         for name, hint in ((agent, "AGENT"), (other, "--against")):
             if name is not None:
                 require_agent(name, env, hint)
         players = [_loaded(replays, agent, which, stochastic, "AGENT")]
         if other is not None:
-            from workflow_rl.runs.saved_agent import accept_agent
-
-            accept_agent(other, trust)
             players.append(_loaded(replays, other, None, stochastic, "--against"))
         try:
             with errors_in_one_line():
@@ -124,7 +120,7 @@ def replay(
         raise SystemExit(1)
 
 
-def _replays_for(agent: Path, which: str | None, named: str, trust: bool) -> tuple[str, Replays]:
+def _replays_for(agent: Path, which: str | None, named: str) -> tuple[str, Replays]:
     """Return the agent's environment, which the agent's file or else --env tells, and how episodes
     are shown. Raise click.BadParameter if they are not."""
     is_named = "env" in given_options() and not agent.exists()
@@ -133,7 +129,7 @@ def _replays_for(agent: Path, which: str | None, named: str, trust: bool) -> tup
         from workflow_rl.runs.saved_agent import load_saved
 
         try:
-            env_id = load_saved(agent, which, trust=trust).environment.env_id
+            env_id = load_saved(agent, which).environment.env_id
         except ValueError as error:  # CheckpointError: importing it would import torch.
             raise click.BadParameter(str(error), param_hint="AGENT") from None
         if env_id not in guests and "env" in given_options():

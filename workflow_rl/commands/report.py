@@ -25,9 +25,7 @@ SECTION = "Look"
               show_default=True, metavar="FILE",
               help="The page to write. The pages that it links to lie beside it, in a folder named "
                    "after it.")  # fmt: skip
-def report(
-    runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path, trust: bool
-) -> None:
+def report(runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path) -> None:
     """Write one HTML page about one or more RUNS, the folders of training runs or of duels.
 
     The page shows curves, scores, settings that differ, how time was spent, and faults. Runs that
@@ -41,18 +39,11 @@ def report(
     from workflow_rl.reporting.pages import uncollected
     from workflow_rl.reporting.report import page_of
     from workflow_rl.reporting.timeline import read_trace
-    from workflow_rl.runs.checkpoint import checkpoint_path
-    from workflow_rl.runs.population_dir import run_folders
-    from workflow_rl.runs.saved_agent import load_saved
 
     require_writable(output, "--output")
     further = output.with_name(f"{output.stem}_files")
     if further.is_symlink() or (further.exists() and not further.is_dir()):
         raise click.BadParameter(f"{further} is a link, or no folder", param_hint="--output")
-    if trust:
-        for folder in (folder for run in runs for folder in run_folders(run)):
-            if checkpoint_path(folder).exists():
-                load_saved(folder, trust=True)
     with uncollected():
         page = page_of(runs, [read_trace(path) for path in trace_paths], further)
     click.echo(f"report: {written(output, page)}")

@@ -113,9 +113,9 @@ def _accepted(options: dict[str, Any], config: TrainConfig | None) -> Checkpoint
     """
     from workflow_rl.runs.checkpoint import load_checkpoint, own_policy
     from workflow_rl.runs.episode_files import holds_episodes
-    from workflow_rl.runs.saved_agent import accept_agent, accept_classes, saved_path
+    from workflow_rl.runs.saved_agent import saved_path
 
-    source, teacher, trust = options["init_from"], options["teacher"], options["trust"]
+    source, teacher = options["init_from"], options["teacher"]
     if teacher is not None:
         is_episodes = holds_episodes(Path(teacher))
         if ":" in teacher and not is_episodes and not Path(teacher).exists():
@@ -125,13 +125,11 @@ def _accepted(options: dict[str, Any], config: TrainConfig | None) -> Checkpoint
             )
         if config is not None and config.env in guests and not is_episodes:
             require_agent(Path(teacher), config.env, "--teacher")
-        accept_agent(Path(teacher), trust)
     if source is None:
         return None
     if config is not None:
         config.require_no_teacher()
     init_from = load_checkpoint(saved_path(source))
-    accept_classes(init_from, source, trust)
     own_policy(init_from, source)  # Raises what is wrong with the weights.
     return init_from
 
@@ -156,7 +154,6 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
     plan = resumed_plan(
         path,
         asked_anew(options),
-        trust=options["trust"],
         names_cluster="cluster" in given,
         plug_in=named_here().plug_in,
     )

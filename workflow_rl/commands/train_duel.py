@@ -85,9 +85,7 @@ def train_duel(**options: Any) -> None:
             run_folder(options["run_dir"], config) as path,
             training_errors(same_command(path), path),
         ):
-            record = run_duel(
-                *(config, path, settings, start), click.echo, options["quiet"], options["trust"]
-            )
+            record = run_duel(*(config, path, settings, start), click.echo, options["quiet"])
     for side, shares in record.mixtures[-1].items():
         drawn = [
             (agent, share)

@@ -32,7 +32,7 @@ from workflow_rl.output_files import NOT_OURS, read_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, require_range
 from workflow_rl.runs.hints import warn_if_results_vary
-from workflow_rl.runs.trust import trusted_config
+from workflow_rl.runs.trust import require_named_config
 from workflow_rl.terminal import fitting, printable
 
 if TYPE_CHECKING:
@@ -126,7 +126,6 @@ def _new_search(options: dict[str, Any]) -> Search:
     from workflow_rl.runs.folder import begin_folder, make_run_folder
     from workflow_rl.runs.make_agent import require_device
     from workflow_rl.runs.resume import require_shareable, require_variable
-    from workflow_rl.runs.saved_agent import accept_agent
     from workflow_rl.runs.teaching import teacher_of
     from workflow_rl.studies.search import Search
 
@@ -137,7 +136,6 @@ def _new_search(options: dict[str, Any]) -> Search:
     require_device(config)
     require_cluster(config)
     if config.teacher is not None:
-        accept_agent(Path(config.teacher), options["trust"])
         teacher_of(config)
     ranges = dict(options["ranges"]) or RANGES
     _require_ranges(config, ranges)
@@ -145,7 +143,7 @@ def _new_search(options: dict[str, Any]) -> Search:
     if not options["dry_run"]:
         path = path or make_run_folder("tune", config.environment.label)
         content = {
-            "config": config.to_dict(),
+            "config": config.signed(),
             "ranges": ranges,
             "n_policies": options["n_policies"],
             "finalists": options["finalists"],
@@ -163,7 +161,7 @@ def _search_to_resume(options: dict[str, Any]) -> Search:
     from workflow_rl.studies.search import Search
 
     path = path_to_resume(options)
-    config, ranges, n_policies, n_finalists = _read(path, options["trust"])
+    config, ranges, n_policies, n_finalists = _read(path)
     others = given_options() - GOES_ON_WITH
     saved = config.to_dict()
     if kept := others - free_on_resume(saved):
@@ -178,16 +176,18 @@ def _search_to_resume(options: dict[str, Any]) -> Search:
     return Search(config, ranges, n_policies, n_finalists, path, options["quiet"])
 
 
-def _read(path: Path, trust: bool) -> tuple[TrainConfig, dict[str, tuple[float, float]], int, int]:
+def _read(path: Path) -> tuple[TrainConfig, dict[str, tuple[float, float]], int, int]:
     from workflow_rl.collection import try_in_worker
     from workflow_rl.runs.folder import RunDirError
     from workflow_rl.runs.resume import require_shareable
+    from workflow_rl.runs.saved_config import import_classes
 
     try:
         values = json.loads(read_text(path / TUNE_FILE, MOST_OF_TUNE))
         ranges = {str(n): (float(low), float(high)) for n, (low, high) in values["ranges"].items()}
+        import_classes(values["config"])
         config = TrainConfig.from_dict(values["config"])
-        config = trusted_config(config, trust, "cluster" in given_options())
+        require_named_config(config, "cluster" in given_options())
         try_in_worker.check(config.environment, config.worker_timeout)
         n_policies, n_finalists = int(values["n_policies"]), int(values["finalists"])
         if not 1 <= n_policies <= MOST_POLICIES or n_finalists < 0:

@@ -13,7 +13,8 @@ from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import PATH, TRUST
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.run_record import RECORD_FILE, RunRecord, read_record
-from workflow_rl.runs.trust import trusted_config
+from workflow_rl.runs.saved_config import import_classes
+from workflow_rl.runs.trust import require_named_config
 from workflow_rl.terminal import printable
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ SECTION = "Check"
 @click.option("--init-from", type=PATH, metavar="RUN",
               help="The agent with which RUN began, if it had --init-from.")  # fmt: skip
 @click.option("--trust", is_flag=True, help=TRUST)
-def verify(run: Path, init_from: Path | None, trust: bool) -> None:
+def verify(run: Path, init_from: Path | None) -> None:
     """Say whether this machine reproduces a run's weights.
 
     RUN is the folder of a run. Its first updates are repeated, from the config that it began with,
@@ -39,16 +40,15 @@ def verify(run: Path, init_from: Path | None, trust: bool) -> None:
     from workflow_rl.runs.checkpoint import checkpoint_path, load_checkpoint
     from workflow_rl.runs.folder import is_population
     from workflow_rl.runs.machine_facts import machine
-    from workflow_rl.runs.saved_agent import accept_agent
     from workflow_rl.runs.teaching import require_same_teacher
 
     try:
         if is_population(run):
             raise ValueError(f"it has several policies: name one, such as {run}/policy-0")
         record = read_record(run / RECORD_FILE)
-        config = trusted_config(config_of(record), trust)
+        config = config_of(record)
+        require_named_config(config)
         if config.teacher is not None:
-            accept_agent(Path(config.teacher), trust)
             require_same_teacher(run, config.teacher)
         if record.init_from != (init_from is not None):
             raise ValueError(
@@ -85,6 +85,7 @@ def verify(run: Path, init_from: Path | None, trust: bool) -> None:
 def config_of(record: RunRecord) -> TrainConfig:
     """Return the config to replay. Raises ValueError for a run that promises no weights."""
     try:
+        import_classes(record.config)
         config = TrainConfig.from_dict(record.config)
     except ConfigError:
         raise

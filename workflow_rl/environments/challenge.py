@@ -268,7 +268,7 @@ class Guest:
         import, or the path of a file or folder to read. By default the environment's `foreign`.
 
         An environment of which this is not empty is a dataclass with the field `named_by_file`. If
-        that is true, only a file names the arguments, and no envs are made: see `runs.trust`.
+        that is true, only somebody else's file names the arguments, and no envs are made.
         """
         return getattr(environment, "foreign", ())
 

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ from workflow_rl.agents.user_modules import imported, refuse_a_file
 from workflow_rl.environments.env_batch import Env, EnvBatch
 from workflow_rl.environments.environment import ENV, SETTINGS, InvalidEnvironmentError
 from workflow_rl.environments.facts import Facts, Tell
+from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, refused, texts_in
 
 MOST_LEVELS = 32
 """Levels of nested arguments. Python cannot copy hundreds of them."""
@@ -35,8 +37,8 @@ class GymnasiumEnvironment:
     args: keyword arguments of `gymnasium.make`, of the function, or of the class.
     factory: the function or class itself. The id is then only a name.
     masks: whether agents see the mask of actions that the environment offers, if it does.
-    named_by_file: whether only a file names the id and the arguments. Such an environment is never
-        made: whoever may trust the file replaces this object.
+    named_by_file: whether only a file of somebody else names the id and the arguments. Such an
+        environment is made only if that needs no code of others: see `require_named`.
     ignore_unknown: whether entries of a Dict observation whose spaces are not supported are left
         out: see `KnownEntries`.
     python: the interpreter that plays the environment: see `simulator`. "" is this one.
@@ -76,6 +78,40 @@ class GymnasiumEnvironment:
         """Whether the id names a module, which is imported before the environment is made."""
         return self.factory is None and ":" in self.env_id
 
+    def require_named(self) -> None:
+        """Raise InvalidEnvironmentError if only a file names the environment, and if to make it
+        would import a module, start an interpreter, or give the environment the name of a file."""
+        if not self.named_by_file:
+            return
+        if self.python:
+            raise InvalidEnvironmentError(
+                "env_python",
+                f"only the file names the interpreter {self.python}, which would run: {TRUST_IT}",
+            )
+        if self.imports_a_module:
+            # An environment of the package's own may make the one that an argument names.
+            names = (self.env_id, *texts_in(self.args))
+            of_others = (
+                name for name in names if ":" in name and not name.startswith("workflow_rl.")
+            )
+            raise InvalidEnvironmentError(ENV, refused(next(of_others, self.env_id)))
+        for name, value in self.args.items():
+            if not is_plain(value):
+                raise InvalidEnvironmentError(
+                    ENV,
+                    f"only the file gives the environment {self.env_id} its argument "
+                    f"{name}={value!r:.100}, which may name a file or a module: {TRUST_IT}",
+                )
+
+    def played_by(self, python: str) -> GymnasiumEnvironment:
+        """Return the environment with another interpreter, which the user names. "" is this
+        one."""
+        here = dataclasses.replace(self, python="")
+        with suppress(InvalidEnvironmentError):
+            here.require_named()
+            here = dataclasses.replace(here, named_by_file=False)
+        return dataclasses.replace(here, python=python)
+
     @property
     def steps_together(self) -> bool:
         """Whether one call steps all environments of a worker: see `BatchedEnv`.
@@ -83,7 +119,8 @@ class GymnasiumEnvironment:
         Imports the module that the id names, unless only a file names it.
         """
         try:
-            return not self.named_by_file and not self.python and self._is_batched()
+            self.require_named()
+            return not self.python and self._is_batched()
         except Exception:  # `check` says what is wrong with the module.
             return False
 
@@ -120,8 +157,7 @@ class GymnasiumEnvironment:
         Raise InvalidEnvironmentError if only a file names it, and whatever its author's code
         raises.
         """
-        if self.named_by_file:
-            raise InvalidEnvironmentError(ENV, f"{self.env_id} is named by a file: it is not made")
+        self.require_named()
         from workflow_rl.environments.making import single_env
 
         return single_env(self, options)
@@ -133,6 +169,7 @@ class GymnasiumEnvironment:
     def make_envs(self, n_envs: int) -> EnvBatch:
         from workflow_rl.environments.making import several_envs
 
+        self.require_named()
         return several_envs(self, n_envs)
 
     @property
@@ -157,6 +194,7 @@ class GymnasiumEnvironment:
         """
         from workflow_rl.environments.making import declared_facts
 
+        self.require_named()
         return declared_facts(self)
 
     def spaces(self) -> Spaces:
@@ -166,6 +204,7 @@ class GymnasiumEnvironment:
         """Make an env and try it: see Environment. tell: see `found_by_playing`."""
         from workflow_rl.environments.making import found_by_playing
 
+        self.require_named()
         return found_by_playing(self, tell)
 
     def __getstate__(self) -> dict[str, Any]:

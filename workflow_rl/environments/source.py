@@ -95,8 +95,8 @@ def make_environment(
     Args:
         env_id: a guest's id, or a name that `GymnasiumEnvironment` takes.
         args: the arguments. Those that are left out have defaults.
-        named_by_file: whether only a file names the environment and its arguments, see
-            `GymnasiumEnvironment` and `Guest.foreign`.
+        named_by_file: whether only somebody else's file names the environment and its arguments,
+            see `GymnasiumEnvironment` and `Guest.foreign`.
         masks: whether agents see the masks of actions that the environment offers, if it does.
         ignore_unknown: see `GymnasiumEnvironment`.
         python: the interpreter that plays it, see `GymnasiumEnvironment`. "" is this one.

@@ -29,6 +29,7 @@ from workflow_rl.runs.return_curves import RECENT_EPISODES, n_recent
 from workflow_rl.runs.saved_config import (
     OtherVersionError,
     UnknownSettings,
+    import_classes,
     only_the_file_names,
     require_same_fields,
 )
@@ -199,7 +200,7 @@ def _slot(
 class Checkpoint:
     """Everything a run needs to go on as if it had never stopped.
 
-    config: TrainConfig.to_dict(). agent: PPOAgent.state_dict(). begun: the batches that are being
+    config: TrainConfig.signed(). agent: PPOAgent.state_dict(). begun: the batches that are being
     collected meanwhile. run_id: of the run that saved it. memory: the files with the steps that the
     agent remembers, if this is the latest checkpoint of a run whose agent remembers any. written:
     `writing_of` its file, if it was read from one. signature: by which its origin is known. There
@@ -313,6 +314,10 @@ def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Setting
 
     Raises CheckpointError, naming `path`.
     """
+    try:
+        import_classes(checkpoint.config)
+    except ConfigError as error:
+        raise CheckpointError(f"{path}: {error}") from None
     config = own_config(checkpoint, path)
     if isinstance(config.settings, UnknownSettings):
         raise CheckpointError(f"{path}: {only_the_file_names(checkpoint.config)}")

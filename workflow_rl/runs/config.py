@@ -21,6 +21,7 @@ from workflow_rl.agents.settings import (
     WithTeacher,
     is_marked,
 )
+from workflow_rl.agents.user_modules import is_found_as
 from workflow_rl.collection.cluster_address import NONE, host_and_port, is_address
 from workflow_rl.environments.environment import Environment, interpreter
 from workflow_rl.environments.source import default_env, guests
@@ -30,11 +31,12 @@ from workflow_rl.runs.resolve import LEAST_EPISODES, LEAST_OF_LONG, NOTHING, Fou
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
     flattened,
-    named_by_file,
     require_fields,
     require_same_fields,
+    unnamed_classes,
     with_network,
 )
+from workflow_rl.runs.signature import SIGNATURE, made_here, signed
 
 Mode: TypeAlias = Literal["sync", "async"]
 
@@ -286,8 +288,8 @@ class TrainConfig(Settings):
         False,
         exclude=True,
         repr=False,
-        description="Whether only a file names the environment, which is then not made: see "
-        "`trust`. It is not kept with the run.",
+        description="Whether only somebody else's file names the environment, which is then made "
+        "only if that imports nothing. It is not kept with the run.",
     )
     _given: dict[str, Any] = PrivateAttr()
     _found: Found = PrivateAttr()
@@ -388,6 +390,13 @@ class TrainConfig(Settings):
         values = self.model_dump(mode="json", exclude={"settings", "env_args"})
         return {**values, "settings": self.settings.to_dict(), **self.named_env_args}
 
+    def signed(self) -> dict[str, Any]:
+        """Return `to_dict` as the files of this user keep it: see `signature`."""
+        is_named = not self.named_by_file and not isinstance(self.settings, UnknownSettings)
+        # Another name would not find the function again.
+        is_found = self.make_env is None or is_found_as(self.env, self.make_env)
+        return signed(self.to_dict()) if is_named and is_found else self.to_dict()
+
     @property
     def named_env_args(self) -> dict[str, Any]:
         """The environment's arguments as they stand in files."""
@@ -400,12 +409,13 @@ class TrainConfig(Settings):
 
     @classmethod
     def parts(cls, saved: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the environment's arguments in what `to_dict` gave, and the other fields.
+        """Return the environment's arguments in what `to_dict` or `signed` gave, and the other
+        fields.
 
         Raises OtherVersionError for fields that are not those of this version, KeyError and
         TypeError.
         """
-        values = dict(saved)
+        values = {name: value for name, value in saved.items() if name != SIGNATURE}
         fields = {name: field for name, field in cls.model_fields.items() if not field.exclude}
         guest = guests.get(saved["env"])
         arguments = {} if guest is None else guest.arguments().model_fields
@@ -418,18 +428,16 @@ class TrainConfig(Settings):
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any], found: Found = NOTHING) -> Self:
-        """Return the config that `to_dict` gave.
+        """Return the config that `to_dict` or `signed` gave.
 
         Imports and calls nothing that the values name: an algorithm is looked up among those that
-        are known, and the environment is not made, see `trust`. Raises KeyError, TypeError or
-        ValueError.
+        are known, and the environment is not made. Raises KeyError, TypeError or ValueError.
 
-        found: the environment from `trust.trusted_environment`, if it may be made, and the
-            algorithm, if it is known.
+        found: the environment, if the user names it, and the algorithm, if it is known.
         """
         args, values = cls.parts(saved)
         plug_in = found.plug_in
-        if named_by_file(values):
+        if unnamed_classes(saved):
             plug_in = None
         elif plug_in is None or plug_in.name != values["algorithm"]:
             plug_in = algorithm.find(values["algorithm"])
@@ -440,7 +448,7 @@ class TrainConfig(Settings):
         return cls(
             **{**values, "settings": kind(**values["settings"])},
             env_args=args,
-            named_by_file=found.environment is None,
+            named_by_file=found.environment is None and not made_here(saved),
             found=Found(found.environment, plug_in),
         )
 

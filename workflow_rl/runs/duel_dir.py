@@ -17,6 +17,7 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.one_team_of_two import weights_of
 from workflow_rl.output_files import NOT_OURS, read_text, require_numbers, write_text
 from workflow_rl.runs.folder import RunDirError
+from workflow_rl.runs.signature import SIGNATURE, made_here, signed
 
 DUEL_FILE, EXPLOIT_FILE = "duel.json", "exploit.json"
 MOST_OF_DUEL = 2**26
@@ -35,6 +36,7 @@ class DuelRecord:
     or names and paths that the user gave. payoffs: mean returns of the first side [R, C], in the
     order of the agents. intervals: half of each mean's 95% interval. mixtures: at the start, and
     after each generation. opponents: by generation, the shares in which new agents met each side.
+    is_own: whether this user's command wrote the file.
     """
 
     config: dict[str, Any]
@@ -44,6 +46,7 @@ class DuelRecord:
     intervals: list[list[float]] = field(default_factory=list)
     mixtures: list[Shares] = field(default_factory=list)
     opponents: list[Shares] = field(default_factory=list)
+    is_own: bool = field(default=True, compare=False)
 
     def write(self, path: Path) -> None:
         """Replace the file in the folder `path` in one step. Raises OSError."""
@@ -52,7 +55,9 @@ class DuelRecord:
     @property
     def text(self) -> str:
         """As the file has it."""
-        return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
+        values = dataclasses.asdict(self)
+        del values["is_own"]
+        return json.dumps(signed(values) if self.is_own else values, indent=1) + "\n"
 
     @property
     def responses(self) -> dict[str, int]:
@@ -84,7 +89,10 @@ def is_duel(path: Path) -> bool:
 def read_duel(path: Path) -> DuelRecord:
     """Raises RunDirError."""
     try:
-        record = DuelRecord(**json.loads(read_text(path / DUEL_FILE, MOST_OF_DUEL)))
+        values = json.loads(read_text(path / DUEL_FILE, MOST_OF_DUEL))
+        is_own = made_here(values)
+        values.pop(SIGNATURE, None)
+        record = DuelRecord(**values, is_own=is_own)
         _require_whole(record)
         return record
     except NOT_OURS as error:

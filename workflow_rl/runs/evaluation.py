@@ -29,13 +29,13 @@ from workflow_rl.collection.rollout import outweighing, what_is_not_finite
 from workflow_rl.environments.challenge import Scores, Scoring
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
+from workflow_rl.environments.named_by_file import require_named
 from workflow_rl.environments.source import guests
 from workflow_rl.output_files import NOT_OURS, copy_file, read_text, sha256_of
 from workflow_rl.runs.config import usable_cores
 from workflow_rl.runs.folder import RunDirError, read_summary
 from workflow_rl.runs.intervals import Mean, mean_of
 from workflow_rl.runs.progress_bar import Progress
-from workflow_rl.runs.trust import require_trusted
 from workflow_rl.terminal import fitting
 from workflow_rl.text_table import SINGLE_BORDER
 
@@ -215,7 +215,7 @@ def evaluate_policy(
     numbers that are not finite: a mean of the others would be biased.
     """
     _require_counts(episodes, seed)
-    require_trusted(environment)
+    require_named(environment)
     specs = [
         episode_spec(seed, number, environment.variants, SeedStream.EVALUATION)
         for number in range(episodes)

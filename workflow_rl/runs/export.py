@@ -20,9 +20,11 @@ from workflow_rl.agents.policies.team_policy import TeamParameters, save_team
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.challenge import Export, Exported
 from workflow_rl.environments.environment import Environment
+from workflow_rl.environments.named_by_file import needs_trust
 from workflow_rl.environments.source import guests
 from workflow_rl.output_files import put, replacing
 from workflow_rl.runs.acting import members_of
+from workflow_rl.runs.signature import signed
 
 
 class ExportError(ValueError):
@@ -160,7 +162,10 @@ def write_policy(policy: Any, environment: Environment, path: Path) -> None:
     Raises ExportError.
     """
     _require_numpy(policy)
-    about = {"env": environment.env_id, "env_args": dict(environment.args)}
+    about: dict[str, Any] = {"env": environment.env_id, "env_args": dict(environment.args)}
+    # Whoever makes the agent anew gets the same file, unless it names code of the user's own.
+    if needs_trust(environment) and not environment.named_by_file:  # type: ignore[attr-defined]
+        about = signed(about)
     with replacing(path, "wb") as file:
         if isinstance(policy, TeamParameters):
             save_team(file, policy, about)

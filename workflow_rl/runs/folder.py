@@ -46,7 +46,6 @@ from workflow_rl.runs.metrics import METRICS as METRICS
 from workflow_rl.runs.metrics import columns
 from workflow_rl.runs.metrics import return_columns as return_columns
 from workflow_rl.runs.run_record import N_UPDATES, RECORD_FILE, RunRecord, read_record
-from workflow_rl.runs.trust import remember, remember_classes
 
 NEEDED = frozenset(("update", "episodes", "env_steps", "wall_seconds", "return_mean"))
 """Columns without which nothing can be drawn nor gone on with."""
@@ -164,13 +163,11 @@ class RunDir:
             self._memory = (resumed and resumed.memory) or []
             self._record = None
             if resumed is None:
-                self._record = RunRecord(machines=[machine()], config=config.to_dict())
+                self._record = RunRecord(machines=[machine()], config=config.signed())
                 self._record.write(path / RECORD_FILE)
             else:
                 self._record_machine()
-            write_text(path / "config.json", json.dumps(config.to_dict(), indent=2) + "\n")
-            remember(config.environment)
-            remember_classes(config.to_dict())
+            write_text(path / "config.json", json.dumps(config.signed(), indent=2) + "\n")
             # It is not finished any more. A full disk has refused the files before this.
             remove_own(path / "summary.json")
         except OSError as error:
@@ -270,7 +267,7 @@ class RunDir:
     def write_config(self, config: TrainConfig) -> None:
         """What the run goes on with."""
         with self.writing("config.json") as path:
-            write_text(path, json.dumps(config.to_dict(), indent=2) + "\n")
+            write_text(path, json.dumps(config.signed(), indent=2) + "\n")
 
     def end_record(self) -> None:
         """What comes now does not follow from what the run began with."""

@@ -45,7 +45,7 @@ class Meeting:
 class PopulationRecord:
     """What POPULATION_FILE holds.
 
-    configs: `TrainConfig.to_dict` of each policy, as it began. exchange: the settings by which they
+    configs: `TrainConfig.signed` of each policy, as it began. exchange: the settings by which they
     learn from each other; None if they have nothing to do with each other. meetings: so far.
     """
 
@@ -93,7 +93,7 @@ def read_population(path: Path) -> PopulationRecord:
         names = () if exchange is None else exchange["ranges"].keys()
         meetings = [_meeting(meeting, configs, names) for meeting in values["meetings"]]
         require_no_links(*(policy_folder(path, number) for number in range(len(configs))))
-        return PopulationRecord([config.to_dict() for config in configs], exchange, meetings)
+        return PopulationRecord(values["configs"], exchange, meetings)
     except NOT_OURS as error:
         raise RunDirError(f"{path / POPULATION_FILE} cannot be read: {str(error)[:300]}") from None
 

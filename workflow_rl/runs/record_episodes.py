@@ -9,6 +9,7 @@ from typing import Any
 from workflow_rl.collection import try_in_worker
 from workflow_rl.collection.failures import UnplayableError
 from workflow_rl.environments.function_actor import actor_of, spaces_of
+from workflow_rl.environments.named_by_file import require_named
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.errors import UserError
 from workflow_rl.runs.config import ConfigError, TrainConfig
@@ -21,9 +22,8 @@ from workflow_rl.runs.episode_files import (
     write_episodes,
 )
 from workflow_rl.runs.loop import make_pool
-from workflow_rl.runs.saved_agent import accept_agent, load_saved
+from workflow_rl.runs.saved_agent import load_saved, played_by
 from workflow_rl.runs.teaching import Teacher, teacher_of, teaching_episodes
-from workflow_rl.runs.trust import require_trusted, trusted
 
 FEWEST_ENVS = 8
 
@@ -37,7 +37,6 @@ def written_episodes(
     seed: int = 0,
     n_workers: int | None = None,
     quiet: bool = True,
-    trust: bool = False,
     worker_timeout: float = 60.0,
     env_python: str | None = None,
     ignore_unknown: bool | None = None,
@@ -45,7 +44,7 @@ def written_episodes(
     """Write episodes that an agent plays, and return them: see `api.record`, which raises the
     same."""
     require_replaceable(file)
-    fields = _environment(agent, env, env_args, trust, env_python, ignore_unknown)
+    fields = _environment(agent, env, env_args, env_python, ignore_unknown)
     fields |= {"worker_timeout": worker_timeout}
     if isinstance(agent, str):
         fields |= {"teacher": agent}
@@ -98,7 +97,6 @@ def _environment(
     agent: str | Callable[..., Any],
     env: str | Callable[..., Any] | None,
     env_args: Mapping[str, Any],
-    trust: bool,
     env_python: str | None,
     ignore_unknown: bool | None,
 ) -> dict[str, Any]:
@@ -110,12 +108,11 @@ def _environment(
         path = Path(agent)
         if holds_episodes(path):
             raise ConfigError("teacher", f"{agent} holds recorded episodes: give an agent")
-        accept_agent(path, trust)
         if path.exists() or (env is None and guests.bringing("released", agent)):
             trained_on = load_saved(path).environment
             if env in (None, trained_on.env_id):
-                trained_on = trusted(trained_on, trust, env_python)
-                require_trusted(trained_on)
+                trained_on = played_by(trained_on, env_python)
+                require_named(trained_on)
                 return {
                     "env": trained_on.env_id,
                     "env_args": {**trained_on.args, **env_args},

@@ -7,17 +7,19 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.environments.environment import interpreter
+from workflow_rl.environments.environment import InvalidEnvironmentError, interpreter
 from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import OF_WORKERS, ConfigError, Resume, TrainConfig
 from workflow_rl.runs.folder import RunDirError, is_finished
 from workflow_rl.runs.resolve import Found, environment_of
-from workflow_rl.runs.saved_config import flattened
-from workflow_rl.runs.trust import trusted_environment
+from workflow_rl.runs.saved_agent import played_by
+from workflow_rl.runs.saved_config import flattened, import_classes
+from workflow_rl.runs.signature import changed, made_here
+from workflow_rl.runs.trust import require_named_config
 from workflow_rl.terminal import in_short
 
 if TYPE_CHECKING:
@@ -117,7 +119,6 @@ def resumed_plan(
     path: Path,
     asked: Mapping[str, Any],
     *,
-    trust: bool = False,
     names_cluster: bool = False,
     plug_in: Algorithm | None = None,
 ) -> Plan:
@@ -127,7 +128,6 @@ def resumed_plan(
         path: a run's folder, of one policy or of several.
         asked: what is asked for anew, as `changes_on_resume` takes it, and "env" and
             "env_args" where the user names the environment.
-        trust: whether the environment may be made that only the files name.
         names_cluster: whether the user names the cluster.
         plug_in: the algorithm, if it is known.
 
@@ -140,7 +140,7 @@ def resumed_plan(
     from workflow_rl.runs.population_dir import policy_folder, read_population
 
     def policy(saved: Mapping[str, Any]) -> TrainConfig:
-        return _resumed_config(saved, path, asked, trust, names_cluster, plug_in)
+        return _resumed_config(saved, path, asked, names_cluster, plug_in)
 
     if not is_population(path):
         require_no_member(path)
@@ -197,7 +197,6 @@ def _resumed_config(
     saved: Mapping[str, Any],
     path: Path,
     asked: Mapping[str, Any],
-    trust: bool,
     names_cluster: bool,
     plug_in: Algorithm | None,
 ) -> TrainConfig:
@@ -207,19 +206,21 @@ def _resumed_config(
     """
     names = {**asked, **(asked.get("env_args") or {})}
     try:
+        import_classes(saved)
         args, others = TrainConfig.parts(saved)
-        is_named = asked.get("env") == saved["env"]
-        is_named = is_named and _text(asked.get("env_args", {})) == _text(args)
         python = asked.get("env_python")
-        python = interpreter(python) if python else python
-        is_named = is_named and (python is not None or not saved["env_python"])
+        is_named = made_here(saved) or _names_environment(asked, saved, args)
         changes = changes_on_resume(saved, _by_name(saved["env"], args, asked))
-        by_file = {**others, "env_args": args, "make_env": None, "named_by_file": True}
+        by_file = {**others, "env_args": args, "make_env": None, "named_by_file": not is_named}
         environment = environment_of(by_file)
-        is_named = is_named or _names_all(asked, environment)
-        named = names_cluster, is_named, python
-        environment = trusted_environment(saved, environment, trust, *named)
-        return TrainConfig.from_dict({**saved, **changes}, Found(environment, plug_in))
+        environment = played_by(environment, interpreter(python) if python else python)
+        environment = _as_named(environment, asked)
+        known = Found(environment, plug_in)
+        config = TrainConfig.from_dict(changed(saved, **changes), known)
+        require_named_config(config, names_cluster)
+        return config
+    except InvalidEnvironmentError as error:
+        raise ConfigError(error.argument, str(error)) from None
     except ConfigError as error:
         if error.field_name in names:
             raise
@@ -228,15 +229,28 @@ def _resumed_config(
         raise RunDirError(f"{path}: its config cannot be read: {str(error)[:300]}") from None
 
 
-def _names_all(asked: Mapping[str, Any], environment: Environment) -> bool:
-    """Return whether the user names all that a guest's environment names and no package brings."""
+def _names_environment(
+    asked: Mapping[str, Any], saved: Mapping[str, Any], args: Mapping[str, Any]
+) -> bool:
+    """Return whether the user names the environment of a file with all its arguments, and the
+    interpreter if the file names one."""
+    is_named = asked.get("env") == saved["env"]
+    is_named = is_named and _text(asked.get("env_args", {})) == _text(args)
+    return is_named and (asked.get("env_python") is not None or not saved["env_python"])
+
+
+def _as_named(environment: Environment, asked: Mapping[str, Any]) -> Environment:
+    """Return a guest's environment as the user's own, if the user names all that is foreign in
+    it."""
     guest = guests.get(environment.env_id)
     if guest is None or not guest.foreign(environment):
-        return False
+        return environment
     defaults = make_environment(guest.env_id, {}).args
     typed = {name: value for name, value in defaults.items() if name in asked}
-    untyped: Any = dataclasses.replace(environment, **typed)  # type: ignore[type-var]
-    return not guest.foreign(untyped)
+    flagged: Any = environment
+    if guest.foreign(dataclasses.replace(flagged, **typed)):
+        return environment
+    return cast("Environment", dataclasses.replace(flagged, named_by_file=False))
 
 
 def _text(env_args: Mapping[str, Any]) -> str:

@@ -35,9 +35,7 @@ from workflow_rl.runs.checkpoint import (
     own_settings,
     save_checkpoint,
 )
-from workflow_rl.runs.config import ConfigError
-from workflow_rl.runs.saved_config import import_named, named_by_file
-from workflow_rl.runs.trust import may_import, trusted
+from workflow_rl.runs.signature import changed, made_here
 from workflow_rl.suggestions import question, word_meant
 
 _log = logging.getLogger(__name__)
@@ -97,14 +95,12 @@ def critic_of(checkpoint: Checkpoint, path: Path) -> Critic:
 
 
 def saved_environment(checkpoint: Checkpoint, path: Path) -> Environment:
-    """The environment that the checkpoint's run was trained on, which only the file names: see
-    `trust`. Raises CheckpointError."""
+    """The environment that the checkpoint's run was trained on. Raises CheckpointError."""
     return own_config(checkpoint, path).environment
 
 
 class SavedAgent(NamedTuple):
-    """What acts, and the environment that it plays in, as a rule that it was trained on. Only a
-    file names the environment: see `trust`."""
+    """What acts, and the environment that it plays in, as a rule that it was trained on."""
 
     policy: Policy
     environment: Environment
@@ -125,19 +121,7 @@ def scored_as(source: Path, which: str | None = None) -> str:
     return str(source if is_released else saved_path(source, which))
 
 
-def accept_agent(agent: Path, trust: bool) -> None:
-    """Import what only the agent's file names, if the user trusts the file.
-
-    Whoever loads the agent next says what is wrong with the file, or knows a guest's own files.
-    """
-    if trust and agent.exists():
-        with contextlib.suppress(CheckpointError):
-            load_saved(agent, trust=True)
-
-
-def load_saved(
-    source: Path, which: str | None = None, greedy: bool | None = None, trust: bool = False
-) -> SavedAgent:
+def load_saved(source: Path, which: str | None = None, greedy: bool | None = None) -> SavedAgent:
     """The agent of a run folder, a checkpoint, a policy file, or a released agent's name.
 
     Raises CheckpointError.
@@ -151,7 +135,6 @@ def load_saved(
         )
     if path.suffix != ".npz":
         checkpoint = load_checkpoint(path)
-        accept_classes(checkpoint, path, trust)
         policy = policy_of(checkpoint, path, greedy)
         environment = saved_environment(checkpoint, path)
         if isinstance(environment, GymnasiumEnvironment):  # It may offer masks since the training.
@@ -161,9 +144,9 @@ def load_saved(
         parameters, about = load_policy_or_team(path)
         actor = parameters.player(greedy=greedy)
         environment = make_environment(
-            about["env"], about["env_args"], named_by_file=True, masks=actor.masked,
+            *(about["env"], about["env_args"], not made_here(about), actor.masked),
             ignore_unknown=True,  # It was left out in training, or there is none.
-        )  # fmt: skip
+        )
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
     except InvalidEnvironmentError as error:
@@ -180,19 +163,8 @@ def play_sampled(run: Path) -> None:
     for file in (run / "best.safetensors", run / "checkpoint.safetensors"):
         if file.exists():
             saved = load_checkpoint(file)
-            config = {**saved.config, "play": "sampled"}
+            config = changed(saved.config, play="sampled")
             save_checkpoint(file, dataclasses.replace(saved, config=config))
-
-
-def accept_classes(checkpoint: Checkpoint, path: Path, trust: bool) -> None:
-    """Import the algorithm and the network that only the checkpoint names, if the user trusts
-    them: see `trust`. Raises CheckpointError."""
-    if not named_by_file(checkpoint.config) or not may_import(checkpoint.config, trust):
-        return
-    try:
-        import_named(checkpoint.config)
-    except ConfigError as error:
-        raise CheckpointError(f"{path}: {error}") from None
 
 
 def load_player(
@@ -200,44 +172,52 @@ def load_player(
     which: str | None = None,
     greedy: bool | None = None,
     env: Callable[..., Any] | None = None,
-    trust: bool = False,
     worker_timeout: float = try_in_worker.TIMEOUT,
     plays: bool = False,
     env_python: str = "",
 ) -> SavedAgent:
-    """As `load_saved`, with an environment that may be made, and was made in a worker.
+    """As `load_saved`, with an environment that was made in a worker.
 
     Args:
         source: see `load_saved`.
         which: see `load_saved`.
         greedy: choose the likeliest actions; None: as the agent is to be played.
         env: the function that makes the environment, instead of what the file names.
-        trust: import and call what the file names.
         worker_timeout: seconds within which a call of the environment must return.
         plays: whether a worker also plays the environment, before others play with the agent.
         env_python: the interpreter that plays it, instead of what the file names.
 
     Raises:
-        CheckpointError: there is no such agent, or its environment is not to be trusted.
+        CheckpointError: there is no such agent, or only a stranger's file names its environment.
         InvalidEnvironmentError: the environment cannot be made.
     """
-    policy, environment = load_saved(source, which, greedy, trust)
+    policy, environment = load_saved(source, which, greedy)
     if env is not None:
         made = GymnasiumEnvironment(
             *(environment.env_id, environment.args, env, policy.masked), ignore_unknown=True
         )
         try_in_worker.learn_facts(made, worker_timeout, plays)
         return SavedAgent(_on_layout(policy, made, source), made)
-    if env_python and not isinstance(environment, GymnasiumEnvironment):
+    environment = played_by(environment, env_python or None)
+    if isinstance(environment, GymnasiumEnvironment):
+        try:
+            environment.require_named()
+        except InvalidEnvironmentError as error:
+            raise CheckpointError(f"{source}: {error}") from None
+    try_in_worker.learn_facts(environment, worker_timeout, plays)
+    return SavedAgent(policy, environment)
+
+
+def played_by(environment: Environment, python: str | None) -> Environment:
+    """Return the environment with the interpreter that the user names; None leaves the file's, and
+    "" is this one. Raises InvalidEnvironmentError for an environment that takes none."""
+    if isinstance(environment, GymnasiumEnvironment):
+        return environment if python is None else environment.played_by(python)
+    if python:
         raise InvalidEnvironmentError(
             "env_python", f"{environment.env_id} plays in this interpreter: leave it out"
         )
-    try:
-        environment = trusted(environment, trust, env_python or None)
-    except InvalidEnvironmentError as error:
-        raise CheckpointError(f"{source}: {error}") from None
-    try_in_worker.learn_facts(environment, worker_timeout, plays)
-    return SavedAgent(policy, environment)
+    return environment
 
 
 def _on_layout(policy: Policy, environment: Environment, source: Path) -> Policy:
@@ -279,13 +259,17 @@ def load_agent(
         env: the function that made the environment of the run, if it was no module's. Or the name
             of an environment of the package, where an agent of this name is looked for, such as
             "workflow_rl/CAGE4-v0".
-        trust: import and call the environment that the file names.
+        trust: sign the file as the user's own: see `trust.sign`.
 
     Raises:
         CheckpointError: there is no agent that can be used.
         InvalidEnvironmentError: its environment cannot be made.
     """
     source = Path(path)
+    if trust:
+        from workflow_rl.runs.trust import sign  # Few callers need it.
+
+        sign(source)
     if isinstance(env, str):
         require_guest(env)
     asked = [guests[env]] if isinstance(env, str) else []
@@ -298,7 +282,7 @@ def load_agent(
             places = " or ".join(f"env={guest.env_id!r}" for guest in has)
             raise CheckpointError(f"{source} is no file, but a scripted agent: give {places} too")
     make_env = env if callable(env) else None
-    policy, environment = load_player(source, None, greedy, make_env, trust)
+    policy, environment = load_player(source, None, greedy, make_env)
     return agent_of(policy, environment, lambda: _critic_there(saved_path(source), policy))
 
 

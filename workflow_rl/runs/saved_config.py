@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import sys
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pydantic import ConfigDict
@@ -15,14 +10,10 @@ from pydantic import ConfigDict
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import ConfigError, Settings
-from workflow_rl.agents.user_modules import place_of
+from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, not_found
 from workflow_rl.errors import UserError
 from workflow_rl.runs.presets import preset_named
-
-TRUST_IT = "give --trust (in Python trust=True) if you trust whoever made the file"
-WORD = re.compile(r"[\w-]*")
-_accepted: set[str] = set()
-"""Classes with their settings, which `accept` has let in."""
+from workflow_rl.runs.signature import made_here
 
 
 class OtherVersionError(UserError):
@@ -56,11 +47,11 @@ def classes_in(config: Mapping[str, Any]) -> dict[str, str]:
     return {what: name for what, name in names.items() if isinstance(name, str) and ":" in name}
 
 
-def named_by_file(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return those of `classes_in` that nobody has imported, or that only the file gives settings
-    which can name a file."""
+def unnamed_classes(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return those of `classes_in` that may not be called: nobody has imported them, or a
+    stranger's file gives them settings that can name a file."""
     classes = classes_in(config)
-    if not classes or (not_plain(config) and not _is_accepted(config)):
+    if not classes or (not_plain(config) and not made_here(config)):
         return classes
     known = {"algorithm": algorithm.names(), "network": NETWORKS}
     return {what: name for what, name in classes.items() if name not in known[what]}
@@ -73,32 +64,18 @@ def not_plain(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in others.items() if not is_plain(value)}
 
 
-def accept(config: Mapping[str, Any]) -> None:
-    """Let the classes of a config be called with its settings, in this process."""
-    _accepted.add(_text(config))
-
-
-def _is_accepted(config: Mapping[str, Any]) -> bool:
-    with suppress(RecursionError):
-        return _text(config) in _accepted
-    return False
-
-
-def _text(config: Mapping[str, Any]) -> str:
-    return json.dumps([classes_in(config), not_plain(config)], sort_keys=True, default=str)
-
-
 def _settings(config: Mapping[str, Any]) -> Mapping[str, Any]:
     settings = config.get("settings")
     return settings if isinstance(settings, Mapping) else {}
 
 
-def import_named(config: Mapping[str, Any]) -> None:
-    """Import the classes of a config: the user trusts whoever made the file. Raises
+def import_classes(config: Mapping[str, Any]) -> None:
+    """Import the classes of a config, if this user's commands wrote the config. Raises
     ConfigError."""
+    if not unnamed_classes(config) or not made_here(config):
+        return
     from workflow_rl.agents.policies import own_network
 
-    accept(config)
     loads = {"algorithm": algorithm.load, "network": own_network.load_network}
     for what, name in classes_in(config).items():
         try:
@@ -110,25 +87,21 @@ def import_named(config: Mapping[str, Any]) -> None:
 
 
 def only_the_file_names(config: Mapping[str, Any]) -> str:
-    """Return what is wrong with the classes of `named_by_file`, or with their settings, and what to
-    do about it."""
-    for what, name in named_by_file(config).items():
-        module = name.partition(":")[0]
-        if module == "__main__" or "<" in name:
+    """Return what is wrong with the classes of `unnamed_classes`, or with their settings, and what
+    to do about it."""
+    classes = unnamed_classes(config)
+    for what, name in classes.items():
+        if name.startswith("__main__:") or "<" in name:
             return (
                 f"its {what} is {name}, a class of a script: put the class in a module, and train "
                 "with that one"
             )
-        if place_of(module, [os.getcwd(), *sys.path]) is None:
-            return (
-                f"its {what} is {name}, and no module {module} is found from here: go to the "
-                "folder of the module, or ask whoever made the file for it"
-            )
-    names = [f"the {what} {name}" for what, name in named_by_file(config).items()]
-    named = f"only the file names {' and '.join(names)}"
+        if (advice := not_found(what, name)) is not None:
+            return advice
+    named = " and ".join(f"the {what} {name}" for what, name in classes.items())
     settings = [f"{name}={value!r:.100}" for name, value in not_plain(config).items()]
-    named = f"{named} with {', '.join(settings)}, which may name a file" if settings else named
-    return f"{named}: {TRUST_IT}"
+    may_name = f" with {', '.join(settings)}, which may name a file" if settings else ""
+    return f"only the file names {named}{may_name}: {TRUST_IT}"
 
 
 def with_network(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,21 +131,3 @@ def require_fields(given: Mapping[str, Any], fields: Collection[str]) -> None:
                 field,
                 f"it is a setting of {name}: give settings={{{field!r}: {given[field]!r:.50}}}",
             )
-
-
-def is_plain(value: Any) -> bool:
-    """Whether a value can name neither a file, nor a module, nor an address."""
-    with suppress(RecursionError):  # No user wrote such a value.
-        return all(map(WORD.fullmatch, texts_in(value)))
-    return False
-
-
-def texts_in(value: Any) -> Iterator[str]:
-    """All texts of a value, which is made of JSON's kinds of values."""
-    if isinstance(value, list | tuple):
-        for entry in value:
-            yield from texts_in(entry)
-    elif isinstance(value, dict):
-        yield from texts_in([*value, *value.values()])
-    elif isinstance(value, str):
-        yield value

@@ -96,12 +96,12 @@ def separate_like(whole: Environment, *sides: Environment) -> None:
 
 
 def actor_for_side(
-    agent: str, side: Side, opponents: Mapping[str, float], trust: bool
+    agent: str, side: Side, opponents: Mapping[str, float]
 ) -> tuple[Actor, Mapping[str, Any]]:
     """Return an agent as it acts as an opponent, and the arguments of the environment in which it
     plays on this side. Raises CheckpointError."""
     released = guests[side.env].released if side.env in guests else {}
-    saved = load_saved(Path(released.get(agent, agent)), greedy=side.greedy, trust=trust)
+    saved = load_saved(Path(released.get(agent, agent)), greedy=side.greedy)
     args = {**side.args, side.opponents: text_of_weights(opponents)}
     # A guest's agents may see and do other things than those that learn here.
     if side.env not in guests or saved.environment.env_id != side.env:
@@ -110,7 +110,7 @@ def actor_for_side(
     return guests[side.env].actor_for_side(saved.policy, saved.environment, args)
 
 
-def trained(config: TrainConfig, folder: Path, trust: bool, **options: Any) -> Outcome | None:
+def trained(config: TrainConfig, folder: Path, **options: Any) -> Outcome | None:
     """Train in a folder, new or resumed. Return None if the run is finished.
 
     options: those of `execute`, and `n_policies`. Raises ConfigError if the run in the folder has
@@ -121,7 +121,7 @@ def trained(config: TrainConfig, folder: Path, trust: bool, **options: Any) -> O
     n_policies, init_from = options.pop("n_policies", 1), options.pop("init_from", None)
     if is_population(folder) or (folder / "checkpoint.safetensors").exists():
         asked = {name: value for name, value in config.flat().items() if name != "seed"}
-        plan, init_from = resumed_plan(folder, asked, trust=trust, names_cluster=True), None
+        plan, init_from = resumed_plan(folder, asked, names_cluster=True), None
         separate_like(config.environment, *(of.environment for of in plan.configs))
     else:
         plan = new_plan(config, n_policies)
@@ -163,7 +163,6 @@ def run_duel(
     start: Mapping[str, Sequence[str]] = NOTHING,
     say: Callable[[str], None] = lambda line: None,
     quiet: bool = True,
-    trust: bool = False,
 ) -> DuelRecord:
     """Train a duel in a new or empty folder, or go on with the same duel in its own.
 
@@ -177,7 +176,6 @@ def run_duel(
             learned nothing.
         say: takes a line about each generation.
         quiet: show no progress bars.
-        trust: import and call what only the files of agents name.
 
     Raises:
         RunDirError: the folder holds something else.
@@ -190,12 +188,12 @@ def run_duel(
     asked = {**settings.to_dict(), "start": {side: list(start.get(side, ())) for side in sides}}
     record = DuelRecord(config.to_dict(), asked, {side: [] for side in sides})
     if is_duel(path):
-        record = _going_on(path, record, trust)
+        record = _going_on(path, record)
     else:
-        _try_start(config, sides, start, trust)
+        _try_start(config, sides, start)
         begin_folder(path, DUEL_FILE, record.text)
     with locked(path):
-        return _Duel(path, config, settings, sides, record, say, quiet, trust).run()
+        return _Duel(path, config, settings, sides, record, say, quiet).run()
 
 
 def checked_sides(
@@ -225,7 +223,7 @@ def checked_sides(
 
 
 def _try_start(
-    config: TrainConfig, sides: Mapping[str, Side], start: Mapping[str, Sequence[str]], trust: bool
+    config: TrainConfig, sides: Mapping[str, Side], start: Mapping[str, Sequence[str]]
 ) -> None:
     """Raise ConfigError for agents at the start that cannot play. Workers try them."""
     first, second = sides
@@ -239,12 +237,12 @@ def _try_start(
                     against(config, other, {agent: 1.0}).environment, config.worker_timeout
                 )
                 if side == first:
-                    actor_for_side(agent, sides[side], {}, trust)
+                    actor_for_side(agent, sides[side], {})
             except (CheckpointError, InvalidEnvironmentError) as error:
                 raise ConfigError("start", f"{side}={agent}: {error}") from None
 
 
-def _going_on(path: Path, asked: DuelRecord, trust: bool) -> DuelRecord:
+def _going_on(path: Path, asked: DuelRecord) -> DuelRecord:
     """Return the record with which the duel in a folder goes on. Raise RunDirError for another."""
     before, free = read_duel(path), {*free_on_resume(asked.config), "generations"}
     # Older records lack settings that are newer than they are.
@@ -256,15 +254,16 @@ def _going_on(path: Path, asked: DuelRecord, trust: bool) -> DuelRecord:
                 f"{path} is a duel with {name} {in_short(was.get(name))}, not "
                 f"{in_short(now.get(name))}: go on with the same, or begin in another folder"
             )
-    if not trust:
-        typed = {agent for agents in asked.duel["start"].values() for agent in agents}
-        require_no_imports(path, {name for of in before.agents.values() for name in of} - typed)
+    typed = {agent for agents in asked.duel["start"].values() for agent in agents}
+    require_no_imports(path, before, {name for of in before.agents.values() for name in of} - typed)
     return dataclasses.replace(before, config=asked.config, duel=asked.duel)
 
 
-def require_no_imports(path: Path, agents: Iterable[str]) -> None:
-    """Raise RunDirError if an agent that only a duel's folder names is a class to import."""
-    if named := [name for name in agents if ":" in name]:
+def require_no_imports(path: Path, record: DuelRecord, agents: Iterable[str]) -> None:
+    """Raise RunDirError if one of the agents is a class to import, and the duel in the folder is
+    somebody else's."""
+    named = [name for name in agents if ":" in name]
+    if named and not record.is_own:
         raise RunDirError(
             f"{path / DUEL_FILE}: only the file names the agent {named[0]}, which would be "
             "imported: give --trust if you trust its author"
@@ -282,7 +281,6 @@ class _Duel:
     record: DuelRecord
     say: Callable[[str], None]
     quiet: bool
-    trust: bool
 
     def run(self) -> DuelRecord:
         if not self.record.mixtures:
@@ -368,7 +366,7 @@ class _Duel:
             make_folder(folder)
         except OSError as error:
             raise RunDirError(f"{error.filename} cannot be used: {error.strerror}") from None
-        trained(config, folder, self.trust, init_from=begins, quiet=self.quiet)
+        trained(config, folder, init_from=begins, quiet=self.quiet)
         policy = policy_of(load_checkpoint(folder / LATEST), folder / LATEST)
         write_policy(policy.parameters, config.environment, folder.with_name(f"{name}.npz"))
         return f"generation-{generation}/{name}.npz"
@@ -399,7 +397,7 @@ class _Duel:
         # Actors of the same environment share a pool of workers.
         pools: dict[str, list[tuple[int, Actor, str]]] = {}
         for row, agent in enumerate(rows):
-            actor, args = actor_for_side(agent, side, dict.fromkeys(columns, 1.0), self.trust)
+            actor, args = actor_for_side(agent, side, dict.fromkeys(columns, 1.0))
             pairs = pools.setdefault(json.dumps(args, sort_keys=True), [])
             pairs += [(row, actor, column) for column in columns[len(payoffs[row]) :]]
         for text, pairs in pools.items():

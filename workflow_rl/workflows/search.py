@@ -11,8 +11,8 @@ from tqdm import tqdm
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.environments.named_by_file import require_named
 from workflow_rl.runs.saved_agent import load_player
-from workflow_rl.runs.trust import require_trusted
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.order import Order, Workflow
 from workflow_rl.workflows.ranking import Ranking
@@ -34,7 +34,7 @@ class OrderedAgents:
     rules: WorkflowRules
 
     @classmethod
-    def load(cls, runs: Sequence[Path], trust: bool = False) -> OrderedAgents:
+    def load(cls, runs: Sequence[Path]) -> OrderedAgents:
         """Load agents of run folders, checkpoints or policy files.
 
         Raises CheckpointError, and InvalidEnvironmentError if their environments differ or take no
@@ -42,9 +42,9 @@ class OrderedAgents:
         """
         if len({run.resolve() for run in runs}) < len(runs):
             raise InvalidEnvironmentError(ENV, "one of the runs is given twice")
-        players = [load_player(run, trust=trust) for run in runs]
+        players = [load_player(run) for run in runs]
         for player in players:
-            require_trusted(player.environment)
+            require_named(player.environment)
         environment = players[0].environment
         rules = rules_of(environment)
         for run, player in zip(runs[1:], players[1:], strict=True):

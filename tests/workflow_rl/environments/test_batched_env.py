@@ -243,7 +243,7 @@ def test_a_function_makes_single_environments() -> None:
 def test_a_class_that_only_a_file_names_is_not_imported() -> None:
     named = GymnasiumEnvironment("no_such_module:Class", named_by_file=True)
     assert not named.steps_together
-    with pytest.raises(InvalidEnvironmentError, match="named by a file"):
+    with pytest.raises(InvalidEnvironmentError, match="no module no_such_module is found"):
         named.make_envs(2).reset([0], [SPEC])
 
 

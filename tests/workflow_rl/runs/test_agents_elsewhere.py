@@ -18,7 +18,6 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.runs.checkpoint import CheckpointError
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.folder import read_config
-from workflow_rl.runs.trust import trusted_config
 
 evaluation = pytest.importorskip("stable_baselines3.common.evaluation")
 
@@ -34,7 +33,7 @@ class Numbered(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def trained_env(path: Path) -> Any:
-    return trusted_config(read_config(path)).environment.make_env()  # type: ignore[attr-defined]
+    return read_config(path).environment.make_env()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("env", ENVS)

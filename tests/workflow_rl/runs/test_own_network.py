@@ -53,6 +53,7 @@ from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.run_record import weights_digest
 from workflow_rl.runs.saved_agent import load_saved
+from workflow_rl.runs.trust import sign as sign_files
 
 NAME = "tests.own_networks:Remembering"
 SETTINGS: dict[str, Any] = {"minibatch_size": 50, "epochs": 1, "network_args": {"slope": 0.5}}
@@ -161,8 +162,9 @@ def test_only_who_names_the_module_or_trusts_the_file_has_it_imported(
     with pytest.raises(ConfigError, match=f"only the file names the network {NAME}"):
         api.train(config, path, resume=True)
     assert NAME not in NETWORKS
-    trusted = load_saved(path, trust=True).policy
-    for own, other in zip(members_of(expected), members_of(trusted), strict=True):
+    sign_files(path)
+    signed = load_saved(path).policy
+    for own, other in zip(members_of(expected), members_of(signed), strict=True):
         obs = np.ones((2, own.obs_dim), np.float32)
         np.testing.assert_array_equal(other.outputs(obs), own.outputs(obs))
 

@@ -1,9 +1,9 @@
-"""Environments that the user has named are remembered; those that a file names are asked for."""
+"""What the user's own files name is opened; what only a stranger's file names is asked for."""
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from workflow_rl.runs.checkpoint import CheckpointError
 from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.folder import read_config
-from workflow_rl.runs.trust import remember, trusted
+from workflow_rl.runs.signature import SIGNATURE, changed, made_here, signed
 
 ENV = "own_environment_of_the_user"
 SOURCE = (
@@ -192,17 +192,14 @@ def test_a_relative_name_of_a_file_is_of_one_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An argument may name a file, which in a stranger's folder is the stranger's."""
-    environment = GymnasiumEnvironment(f"{ENV}:make", {"path": "./levels.txt"})
-    whole = GymnasiumEnvironment(f"{ENV}:make", {"path": "/levels.txt"})
-    remember(environment)
-    remember(whole)
-    of_file = [dataclasses.replace(one, named_by_file=True) for one in (environment, whole)]
-    assert [trusted(one) for one in of_file] == [environment, whole]
+    names = signed({"env": f"{ENV}:make", "env_args": {"path": "./levels.txt"}})
+    whole = signed({"env": f"{ENV}:make", "env_args": {"path": "/levels.txt"}})
+    assert made_here(names)
+    assert made_here(whole)
     (tmp_path / "stranger").mkdir()
     monkeypatch.chdir(tmp_path / "stranger")
-    assert trusted(of_file[1]) == whole
-    with pytest.raises(ValueError, match="--trust"):
-        trusted(of_file[0])
+    assert made_here(whole)
+    assert not made_here(names)
 
 
 def test_a_relative_folder_of_state_is_not_used(
@@ -211,12 +208,13 @@ def test_a_relative_folder_of_state_is_not_used(
     """A stranger's folder may hold one of the same name."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_STATE_HOME", "state")
-    remember(GymnasiumEnvironment(f"{ENV}:make"))
+    assert made_here(signed({"env": f"{ENV}:make"}))
     assert not Path("state").exists()
-    assert list((tmp_path / "home").rglob("*.json"))
+    (key,) = (tmp_path / "home").rglob("key")
+    assert key.stat().st_mode & 0o777 == 0o600
 
 
-def test_modules_that_another_finder_finds_are_remembered(
+def test_modules_that_another_finder_finds_are_known_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As pip leaves one for packages that are installed where they are developed."""
@@ -230,9 +228,10 @@ def test_modules_that_another_finder_finds_are_remembered(
             return PathFinder.find_spec(name, [str(source)])
 
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
-    environment = GymnasiumEnvironment("developed_environment:make")
-    remember(environment)
-    assert trusted(dataclasses.replace(environment, named_by_file=True)) == environment
+    names = signed({"env": "developed_environment:make"})
+    assert made_here(names)
+    (source / "developed_environment.py").unlink()
+    assert not made_here(names)
 
 
 def test_arguments_that_python_takes_for_equal_are_not_what_was_typed(
@@ -278,7 +277,7 @@ def test_the_question_names_the_module_that_the_packages_own_environment_would_i
     one_side = "workflow_rl.environments.one_team_of_two:OneSide"
     asked = rf"{ENV}:make, which would run .*{ENV}\.py: "
     with pytest.raises(InvalidEnvironmentError, match=asked):
-        trusted(GymnasiumEnvironment(one_side, args, named_by_file=True))
+        GymnasiumEnvironment(one_side, args, named_by_file=True).require_named()
 
 
 def test_a_function_of_a_script_is_asked_for() -> None:
@@ -317,24 +316,116 @@ def test_a_config_from_a_file_makes_nothing() -> None:
     again.changed(seed=1).to_dict()
     assert again == config
     assert not Path("made").exists()
-    with pytest.raises(ValueError, match="named by a file"):
+    with pytest.raises(ValueError, match="only the file names"):
         again.environment.spaces()
 
 
-def test_what_is_trusted_is_kept_also_without_a_home(
+def test_the_key_is_kept_also_without_a_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", "/dev/null")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    environment = GymnasiumEnvironment(f"{ENV}:make", {})
-    remember(environment)
-    by_file = dataclasses.replace(environment, named_by_file=True)
-    assert trusted(by_file) == environment
+    names = signed({"env": f"{ENV}:make"})
+    assert made_here(names)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "state-of-another"))
     (tmp_path / "state-of-another").mkdir()
-    with pytest.raises(InvalidEnvironmentError, match="only the file names"):
-        trusted(by_file)
+    assert not made_here(names)
+
+
+def test_without_a_place_for_a_key_this_process_knows_its_own_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", "/dev/null")
+    monkeypatch.setattr(tempfile, "tempdir", "/dev/null")
+    names = signed({"env": f"{ENV}:make", "number": 7})
+    assert SIGNATURE not in names
+    assert made_here(names)
+    assert not made_here({**names, "number": 8})
+
+
+def test_a_key_that_others_may_read_signs_nothing(tmp_path: Path) -> None:
+    names = signed({"env": f"{ENV}:make"})
+    (key,) = (tmp_path / "state").rglob("key")
+    key.chmod(0o644)
+    assert not made_here(names)
+
+
+def test_of_many_processes_that_begin_together_one_makes_the_key(tmp_path: Path) -> None:
+    program = (
+        "from workflow_rl.runs.signature import signed\n"
+        "print(signed({'env': 'CartPole-v1'})['signature'])\n"
+    )
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) for _ in range(4)
+    ]
+    told = {process.communicate()[0] for process in processes}
+    assert len(told) == 1
+    assert len(told.pop().strip()) == 64
+
+
+@pytest.mark.parametrize(
+    "forged", [None, "", 7, "0" * 64, ["a"], "\ud800", "another's", "another key's"]
+)
+def test_signatures_that_do_not_fit_are_refused(
+    forged: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = signed({"env": f"{ENV}:make", "env_args": {"length": 3}})
+    other = signed({"env": f"{ENV}:make", "env_args": {"length": 4}})
+    if forged == "another's":
+        forged = other[SIGNATURE]
+    elif forged == "another key's":
+        another(monkeypatch)
+        forged = signed(names)[SIGNATURE]
+        monkeypatch.undo()
+        monkeypatch.setenv("XDG_STATE_HOME", str(Path("state").absolute()))
+    assert not made_here({**names, SIGNATURE: forged})
+    assert not made_here({name: value for name, value in names.items() if name != SIGNATURE})
+
+
+def test_what_a_command_changes_is_signed_if_it_was_the_users() -> None:
+    names = signed({"env": f"{ENV}:make", "play": None})
+    assert made_here(changed(names, play="sampled"))
+    assert not made_here(changed({**names, "env": "another:make"}, play="sampled"))
+    assert not made_here({**names, "play": "sampled"})
+
+
+def test_a_moved_run_is_the_users_own_and_so_is_an_edited_environment(tmp_path: Path) -> None:
+    trained("--env-arg", "length=4")
+    Path("mine").rename("moved")
+    Path(f"{ENV}.py").write_text(SOURCE + "# a note\n")
+    evaluate = ["evaluate", "moved", "--episodes", "1", "--quiet"]
+    assert CliRunner().invoke(main, evaluate).exit_code == 0
+
+
+def test_an_exported_agent_is_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained()
+    export = ["export", "mine", "--format", "npz", "--output"]
+    assert CliRunner().invoke(main, [*export, "agent.npz"]).exit_code == 0
+    evaluate = ["evaluate", "agent.npz", "--episodes", "1", "--quiet"]
+    assert CliRunner().invoke(main, evaluate).exit_code == 0
+    another(monkeypatch)
+    assert CliRunner().invoke(main, evaluate).exit_code == 2
+    # To export what a stranger gave does not make it the user's own.
+    assert CliRunner().invoke(main, [*export, "again.npz"]).exit_code == 0
+    assert CliRunner().invoke(main, ["evaluate", "again.npz", "--quiet"]).exit_code == 2
+    assert CliRunner().invoke(main, [*evaluate, "--trust"]).exit_code == 0
+    assert CliRunner().invoke(main, evaluate).exit_code == 0
+
+
+def test_a_read_only_file_is_trusted_for_one_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained()
+    another(monkeypatch)
+
+    def refuse(path: Path, *_: Any) -> None:
+        raise PermissionError(13, "it is not writable", str(path))
+
+    monkeypatch.setattr("workflow_rl.runs.trust.save_checkpoint", refuse)
+    monkeypatch.setattr("workflow_rl.runs.trust.write_text", refuse)
+    before = Path("mine/checkpoint.pt").read_bytes()
+    assert CliRunner().invoke(main, [*EVALUATE, "--trust"]).exit_code == 0
+    assert Path("mine/checkpoint.pt").read_bytes() == before
 
 
 NET = (
@@ -349,7 +440,7 @@ NET = (
 @pytest.mark.parametrize("what", ["algorithm", "network"])
 @pytest.mark.parametrize("command", ["train-async", "train-sync"])
 def test_who_names_the_environment_trusts_nothing_else(what: str, command: str) -> None:
-    """Of a stranger's run: neither is it imported, nor remembered for another time."""
+    """Of a stranger's run: it is not imported, now or another time."""
     trained("--env-arg", "length=4")
     Path("net_of_a_stranger.py").write_text(NET)
     content = read_values(Path("mine/checkpoint.safetensors"))
@@ -365,4 +456,3 @@ def test_who_names_the_environment_trusts_nothing_else(what: str, command: str) 
         assert f"only the file names the {what} net_of_a_stranger:Net" in result.output
         assert "--trust" in result.output
         assert not Path("imported").exists()
-    assert not [one for one in Path("state").rglob("*.json") if "stranger" in one.read_text()]

@@ -19,11 +19,10 @@ from workflow_rl.errors import NotFiniteError
 from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_config
-from workflow_rl.runs.trust import trusted_config
 
 
 def critic_at(path: Path, obs: list[float]) -> float:
-    agent = learner.make_agent(trusted_config(read_config(path)))
+    agent = learner.make_agent(read_config(path))
     agent.load_state_dict(load_checkpoint(path / "checkpoint.safetensors").agent)
     with torch.no_grad():
         return float(agent.network.critic(torch.tensor([obs])))

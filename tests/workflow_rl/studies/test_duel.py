@@ -188,7 +188,7 @@ def test_whom_a_generation_meets_is_chosen(opponents, first, second, tmp_path):
     )  # fmt: skip
     settings = SETTINGS.changed(opponents=opponents)
     sides = {"first": None, "second": None}
-    of = duel._Duel(tmp_path, config_of(), settings, sides, record, print, True, False)  # type: ignore[arg-type]
+    of = duel._Duel(tmp_path, config_of(), settings, sides, record, print, True)  # type: ignore[arg-type]
     shares = of.opponents()
     np.testing.assert_allclose(shares["first"], first)
     np.testing.assert_allclose(shares["second"], second)
@@ -202,7 +202,7 @@ def test_agents_that_are_kept_are_met_in_a_fixed_share(tmp_path):
     )  # fmt: skip
     settings = SETTINGS.changed(opponents="uniform", keep="d=0.3,e=0.1")
     sides = {"first": None, "second": None}
-    of = duel._Duel(tmp_path, config_of(), settings, sides, record, print, True, False)  # type: ignore[arg-type]
+    of = duel._Duel(tmp_path, config_of(), settings, sides, record, print, True)  # type: ignore[arg-type]
     np.testing.assert_allclose(of.opponents()["second"], [0.5, 0.3, 0.2])
     np.testing.assert_allclose(of.opponents()["first"], [0.5, 0.5])
     # The sum of these shares is 1.0000000000000002.
@@ -271,7 +271,7 @@ def test_the_latest_are_all_of_a_generation(tmp_path):
     )  # fmt: skip
     of = duel._Duel(
         *(tmp_path, config_of(), SETTINGS.changed(opponents="latest")),
-        *({"first": None, "second": None}, record, print, True, False),  # type: ignore[arg-type]
+        *({"first": None, "second": None}, record, print, True),  # type: ignore[arg-type]
     )
     assert of.mixtures() == {"first": [0, 1], "second": [0, 0.5, 0.5]}
 
@@ -338,11 +338,13 @@ def test_a_damaged_record_is_one_line(damage, reference, tmp_path):
 def test_a_class_that_only_a_file_names_is_not_imported(tmp_path):
     settings = {**SETTINGS.to_dict(), "start": {"first": [], "second": []}}
     agents, alone = (
-        {"first": ["evil:Agent"], "second": ["x.npz"]},
+        {"first": ["evil:Other"], "second": ["x.npz"]},
         {"first": [1.0], "second": [1.0]},
     )
     record = DuelRecord(config_of().to_dict(), settings, agents, [[0.0]], [[0.0]], [alone])
     record.write(tmp_path)
+    file = tmp_path / "duel.json"
+    file.write_text(file.read_text().replace("evil:Other", "evil:Agent"))
     for goes_on in (
         lambda: attack(str(tmp_path), config_of(), tmp_path / "attackers", "first"),
         lambda: run_duel(config_of(), tmp_path, SETTINGS),

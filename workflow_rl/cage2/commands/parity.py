@@ -132,10 +132,6 @@ def _names(
         raise click.UsageError(f"{with_file} goes with {option} checkpoint")
     if checkpoint is None and CHECKPOINT in names:
         raise click.UsageError(f"{option} checkpoint: give a run folder or file by {with_file}")
-    if checkpoint is not None:
-        from workflow_rl.runs.saved_agent import accept_agent
-
-        accept_agent(checkpoint, options["trust"])
     return names
 
 

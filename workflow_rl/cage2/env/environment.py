@@ -190,7 +190,7 @@ class Cage2(AgainstReds):
         user's own red agents. Return None, unless an episode of theirs is not determined by its
         seed: a seed determines an episode of every simulator.
         """
-        self.require_trust()
+        self.require_named()
         if self.observation == "true-state":
             self.batches(why="only compiled code shows true-state")
         if self.network.is_cage1:

@@ -37,8 +37,8 @@ from workflow_rl.output_files import make_folder, write_text
 from workflow_rl.reporting.pages import escaped, folded, image, listing, number, table
 from workflow_rl.reporting.report import Run, Section
 from workflow_rl.reporting.report_charts import chart, keys, means_figure, shares_figure
+from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.progress_bar import Progress
-from workflow_rl.runs.trust import trusted
 
 EPISODES = 100
 """Episodes of the best agent against each red agent. The report shows the best, the median and the
@@ -198,9 +198,9 @@ def _checkpoints(run: Run, most: int) -> list[Path]:
 
 def _reds(run: Run) -> list[str]:
     """Return the red agents that the run's agents play against: the challenge's, and those of the
-    training that compiled code plays, if the user has named or trusts them."""
+    training that compiled code plays, if the run is the user's own."""
     args = {"red_agent": run.config["red_agent"]}
-    environment = trusted(make_environment(ENV_ID, args, named_by_file=True))
+    environment = make_environment(ENV_ID, args, read_config(run.path).named_by_file)
     assert isinstance(environment, Cage2)
     try:
         if environment.named_by_file or in_cyborg(environment.reds, environment.network):

@@ -25,7 +25,6 @@ from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_sp
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, load_checkpoint
 from workflow_rl.runs.intervals import Mean, mean_of
 from workflow_rl.runs.saved_agent import policy_of, saved_environment
-from workflow_rl.runs.trust import trusted
 
 ATTACKERS = RED_AGENTS[:2]
 """The red agents that attack. Against the third, which sleeps, every sensible agent scores 0."""
@@ -107,7 +106,7 @@ def candidate_score(path: Path, episodes: int, seed: int = 0, actions: str | Non
 
 
 def _cage2(checkpoint: Checkpoint, path: Path) -> Cage2:
-    environment = trusted(saved_environment(checkpoint, path))
+    environment = saved_environment(checkpoint, path)
     if not isinstance(environment, Cage2):
         raise CheckpointError(f"{path} was not trained on CAGE-2")
     return environment

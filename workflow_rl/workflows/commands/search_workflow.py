@@ -58,7 +58,7 @@ def search_workflow(runs: tuple[Path, ...], **options: Any) -> None:
     for name in FILES:
         require_writable(output / name, "--output")
     with errors_in_one_line(lambda name: "RUNS" if name == ENV else spelling(name)):
-        agents = OrderedAgents.load(runs, options["trust"])
+        agents = OrderedAgents.load(runs)
         orders = agents.orders(options["orders"], seed)
         ranking = agents.ranking(orders, options["episodes"], seed, options["quiet"])
     page, scores = [output / name for name in FILES]

@@ -39,7 +39,7 @@ def test_each_side_is_an_environment_with_opponents():
 def test_a_blue_of_the_start_keeps_what_it_sees_and_does():
     guest = Cage2Guest()
     side = guest.sides({**guest.make(guest.arguments()()).args, "max_steps": 30})["Blue"]
-    _, args = actor_for_side("robust", side, {"B_lineAgent": 1.0}, trust=False)
+    _, args = actor_for_side("robust", side, {"B_lineAgent": 1.0})
     assert (args["max_steps"], args["observation"], len(args["opening"])) == (30, "evidence", 3)
     assert args["red_agent"] == "B_lineAgent=1000"
 

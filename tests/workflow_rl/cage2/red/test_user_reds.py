@@ -33,12 +33,12 @@ from workflow_rl.collection import try_in_worker
 from workflow_rl.commands.main import main
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.environments.named_by_file import require_named
 from workflow_rl.environments.source import make_environment
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.saved_agent import load_player
-from workflow_rl.runs.trust import require_trusted, trusted, trusted_environment
 
 OF_CYBORG, COMPILED = "tests.own_reds:RestlessRed", "tests.own_reds:Restless"
 
@@ -225,45 +225,30 @@ def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_what_only_a_file_names_is_not_imported(stranger: str) -> None:
-    environment = make_environment(ENV_ID, {"red_agent": stranger}, named_by_file=True)
-    for refused in (environment, trusted(environment)):
-        with pytest.raises(InvalidEnvironmentError, match="is named by a file"):
-            refused.make_envs(1)
-        with pytest.raises(InvalidEnvironmentError, match=r"argument strange_red:Rest.*--trust"):
-            require_trusted(refused)
+    args = {"red_agent": stranger}
+    refused = make_environment(ENV_ID, args, named_by_file=True)
+    for refusing in (lambda: refused.make_envs(1), lambda: require_named(refused)):
+        with pytest.raises(InvalidEnvironmentError, match=r"red_agent strange_red:Rest.*--trust"):
+            refusing()
     assert "strange_red" not in sys.modules
-    accepted = trusted(environment, trust=True)
-    require_trusted(accepted)
-    accepted.make_envs(1)
-    assert trusted(environment) == accepted
-    require_trusted(trusted(environment))
-
-
-def test_a_path_is_trusted_in_one_folder(stranger: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    environment = make_environment(ENV_ID, {"red_agent": "runs/red"}, named_by_file=True)
-    with pytest.raises(InvalidEnvironmentError, match="only the file names runs/red, a file or"):
-        require_trusted(environment)
-    require_trusted(trusted(environment, trust=True))
-    require_trusted(trusted(environment))
-    Path("elsewhere").mkdir()
-    monkeypatch.chdir("elsewhere")
-    with pytest.raises(InvalidEnvironmentError, match="only the file names runs/red"):
-        require_trusted(trusted(environment))
+    make_environment(ENV_ID, args).make_envs(1)
+    assert "strange_red" in sys.modules
 
 
 @pytest.mark.parametrize("env_id", [RED_ENV_ID, CAGE4_RED_ENV_ID])
 def test_a_blue_agent_that_only_a_file_names_is_not_read(stranger: str, env_id: str) -> None:
     args = {"blue_agent": "runs/blue"}
-    environment = trusted(make_environment(env_id, args, named_by_file=True))
-    for refusing in (lambda: environment.make_envs(1), environment.check):
-        with pytest.raises(InvalidEnvironmentError, match="runs/blue is named by a file"):
+    environment = make_environment(env_id, args, named_by_file=True)
+    for refusing in (
+        lambda: environment.make_envs(1),
+        environment.check,
+        lambda: require_named(environment),
+    ):
+        with pytest.raises(InvalidEnvironmentError, match="only the file names runs/blue, a file"):
             refusing()
-    with pytest.raises(InvalidEnvironmentError, match="only the file names runs/blue, a file or"):
-        require_trusted(environment)
-    require_trusted(trusted(environment, trust=True))
-    require_trusted(trusted(make_environment(env_id, args, named_by_file=True)))
+    require_named(make_environment(env_id, args))
     for known in ("champion", "sleep"):
-        require_trusted(make_environment(env_id, {"blue_agent": known}, named_by_file=True))
+        require_named(make_environment(env_id, {"blue_agent": known}, named_by_file=True))
 
 
 def test_commands_do_not_read_a_blue_agent_that_only_a_run_names(
@@ -284,7 +269,7 @@ def test_a_red_agent_that_is_typed_on_a_resume_is_not_asked_for(
     poison(tmp_path, lambda config: config.update(red_agent=stranger))
     resumed = ["train-async", "--resume", str(tmp_path / "run"), "--total-episodes", "99"]
     for typed, message in {
-        (): "only the file names the argument strange_red:Restless",
+        (): "only the file names the red_agent strange_red:Restless",
         ("--red-agent", "B_lineAgent"): "but the run to resume has strange_red:Restless",
         ("--red-agent", stranger): "red_agent: strange_red:Restless",
     }.items():
@@ -306,8 +291,8 @@ def test_an_agent_is_scored_without_the_red_agent_that_it_learned_against(
     _, environment = load_player(tmp_path / "run")
     assert environment.variants == (stranger,)
     assert api.evaluate(tmp_path / "run", 1, red_agent="B_lineAgent", max_steps=5).mean <= 0
-    with pytest.raises(ConfigError, match="only the file names"):
-        trusted_environment(saved, environment)
+    with pytest.raises(InvalidEnvironmentError, match="only the file names"):
+        require_named(environment)
     assert "strange_red" not in sys.modules
 
 

@@ -71,7 +71,7 @@ def test_agents_of_both_sides_play_each_other(tmp_path: Path) -> None:
     red, sides = write_red_team(tmp_path / "red.npz"), GUEST.sides(args(max_steps=60, users=3))
 
     def episode_return(agent: str, side: str, opponent: str) -> float:
-        actor, given = actor_for_side(agent, sides[side], {opponent: 1.0}, trust=False)
+        actor, given = actor_for_side(agent, sides[side], {opponent: 1.0})
         assert (given["max_steps"], given["users"]) == (60, 3)
         envs = make_environment(sides[side].env, given).make_envs(1)
         return play_episode(envs, actor, EpisodeSpec(3, opponent, 3, 3)).episode_return

@@ -23,8 +23,8 @@ from workflow_rl.cage4.scenario.simulator_protocol import StepResult
 from workflow_rl.commands.main import main
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
+from workflow_rl.environments.named_by_file import require_named
 from workflow_rl.environments.source import make_environment
-from workflow_rl.runs.trust import require_trusted, trusted
 
 STEPS = 60
 
@@ -148,8 +148,7 @@ def test_what_is_no_red_team_is_told(reds: str, told: str) -> None:
 
 
 def test_a_red_team_that_only_a_file_names_is_not_read(red: str) -> None:
-    environment = trusted(make_environment(ENV_ID, {"red_agent": red}, named_by_file=True))
-    with pytest.raises(InvalidEnvironmentError, match="is named by a file"):
-        environment.make_envs(1)
-    with pytest.raises(InvalidEnvironmentError, match="only the file names"):
-        require_trusted(environment)
+    environment = make_environment(ENV_ID, {"red_agent": red}, named_by_file=True)
+    for refusing in (lambda: environment.make_envs(1), lambda: require_named(environment)):
+        with pytest.raises(InvalidEnvironmentError, match="only the file names"):
+            refusing()

@@ -1,0 +1,96 @@
+"""What only a file names: how it is told apart, and how it is refused.
+
+A file from a stranger is data. An environment that such a file names is not made if that would
+import a module, start an interpreter, or open a file: see docs/explanations/security.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from workflow_rl.agents.user_modules import place_of
+from workflow_rl.environments.environment import InvalidEnvironmentError
+
+if TYPE_CHECKING:
+    from workflow_rl.environments.environment import Environment
+
+TRUST_IT = "give --trust (in Python trust=True) if you trust whoever made the file"
+WORD = re.compile(r"[\w-]*")
+
+
+def require_named(environment: Environment) -> None:
+    """Raise InvalidEnvironmentError if only somebody else's file names what would be imported,
+    started or read to make the environment."""
+    if (require := getattr(environment, "require_named", None)) is not None:
+        require()
+
+
+def needs_trust(environment: Environment) -> bool:
+    """Whether `require_named` would refuse the environment if only somebody else's file named
+    it."""
+    if not hasattr(environment, "require_named"):
+        return False
+    try:
+        require_named(dataclasses.replace(environment, named_by_file=True))  # type: ignore[type-var]
+    except InvalidEnvironmentError:
+        return True
+    return False
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value can name neither a file, nor a module, nor an address."""
+    with suppress(RecursionError):  # No user wrote such a value.
+        return all(map(WORD.fullmatch, texts_in(value)))
+    return False
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """All texts of a value, which is made of JSON's kinds of values."""
+    if isinstance(value, list | tuple):
+        for entry in value:
+            yield from texts_in(entry)
+    elif isinstance(value, dict):
+        yield from texts_in([*value, *value.values()])
+    elif isinstance(value, str):
+        yield value
+
+
+def found_at(module: str) -> str | None:
+    """Return the place on disk from which a module would be imported here, or None."""
+    # The current folder comes first, as in `user_modules.imported`.
+    return place_of(module, [os.getcwd(), *sys.path])
+
+
+def not_found(what: str, name: str) -> str | None:
+    """Return what to do about "module:Name" whose module is not found from here; None if it is.
+
+    what: what the name stands for, such as "environment".
+    """
+    module = name.partition(":")[0]
+    if found_at(module) is not None:
+        return None
+    return (
+        f"its {what} is {name}, and no module {module} is found from here: go to the folder of the "
+        "module, or ask whoever made the file for it"
+    )
+
+
+def refused(name: str, what: str = "environment") -> str:
+    """Return why what only a file names is not used, and what to do about that.
+
+    name: "module:Name", or the path of a trained agent. what: what the name stands for.
+    """
+    module, colon, _ = name.partition(":")
+    if not colon:
+        return f"only the file names {name}, a file or folder of a trained agent: {TRUST_IT}"
+    if module == "__main__":
+        return f"it was trained on a function of a script, {name}: give the function as env"
+    return not_found(what, name) or (
+        f"only the file names the {what} {name}, which would run {found_at(module)}: {TRUST_IT}"
+    )

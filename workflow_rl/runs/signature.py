@@ -1,0 +1,110 @@
+"""The signature by which the files of this user are known again.
+
+A file of a run names an environment, an algorithm and a network. What this user's commands write
+carries an HMAC of those names and of the places on disk of the modules among them. The key lies in
+a private folder of the user and is never copied into a run. A file whose signature fits was made
+here. Every other file is a stranger's.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from workflow_rl.environments.named_by_file import WORD, found_at, texts_in
+from workflow_rl.environments.source import guests
+from workflow_rl.output_files import made_once, private_folder, read_private
+
+SIGNATURE = "signature"
+"""What the signature is called among the names."""
+KEY_BYTES = 32
+MOST_OF_NAME = 1000
+"""Characters; a longer text names no module."""
+_MODULE = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_]\w*")
+_accepted: set[bytes] = set()
+"""What this process takes for its user's own, because no file can keep that."""
+
+
+def signed(names: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a file of this user names, with the signature.
+
+    Without a place for a key, the names are known again in this process alone.
+    """
+    values = {name: value for name, value in names.items() if name != SIGNATURE}
+    content = _content(values)
+    for place in _key_places(make=True):
+        with suppress(OSError):  # The folder may be missing, or not to be written.
+            key = made_once(place, os.urandom(KEY_BYTES))
+            return {**values, SIGNATURE: hmac.digest(key, content, "sha256").hex()}
+    _accepted.add(content)
+    return values
+
+
+def accept(names: Mapping[str, Any]) -> None:
+    """Take what a file names for the user's own, in this process."""
+    _accepted.add(_content(names))
+
+
+def made_here(names: Mapping[str, Any]) -> bool:
+    """Whether this user's commands have written these names, and the modules among them are still
+    where they were."""
+    try:
+        content = _content(names)
+    except (TypeError, ValueError, RecursionError):  # Nobody's command wrote such names.
+        return False
+    if content in _accepted:
+        return True
+    given = str(names.get(SIGNATURE)).encode(errors="replace")
+    for place in _key_places(make=False):
+        with suppress(OSError):
+            expected = hmac.digest(read_private(place), content, "sha256").hex().encode()
+            return hmac.compare_digest(expected, given)
+    return False
+
+
+def changed(names: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
+    """Return the names with changes that this user's command makes. They are signed if the names
+    were."""
+    values = {**names, **changes}
+    return signed(values) if made_here(names) else values
+
+
+def _content(names: Mapping[str, Any]) -> bytes:
+    """What is signed. Raises TypeError, ValueError or RecursionError for what is not plain."""
+    values = {name: value for name, value in names.items() if name != SIGNATURE}
+    short = [text for text in texts_in(values) if len(text) <= MOST_OF_NAME]
+    modules = {module for text in short for module in _MODULE.findall(text)}
+    places = {module: found_at(module) for module in modules}
+    folder = os.getcwd() if _depends_on_folder(values) else None
+    return json.dumps([values, places, folder], sort_keys=True).encode()
+
+
+def _depends_on_folder(values: Mapping[str, Any]) -> bool:
+    """Whether the user's own code may be given the name of a file in the current folder, or is
+    looked for there by another interpreter."""
+    given: list[Any] = [] if values.get("env") in guests else [values.get("env_args")]
+    settings = values.get("settings")
+    if isinstance(settings, Mapping):
+        given += [value for name, value in settings.items() if name != "network"]
+    names_a_file = (
+        not (WORD.fullmatch(text) or _MODULE.fullmatch(text) or os.path.isabs(text))
+        for text in texts_in(given)
+    )
+    return bool(values.get("env_python")) or any(names_a_file)
+
+
+def _key_places(make: bool) -> Iterator[Path]:
+    """Yield where the key may lie. make: whether to make the folder of the last place."""
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if not state.is_absolute():  # It would be another folder wherever the user is.
+        state = Path(os.path.expanduser("~"), ".local", "state")
+    if state.is_absolute():
+        yield state / "workflow_rl" / "key"
+    with suppress(OSError):
+        yield private_folder(make) / "key"

@@ -55,7 +55,9 @@ class Recipe:
         best = tournament(candidates, rounds, self.score, quiet)[0]
         chosen = checkpoint.load_checkpoint(best)
         config = signature.changed(chosen.config, **self.plays_with)
-        checkpoint.save_checkpoint(run_dir / "best.safetensors", dataclasses.replace(chosen, config=config))
+        checkpoint.save_checkpoint(
+            run_dir / "best.safetensors", dataclasses.replace(chosen, config=config)
+        )
         policy, its_environment = load_saved(run_dir / "best.safetensors")
         export.write_policy(policy.parameters, its_environment, run_dir / AGENT_FILE)
         return Chosen(str(best.relative_to(run_dir)), len(candidates), episodes)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 FORMAT = 3
 MEMORY_FOLDER = "memory"
 """The steps that an agent remembers, beside the latest checkpoint."""
-_PARTS = (*("format", "config", "agent", "training", "policies", "run_id", "memory", "signature"),)
+_PARTS = ("format", "config", "agent", "training", "policies", "run_id", "memory")
 _SOME_BYTES = 2**16
 _EARLIER = "was made by an earlier version of the package, and this version cannot read it"
 _OTHER_KINDS = {
@@ -203,9 +203,8 @@ class Checkpoint:
     config: TrainConfig.signed(). agent: PPOAgent.state_dict(). begun: the batches that are being
     collected meanwhile. run_id: of the run that saved it. memory: the files with the steps that the
     agent remembers, if this is the latest checkpoint of a run whose agent remembers any. written:
-    `writing_of` its file, if it was read from one. signature: by which its origin is known. There
-    is no random state to keep: every random stream is derived from the run's seed and the counters
-    in `training`.
+    `writing_of` its file, if it was read from one. There is no random state to keep: every random
+    stream is derived from the run's seed and the counters in `training`.
     """
 
     config: dict[str, Any]
@@ -215,7 +214,6 @@ class Checkpoint:
     run_id: str = ""
     memory: list[Part] | None = None
     written: tuple[int, int] | None = None
-    signature: str = ""
 
 
 def writing_of(path: Path) -> tuple[int, int]:
@@ -234,7 +232,6 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "policies": [plain_batch(batch) for batch in checkpoint.begun],
         "run_id": checkpoint.run_id,
         "memory": None if checkpoint.memory is None else [list(part) for part in checkpoint.memory],
-        "signature": checkpoint.signature,
     }
     write_values(path, content)
 
@@ -263,8 +260,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         begun = [begun_batch(values, distribution) for values in content["policies"]]
         config, agent = dict(content["config"]), dict(content["agent"])
         memory = None if content["memory"] is None else _parts_of(content["memory"])
-        run_id, signature = str(content["run_id"]), str(content["signature"])
-        return Checkpoint(config, agent, training, begun, run_id, memory, written, signature)
+        run_id = str(content["run_id"])
+        return Checkpoint(config, agent, training, begun, run_id, memory, written)
     except OtherVersionError as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from None
     except Exception:  # Whatever somebody else's file makes of its reader.

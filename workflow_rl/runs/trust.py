@@ -37,7 +37,7 @@ def sign(source: Path) -> None:
     """
     for path in _files_in(source):
         with suppress(*NOT_OURS):
-            if path.suffix == ".pt":
+            if path.suffix == ".safetensors":
                 _sign_checkpoint(path)
             elif path.suffix == ".npz":
                 _sign_policy(path)
@@ -63,7 +63,7 @@ def _files_in(source: Path) -> Iterator[Path]:
         yield source
         return
     for path in sorted(source.rglob("*")):
-        is_ours = path.suffix in (".pt", ".npz") or path.name in RECORDS
+        is_ours = path.suffix in (".safetensors", ".npz") or path.name in RECORDS
         if is_ours and path.is_file() and not path.is_symlink():
             yield path
 

@@ -159,12 +159,6 @@ def test_a_checkpoint_that_torch_wrote_is_of_an_earlier_version(tmp_path):
             load_checkpoint(path)
 
 
-def test_a_signature_comes_back_as_it_was(tmp_path):
-    signed = dataclasses.replace(a_checkpoint(), signature="0a1b")
-    save_checkpoint(tmp_path / "checkpoint.safetensors", signed)
-    assert load_checkpoint(tmp_path / "checkpoint.safetensors").signature == "0a1b"
-
-
 @pytest.mark.parametrize(
     ("part", "name"),
     [

@@ -423,9 +423,9 @@ def test_a_read_only_file_is_trusted_for_one_command(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("workflow_rl.runs.trust.save_checkpoint", refuse)
     monkeypatch.setattr("workflow_rl.runs.trust.write_text", refuse)
-    before = Path("mine/checkpoint.pt").read_bytes()
+    before = Path("mine/checkpoint.safetensors").read_bytes()
     assert CliRunner().invoke(main, [*EVALUATE, "--trust"]).exit_code == 0
-    assert Path("mine/checkpoint.pt").read_bytes() == before
+    assert Path("mine/checkpoint.safetensors").read_bytes() == before
 
 
 NET = (

@@ -40,7 +40,7 @@ def test_an_address_in_a_file_is_not_joined(made: Path, folder: Path) -> None:
 
 def test_an_address_that_the_user_gives_in_python_is_joined(folder: Path) -> None:
     config = TrainConfig("async", env="CartPole-v1", n_workers=1, cluster="127.0.0.1:9")
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ConfigError) as refused:
         train(config, "run")
     assert "only the file names" not in str(refused.value)
 

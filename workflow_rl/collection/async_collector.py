@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import cloudpickle
 
@@ -22,20 +22,13 @@ Sources: TypeAlias = Callable[[], Iterable[tuple[Assignments, Actor]]]
 """Return what idle workers may do, the most urgent first, and the actor of each."""
 
 
-class _Batch:
+class _Batch(NamedTuple):
     """Episodes that are collected with one actor, and what has come of them so far."""
 
-    def __init__(
-        self,
-        actor: Actor,
-        specs: Sequence[EpisodeSpec],
-        assignments: EpisodeAssignments,
-        gathering: Gathering,
-    ) -> None:
-        self.actor = actor
-        self.specs = list(specs)
-        self.assignments = assignments
-        self.gathering = gathering
+    actor: Actor
+    specs: list[EpisodeSpec]
+    assignments: EpisodeAssignments
+    gathering: Gathering
 
     @property
     def n_left(self) -> int:
@@ -95,7 +88,7 @@ class AsyncCollector:
         if ahead is not None and ahead.actor is actor and ahead.specs == list(specs):
             return ahead
         assignments = self.episode_assignments(specs, len(specs))
-        return _Batch(actor, specs, assignments, Gathering(self.pool))
+        return _Batch(actor, list(specs), assignments, Gathering(self.pool))
 
     def episode_assignments(
         self, specs: Iterable[EpisodeSpec], n_specs: float

@@ -228,14 +228,13 @@ def test_a_trained_agent_plays_as_well(tmp_path: Path) -> None:
     config = TrainConfig("async", n_envs=2)
     agent = PPOAgent(config.settings, 52, Categorical(len(ACTION_NAMES)), seed=3)
     checkpoint = Checkpoint(config.to_dict(), agent.state_dict(), TrainingState())
-    save_checkpoint(tmp_path / "checkpoint.safetensors", checkpoint)
+    path = tmp_path / "checkpoint.safetensors"
+    save_checkpoint(path, checkpoint)
     options = ("--episodes", 1, "--max-steps", 30, "--network-episodes", 1)
     result = run("--checkpoint", tmp_path, "--red-agent", "B_lineAgent", *options)
     assert result.exit_code == 0, result.output
     assert "0 of 8 pairs of agents differ" in result.output
-    alone = run(
-        "--blue", "checkpoint", "--checkpoint", tmp_path / "checkpoint.safetensors", *options
-    )
+    alone = run("--blue", "checkpoint", "--checkpoint", path, *options)
     assert alone.exit_code == 0, alone.output
     assert alone.output.count("blue checkpoint: 1 episodes") == 6
 

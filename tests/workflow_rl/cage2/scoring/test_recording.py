@@ -333,9 +333,8 @@ def test_choices_that_come_to_one_action_are_one(tmp_path: Path) -> None:
     """With one choice for all decoys of a host, it is the next decoy; after the last, to sleep."""
     opening = ["DecoyFemitter User2", "Sleep"]
     save_run(tmp_path / "agent.safetensors", actions="by-host", opening=opening)
-    one = record_episode(
-        load_blue(tmp_path / "agent.safetensors", greedy=False), "B_lineAgent", 100
-    )
+    blue = load_blue(tmp_path / "agent.safetensors", greedy=False)
+    one = record_episode(blue, "B_lineAgent", 100)
     decisions = [step.decision for step in one.steps]
     assert [step.blue_action for step in one.steps[:2]] == opening
     assert [decision.is_opening for decision in decisions if decision] == [True] * 2 + [False] * 98

@@ -52,15 +52,9 @@ def test_a_page_of_100_steps_is_small_valid_and_complete(tmp_path: Path) -> None
     assert sum(map(len, shown["subnets"].values())) == 13
     assert ["Enterprise2", "Op_Server0"] in shown["leads"]
     (one,) = shown["recordings"]
+    blue = load_blue(tmp_path / "agent.safetensors")
     (trajectory,) = (
-        evaluate_blue(
-            load_blue(tmp_path / "agent.safetensors"),
-            1,
-            horizons=[100],
-            red_agents=["RedMeanderAgent"],
-        )
-        .cells[0]
-        .trajectories
+        evaluate_blue(blue, 1, horizons=[100], red_agents=["RedMeanderAgent"]).cells[0].trajectories
     )
     assert [step["reward"] for step in one["steps"]] == trajectory.reward.tolist()
     assert f"return {trajectory.episode_return:.1f}" in result.output

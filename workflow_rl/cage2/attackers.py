@@ -38,12 +38,12 @@ class Seen:
     """
 
     def __init__(
-        self, row: NDArray[np.uint8], network: AskedNetwork, action_names: tuple[str, ...]
+        self, row: NDArray[np.uint8], action_names: tuple[str, ...], simulator: Any, env: int
     ) -> None:
         self.action_names = action_names
         self.obs = row[: -len(action_names)]
         self.mask = row[-len(action_names) :].view(np.bool_)
-        self._network = network
+        self._simulator, self._env = simulator, env
 
     @property
     def success(self) -> bool | None:
@@ -63,7 +63,8 @@ class Seen:
     @property
     def addresses(self) -> tuple[str, ...]:
         """All hosts, in the order in which CybORG's action space lists their addresses."""
-        return self._network.addresses()
+        addresses: tuple[str, ...] = self._simulator.addresses(self._env)
+        return addresses
 
     @property
     def observation(self) -> dict[str, Any]:
@@ -71,15 +72,8 @@ class Seen:
 
         `"success"` is True, False, or None for unknown. Addresses are strings, and so are enums.
         """
-        return self._network.observation()
-
-
-class AskedNetwork(Protocol):
-    """What `Seen` reads of a network, when it is asked for."""
-
-    def addresses(self) -> tuple[str, ...]: ...
-
-    def observation(self) -> dict[str, Any]: ...
+        observation: dict[str, Any] = self._simulator.observation(self._env)
+        return observation
 
 
 class RedProgram(Protocol):
@@ -99,17 +93,18 @@ class RedProgram(Protocol):
 class SeenBatch(NamedTuple):
     """What Red has observed in M envs. It is valid until Red acts.
 
-    rows: uint8 `[M, O + A]`, the observation and the mask of each env: see `Seen`. networks: `[M]`.
-    action_names: of Red's actions, `[A]`.
+    rows: uint8 `[M, O + A]`, the observation and the mask of each env: see `Seen`. action_names: of
+    Red's actions, `[A]`. simulator: a `RedSimulator`. envs: their numbers in it, `[M]`.
     """
 
     rows: NDArray[np.uint8]
-    networks: Sequence[AskedNetwork]
     action_names: tuple[str, ...]
+    simulator: Any
+    envs: Sequence[int]
 
     def of(self, i: int) -> Seen:
         """Return what Red has observed in the i-th of the M envs."""
-        return Seen(self.rows[i], self.networks[i], self.action_names)
+        return Seen(self.rows[i], self.action_names, self.simulator, self.envs[i])
 
 
 class AttackerBatch(Protocol):

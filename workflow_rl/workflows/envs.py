@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
@@ -32,28 +33,22 @@ from workflow_rl.workflows.rules import (
 )
 
 
+@dataclass
 class Milestones:
     """The rules of an environment of one's own: see `OrderedEnv`."""
 
-    def __init__(
-        self,
-        workflow: Workflow,
-        n_own: int,
-        needs: Callable[[NDArray[Any]], Any],
-        fixes: Callable[[NDArray[Any]], Any],
-    ) -> None:
-        self.workflow = workflow
-        self.n_own = n_own
-        self._needs = needs
-        self._fixes = fixes
+    workflow: Workflow
+    n_own: int
+    needs_of_one: Callable[[NDArray[Any]], Any]
+    fixes_of_one: Callable[[NDArray[Any]], Any]
 
     def needs(self, obs: NDArray[Any]) -> Bools:
         """Return which milestones are still to be reached, bool [M, G]."""
-        return np.array([self._needs(row) for row in obs], np.bool_)
+        return np.array([self.needs_of_one(row) for row in obs], np.bool_)
 
     def fixes(self, obs: NDArray[Any]) -> Numbers:
         """Return the milestone that each action would reach now, int64 [M, A], or NOBODY."""
-        return np.array([self._fixes(row) for row in obs], np.int64)
+        return np.array([self.fixes_of_one(row) for row in obs], np.int64)
 
 
 def _workflow_of(names: tuple[str, ...]) -> Workflow:

@@ -234,7 +234,7 @@ def test_what_red_may_do_is_told_by_name() -> None:
 def test_a_stubborn_attacker_tries_all_and_repeats_what_it_likes() -> None:
     row = np.ones(RED_OBS_SIZE + len(RED_ACTION_NAMES), np.uint8)
     row[-1] = 0  # The last action is not possible.
-    played, seen = [], Seen(row, None, RED_ACTION_NAMES)  # type: ignore[arg-type]
+    played, seen = [], Seen(row, RED_ACTION_NAMES, None, 0)
     for seed in (1, 1, 2):
         attacker = Stubborn()
         attacker.begin(random.Random(seed))

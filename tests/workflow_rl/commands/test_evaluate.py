@@ -16,12 +16,12 @@ from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
-from workflow_rl.cage2.scoring.scoring import Cage2Scores, Cage2Scoring, ProtocolSettings
+from workflow_rl.cage2.scoring.scoring import Cage2Scoring, ProtocolSettings
 from workflow_rl.commands.evaluate import evaluate
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 
-def scores(*trained_against: str) -> Cage2Scores:
+def scores(*trained_against: str) -> ProtocolScores:
     """Cells whose mean is the episode's length, negated."""
     cells = [
         CellScore(max_steps, red_agent, [trajectory(-float(max_steps))] * 2)
@@ -29,7 +29,7 @@ def scores(*trained_against: str) -> Cage2Scores:
         for red_agent in RED_AGENTS
     ]
     version = SimulatorVersion("csle-cyborg", "0.0.3", "26ce1c1")
-    return Cage2Scores(ProtocolScores("an agent", version, 0, 1.0, cells), trained_against)
+    return ProtocolScores("an agent", version, 0, 1.0, cells, trained_against=trained_against)
 
 
 def trajectory(reward: float) -> Trajectory:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from tests.html_pages import assert_valid
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
-from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores, to_dict
+from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.commands.main import main
 from workflow_rl.reporting.policies_figure import duel_figure, figure_of_duel
 from workflow_rl.runs.duel_dir import DuelRecord, read_measured
@@ -53,7 +53,7 @@ def scores_of(returns: list[float]) -> ProtocolScores:
 
 def measure(path: Path) -> None:
     """What `evaluate` and `exploit` leave."""
-    leave(path / "start/Blue/evaluation.json", to_dict(scores_of([-54.5, -53.5])))
+    leave(path / "start/Blue/evaluation.json", scores_of([-54.5, -53.5]).to_dict())
     leave(path / "generation-1/Blue/evaluation.json", {"mean": -60, "interval_95": None})
     scores = [{"mean": 700, "interval_95": 5}, {"mean": 900, "interval_95": 6}]
     found = {"agent": "champion", "side": "Blue", "attackers": scores, "worst": 1, "fixed": {}}

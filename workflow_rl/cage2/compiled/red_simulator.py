@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -125,9 +125,8 @@ class RedSimulator(BatchedSimulator):
         step_blues(*self._known, is_attacked, actions)
         red_actions = np.zeros(len(self.states), np.int64)
         for attacker, envs in self._attacked(is_attacked):
-            networks = [_Network(self, env) for env in envs]
             names = self.tables.scenario.red_action_names
-            red_actions[envs] = attacker.act(envs, SeenBatch(self.rows[envs], networks, names))
+            red_actions[envs] = attacker.act(envs, SeenBatch(self.rows[envs], names, self, envs))
         self._play_reds(actions, red_actions, is_attacked, with_blue=False)
 
     def play_both(
@@ -141,6 +140,10 @@ class RedSimulator(BatchedSimulator):
         The arrays `[N]` are not checked. red_actions: indices into `Scenario.red_action_names`.
         """
         self._play_reds(actions, red_actions, chosen, with_blue=True)
+
+    def addresses(self, env: int) -> tuple[str, ...]:
+        """Return the hosts in the order in which Red's action space lists their addresses."""
+        return addresses_of(self.states[env], self.tables)
 
     def observation(self, env: int) -> dict[str, Any]:
         """Return what CybORG shows Red, in plain values: see `attackers.Seen`."""
@@ -171,16 +174,3 @@ class RedSimulator(BatchedSimulator):
         failed = step_reds(*self._known, self._notes, chosen, *both, *shown)
         if failed >= 0:
             raise self._error_of(failed)
-
-
-class _Network(NamedTuple):
-    """What an attacker may ask about a network: see `attackers.AskedNetwork`."""
-
-    simulator: RedSimulator
-    env: int
-
-    def addresses(self) -> tuple[str, ...]:
-        return addresses_of(self.simulator.states[self.env], self.simulator.tables)
-
-    def observation(self) -> dict[str, Any]:
-        return self.simulator.observation(self.env)

@@ -16,7 +16,15 @@ from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
-from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, PublishedScore, compared_scores
+from workflow_rl.cage2.scoring.leaderboard import (
+    LEADERBOARD_NOTE,
+    LEADERBOARD_NOTE_1B,
+    SCRIPTED_SCORES,
+    TOP_SCORES,
+    PublishedScore,
+    champion_score,
+    compared_scores,
+)
 from workflow_rl.runs.intervals import Mean, mean_of
 from workflow_rl.text_table import SINGLE_BORDER
 
@@ -37,7 +45,8 @@ class CellScore(ReturnStatistics):
 class ProtocolScores(NamedTuple):
     """The cells of an evaluation in the official order. seconds: wall time that playing took.
     scenario: where they were played; None: Scenario 2. checked: a line that says which episodes
-    CybORG played again; None: none were."""
+    CybORG played again; None: none were. trained_against: the red agents of the agent's training;
+    none if unknown."""
 
     agent: str
     simulator: SimulatorVersion
@@ -46,6 +55,7 @@ class ProtocolScores(NamedTuple):
     cells: Sequence[CellScore]
     scenario: Scenario | ScenarioFamily | None = None
     checked: str | None = None
+    trained_against: tuple[str, ...] = ()
 
     @property
     def check_lines(self) -> list[str]:
@@ -92,9 +102,75 @@ class ProtocolScores(NamedTuple):
         """Sum of the cells' means."""
         return sum(cell.mean for cell in self.cells)
 
-    def against(self, red_agent: str) -> ProtocolScores:
-        """Return the cells of one red agent alone."""
-        return self._replace(cells=[cell for cell in self.cells if cell.red_agent == red_agent])
+    def lines(self, agent: str) -> list[str]:
+        """Return the table beside the leaderboard, and what was played."""
+        where = "" if self.is_of_challenge else f" in {self.scenario}"
+        note = LEADERBOARD_NOTE if self.is_of_challenge else LEADERBOARD_NOTE_1B
+        return [
+            str(score_table(self)),
+            f"{agent} on {self.simulator}{where}: {self.episodes} episodes a cell, seed "
+            f"{self.seed}, {self.seconds:.1f} s.",
+            *self.check_lines,
+            *([note] if self.published else []),
+        ]
+
+    def closing_lines(self, agent: str) -> list[str]:
+        """Return three lines: about the only attacker of the training, or about all cells."""
+        if not self.is_of_challenge:
+            return self.lines(agent)
+        if len(self.trained_against) != 1 or self.trained_against[0] not in RED_AGENTS:
+            return self._lines_on_all()
+        (red_agent,) = self.trained_against
+        cells = self._replace(cells=[cell for cell in self.cells if cell.red_agent == red_agent])
+        means = ", ".join(f"{cell.mean:.1f} after {cell.max_steps}" for cell in cells.cells)
+        return [
+            f"score against {red_agent}, the red agent of the training: mean return {means} steps; "
+            f"sum {cells.total_mean.told(1)} (the champion's sum: "
+            f"{champion_score().sum_against(red_agent):.1f}).",
+            f"Each mean is of {cells.episodes} episodes on {cells.simulator.name} "
+            f"{cells.simulator.version}. A return is at best 0. The champion is this package's "
+            "strongest agent.",
+            *cells.check_lines,
+            "The command evaluate shows the scores against all three red agents; --red-agent mixed "
+            "trains against all of them.",
+        ]
+
+    def _lines_on_all(self) -> list[str]:
+        winner, record = TOP_SCORES[0].total, max(score.total for score in TOP_SCORES)
+        return [
+            f"score: {self.total_mean.told(1)}, the sum of the mean "
+            f"returns against three red agents over 30, 50 and 100 steps; at best 0.",
+            f"For comparison: the challenge winner's released agent scores {winner:.1f}; the "
+            f"leaderboard's best is {record:.1f}, on an older and easier simulator; the champion "
+            f"of this package scores {champion_score().total:.1f}.",
+            f"Each of the nine means is of {self.episodes} episodes, which did not choose the "
+            f"agent, on {self.simulator.name} {self.simulator.version}.",
+            *self.check_lines,
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for evaluation.json; None for what one episode cannot give."""
+        return {
+            "agent": self.agent,
+            "simulator": self.simulator._asdict(),
+            "scenario": str(self.scenario or SCENARIO2),
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "official_protocol": self.is_official,
+            "total": self.total,
+            "total_interval_95": self.total_mean.plain()["interval_95"],
+            "checked": self.checked,
+            "cells": [
+                {
+                    "max_steps": cell.max_steps,
+                    "red_agent": cell.red_agent,
+                    "episodes": len(cell.trajectories),
+                    **cell.statistics(),
+                    "returns": cell.returns,
+                }
+                for cell in self.cells
+            ],
+        }
 
 
 def score_table(scores: ProtocolScores) -> PrettyTable:
@@ -137,31 +213,6 @@ def _figure(value: float | None) -> str:
 
 def _interval(half: float) -> str:
     return f"± {half:.2f}" if math.isfinite(half) else ""
-
-
-def to_dict(scores: ProtocolScores) -> dict[str, Any]:
-    """Return plain values, as evaluation.json keeps them; None for what one episode cannot give."""
-    return {
-        "agent": scores.agent,
-        "simulator": scores.simulator._asdict(),
-        "scenario": str(scores.scenario or SCENARIO2),
-        "seed": scores.seed,
-        "seconds": scores.seconds,
-        "official_protocol": scores.is_official,
-        "total": scores.total,
-        "total_interval_95": scores.total_mean.plain()["interval_95"],
-        "checked": scores.checked,
-        "cells": [
-            {
-                "max_steps": cell.max_steps,
-                "red_agent": cell.red_agent,
-                "episodes": len(cell.trajectories),
-                **cell.statistics(),
-                "returns": cell.returns,
-            }
-            for cell in scores.cells
-        ],
-    }
 
 
 def step_actions(trajectory: Trajectory, names: Sequence[str]) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
@@ -20,12 +20,6 @@ from workflow_rl.cage2.scenario.loading import played_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import NAMED, Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS, SIMULATORS
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
-from workflow_rl.cage2.scoring.leaderboard import (
-    LEADERBOARD_NOTE,
-    LEADERBOARD_NOTE_1B,
-    TOP_SCORES,
-    champion_score,
-)
 from workflow_rl.cage2.scoring.players import (
     FamilyBlue,
     TrainedBlue,
@@ -33,7 +27,7 @@ from workflow_rl.cage2.scoring.players import (
     require_fit,
 )
 from workflow_rl.cage2.scoring.protocol import evaluate_blue
-from workflow_rl.cage2.scoring.scores import ProtocolScores, official_text, score_table, to_dict
+from workflow_rl.cage2.scoring.scores import ProtocolScores, official_text
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.output_files import write_text
 
@@ -72,65 +66,6 @@ class ProtocolSettings(ResultSettings):
         "equal; 0 for none. With --simulator cyborg there is nothing to play again, and a family "
         "of networks is played in compiled code alone.",
     )
-
-
-class Cage2Scores(NamedTuple):
-    """What an agent scored. trained_against: the red agents of its training; none if unknown."""
-
-    cells: ProtocolScores
-    trained_against: tuple[str, ...]
-
-    def lines(self, agent: str) -> list[str]:
-        """Return the table beside the leaderboard, and what was played."""
-        cells = self.cells
-        where = "" if cells.is_of_challenge else f" in {cells.scenario}"
-        note = LEADERBOARD_NOTE if cells.is_of_challenge else LEADERBOARD_NOTE_1B
-        return [
-            str(score_table(cells)),
-            f"{agent} on {cells.simulator}{where}: {cells.episodes} episodes a cell, seed "
-            f"{cells.seed}, {cells.seconds:.1f} s.",
-            *cells.check_lines,
-            *([note] if cells.published else []),
-        ]
-
-    def closing_lines(self, agent: str) -> list[str]:
-        """Return three lines: about the only attacker of the training, or about all cells."""
-        if not self.cells.is_of_challenge:
-            return self.lines(agent)
-        if len(self.trained_against) != 1 or self.trained_against[0] not in RED_AGENTS:
-            return self._lines_on_all()
-        (red_agent,) = self.trained_against
-        cells = self.cells.against(red_agent)
-        means = ", ".join(f"{cell.mean:.1f} after {cell.max_steps}" for cell in cells.cells)
-        return [
-            f"score against {red_agent}, the red agent of the training: mean return {means} steps; "
-            f"sum {cells.total_mean.told(1)} (the champion's sum: "
-            f"{champion_score().sum_against(red_agent):.1f}).",
-            f"Each mean is of {cells.episodes} episodes on {cells.simulator.name} "
-            f"{cells.simulator.version}. A return is at best 0. The champion is this package's "
-            "strongest agent.",
-            *cells.check_lines,
-            "The command evaluate shows the scores against all three red agents; --red-agent mixed "
-            "trains against all of them.",
-        ]
-
-    def _lines_on_all(self) -> list[str]:
-        cells = self.cells
-        winner, record = TOP_SCORES[0].total, max(score.total for score in TOP_SCORES)
-        return [
-            f"score: {cells.total_mean.told(1)}, the sum of the mean "
-            f"returns against three red agents over 30, 50 and 100 steps; at best 0.",
-            f"For comparison: the challenge winner's released agent scores {winner:.1f}; the "
-            f"leaderboard's best is {record:.1f}, on an older and easier simulator; the champion "
-            f"of this package scores {champion_score().total:.1f}.",
-            f"Each of the nine means is of {cells.episodes} episodes, which did not choose the "
-            f"agent, on {cells.simulator.name} {cells.simulator.version}.",
-            *cells.check_lines,
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as evaluation.json keeps them."""
-        return to_dict(self.cells)
 
 
 class Cage2Scoring:
@@ -176,7 +111,7 @@ class Cage2Scoring:
         *,
         name: str,
         **played: Any,
-    ) -> Cage2Scores:
+    ) -> ProtocolScores:
         """Play all cells, and write the result file that the settings ask for, if any.
 
         Raises InvalidEnvironmentError if the simulator is not installed, CheckpointError if the
@@ -216,7 +151,8 @@ class Cage2Scoring:
                 technique = "".join(map(str.title, settings.agent.split("-"))) + "Agent"
             path = settings.output_dir / f"{datetime.now():%Y%m%d_%H%M%S}_{technique}.txt"
             write_text(path, official_text(cells, settings.author, settings.team, technique))
-        return Cage2Scores(cells, () if environment is None else environment.variants)
+        trained_against = () if environment is None else environment.variants
+        return cells._replace(trained_against=trained_against)
 
 
 def _played(

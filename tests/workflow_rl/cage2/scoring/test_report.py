@@ -24,7 +24,6 @@ from workflow_rl.cage2.scoring import report
 from workflow_rl.cage2.scoring.leaderboard import TOP_SCORES
 from workflow_rl.cage2.scoring.players import load_blue
 from workflow_rl.cage2.scoring.protocol import evaluate_blue
-from workflow_rl.cage2.scoring.scores import to_dict
 from workflow_rl.output_files import sha256_of
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -127,7 +126,7 @@ def test_scores_stand_beside_the_leaderboard(tmp_path: Path) -> None:
     run, other = cage2_run(tmp_path / "run"), cage2_run(tmp_path / "other")
     evaluation = evaluate_blue(scripted_blue("sleep"), 2, n_workers=1, horizons=[30, 50, 100])
     digest = {"agent_sha256": sha256_of(run / "best.safetensors", 2**20)}
-    (run / "evaluation.json").write_text(json.dumps({**to_dict(evaluation), **digest}))
+    (run / "evaluation.json").write_text(json.dumps({**evaluation.to_dict(), **digest}))
     scores = section(page_of(tmp_path, run, other), "Scores beside the leaderboard")
     cell = evaluation.cells[-2]
     shown = f"100 steps, RedMeanderAgent {cell.mean:,.2f} ± {cell.interval_95:,.2f}"

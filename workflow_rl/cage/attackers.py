@@ -90,7 +90,6 @@ class Attackers:
         return tuple(member for member in self.members if member.name not in self.known)
 
     def drawn(self, episode_seed: int) -> Attacker:
-        """Return the attacker of an episode."""
         if len(self.members) == 1:
             return self.members[0]
         import numpy as np  # The defaults are shown without it.

@@ -89,7 +89,6 @@ def decoys_on(state: Any, host: int) -> list[str]:
 
 
 def processes_on(state: Any, host: int, tables: Tables = SCENARIO2) -> list[Process]:
-    """Return the processes that run on a host."""
     service = int(tables.of["ot_number"][host])
     processes: list[Process] = [
         (
@@ -157,7 +156,6 @@ def _services(state: Any, host: int, tables: Tables = SCENARIO2) -> dict[str, An
 
 
 def ephemeral_ports(state: Any, host: int, tables: Tables = SCENARIO2) -> list[int]:
-    """Return the ephemeral ports in use on a host."""
     rows = state["port_bits"]
     is_reds, n_rows = host == tables.of["red_host"], tables.capacity.hosts
     if len(rows) == n_rows or is_reds or host == state["busy_host"]:

@@ -11,7 +11,6 @@ from workflow_rl.cage2.compiled.jit import compiled
 
 @compiled
 def has_pid(s: Any, t: Any, host: int, pid: int) -> bool:
-    """Return whether a process of the host has this PID."""
     for i in range(t.n_pids[host]):
         if t.pids[host, i] == pid:
             # Only the OT service ever stops.

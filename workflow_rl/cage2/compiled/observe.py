@@ -91,7 +91,6 @@ def activity_of(n_events: int, ports: int, reverse_shell_seen: bool, is_new_deco
 
 @compiled
 def count_bits(mask: int) -> int:
-    """Return the number of bits that are set."""
     n = 0
     while mask:
         mask &= mask - 1

@@ -121,12 +121,10 @@ class Scenario:
 
     @functools.cached_property
     def subnets(self) -> Mapping[str, tuple[str, ...]]:
-        """The hosts of each subnet."""
         return {name: tuple(subnet["Hosts"]) for name, subnet in self._data["Subnets"].items()}
 
     @functools.cached_property
     def subnet_of(self) -> Mapping[str, str]:
-        """The subnet of each host."""
         return {host: name for name, hosts in self.subnets.items() for host in hosts}
 
     @functools.cached_property
@@ -144,7 +142,6 @@ class Scenario:
 
     @functools.cached_property
     def kinds_of_action(self) -> tuple[str, ...]:
-        """The kinds of Blue's actions."""
         return tuple(self._data["Agents"]["Blue"]["actions"])
 
     @property

@@ -217,7 +217,6 @@ def set_reach(s: Any) -> None:
 
 @compiled
 def empty_episode(s: Any) -> None:
-    """Empty all that an episode fills."""
     s.error = 0
     s.phase = 0
     s.step_count = 0
@@ -242,7 +241,6 @@ def empty_episode(s: Any) -> None:
 
 @compiled
 def forget_hosts(s: Any) -> None:
-    """Empty all that belongs to hosts."""
     for host in range(constants.N_HOSTS):
         s.events[host, :] = 0
         s.last_event[host, :] = 0
@@ -263,7 +261,6 @@ def forget_hosts(s: Any) -> None:
 
 @compiled
 def forget_red(s: Any) -> None:
-    """Empty all that belongs to red agents."""
     s.red_kind[:] = 0
     s.red_target[:] = 0
     s.red_hostname[:] = 0

@@ -172,7 +172,6 @@ def make_old(s: Any, host: int, which: int) -> None:
 
 @compiled
 def add_file(s: Any, host: int, kind: int) -> None:
-    """Add a file."""
     cell = new_cell(s)
     s.cells[cell].kind = kind
     s.files[host] = append_cell(s, int64(s.files[host]), cell)

@@ -160,7 +160,6 @@ def choose_state(s: Any, states: Any, n: int) -> int:
 
 @compiled
 def choose_zone(s: Any, agent: int) -> int:
-    """Choose one of the known zones."""
     n = 0
     for zone in range(N_ZONES):
         n += s.known_zones[agent] >> zone & 1

@@ -86,7 +86,6 @@ def show_red(s: Any, row: Any) -> None:
 
 @compiled
 def show_facts(s: Any, agent: int, row: Any) -> None:
-    """Write the facts about an agent."""
     at = red_api.FIRST_RED_OBS[agent]
     row[at + s.phase] = 1
     kind, success = int64(s.seen_kind[agent]), int64(s.seen_success[agent])
@@ -125,7 +124,6 @@ def mark(row: Any, agent: int, feature: int, host: int) -> None:
 
 @compiled
 def show_hosts(s: Any, agent: int, row: Any) -> None:
-    """Write what an agent knows of hosts."""
     for i in range(red_api.N_HOSTS_OF[agent]):
         host = red_api.HOST_AT[agent, i]
         if s.knows_address[agent, host]:

@@ -105,7 +105,6 @@ def leave_host(s: Any, agent: int, ident: int, host: int) -> None:
 
 @compiled
 def has_session_on(s: Any, agent: int, host: int) -> bool:
-    """Return whether a red agent has a session on a host."""
     cell = int64(s.red_sessions[host])
     while cell != 0:
         if s.cells[cell].kind == agent:

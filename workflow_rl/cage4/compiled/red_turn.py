@@ -7,7 +7,7 @@ from typing import Any
 
 from workflow_rl.cage4.compiled import state
 from workflow_rl.cage4.compiled.actions import AGGRESSIVE_SCAN, EXPLOIT, STEALTH_SCAN
-from workflow_rl.cage4.compiled.cells import append_cell, free_list, free_whole_list, new_cell
+from workflow_rl.cage4.compiled.cells import append_cell, free_whole_list, new_cell
 from workflow_rl.cage4.compiled.constants import ABSTRACT, N_RED, NO_PARENT, RED_OF_ZONE, ZONE
 from workflow_rl.cage4.compiled.generator import below
 from workflow_rl.cage4.compiled.jit import compiled, int64
@@ -25,7 +25,7 @@ from workflow_rl.cage4.scenario.scenario4 import TRUE
 @compiled
 def move_sessions(s: Any) -> None:
     """Sessions outside their agent's zones go to the zone's agent, in the order of agents."""
-    first, last = 0, 0
+    first = 0
     for agent in range(N_RED):
         for i in range(int64(s.n_sessions[agent])):
             host = int64(s.sessions[agent, i].host)
@@ -33,16 +33,14 @@ def move_sessions(s: Any) -> None:
                 cell = new_cell(s)
                 s.cells[cell].kind = agent
                 s.cells[cell].pid = s.sessions[agent, i].ident
-                first, last = append_cell(s, first, cell), cell
+                first = append_cell(s, first, cell)
     cell = first
     while cell != 0:
         move_session(s, int64(s.cells[cell].kind), int64(s.cells[cell].pid))
         cell = int64(s.cells[cell].next)
-    if first != 0:
-        free_list(s, first, last)
+    free_whole_list(s, first)
     for agent in range(N_RED):
-        is_active = s.n_sessions[agent] > 0
-        s.is_active[agent] = is_active
+        s.is_active[agent] = s.n_sessions[agent] > 0
 
 
 @compiled

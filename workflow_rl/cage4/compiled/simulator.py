@@ -57,7 +57,6 @@ class CompiledSimulator(OneNetwork[BatchedSimulator]):
         return observations_of(self.batch.obs[0])
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
-        """Play one step."""
         taken = np.array([checked_actions(actions)], np.int64)
         sent = checked_messages(messages)[None].view(np.int8)
         try:

@@ -48,7 +48,6 @@ NOT_SHOWN = ("cells", "sessions", "port_bits", "log_host", "log_port", "knows_id
 
 
 def true_state(state: Any) -> list[Any]:
-    """Return the state of a record."""
     # Plain numbers are read ten times as fast as those in a record.
     s = {name: state[name].tolist() for name in state.dtype.names if name not in NOT_SHOWN}
     s["cells"] = state["cells"][: s["n_cells"]].tolist()
@@ -79,7 +78,6 @@ def true_state(state: Any) -> list[Any]:
 
 
 def address(s: Any, host: int) -> str:
-    """Return a host's address."""
     return f"10.0.{s['zone_octet'][ZONE_OF[host]]}.{s['host_octet'][host]}"
 
 

@@ -55,7 +55,6 @@ class Greens:
 
     @property
     def names(self) -> list[str]:
-        """The agents' names, in their order."""
         return [green.name for green in self._agents]
 
     def choose(self) -> list[int]:

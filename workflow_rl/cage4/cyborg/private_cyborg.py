@@ -50,7 +50,6 @@ class Cyborg:
 
 @cache
 def published_cyborg() -> Cyborg:
-    """Return CybORG as published."""
     return Cyborg()
 
 

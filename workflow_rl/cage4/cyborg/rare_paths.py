@@ -116,7 +116,6 @@ def _phishing(original: Method, counts: Counter[str]) -> Method:
 
 
 def _red_hosts(state: Any) -> Iterator[str]:
-    """Yield the hosts of all red sessions."""
     for agent, sessions in state.sessions.items():
         if agent.startswith("red"):
             yield from (session.hostname for session in sessions.values())

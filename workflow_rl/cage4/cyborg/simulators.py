@@ -48,7 +48,8 @@ def make_simulator(
         name: "compiled" is this package's own; "cyborg" is the official CybORG 4, sped up without
             changing a bit; PUBLISHED is the official one without the speed-ups. The latter two
             need the user's checkout, see `checkout`.
-        red_agent: one of RED_CLASSES, or a trained red team.
+        red_agent: one of RED_CLASSES, or a trained red team. With FROM_OUTSIDE, the simulator is a
+            RedSideSimulator.
         max_steps: length of an episode in steps.
         scenario: what differs from the challenge.
 
@@ -59,7 +60,8 @@ def make_simulator(
     if name not in _CLASSES:
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
     if not isinstance(red_agent, str):
-        return cast(Simulator, WithReds(make_red_side(name, max_steps, scenario), red_agent))
+        red_side = cast(RedSideSimulator, make_simulator(name, FROM_OUTSIDE, max_steps, scenario))
+        return cast(Simulator, WithReds(red_side, red_agent))
     if red_agent not in RED_CLASSES:
         raise ValueError(f"red_agent={red_agent!r}: choose one of {', '.join(RED_AGENTS)}")
     module, simulator_class = (_RED_SIDES if red_agent == FROM_OUTSIDE else _CLASSES)[name]
@@ -67,10 +69,3 @@ def make_simulator(
         red_agent, checked_least("max_steps", max_steps, LEAST_STEPS), scenario
     )
     return simulator
-
-
-def make_red_side(
-    name: str, max_steps: int = MAX_STEPS, scenario: Scenario = CHALLENGE
-) -> RedSideSimulator:
-    """Return one of SIMULATORS, whose red agents do what they are told: see `make_simulator`."""
-    return cast(RedSideSimulator, make_simulator(name, FROM_OUTSIDE, max_steps, scenario))

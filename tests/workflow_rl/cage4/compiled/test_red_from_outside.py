@@ -12,11 +12,18 @@ from numpy.typing import NDArray
 from tests.workflow_rl.cage4.lock_step import compare, episode_of
 from workflow_rl.cage4.compiled import actions
 from workflow_rl.cage4.compiled.red_simulator import RedSimulator
-from workflow_rl.cage4.cyborg.simulators import make_red_side
+from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.red import red_api
 from workflow_rl.cage4.red.red_api import FIRST_KNOWN, FIRST_RED_CHOICE, RED_CHOICES, RedAction
 from workflow_rl.cage4.red.scripted import RED_TEAMS, ProgramReds
-from workflow_rl.cage4.scenario.scenario4 import FALSE, IN_PROGRESS, SLEEP_ACTIONS, TRUE, UNKNOWN
+from workflow_rl.cage4.scenario.scenario4 import (
+    FALSE,
+    FROM_OUTSIDE,
+    IN_PROGRESS,
+    SLEEP_ACTIONS,
+    TRUE,
+    UNKNOWN,
+)
 
 CONTRACTOR = "contractor_network_subnet"
 
@@ -28,7 +35,9 @@ def test_red_agents_see_and_do_what_they_do_in_cyborg(
 ) -> None:
     n_steps = 60 if simulator == "cyborg" else 12
     pair = episode_of("restores", red, seed, n_steps)
-    official, own = (make_red_side(name, n_steps + 1) for name in (simulator, "compiled"))
+    official, own = (
+        make_simulator(name, FROM_OUTSIDE, n_steps + 1) for name in (simulator, "compiled")
+    )
     assert compare(official, own, pair) == (n_steps, None, "")
 
 

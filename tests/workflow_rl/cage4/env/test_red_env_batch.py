@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.agent.trained_teams import RELEASED
-from workflow_rl.cage4.cyborg.simulators import make_red_side
+from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.red_environment import Cage4Red
 from workflow_rl.cage4.red.red_api import FIRST_RED_CHOICE, red_layout
-from workflow_rl.cage4.scenario.scenario4 import RED_ENV_ID
+from workflow_rl.cage4.scenario.scenario4 import FROM_OUTSIDE, RED_ENV_ID
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.source import make_environment
@@ -43,7 +43,7 @@ def test_blue_plays_in_batches_as_it_plays_alone(blue: str) -> None:
     environment = Cage4Red(blue_agent=blue, max_steps=60)
     envs, random = environment.make_envs(3), np.random.default_rng(0)
     rows = {env: envs.reset([env], specs(env))[0] for env in (2, 0)}
-    alone = {env: make_red_side("compiled", 60) for env in rows}
+    alone = {env: make_simulator("compiled", FROM_OUTSIDE, 60) for env in rows}
     teams = {env: make_scripted_team(blue) for env in rows}
     seen = {env: simulator.reset(env) for env, simulator in alone.items()}
     for env, team in teams.items():

@@ -59,7 +59,6 @@ def _plain(values: Any) -> type:
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function as it is."""
     return function
 
 

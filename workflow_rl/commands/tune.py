@@ -31,7 +31,6 @@ from workflow_rl.commands.training_options import (
 from workflow_rl.output_files import NOT_OURS, read_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, require_range
-from workflow_rl.runs.hints import warn_if_results_vary
 from workflow_rl.runs.trust import require_named_config
 from workflow_rl.terminal import fitting, printable
 
@@ -122,21 +121,15 @@ def tune(**options: Any) -> None:
 
 def _new_search(options: dict[str, Any]) -> Search:
     """Return a new search, whose folder has been made unless this is a dry run."""
-    from workflow_rl.runs.execute import require_cluster
+    from workflow_rl.runs.execute import ready
     from workflow_rl.runs.folder import begin_folder, make_run_folder
-    from workflow_rl.runs.make_agent import require_device
     from workflow_rl.runs.resume import require_shareable, require_variable
-    from workflow_rl.runs.teaching import teacher_of
     from workflow_rl.studies.search import Search
 
     config = new_config("async", options)
     require_variable(config)
     require_shareable(config)
-    warn_if_results_vary(config)
-    require_device(config)
-    require_cluster(config)
-    if config.teacher is not None:
-        teacher_of(config)
+    ready(config)
     ranges = dict(options["ranges"]) or RANGES
     _require_ranges(config, ranges)
     path = options["run_dir"]

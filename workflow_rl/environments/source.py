@@ -130,6 +130,20 @@ def make_environment(
     )
 
 
+def played_by(environment: Environment, python: str | None) -> Environment:
+    """Return the environment with the interpreter that the user names; None leaves the file's, and
+    "" is this one. Raises InvalidEnvironmentError for an environment that takes none."""
+    from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+
+    if isinstance(environment, GymnasiumEnvironment):
+        return environment if python is None else environment.played_by(python)
+    if python:
+        raise InvalidEnvironmentError(
+            "env_python", f"{environment.env_id} plays in this interpreter: leave it out"
+        )
+    return environment
+
+
 def _checked(guest: Guest, args: Mapping[str, Any], named_by_file: bool) -> Settings:
     # Workers do not come here, and import no pydantic.
     from workflow_rl.agents.settings import ConfigError, ContentOf

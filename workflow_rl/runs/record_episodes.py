@@ -10,7 +10,7 @@ from workflow_rl.collection import try_in_worker
 from workflow_rl.collection.failures import UnplayableError
 from workflow_rl.environments.function_actor import actor_of, spaces_of
 from workflow_rl.environments.named_by_file import require_named
-from workflow_rl.environments.source import default_env, guests
+from workflow_rl.environments.source import default_env, guests, played_by
 from workflow_rl.errors import UserError
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.episode_files import (
@@ -22,7 +22,7 @@ from workflow_rl.runs.episode_files import (
     write_episodes,
 )
 from workflow_rl.runs.loop import make_pool
-from workflow_rl.runs.saved_agent import load_saved, played_by
+from workflow_rl.runs.saved_agent import load_saved
 from workflow_rl.runs.teaching import Teacher, teacher_of, teaching_episodes
 
 FEWEST_ENVS = 8

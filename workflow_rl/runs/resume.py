@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.environments.environment import InvalidEnvironmentError, interpreter
-from workflow_rl.environments.source import guests, make_environment
+from workflow_rl.environments.source import guests, make_environment, played_by
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import OF_WORKERS, ConfigError, Resume, TrainConfig
 from workflow_rl.runs.folder import RunDirError, is_finished
 from workflow_rl.runs.resolve import Found, environment_of
-from workflow_rl.runs.saved_agent import played_by
 from workflow_rl.runs.saved_config import flattened, import_classes
 from workflow_rl.runs.signature import changed, made_here
 from workflow_rl.runs.trust import require_named_config

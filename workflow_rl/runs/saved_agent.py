@@ -22,7 +22,7 @@ from workflow_rl.environments.agent_player import Critic
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import flattener, unflattener
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.source import guests, make_environment
+from workflow_rl.environments.source import guests, make_environment, played_by
 from workflow_rl.environments.team_player import Team, team_of
 from workflow_rl.plug_ins import plug_ins
 from workflow_rl.runs.checkpoint import (
@@ -206,18 +206,6 @@ def load_player(
             raise CheckpointError(f"{source}: {error}") from None
     try_in_worker.learn_facts(environment, worker_timeout, plays)
     return SavedAgent(policy, environment)
-
-
-def played_by(environment: Environment, python: str | None) -> Environment:
-    """Return the environment with the interpreter that the user names; None leaves the file's, and
-    "" is this one. Raises InvalidEnvironmentError for an environment that takes none."""
-    if isinstance(environment, GymnasiumEnvironment):
-        return environment if python is None else environment.played_by(python)
-    if python:
-        raise InvalidEnvironmentError(
-            "env_python", f"{environment.env_id} plays in this interpreter: leave it out"
-        )
-    return environment
 
 
 def _on_layout(policy: Policy, environment: Environment, source: Path) -> Policy:

@@ -9,10 +9,10 @@ from workflow_rl.environments.challenge import Exported
 from workflow_rl.environments.environment import Environment
 
 ACTING = ("order", "rules", "cage2_rules")
-_AGENT = Path(__file__).parent / "files" / "agent.py"
+_ACTOR = Path(__file__).parent / "files" / "actor.py"
 
 
 def write_submission(exported: Exported, environment: Environment, folder: Path) -> None:
     """Fill the folder. Raises InvalidEnvironmentError for an agent that does not fit."""
     more = [f"workflow_rl.workflows.{module}" for module in ACTING]
-    export.write_submission(exported, environment, folder, more, _AGENT)
+    export.write_submission(exported, environment, folder, more, _ACTOR)

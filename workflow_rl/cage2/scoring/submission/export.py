@@ -46,11 +46,11 @@ def write_submission(
     environment: Environment,
     folder: Path,
     more: Sequence[str] = (),
-    agent: Path = _FILES / "agent.py",
+    actor: Path = _FILES / "actor.py",
 ) -> None:
     """Fill the folder. Raises InvalidEnvironmentError for an agent that no challenge can play.
 
-    more: modules beside ACTING that act. agent: the file with the class BlueAgent.
+    more: modules beside ACTING that act. actor: the file that says what acts with the policy.
     """
     if not isinstance(exported, PolicyParameters):
         raise InvalidEnvironmentError("env", f"{exported} is no trained agent")
@@ -78,8 +78,9 @@ def write_submission(
         "knows_networks": environment.knows_networks,
     }
     files: dict[str, Path | str] = {
+        "acting_actor.py": actor,
         "acting_jit.py": _FILES / "jit.py",
-        "agent.py": agent,
+        "agent.py": _FILES / "agent.py",
         "evaluation.py": _FILES / "evaluation.py",
         "description.md": _FILES / "description.md",
         "scenario.json": json.dumps({"name": network.name, "content": network.content}),

@@ -18,6 +18,7 @@ from acting_handed_in import read_handed_in, require_whole  # noqa: E402
 
 require_whole()
 
+from acting_actor import actor_of  # noqa: E402
 from acting_network_facts import facts_for, untold_facts  # noqa: E402
 from acting_policy_file import load_policy  # noqa: E402
 from acting_scenario import Scenario  # noqa: E402
@@ -25,21 +26,35 @@ from acting_views import ViewingActor  # noqa: E402
 
 
 class BlueAgent:
-    """A blue agent that plays one episode after another. `end_episode` clears its memory."""
+    """A blue agent that plays one episode after another. `end_episode` clears its memory.
 
-    def __init__(self) -> None:
+    order: of an agent that takes an order, the groups from the first to be fixed to the last, such
+    as "op_server,enterprise,users,op_hosts". None: the order that the agent was exported with, or
+    a fixed one if it had none.
+    """
+
+    def __init__(self, order: str | None = None) -> None:
         parameters, about = load_policy("policy.npz", read_handed_in("policy.npz"))
         sees, policy = about["env_args"], parameters.player()
         scenario = Scenario(**json.loads(read_handed_in("scenario.json")))
         is_told = about["knows_networks"]
         facts = facts_for(policy, [scenario]) if is_told else untold_facts(scenario)
         view = sees["observation"], sees["actions"], sees["opening"]
-        self._actor = ViewingActor(policy, *view, facts)
+        self._actor = ViewingActor(actor_of(policy, sees), *view, facts)
+        if order is not None:
+            self._actor.ask(order=order)
         self._n_episodes = 0  # The seed of sampled actions.
         self.end_episode()
 
-    def get_action(self, observation: Any, action_space: Any = None) -> int:
-        """Return one of Blue's actions for an observation: one of 145 for 52 bits in Scenario 2."""
+    def get_action(
+        self, observation: Any, action_space: Any = None, order: str | None = None
+    ) -> int:
+        """Return one of Blue's actions for an observation: one of 145 for 52 bits in Scenario 2.
+
+        order: from now on.
+        """
+        if order is not None:
+            self._actor.ask(order=order)
         action, _ = self._actor.act(np.asarray(observation, np.uint8)[None])
         return int(action[0])
 

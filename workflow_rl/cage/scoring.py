@@ -1,4 +1,5 @@
-"""Scores by a challenge's protocol: what can be chosen, and the statistics of total rewards."""
+"""Scores by a challenge's protocol: what can be chosen, the statistics of total rewards, and scored
+episodes that are played again on the challenge's CybORG, where their totals must be equal."""
 
 from __future__ import annotations
 
@@ -6,11 +7,12 @@ import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
 from workflow_rl.agents.settings import Settings
+from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.runs.intervals import mean_of
 
 Check = Annotated[int, Field(ge=0, le=10_000)]
@@ -64,3 +66,31 @@ class ReturnStatistics:
             for name in ("mean", "std", "interval_95")
             for value in [getattr(self, name)]
         }
+
+
+class PlayedTwice(NamedTuple):
+    """An episode that was played twice. name: what an error calls the episode."""
+
+    name: str
+    compiled: float
+    cyborg: float
+
+
+class SimulatorsDifferError(TooManyFailuresError):
+    """An episode has another total on CybORG than in compiled code."""
+
+
+def checked(episodes: Sequence[PlayedTwice], simulator: str) -> str:
+    """Return a line that says how many totals are equal: all of them.
+
+    simulator: name and version of CybORG. Raises SimulatorsDifferError for the first total that is
+    not equal.
+    """
+    for episode in episodes:
+        if episode.compiled != episode.cyborg:
+            raise SimulatorsDifferError(
+                f"episode {episode.name} has the total {episode.compiled} in compiled code, and "
+                f"{episode.cyborg} on {simulator}"
+            )
+    n = len(episodes)
+    return f"{n} of {n} episodes have the same total on {simulator}."

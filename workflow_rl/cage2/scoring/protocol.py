@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.attackers import Attackers
-from workflow_rl.cage.check import PlayedTwice, checked
 from workflow_rl.cage.playing import Workers, play
+from workflow_rl.cage.scoring import PlayedTwice, checked
 from workflow_rl.cage2.agent.blue import Blue
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion, simulator_version
 from workflow_rl.cage2.env.environment import Cage2

@@ -13,8 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.settings import ConfigError, OneOf, Settings
-from workflow_rl.cage.check import PlayedTwice, checked
-from workflow_rl.cage.scoring import Check, ResultSettings, as_tuple
+from workflow_rl.cage.scoring import Check, PlayedTwice, ResultSettings, as_tuple, checked
 from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
 from workflow_rl.cage4.agent.trained_teams import trained_team

@@ -10,7 +10,7 @@ import pytest
 
 from tests.workflow_rl.cage2.scoring.evaluations import cell, returns, run
 from workflow_rl.cage import playing
-from workflow_rl.cage.check import SimulatorsDifferError
+from workflow_rl.cage.scoring import SimulatorsDifferError
 from workflow_rl.cage2.agent.blue import Blue
 from workflow_rl.cage2.agent.scripted import make_scripted_agent, scripted_blue
 from workflow_rl.cage2.compiled.simulator import CompiledEnvs

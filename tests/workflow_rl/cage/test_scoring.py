@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from workflow_rl.cage.check import PlayedTwice, SimulatorsDifferError, checked
+from workflow_rl.cage.scoring import PlayedTwice, SimulatorsDifferError, checked
 
 
 def test_equal_totals_are_counted() -> None:

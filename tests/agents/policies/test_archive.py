@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import zipfile
 from pathlib import Path
 
@@ -80,3 +81,9 @@ def test_files_larger_than_the_limit_are_not_read(
     monkeypatch.setattr("workflow_rl.agents.policies.archive.MOST_BYTES", len(archive()) - 1)
     with pytest.raises(ValueError, match="4 GB"):
         read_archive(path)
+
+
+def test_a_pipe_is_no_archive(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "agent.npz")
+    with pytest.raises(ValueError, match="no file"):
+        read_archive(tmp_path / "agent.npz")

@@ -11,7 +11,6 @@ import torch
 from click.testing import CliRunner
 
 from tests import tiny_runs
-from workflow_rl.agents.policies.archive import read_archive
 from workflow_rl.commands.main import main
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
@@ -197,12 +196,6 @@ def test_no_code_runs_from_a_file(tmp_path, monkeypatch, writer):
     with pytest.raises(CheckpointError):
         load_checkpoint(tmp_path / "bomb.pt")
     assert not (tmp_path / "exploded").exists()
-
-
-def test_a_pipe_is_no_archive(tmp_path):
-    os.mkfifo(tmp_path / "agent.npz")
-    with pytest.raises(ValueError, match="no file"):
-        read_archive(tmp_path / "agent.npz")
 
 
 def test_a_folder_for_a_challenge_is_called_one(tmp_path):

@@ -18,7 +18,7 @@ from workflow_rl.environments.action_mask import mask_in
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.flat_env import sampled
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.runs.intervals import mean_of
+from workflow_rl.evaluation.intervals import mean_of
 
 
 @click.command()

@@ -47,15 +47,15 @@ from workflow_rl.commands.outputs import (
 )
 from workflow_rl.environments.environment import described
 from workflow_rl.environments.source import guests
+from workflow_rl.machine_facts import environment, usable_cores
 from workflow_rl.measuring.benchmark import in_turns, machine_name, median_ratio
 from workflow_rl.output_files import require_writable_folder
 from workflow_rl.reporting import learning_curve
 from workflow_rl.reporting.drawing import scale_returns
-from workflow_rl.runs.config import ConfigError, TrainConfig, usable_cores
+from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.hints import warn_if_results_vary
 from workflow_rl.runs.loop import train_policy
-from workflow_rl.runs.machine_facts import environment
 from workflow_rl.runs.presets import PRESETS
 from workflow_rl.runs.return_curves import Metrics, first_reached, on_one_axis, running_mean
 from workflow_rl.text_table import text_table

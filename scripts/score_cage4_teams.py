@@ -27,7 +27,7 @@ from workflow_rl.cage4.compiled.actions import IMPACT
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.scenario4 import CHALLENGE, SCENARIOS, Scenario
-from workflow_rl.runs.intervals import mean_of
+from workflow_rl.evaluation.intervals import mean_of
 
 AT_ONCE = 250
 VARIANTS = {

@@ -20,7 +20,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from workflow_rl.runs.intervals import FloatArray, Mean, mean_of
+from workflow_rl.evaluation.intervals import FloatArray, Mean, mean_of
 from workflow_rl.text_table import text_table
 
 SIZES = (5, 10, 100)

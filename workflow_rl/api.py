@@ -19,14 +19,20 @@ import gymnasium
 from workflow_rl.agents.ppo.config import PPOConfig as PPOConfig
 from workflow_rl.environments.environment import interpreter
 from workflow_rl.environments.source import default_env, guests
+from workflow_rl.evaluation.evaluate import ChallengeScore, Evaluation, is_scripted, score_agent
 from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, own_config
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.config import TrainConfig as TrainConfig
 from workflow_rl.runs.duel_dir import is_duel
-from workflow_rl.runs.evaluation import ChallengeScore, Evaluation, is_scripted, score_agent
 from workflow_rl.runs.execute import execute, ready, run_folder
-from workflow_rl.runs.folder import distinct_names, is_population, read_config, read_metrics
+from workflow_rl.runs.folder import (
+    distinct_names,
+    is_population,
+    read_config,
+    read_metrics,
+    return_at_the_end,
+)
 from workflow_rl.runs.on_update import OnUpdate
 from workflow_rl.runs.population_dir import run_folders
 from workflow_rl.runs.record_episodes import written_episodes
@@ -238,7 +244,9 @@ def evaluate(
         make_env = env if callable(env) else None
         python = interpreter(env_python)
         player = load_player(Path(run), None, greedy, make_env, worker_timeout, True, python)
-        return score_agent(scored_as(Path(run)), *player, settings, is_own=callable(env), **played)
+        name = scored_as(Path(run))
+        played |= {"is_own": callable(env), "trained": return_at_the_end(Path(name).parent)}
+        return score_agent(name, *player, settings, **played)
     return score_agent(str(run), None, None, {"agent": str(run), **settings}, env_id, **played)
 
 

@@ -49,9 +49,9 @@ from client_environments import build_wheel, install, versions  # noqa: E402
 from tables import fill, page_tables  # noqa: E402
 
 from workflow_rl import portable  # noqa: E402
+from workflow_rl.machine_facts import environment  # noqa: E402
 from workflow_rl.measuring.benchmark import in_turns  # noqa: E402
 from workflow_rl.output_files import write_text  # noqa: E402
-from workflow_rl.runs.machine_facts import environment  # noqa: E402
 
 Event = tuple[float, float]
 """When an episode ended, and with what return."""

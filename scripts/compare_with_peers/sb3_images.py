@@ -80,7 +80,7 @@ def game(**args: Any) -> Any:
 def print_points(agent: Any, n_games: int) -> None:
     """Play whole games by sampled actions, or by uniformly random ones without an agent. Print the
     mean of their points, with its 95% interval."""
-    from workflow_rl.runs.intervals import mean_of
+    from workflow_rl.evaluation.intervals import mean_of
 
     env = game(whole=True)
     env.action_space.seed(FIRST_GAME)

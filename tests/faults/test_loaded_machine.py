@@ -20,7 +20,7 @@ from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.runs.config import usable_cores
+from workflow_rl.machine_facts import usable_cores
 from workflow_rl.runs.folder import read_summary
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts import simulate_coverage
-from workflow_rl.runs.intervals import Mean
+from workflow_rl.evaluation.intervals import Mean
 
 
 def test_the_table_has_the_normal_and_each_file(

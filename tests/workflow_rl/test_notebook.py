@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 import workflow_rl
 from tests.tiny_runs import config_of, on_counting_envs
+from workflow_rl.evaluation.evaluate import Evaluation
 from workflow_rl.runs import loop
 from workflow_rl.runs.config import ConfigError
-from workflow_rl.runs.evaluation import Evaluation
 from workflow_rl.runs.folder import RunDirError
 
 

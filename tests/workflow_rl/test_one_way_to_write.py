@@ -61,7 +61,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("workflow_rl/runs/acting.py", "write_text"): FRESH,
     ("workflow_rl/runs/checkpoint_file.py", "save"): "returns bytes",
     ("workflow_rl/runs/export.py", "write_text"): FRESH,
-    ("workflow_rl/runs/evaluation.py", "TemporaryDirectory"): FRESH,
+    ("workflow_rl/evaluation/evaluate.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/runs/export.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/runs/export.py", "make_archive"): FRESH,
     ("workflow_rl/runs/export.py", "mkdir"): NEW,

@@ -11,8 +11,8 @@ from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.episode import EpisodeSpec
-from workflow_rl.runs.evaluation import play_with_progress
-from workflow_rl.runs.progress_bar import Progress
+from workflow_rl.evaluation.evaluate import play_with_progress
+from workflow_rl.progress_bar import Progress
 
 
 class Workers(NamedTuple):

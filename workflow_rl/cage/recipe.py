@@ -12,11 +12,11 @@ from typing import Any
 from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.cage.selection import Score, tournament
 from workflow_rl.environments.challenge import Chosen
+from workflow_rl.machine_facts import environment
 from workflow_rl.output_files import sha256_of
 from workflow_rl.reporting import learning_curve
 from workflow_rl.runs import checkpoint, execute, export, folder, loop, resume, signature
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.machine_facts import environment
 from workflow_rl.runs.saved_agent import load_saved
 
 AGENT_FILE = "champion.npz"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from workflow_rl.evaluation.intervals import Mean
+from workflow_rl.progress_bar import Progress
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
-from workflow_rl.runs.intervals import Mean
-from workflow_rl.runs.progress_bar import Progress
 
 Score: TypeAlias = Callable[[Path, int, int], Mean]
 """Plays a checkpoint in so many episodes of a seed. Raises CheckpointError."""

@@ -24,7 +24,7 @@ _LATEX = str.maketrans(
 )
 
 if TYPE_CHECKING:
-    from workflow_rl.reporting.comparison import Compared, Returns
+    from workflow_rl.evaluation.compare import Compared, Returns
 
 SECTION = "Score"
 
@@ -67,7 +67,7 @@ def compare(
       compare runs/new-0 runs/new-1 runs/new-2 --output table.tex
       compare runs/new-* --baseline runs/old-0 --baseline runs/old-1
     """
-    from workflow_rl.reporting.comparison import compare_agents, comparison_table
+    from workflow_rl.evaluation.compare import compare_agents, comparison_table
 
     if output is not None:
         require_writable(output, "--output")
@@ -134,27 +134,27 @@ def _returns(path: Path, named: str, played: dict[str, Path], given: dict[str, P
 
     Raises click.UsageError for an agent that was given before.
     """
-    from workflow_rl.runs import evaluation
+    from workflow_rl.evaluation import evaluate
 
     file = path / "evaluation.json" if path.is_dir() else path
     scorings = [scoring for guest in guests.values() if (scoring := guest.scoring()) is not None]
     try:
-        content = json.loads(read_text(file, evaluation.MOST_OF_SCORES))
+        content = json.loads(read_text(file, evaluate.MOST_OF_SCORES))
         how = f"--seed {int(content['seed'])}"
         how += "".join(
             f", {n}={value!r}" for n, value in sorted(content.get("env_args", {}).items())
         )
     except NOT_OURS:
         content = None
-    for scoring in (*scorings, evaluation.ReturnScoring()) if content is not None else ():
+    for scoring in (*scorings, evaluate.ReturnScoring()) if content is not None else ():
         try:
-            returns, short = scoring.returns(content), evaluation.shortfall_in(content)
+            returns, short = scoring.returns(content), evaluate.shortfall_in(content)
         except NOT_OURS:
             continue
         if returns and all(returns.values()):
-            _require_same_agent(path, content.get(evaluation.AGENT_DIGEST), named)
+            _require_same_agent(path, content.get(evaluate.AGENT_DIGEST), named)
             played.setdefault(how, path)
-            agent = content.get(evaluation.AGENT_DIGEST) or file.resolve()
+            agent = content.get(evaluate.AGENT_DIGEST) or file.resolve()
             if (first := given.setdefault(f"{agent} {content.get('actions')}", path)) is not path:
                 raise click.UsageError(f"{first} and {path} are one agent: give it once")
             if short is not None:
@@ -184,7 +184,7 @@ def _episodes(returns: Returns) -> int:
 
 
 def _text(rows: Sequence[Compared], ending: str) -> str:
-    from workflow_rl.reporting.comparison import comparison_table, plain_rows
+    from workflow_rl.evaluation.compare import comparison_table, plain_rows
 
     if ending == ".tex":
         shown = comparison_table(rows)

@@ -48,8 +48,8 @@ from workflow_rl.output_files import (
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Policy
     from workflow_rl.environments.challenge import Scores, Scoring
+    from workflow_rl.evaluation.evaluate import Shortfall
     from workflow_rl.runs.config import TrainConfig
-    from workflow_rl.runs.evaluation import Shortfall
 
 SECTION = "Score"
 
@@ -165,8 +165,8 @@ def _player_of(options: dict[str, Any]) -> tuple[Path | None, Scored | None]:
 
 def _evaluate(options: dict[str, Any]) -> bool:
     """Score an agent. Return whether the scores are in its run's folder, where compare looks."""
-    from workflow_rl.runs.evaluation import record_video, scored, scoring_of
-    from workflow_rl.runs.folder import is_population
+    from workflow_rl.evaluation.evaluate import record_video, scored, scoring_of
+    from workflow_rl.runs.folder import is_population, return_at_the_end
 
     source, player = _player_of(options)
     environment = None if player is None else player.environment
@@ -216,7 +216,10 @@ def _evaluate(options: dict[str, Any]) -> bool:
                 options["worker_timeout"],
             )
         scores, short = scored(
-            scoring, player.actor, player.environment, settings, name=player.name, **played
+            *(scoring, player.actor, player.environment, settings),
+            return_at_the_end(Path(player.name).parent),
+            name=player.name,
+            **played,
         )
     acts = "" if player.actor is None else f" ({player.actions} actions)"
     written = [] if json_path is None else [_write(json_path, scores, scoring, player, short)]
@@ -251,7 +254,8 @@ def _trained_source(options: dict[str, Any]) -> Path | None:
 def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet: bool) -> None:
     """Score the agent of a run that has just ended: print what counts most, write all scores."""
     from workflow_rl.collection.cluster_address import NONE
-    from workflow_rl.runs.evaluation import scored, scoring_of
+    from workflow_rl.evaluation.evaluate import scored, scoring_of
+    from workflow_rl.runs.folder import return_at_the_end
     from workflow_rl.runs.saved_agent import play_sampled
 
     json_path = run_path / "evaluation.json"
@@ -267,7 +271,10 @@ def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet
             "worker_timeout": config.worker_timeout,
         }
         scores, short = scored(
-            scoring, player.actor, player.environment, settings, name=player.name, **played
+            *(scoring, player.actor, player.environment, settings),
+            return_at_the_end(Path(player.name).parent),
+            name=player.name,
+            **played,
         )
     if short is not None and config.play is None:
         click.echo("The agent samples its actions from now on, because --play was not given.")
@@ -310,7 +317,7 @@ def _write(
 ) -> str:
     """Write the scores as JSON. Return a line that says so, and if they replace scores of more
     episodes."""
-    from workflow_rl.runs.evaluation import AGENT_DIGEST, MOST_OF_SCORES, SHORTFALL
+    from workflow_rl.evaluation.evaluate import AGENT_DIGEST, MOST_OF_SCORES, SHORTFALL
 
     content = {**scores.to_dict(), "actions": player.actions, AGENT_DIGEST: player.digest}
     content[SHORTFALL] = short and short._asdict()

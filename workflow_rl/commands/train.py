@@ -112,8 +112,8 @@ def _accepted(options: dict[str, Any], config: TrainConfig | None) -> Checkpoint
     config: of a new run. Raises CheckpointError, ConfigError, click.UsageError.
     """
     from workflow_rl.runs.checkpoint import load_checkpoint, own_policy
-    from workflow_rl.runs.episode_files import holds_episodes
     from workflow_rl.runs.saved_agent import saved_path
+    from workflow_rl.teaching.episode_files import holds_episodes
 
     source, teacher = options["init_from"], options["teacher"]
     if teacher is not None:
@@ -190,7 +190,7 @@ def _is_scored(path: Path) -> bool:
 def _require_outputs(config: TrainConfig, options: dict[str, Any]) -> None:
     """Raise what would otherwise show only after the training."""
     if options["final_evaluation"]:
-        from workflow_rl.runs.evaluation import scoring_of
+        from workflow_rl.evaluation.evaluate import scoring_of
 
         scoring_of(config.env).settings_for(config.env_args)
     if options["trace"] is not None and options["trace"].parent != options["run_dir"]:

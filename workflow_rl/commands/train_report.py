@@ -74,7 +74,7 @@ def _report_one(outcome: Outcome) -> None:
     config, state = outcome.learners[0].config, outcome.learners[0].state
     click.echo(_times(config, state))
     if (copied := outcome.learners[0].copied) is not None:
-        from workflow_rl.runs.teaching import agreement_in_words, returns_in_words
+        from workflow_rl.teaching.teachers import agreement_in_words, returns_in_words
 
         click.echo(
             f"copied {copied['teacher']}: mean return {returns_in_words(copied)}; agreement with "

@@ -37,10 +37,10 @@ def verify(run: Path, init_from: Path | None) -> None:
 
     Example: verify runs/mixed
     """
+    from workflow_rl.machine_facts import machine
     from workflow_rl.runs.checkpoint import checkpoint_path, load_checkpoint
+    from workflow_rl.runs.copy_teacher import require_same_teacher
     from workflow_rl.runs.folder import is_population
-    from workflow_rl.runs.machine_facts import machine
-    from workflow_rl.runs.teaching import require_same_teacher
 
     try:
         if is_population(run):

@@ -28,8 +28,8 @@ from workflow_rl.collection.messages import Command
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.collection.rollout import utilisation
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream
-from workflow_rl.runs.config import TrainConfig, usable_cores
-from workflow_rl.runs.machine_facts import environment
+from workflow_rl.machine_facts import environment, usable_cores
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.resolve import EPISODES_PER_UPDATE
 
 if TYPE_CHECKING:

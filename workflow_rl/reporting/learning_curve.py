@@ -8,9 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from workflow_rl.evaluation.intervals import mean_and_interval
 from workflow_rl.reporting.drawing import as_drawn, draw_known, save_png
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.intervals import mean_and_interval
 from workflow_rl.runs.return_curves import (
     AXES,
     Metrics,

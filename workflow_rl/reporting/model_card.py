@@ -15,13 +15,13 @@ from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.agents.policies.numpy_policy import Parameters
 from workflow_rl.environments.challenge import Exported
 from workflow_rl.environments.environment import Environment, described
+from workflow_rl.evaluation.evaluate import scoring_of
+from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.output_files import copy_file, make_folder, write_text
 from workflow_rl.reporting.report_run import Run
 from workflow_rl.runs.checkpoint import POLICY_FILE
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.evaluation import scoring_of
 from workflow_rl.runs.export import write_policy
-from workflow_rl.runs.intervals import Mean, mean_of
 from workflow_rl.runs.run_record import RECORD_FILE, read_record
 from workflow_rl.terminal import printable
 

@@ -12,9 +12,9 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
+from workflow_rl.evaluation.intervals import mean_and_interval
 from workflow_rl.reporting.drawing import PROPORTIONAL, RETURN_TICKS
 from workflow_rl.reporting.pages import escaped
-from workflow_rl.runs.intervals import mean_and_interval
 from workflow_rl.runs.return_curves import worth_showing
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#4aa3df", "#7f7f7f", "#8c564b")

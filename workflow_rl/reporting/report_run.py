@@ -75,8 +75,8 @@ def read_run(path: Path) -> Run:
 
 def _evaluation(path: Path) -> Mapping[str, Any] | None:
     """Return what `evaluate` left in the folder, if it scored the agent that is there now."""
+    from workflow_rl.evaluation.evaluate import AGENT_DIGEST
     from workflow_rl.runs.checkpoint import checkpoint_path
-    from workflow_rl.runs.evaluation import AGENT_DIGEST
 
     file = path / "evaluation.json"
     if not file.exists():

@@ -20,11 +20,11 @@ from workflow_rl.agents.policy_from_checkpoint import saved_distribution
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection.schedule import BegunBatch
 from workflow_rl.errors import UserError
+from workflow_rl.evaluation.intervals import Mean, by_kind, mean_of
 from workflow_rl.runs.batches_in_checkpoint import begun_batch, plain_batch
 from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.handed_in import LIST
-from workflow_rl.runs.intervals import Mean, by_kind, mean_of
 from workflow_rl.runs.return_curves import RECENT_EPISODES, n_recent
 from workflow_rl.runs.saved_config import (
     OtherVersionError,

@@ -25,7 +25,6 @@ from workflow_rl.agents.user_modules import is_found_as
 from workflow_rl.collection.cluster_address import NONE, host_and_port, is_address
 from workflow_rl.environments.environment import Environment, interpreter
 from workflow_rl.environments.source import default_env, guests
-from workflow_rl.runs.machine_facts import usable_cores as usable_cores
 from workflow_rl.runs.presets import KNOWN, preset_named
 from workflow_rl.runs.resolve import LEAST_EPISODES, LEAST_OF_LONG, NOTHING, Found, resolve
 from workflow_rl.runs.saved_config import (

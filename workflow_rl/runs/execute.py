@@ -65,7 +65,7 @@ def ready(plan: Plan | TrainConfig) -> Plan:
     warn_if_results_vary(config)
     require_cluster(config)
     if config.teacher is not None and plan.resumed[0] is None:
-        from workflow_rl.runs.teaching import teacher_of
+        from workflow_rl.runs.copy_teacher import teacher_of
 
         teacher_of(config)
     return plan

@@ -24,6 +24,7 @@ import numpy as np
 from workflow_rl.agents.algorithm import Series
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.errors import UserError
+from workflow_rl.machine_facts import machine
 from workflow_rl.output_files import (
     NOT_OURS,
     UNFINISHED,
@@ -41,7 +42,6 @@ from workflow_rl.output_files import (
 from workflow_rl.runs.checkpoint import MEMORY_FOLDER, Checkpoint, save_checkpoint, writing_of
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.event_file import EventFile
-from workflow_rl.runs.machine_facts import machine
 from workflow_rl.runs.metrics import METRICS as METRICS
 from workflow_rl.runs.metrics import columns
 from workflow_rl.runs.metrics import return_columns as return_columns
@@ -389,6 +389,15 @@ def read_summary(path: Path) -> dict[str, Any]:
         raise RunDirError(f"{path / 'summary.json'} cannot be read: it has no {error}") from None
     except NOT_OURS as error:
         raise RunDirError(f"{path / 'summary.json'} cannot be read: {error}") from None
+
+
+def return_at_the_end(path: Path) -> float | None:
+    """Return the mean return of a run's last episodes; None if there is no such run."""
+    try:
+        mean = read_summary(path).get("return_mean_recent")
+    except RunDirError:
+        return None
+    return mean if isinstance(mean, int | float) else None
 
 
 def is_finished(path: Path) -> bool:

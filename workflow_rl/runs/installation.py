@@ -37,7 +37,7 @@ def versions() -> Iterator[Finding]:
     """Check Python's version, and those of the packages whose versions are pinned."""
     import platform
 
-    from workflow_rl.runs.machine_facts import package_version
+    from workflow_rl.machine_facts import package_version
 
     pinned = pinned_versions()
     installed = {name: package_version(name) for name in pinned}
@@ -63,7 +63,7 @@ def pinned_versions() -> dict[str, str]:
 def processor_and_cores() -> Iterator[Finding]:
     """Check the processor and the kernels that libraries use, and count the cores."""
     from workflow_rl import portable
-    from workflow_rl.runs.machine_facts import machine, processor
+    from workflow_rl.machine_facts import machine, processor
 
     here = machine()
     kernels = f"kernels: NumPy {here['numpy_kernels']}, torch {here['torch_kernels']}"

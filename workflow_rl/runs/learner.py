@@ -24,11 +24,11 @@ from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.source import guests
 from workflow_rl.errors import NotFiniteError
+from workflow_rl.evaluation.intervals import by_kind, mean_of
 from workflow_rl.output_files import write_text
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE, NotWrittenError, RunDir, kept_name, read_metrics
-from workflow_rl.runs.intervals import by_kind, mean_of
 from workflow_rl.runs.make_agent import LATEST, begin_with, load_memory, restored_agent
 from workflow_rl.runs.make_agent import make_agent as make_agent
 from workflow_rl.runs.make_schedule import make_schedule
@@ -40,8 +40,8 @@ from workflow_rl.runs.useful_envs import UsefulEnvs
 from workflow_rl.terminal import fitting, shortened
 
 if TYPE_CHECKING:
+    from workflow_rl.runs.copy_teacher import MakePool
     from workflow_rl.runs.saved_agent import Agent, Team
-    from workflow_rl.runs.teaching import MakePool
 
 BEST_WINDOW = 100
 NO_RETURN = 1e-6
@@ -106,7 +106,7 @@ class Learner:
     def copy_teacher(self, make_pool: MakePool, watch: Callable[[Any], Any], quiet: bool) -> None:
         """Copy the config's teacher, if there is one and the run begins: see `teaching`."""
         if self.config.teacher is not None and self._resumed is None:
-            from workflow_rl.runs.teaching import copy_teacher
+            from workflow_rl.runs.copy_teacher import copy_teacher
 
             self.copied = copy_teacher(self.config, self.agent, make_pool, watch, quiet)
 
@@ -132,7 +132,7 @@ class Learner:
         self.save()
         self._have_best_play()
         if self.copied is not None:
-            from workflow_rl.runs.teaching import TEACHER_FILE
+            from workflow_rl.runs.copy_teacher import TEACHER_FILE
 
             with self.run.writing(TEACHER_FILE) as path:
                 write_text(path, json.dumps(self.copied, indent=2) + "\n")

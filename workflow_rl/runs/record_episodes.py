@@ -13,7 +13,10 @@ from workflow_rl.environments.named_by_file import require_named
 from workflow_rl.environments.source import default_env, guests, played_by
 from workflow_rl.errors import UserError
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.episode_files import (
+from workflow_rl.runs.copy_teacher import episodes_of, teacher_of
+from workflow_rl.runs.loop import make_pool
+from workflow_rl.runs.saved_agent import load_saved
+from workflow_rl.teaching.episode_files import (
     Recorded,
     dataset_named,
     holds_episodes,
@@ -21,9 +24,7 @@ from workflow_rl.runs.episode_files import (
     require_replaceable,
     write_episodes,
 )
-from workflow_rl.runs.loop import make_pool
-from workflow_rl.runs.saved_agent import load_saved
-from workflow_rl.runs.teaching import Teacher, teacher_of, teaching_episodes
+from workflow_rl.teaching.teachers import Teacher
 
 FEWEST_ENVS = 8
 
@@ -65,9 +66,7 @@ def written_episodes(
     else:
         teacher = Teacher(environment.make_envs, actor_of(agent, environment))
     pool = make_pool(config, None, teacher.make_envs)
-    trajectories = teaching_episodes(
-        config, teacher.actor, pool, range(episodes), quiet, "the agent"
-    )
+    trajectories = episodes_of(config, teacher.actor, pool, range(episodes), quiet, "the agent")
     if len(trajectories) < episodes:
         why = "".join(f", the first of them {fault.what}" for fault in [*pool.faults][:1])
         n_left_out = episodes - len(trajectories)
@@ -78,7 +77,7 @@ def written_episodes(
     if dataset is None:
         write_episodes(file, recorded)
     else:
-        from workflow_rl.runs import minari_datasets
+        from workflow_rl.teaching import minari_datasets
 
         seen_and_done = spaces_of(environment)
         spec = minari_datasets.spec_of(environment, config.env_args)

@@ -6,13 +6,13 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from workflow_rl import machine_facts
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection.cluster_address import LOCAL, NONE
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.source import guests, make_environment
-from workflow_rl.runs import machine_facts
 from workflow_rl.runs.saved_config import UnknownSettings
 
 EPISODES_PER_UPDATE = 24

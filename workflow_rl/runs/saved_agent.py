@@ -56,7 +56,7 @@ def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool | None = None) ->
         parameters = parameters.to_be_sampled()
     policy = parameters.player(policy_version, greedy)
     if greedy is None and policy.greedy:
-        from workflow_rl.runs.evaluation import known_shortfall  # With what plays episodes.
+        from workflow_rl.evaluation.evaluate import known_shortfall  # With what plays episodes.
 
         if (short := known_shortfall(path)) is not None:
             _log.warning("%s: %s", path, short)

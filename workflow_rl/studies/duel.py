@@ -28,7 +28,10 @@ from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_sp
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.one_team_of_two import sides_of, text_of_weights
 from workflow_rl.environments.source import guests, make_environment
+from workflow_rl.evaluation.evaluate import play_with_progress
+from workflow_rl.evaluation.intervals import mean_of
 from workflow_rl.output_files import make_folder
+from workflow_rl.progress_bar import Progress
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.duel_dir import (
@@ -40,16 +43,13 @@ from workflow_rl.runs.duel_dir import (
     read_duel,
     responses_of,
 )
-from workflow_rl.runs.evaluation import play_with_progress
 from workflow_rl.runs.execute import AtOnce, Outcome, execute
 from workflow_rl.runs.export import write_policy
 from workflow_rl.runs.folder import RunDirError, begin_folder, is_finished, is_population, locked
-from workflow_rl.runs.intervals import mean_of
 from workflow_rl.runs.learner import only_warned
 from workflow_rl.runs.loop import stopped_by_signals
 from workflow_rl.runs.make_agent import LATEST, make_agent
 from workflow_rl.runs.presets import preset_named
-from workflow_rl.runs.progress_bar import Progress
 from workflow_rl.runs.resume import free_on_resume, new_plan, resumed_plan
 from workflow_rl.runs.saved_agent import load_saved, policy_of
 from workflow_rl.studies.duel_config import DuelConfig

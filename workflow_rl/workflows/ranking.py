@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.runs.intervals import FloatArray, Mean, over_agents
+from workflow_rl.evaluation.intervals import FloatArray, Mean, over_agents
 from workflow_rl.workflows.order import Order, Workflow
 
 LEAST_EPISODES = 6

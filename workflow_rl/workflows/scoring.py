@@ -22,7 +22,7 @@ from workflow_rl.environments.environment import ENV, Environment, InvalidEnviro
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.making import required_env
-from workflow_rl.runs.intervals import FloatArray
+from workflow_rl.evaluation.intervals import FloatArray
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.envs import OrderedEnv
 from workflow_rl.workflows.order import Order, ranks_of

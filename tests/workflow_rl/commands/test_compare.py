@@ -15,8 +15,8 @@ from tests.tiny_runs import config_of
 from workflow_rl.commands.compare import compare
 from workflow_rl.commands.main import main
 from workflow_rl.environments.source import guests
+from workflow_rl.evaluation.evaluate import AGENT_DIGEST, Evaluation
 from workflow_rl.output_files import sha256_of
-from workflow_rl.runs.evaluation import AGENT_DIGEST, Evaluation
 
 
 def scored(path: Path, returns: list[float], seed: int = 0, digest: str | None = None) -> Path:

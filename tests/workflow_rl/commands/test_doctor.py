@@ -32,7 +32,7 @@ def test_all_is_well_here(monkeypatch):
 
 
 def test_other_versions(monkeypatch):
-    monkeypatch.setattr("workflow_rl.runs.machine_facts.package_version", lambda name: "1.0+cpu")
+    monkeypatch.setattr("workflow_rl.machine_facts.package_version", lambda name: "1.0+cpu")
     (finding,) = findings(installation.versions)
     assert "numpy 1.0+cpu instead of" in finding.text
     assert "pip install" in finding.fix

@@ -22,8 +22,8 @@ from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.agents.settings import Settings
 from workflow_rl.agents.team import TeamLayout
 from workflow_rl.commands.main import main
+from workflow_rl.evaluation.evaluate import ReturnScoring, scored
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.evaluation import ReturnScoring, scored
 
 
 def told(*words: object) -> str:

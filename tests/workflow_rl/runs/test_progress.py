@@ -15,8 +15,9 @@ import pytest
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from tests.tiny_runs import config_of, on_counting_envs
+from workflow_rl import progress_bar
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.runs import loop, progress_bar
+from workflow_rl.runs import loop
 from workflow_rl.runs.checkpoint import TrainingState, load_checkpoint
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import Learner

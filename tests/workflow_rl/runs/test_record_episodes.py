@@ -17,8 +17,8 @@ from workflow_rl import TrainConfig, record, train
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.runs.config import ConfigError
-from workflow_rl.runs.episode_files import read_episodes
-from workflow_rl.runs.teaching import teacher_of
+from workflow_rl.runs.copy_teacher import teacher_of
+from workflow_rl.teaching.episode_files import read_episodes
 
 LESSONS = {"teacher_episodes": 12, "teacher_epochs": 2}
 

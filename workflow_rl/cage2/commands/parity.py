@@ -30,7 +30,7 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS, RED_ENV_ID, SCENARIO2, Scena
 from workflow_rl.commands.options import PATH, TRUST, Content, plain_option
 from workflow_rl.commands.parity import shared_options
 from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.runs.config import usable_cores
+from workflow_rl.machine_facts import usable_cores
 
 CHECKPOINT = "checkpoint"
 BLUE_AGENTS = (*SCRIPTED_AGENTS, *MIXTURES)

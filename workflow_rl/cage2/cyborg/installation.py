@@ -45,7 +45,7 @@ def speed_finding(compiled: float, cyborg: float) -> Finding:
 def weights() -> Iterator[Finding]:
     """Compare the weights of the reference run with those of this machine, on both simulators."""
     from workflow_rl.commands.verify import config_of, differing, replayed
-    from workflow_rl.runs.machine_facts import machine
+    from workflow_rl.machine_facts import machine
     from workflow_rl.runs.run_record import read_record
 
     record = read_record(REFERENCE)

@@ -22,7 +22,7 @@ from workflow_rl.cage2.cyborg.stock import (
 from workflow_rl.cage2.red import user_reds
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import PUBLISHED, SIMULATORS, Simulator
-from workflow_rl.runs.machine_facts import package_version
+from workflow_rl.machine_facts import package_version
 
 
 def make_simulator(

@@ -23,8 +23,8 @@ from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
-from workflow_rl.runs.config import usable_cores
-from workflow_rl.runs.progress_bar import Progress
+from workflow_rl.machine_facts import usable_cores
+from workflow_rl.progress_bar import Progress
 
 MAXIMUM_EPISODES = 1_000_000
 

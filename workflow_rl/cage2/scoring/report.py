@@ -34,11 +34,11 @@ from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_pa
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.source import make_environment
 from workflow_rl.output_files import make_folder, write_text
+from workflow_rl.progress_bar import Progress
 from workflow_rl.reporting.pages import escaped, folded, image, listing, number, table
 from workflow_rl.reporting.report import Run, Section
 from workflow_rl.reporting.report_charts import chart, keys, means_figure, shares_figure
 from workflow_rl.runs.folder import read_config
-from workflow_rl.runs.progress_bar import Progress
 
 EPISODES = 100
 """Episodes of the best agent against each red agent. The report shows the best, the median and the

@@ -25,7 +25,7 @@ from workflow_rl.cage2.scoring.leaderboard import (
     champion_score,
     compared_scores,
 )
-from workflow_rl.runs.intervals import Mean, mean_of
+from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.text_table import SINGLE_BORDER
 
 

@@ -22,8 +22,8 @@ from workflow_rl.cage2.red.user_reds import in_cyborg
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
 from workflow_rl.cage2.scoring.leaderboard import champion_score
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
+from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, load_checkpoint
-from workflow_rl.runs.intervals import Mean, mean_of
 from workflow_rl.runs.saved_agent import policy_of, saved_environment
 
 ATTACKERS = RED_AGENTS[:2]

@@ -27,8 +27,8 @@ from workflow_rl.cage4.scenario.scenario4 import (
 from workflow_rl.cage4.scenario.simulator_protocol import PUBLISHED
 from workflow_rl.commands.options import PATH, plain_option, setting_options
 from workflow_rl.commands.parity import shared_options
+from workflow_rl.machine_facts import usable_cores
 from workflow_rl.output_files import require_writable
-from workflow_rl.runs.config import usable_cores
 
 _OPTIONS = [
     *shared_options((*RED_AGENTS, *RED_TEAMS), tuple(TEAMS), "all"),

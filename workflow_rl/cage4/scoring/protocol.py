@@ -36,7 +36,7 @@ from workflow_rl.cage4.scenario.scenario4 import (
 from workflow_rl.cage4.scenario.simulator_protocol import Simulator, StepResult
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import replacing, require_no_links, write_text
-from workflow_rl.runs.progress_bar import Progress
+from workflow_rl.progress_bar import Progress
 
 EPISODES = 100
 VERSION = "CybORG v4.0, Scenario4"

@@ -14,10 +14,10 @@ from workflow_rl.cage4.scoring.protocol import EvaluatedEpisode, evaluated_episo
 from workflow_rl.cage4.scoring.recording import ZONE_TITLES
 from workflow_rl.cage4.scoring.replays import Cage4Replays
 from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.progress_bar import Progress
 from workflow_rl.reporting import report_sections
 from workflow_rl.reporting.pages import escaped, listing, number
 from workflow_rl.reporting.report import Run, Section
-from workflow_rl.runs.progress_bar import Progress
 
 EPISODES = 20
 """Episodes of the evaluation that are played against each red agent."""

@@ -31,7 +31,7 @@ from workflow_rl.cage4.scenario.scenario4 import (
 from workflow_rl.cage4.scoring.leaderboard import KNOWN
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
 from workflow_rl.environments.environment import Environment
-from workflow_rl.runs.intervals import mean_of
+from workflow_rl.evaluation.intervals import mean_of
 from workflow_rl.text_table import SINGLE_BORDER
 
 LEAST_EVALUATED = 3

@@ -13,8 +13,8 @@ from workflow_rl.cage.selection import save_best_candidate
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scenario.scenario4 import COUNTED_STEPS, MAX_STEPS
 from workflow_rl.environments.episode import SeedStream, episode_spec
+from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
-from workflow_rl.runs.intervals import Mean, mean_of
 from workflow_rl.runs.saved_agent import policy_of, saved_environment
 
 AT_ONCE = 100

@@ -26,8 +26,8 @@ from workflow_rl.cage2.scoring.selection import candidate_score, score
 from workflow_rl.commands.evaluate import evaluate
 from workflow_rl.commands.train_champion import train_champion
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
+from workflow_rl.evaluation.intervals import Mean
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.intervals import Mean
 from workflow_rl.runs.saved_agent import load_saved, policy_of, saved_path
 
 SMALL = ("--selection-episodes", "32", "--episodes", "2", "--quiet")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from prettytable import PrettyTable
 
-from workflow_rl.runs.intervals import CONFIDENCE, FloatArray, Mean, mean_of, over_agents
+from workflow_rl.evaluation.intervals import CONFIDENCE, FloatArray, Mean, mean_of, over_agents
 from workflow_rl.text_table import text_table
 
 N_RESAMPLES = 10_000

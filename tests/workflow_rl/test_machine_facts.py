@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow_rl.runs import machine_facts
+from workflow_rl import machine_facts
 
 V1, V2 = ("cpu.cfs_quota_us", "cpu.cfs_period_us"), ("cpu.max",)
 

@@ -21,7 +21,7 @@ from workflow_rl.agents.policies.distributions import (
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.team import TeamLayout
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.runs.episode_files import (
+from workflow_rl.teaching.episode_files import (
     Recorded,
     holds_episodes,
     plain_spaces,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from workflow_rl.runs.intervals import (
+from workflow_rl.evaluation.intervals import (
     Mean,
     by_kind,
     mean_and_interval,

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from workflow_rl.reporting import comparison
-from workflow_rl.reporting.comparison import Compared, compare_agents, comparison_table, plain_rows
-from workflow_rl.runs.evaluation import ChallengeScore
+from workflow_rl.evaluation import compare
+from workflow_rl.evaluation.compare import Compared, compare_agents, comparison_table, plain_rows
+from workflow_rl.evaluation.evaluate import ChallengeScore
 
 N_TRIALS = 400
 
@@ -104,7 +104,7 @@ def test_other_episodes_are_refused() -> None:
 
 def _holds(row: Compared, figure: str, truth: float) -> bool:
     found = getattr(row, figure)
-    if isinstance(found, comparison.Bounded):
+    if isinstance(found, compare.Bounded):
         return bool(found.low <= truth <= found.high)
     return bool(abs(found.mean - truth) <= found.interval_95)
 
@@ -116,7 +116,7 @@ def test_how_many_intervals_hold_the_true_value(
     shape: str, n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The shares that docs/explanations/scores.md tells."""
-    monkeypatch.setattr(comparison, "N_RESAMPLES", 1000)
+    monkeypatch.setattr(compare, "N_RESAMPLES", 1000)
     rng = np.random.default_rng(n)
     draw = rng.standard_normal if shape == "normal" else rng.standard_exponential
     middle = stats.trim_mean(draw(1_000_000), 0.25)

@@ -106,7 +106,7 @@ def require_replaceable(path: Path) -> None:
     """Raise FileExistsError for a file that holds something else than episodes, and for a dataset
     of Minari's."""
     if (name := dataset_named(path)) is not None:
-        from workflow_rl.runs import minari_datasets
+        from workflow_rl.teaching import minari_datasets
 
         if (folder := minari_datasets.folder_of(name)).exists():
             raise FileExistsError(f"{folder} exists: give another id, such as a later version")
@@ -118,7 +118,7 @@ def read_episodes(path: Path) -> Recorded:
     """Return the episodes in a file, or in a dataset of Minari's. Raises OSError, and ValueError,
     which says what is wrong."""
     if (name := dataset_named(path)) is not None:
-        from workflow_rl.runs import minari_datasets
+        from workflow_rl.teaching import minari_datasets
 
         declared, arrays, about = minari_datasets.read_dataset(name)
         try:

@@ -16,10 +16,10 @@ from tests.tiny_runs import same_weights
 from tests.workflow_rl.runs.any_env_runs import config_of, run
 from workflow_rl import record
 from workflow_rl.errors import UserError
-from workflow_rl.runs import minari_datasets
 from workflow_rl.runs.config import ConfigError
-from workflow_rl.runs.episode_files import read_episodes
-from workflow_rl.runs.teaching import teacher_of
+from workflow_rl.runs.copy_teacher import teacher_of
+from workflow_rl.teaching import minari_datasets
+from workflow_rl.teaching.episode_files import read_episodes
 
 minari = pytest.importorskip("minari")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:minari")

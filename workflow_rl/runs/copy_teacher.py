@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from workflow_rl.agents.algorithm import DivergedError, LearningAgent
 from workflow_rl.agents.policies.archive import MOST_BYTES
-from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
-from workflow_rl.agents.policies.team_policy import TeamPolicy
+from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.collection.pool import AnyPool
-from workflow_rl.collection.rollout import what_is_not_finite
 from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import SeedStream
@@ -25,36 +22,34 @@ from workflow_rl.environments.function_actor import Advised
 from workflow_rl.environments.source import guests
 from workflow_rl.errors import StoppedAtOnce, UserError
 from workflow_rl.output_files import NOT_OURS, read_text, sha256_of
+from workflow_rl.progress_bar import Progress
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.episode_files import (
+from workflow_rl.runs.make_schedule import episode_specs
+from workflow_rl.runs.saved_agent import load_saved, saved_path
+from workflow_rl.teaching.episode_files import (
     Recorded,
     dataset_named,
     holds_episodes,
     plain_spaces,
     read_episodes,
 )
-from workflow_rl.runs.intervals import Mean, mean_of
-from workflow_rl.runs.make_schedule import episode_specs
-from workflow_rl.runs.progress_bar import Progress
-from workflow_rl.runs.saved_agent import load_saved, saved_path
+from workflow_rl.teaching.teachers import (
+    Teacher,
+    agreement_in_words,
+    plays_on,
+    returns_of,
+    teaching_episodes,
+)
 
 TEACHER_FILE = "teacher.json"
 HELD_OUT = 0.1
 """The share of the teacher's episodes that nothing is learned from."""
 MOST_SCORED = 100
 """The most episodes that the copy plays, which only tell how good it is."""
-PROGRESS_STEPS = 10
 MOST_OF_RECORD = 2**24
 """A larger file is no account of a copy."""
 
 MakePool: TypeAlias = Callable[[EnvBatchFactory], AnyPool]
-
-
-class Teacher(NamedTuple):
-    """An actor, and what makes the envs that it plays in."""
-
-    make_envs: EnvBatchFactory
-    actor: Actor
 
 
 def teacher_of(config: TrainConfig) -> Teacher | Recorded:
@@ -75,7 +70,7 @@ def teacher_of(config: TrainConfig) -> Teacher | Recorded:
         policy, of_teacher = load_saved(path)
     except (InvalidEnvironmentError, UserError) as error:
         raise ConfigError("teacher", str(error)) from None
-    if not _plays(policy, spaces):
+    if not plays_on(policy, spaces):
         raise ConfigError(
             "teacher",
             f"{config.teacher}, of {of_teacher.env_id}, plays with other observations or actions "
@@ -112,7 +107,7 @@ def digest_of(teacher: str) -> str | None:
     """Return the SHA-256 of the file of a teacher that is named by a path, or None."""
     path = Path(teacher)
     if (dataset := dataset_named(path)) is not None:
-        from workflow_rl.runs import minari_datasets
+        from workflow_rl.teaching import minari_datasets
 
         return minari_datasets.digest_of_dataset(dataset)
     return sha256_of(saved_path(path), MOST_BYTES) if path.exists() else None
@@ -126,30 +121,6 @@ def require_same_teacher(run: Path, teacher: str) -> None:
         raise ValueError(f"its {TEACHER_FILE} cannot be read") from None
     if copied != digest_of(teacher):
         raise ValueError(f"its teacher {teacher} is not there any more, or has changed")
-
-
-def returns_in_words(told: Mapping[str, Any]) -> str:
-    """Return what `returns_of` says as text."""
-    interval = math.nan if told["return_interval_95"] is None else told["return_interval_95"]
-    return f"{Mean(told['return_mean'], interval).told(1)} in {told['episodes']} episodes"
-
-
-def agreement_in_words(agreement: float | None) -> str:
-    """Return a copy's agreement with its teacher as text. None: the agreement cannot be told."""
-    return "unknown" if agreement is None else f"{agreement:.1%}"
-
-
-def _plays(policy: Policy, spaces: Spaces) -> bool:
-    """Return whether a policy acts on rows of an environment with these spaces."""
-    if isinstance(policy, TeamPolicy):
-        return policy.parameters.layout == spaces.team
-    assert isinstance(policy, NumpyPolicy)
-    theirs = policy.network.n_inputs, policy.distribution, policy.masked
-    return (
-        spaces.team is None
-        and theirs == (spaces.obs_dim, spaces.distribution, spaces.masked)
-        and policy.parameters.n_further == spaces.privileged
-    )
 
 
 def copy_teacher(
@@ -186,7 +157,7 @@ def copy_teacher(
             numbers = range(max(config.teacher_episodes, last + 1))
         else:
             with watch(pool := make_pool(teacher.make_envs)):
-                taught = teaching_episodes(config, teacher.actor, pool, numbers, quiet)
+                taught = episodes_of(config, teacher.actor, pool, numbers, quiet)
         n_held_out = math.ceil(HELD_OUT * len(taught))
         epochs = agent.copy(taught[:-n_held_out], taught[-n_held_out:], config.teacher_epochs)
         with watch(pool := make_pool(make_envs)):
@@ -201,7 +172,7 @@ def copy_teacher(
                 raise ConfigError("teacher", f"{config.teacher} decides nothing in its episodes")
             copy = agent.policy_parameters().actor(greedy=config.play != "sampled")
             others = range(numbers.stop, numbers.stop + min(len(taught), MOST_SCORED))
-            scored = teaching_episodes(config, copy, pool, others, quiet, "the copy")
+            scored = episodes_of(config, copy, pool, others, quiet, "the copy")
     except StopRequested as stop:
         raise StoppedAtOnce(stop.signal_number) from None
     except DivergedError as error:
@@ -218,13 +189,7 @@ def copy_teacher(
     }
 
 
-def returns_of(trajectories: Sequence[Trajectory]) -> dict[str, Any]:
-    """Return the number of episodes, and the mean of their returns with its 95% interval."""
-    mean = mean_of([[trajectory.episode_return for trajectory in trajectories]]).plain()
-    return {"episodes": len(trajectories)} | {f"return_{name}": x for name, x in mean.items()}
-
-
-def teaching_episodes(
+def episodes_of(
     config: TrainConfig,
     actor: Actor,
     pool: AnyPool,
@@ -232,21 +197,8 @@ def teaching_episodes(
     quiet: bool,
     who: str = "the teacher",
 ) -> list[Trajectory]:
-    """Return episodes of a config's stream for teachers, as an agent of version 0 would have played
-    them. Raises TooManyFailuresError and StopRequested."""
+    """Return episodes of a config's stream for teachers: see `teaching_episodes`."""
     specs = episode_specs(config, numbers, SeedStream.TEACHING)
-    size = max(math.ceil(len(specs) / PROGRESS_STEPS), 2 * config.n_envs)
-    trajectories: list[Trajectory] = []
-    with pool, Progress(quiet, len(specs), "ep", desc=f"{who} plays") as bar:
-        collector = AsyncCollector(pool, config.envs_per_worker)
-        for first in range(0, len(specs), size):
-            block = specs[first : first + size]
-            trajectories += collector.collect(actor, block).trajectories
-            bar.update(len(block))
-    if (problem := what_is_not_finite(trajectories)) is not None:
-        raise TooManyFailuresError(problem)
-    if len(trajectories) < min(2, len(numbers)):
-        raise TooManyFailuresError("fewer than 2 of its episodes can be played")
-    if isinstance(actor, Advised):
-        trajectories = [actor.without(trajectory) for trajectory in trajectories]
-    return [trajectory._replace(policy_version=0) for trajectory in trajectories]
+    return teaching_episodes(
+        *(actor, pool, specs, config.n_envs, config.envs_per_worker, quiet, who)
+    )

@@ -31,11 +31,10 @@ from workflow_rl.environments.environment import Environment, InvalidEnvironment
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.named_by_file import require_named
 from workflow_rl.environments.source import guests
+from workflow_rl.evaluation.intervals import Mean, mean_of
+from workflow_rl.machine_facts import usable_cores
 from workflow_rl.output_files import NOT_OURS, copy_file, read_text, sha256_of
-from workflow_rl.runs.config import usable_cores
-from workflow_rl.runs.folder import RunDirError, read_summary
-from workflow_rl.runs.intervals import Mean, mean_of
-from workflow_rl.runs.progress_bar import Progress
+from workflow_rl.progress_bar import Progress
 from workflow_rl.terminal import fitting
 from workflow_rl.text_table import SINGLE_BORDER
 
@@ -178,19 +177,21 @@ def score_agent(
     settings: Mapping[str, Any],
     env_id: str = "",
     is_own: bool = False,
+    trained: float | None = None,
     **played: Any,
 ) -> Evaluation | ChallengeScore:
     """Score an agent by its environment's scoring: see `environments.challenge.Scoring`.
 
     actor, environment: None for a scripted agent of `env_id`, which the settings name. is_own:
-    whether the environment is a function of the user's, which scores by mean return.
+    whether the environment is a function of the user's, which scores by mean return. trained: see
+    `scored`.
     """
     _require_counts(played["episodes"], played["seed"])
     scoring: Scoring = ReturnScoring()
     if not is_own:
         scoring = scoring_of(env_id if environment is None else environment.env_id)
     chosen = scoring.settings(**settings)
-    scores, _ = scored(scoring, actor, environment, chosen, name=name, **played)
+    scores, _ = scored(scoring, actor, environment, chosen, trained, name=name, **played)
     if isinstance(scores, Evaluation):
         return scores
     return ChallengeScore(name, scoring.returns(scores.to_dict()), scores)
@@ -283,26 +284,24 @@ def scored(
     player: Policy | None,
     environment: Environment | None,
     settings: Settings,
+    trained: float | None,
     **played: Any,
 ) -> tuple[Scores, Shortfall | None]:
     """Return the scores of `Scoring.score`. Warn of likeliest actions that play much worse than a
     run's training did, and than sampled actions, and return that, too.
 
     Plays sampled episodes only if the training did better.
+
+    trained: the mean return of the last episodes of the training, if it is known.
     """
     scores, agent = scoring.score(player, environment, settings, **played), Path(played["name"])
     if player is None or not player.greedy:
         return scores, None
     if (known := known_shortfall(agent)) is not None:
         return scores, known  # The user was told when the agent was loaded.
-    try:
-        summary = read_summary(agent.parent)
-    except RunDirError:
-        return scores, None
-    trained = summary.get("return_mean_recent")
     greedy, variance, n_greedy = _all_returns(scoring, scores)
     # Agents that learned until the end are better than their last episodes.
-    if not isinstance(trained, int | float) or greedy >= trained - abs(trained) / 2:
+    if trained is None or greedy >= trained - abs(trained) / 2:
         return scores, None
     sampling = player.parameters.actor(player.policy_version, False)
     unwritten = settings.model_copy(update={n: None for n, v in settings if isinstance(v, Path)})

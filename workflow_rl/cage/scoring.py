@@ -12,12 +12,8 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field
 
 from workflow_rl.agents.settings import Settings
-<<<<<<< HEAD
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.evaluation.intervals import mean_of
-=======
-from workflow_rl.evaluation.intervals import mean_of
->>>>>>> 296496bb (Rooms evaluation and teaching, below runs: an agent is passed in)
 
 Check = Annotated[int, Field(ge=0, le=10_000)]
 """How many episodes CybORG plays again."""

@@ -71,7 +71,7 @@ class Recipe:
             del cell["returns"]
         return {
             "command": command,
-            "config": json.loads((run_dir / "config.json").read_text()),
+            "config": folder.read_config(run_dir).to_dict(),
             **({"plays_with": self.plays_with["actions"]} if self.plays_with else {}),
             "made_with": environment(),
             "seconds": dict(seconds),

@@ -282,14 +282,14 @@ def check_scenario(data: Mapping[str, Any], locate: Locate = _keys) -> None:
     _refuse_first(_contradictions(data), locate)
 
 
-def refused(place: str, message: str) -> ScenarioError:
+def error_at(place: str, message: str) -> ScenarioError:
     """Return the error that says what is wrong at a place, in one line that a terminal may show."""
     return ScenarioError(printable(f"{place}: {message}"))
 
 
 def _refuse_first(problems: Problems, locate: Locate) -> None:
     for place, message in problems:
-        raise refused(locate(place), message)
+        raise error_at(locate(place), message)
 
 
 def _parsed(model: type[Model], data: Mapping[str, Any], locate: Locate) -> Model:
@@ -299,7 +299,7 @@ def _parsed(model: type[Model], data: Mapping[str, Any], locate: Locate) -> Mode
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         place = tuple(part for part in problem["loc"] if part != "[key]")
-        raise refused(locate(place), _shape(error, model)) from None
+        raise error_at(locate(place), _shape(error, model)) from None
 
 
 def _shape(error: ValidationError, model: type[BaseModel]) -> str:

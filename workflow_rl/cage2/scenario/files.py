@@ -17,7 +17,7 @@ import yaml
 
 from workflow_rl.cage.attackers import label_of
 from workflow_rl.cage2 import scenario2 as challenge
-from workflow_rl.cage2.scenario.checks import MOST_HOSTS, Place, check_scenario, refused
+from workflow_rl.cage2.scenario.checks import MOST_HOSTS, Place, check_scenario, error_at
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import NAMED, Scenario, one_text
 from workflow_rl.cage2.scenario2 import SCENARIO2, ScenarioError
@@ -48,11 +48,11 @@ class PlacedFile:
         try:
             root = yaml.compose(_text_of(path), Loader=yaml.SafeLoader)
         except RecursionError:
-            raise refused(f"{path}", "it is nested too deep") from None
+            raise error_at(f"{path}", "it is nested too deep") from None
         except yaml.YAMLError as error:
             raise _no_yaml(path, error) from None
         if not isinstance(root, yaml.MappingNode):
-            raise refused(f"{path}", "it is no mapping of names to values, as YAML has it")
+            raise error_at(f"{path}", "it is no mapping of names to values, as YAML has it")
         self.data = self._value(root, ())
 
     def located(self, place: Place) -> str:
@@ -104,7 +104,7 @@ class PlacedFile:
         return entries
 
     def _error(self, place: Place, message: str) -> ScenarioError:
-        return refused(self.located(place), message)
+        return error_at(self.located(place), message)
 
 
 def read(path: Path) -> Scenario | ScenarioFamily:
@@ -124,10 +124,10 @@ def _family(path: Path, file: PlacedFile) -> ScenarioFamily:
         start = NAMED[named]()
     elif isinstance(named, str):
         if Path(named).name != named:
-            raise refused(file.located(("start",)), f"{named!r:.100} is not in the same folder")
+            raise error_at(file.located(("start",)), f"{named!r:.100} is not in the same folder")
         start_file = PlacedFile(path.parent / named)
         if _is_family(start_file):
-            raise refused(file.located(("start",)), f"{named:.100} is a family: give a scenario")
+            raise error_at(file.located(("start",)), f"{named:.100} is a family: give a scenario")
         start = _scenario(path.parent / named, start_file)
     name = label_of(path.stem) or "family"
     return ScenarioFamily.from_ranges(file.data, start, name, file.located)
@@ -137,7 +137,7 @@ def _scenario(path: Path, file: PlacedFile) -> Scenario:
     images: dict[str, PlacedFile] = {}
     data = file.data
     if "Images" in data:
-        raise refused(file.located(("Images",)), "images are in the folder images")
+        raise error_at(file.located(("Images",)), "images are in the folder images")
     hosts = data.get("Hosts")
     rows = hosts.values() if isinstance(hosts, dict) else ()
     named = [row.get("image") for row in rows if isinstance(row, dict)]
@@ -157,7 +157,7 @@ def _scenario(path: Path, file: PlacedFile) -> Scenario:
 
     check_scenario(data, located)
     if len(text := one_text(data)) > MOST_BYTES:
-        raise refused(f"{path}", f"with its images it has more than {MOST_BYTES:,} bytes")
+        raise error_at(f"{path}", f"with its images it has more than {MOST_BYTES:,} bytes")
     return Scenario(label_of(path.stem) or "scenario", text)
 
 
@@ -171,11 +171,11 @@ def _index_of(path: Path) -> Mapping[str, Path]:
         file = entry.get("path") if isinstance(entry, dict) else None
         place = (name, "path") if isinstance(entry, dict) else (name,)
         if not isinstance(file, str):
-            raise refused(index.located(place), "give path, the name of its file")
+            raise error_at(index.located(place), "give path, the name of its file")
         found[name] = folder / f"{file}.yaml"
         is_inside = found[name].resolve().parent == folder.resolve()
         if Path(file).name != file or not is_inside:
-            raise refused(index.located(place), f"{file!r:.100} is outside of the folder images")
+            raise error_at(index.located(place), f"{file!r:.100} is outside of the folder images")
     return found
 
 
@@ -184,21 +184,21 @@ def _text_of(path: Path) -> str:
         if not path.is_file():
             what = "it is no file" if path.exists() else "there is no such file"
             what += f".{question(meant)}" if (meant := word_meant(str(path), NAMED)) else ""
-            raise refused(f"{path!s:.500}", what)
+            raise error_at(f"{path!s:.500}", what)
         if (size := path.stat().st_size) > MOST_BYTES:
-            raise refused(f"{path}", f"it has {size:,} bytes: at most {MOST_BYTES:,} are read")
+            raise error_at(f"{path}", f"it has {size:,} bytes: at most {MOST_BYTES:,} are read")
         return path.read_bytes().decode()
     except OSError as error:
-        raise refused(f"{path!s:.500}", error.strerror or str(error)) from None
+        raise error_at(f"{path!s:.500}", error.strerror or str(error)) from None
     except UnicodeDecodeError:
-        raise refused(f"{path}", "it is no text in UTF-8") from None
+        raise error_at(f"{path}", "it is no text in UTF-8") from None
 
 
 def _no_yaml(path: Path, error: yaml.YAMLError) -> ScenarioError:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     line = f":{mark.line + 1}" if mark else ""
     problem = getattr(error, "problem", None) or str(error)
-    return refused(f"{path}{line}", f"it is no YAML: {' '.join(problem.split()):.200}")
+    return error_at(f"{path}{line}", f"it is no YAML: {' '.join(problem.split()):.200}")
 
 
 def write_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from workflow_rl.collection.env_positions import EnvPosition
-from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.episode import EpisodeSpec
+
+if TYPE_CHECKING:  # Only workers need it.
+    from workflow_rl.environments.env_batch import EnvBatch
 
 
 class Command(Enum):
@@ -64,7 +66,7 @@ class Numbered(NamedTuple):
     message: Any
 
 
-Asked: TypeAlias = Callable[[EnvBatch, Callable[..., object]], None]
+Asked: TypeAlias = "Callable[[EnvBatch, Callable[..., object]], None]"
 """Called in a worker with its envs, and with a function that sends what it is called with."""
 
 

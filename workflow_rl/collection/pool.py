@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 import cloudpickle
 
@@ -27,8 +27,10 @@ from workflow_rl.collection.failures import (
 )
 from workflow_rl.collection.messages import Command, Failure, Reply, Request
 from workflow_rl.collection.trace import Trace
-from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.episode import EpisodeSpec
+
+if TYPE_CHECKING:  # Only workers need it.
+    from workflow_rl.environments.env_batch import EnvBatchFactory
 
 CLOSE_SECONDS = 2.0
 POLL_SECONDS = 0.2

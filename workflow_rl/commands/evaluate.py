@@ -11,7 +11,6 @@ import click
 
 from workflow_rl.commands.errors import own_command
 from workflow_rl.commands.guest_options import (
-    given_settings,
     name_of,
     place_options,
     require_agent,
@@ -33,7 +32,7 @@ from workflow_rl.commands.options import (
     spelling,
 )
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, env_of_agents
-from workflow_rl.commands.outputs import errors_in_one_line
+from workflow_rl.commands.outputs import errors_in_one_line, given_settings
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.output_files import (

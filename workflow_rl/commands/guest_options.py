@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +19,10 @@ from workflow_rl.commands.options import (
     spelling,
 )
 from workflow_rl.commands.options_by_env import named_here
-from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.environments.source import guests
 from workflow_rl.plug_ins import plug_ins
-from workflow_rl.suggestions import question, word_meant
 
 if TYPE_CHECKING:
-    from workflow_rl.agents.settings import Settings
     from workflow_rl.environments.challenge import Guest
 
 
@@ -72,6 +69,8 @@ def require_agent(agent: Path, env_id: str, hint: str) -> None:
     names = [*plug_ins("released"), *scripted_agents(env_id)]
     if agent.exists() or str(agent) in names:
         return
+    from workflow_rl.suggestions import question, word_meant  # Only an error needs it.
+
     told = f"there is no checkpoint at {agent}"
     if ":" in str(agent):
         told = f"{agent} is no checkpoint. record scores a function."
@@ -84,18 +83,6 @@ def require_agent(agent: Path, env_id: str, hint: str) -> None:
 def name_of(guest: Guest) -> str:
     """Return what headings call a guest."""
     return guest.title or guest.env_id
-
-
-def given_settings(
-    settings: type[Settings], options: Mapping[str, Any], also: Collection[str] = ()
-) -> Settings:
-    """Return settings that the command line asks for, with defaults for the others.
-
-    also: names of options that count as given.
-    """
-    names = settings.model_fields.keys() & {*given_options(), *also} & options.keys()
-    with errors_in_one_line():
-        return settings(**{name: options[name] for name in names})
 
 
 def chosen_env(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ import click
 
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.plug_ins import plug_ins
-from workflow_rl.suggestions import question, word_meant
 from workflow_rl.version import __version__
 
 TRAINERS = {
@@ -83,6 +82,8 @@ class LazyGroup(ClearCommand, click.Group):
         """Click's, with what somebody may have meant."""
         name = args[0]
         if _place(name) is None and not name.startswith("-"):
+            from workflow_rl.suggestions import question, word_meant  # Only an error needs it.
+
             meant = question(word_meant(name, places()))
             raise click.UsageError(f"No such command '{name}'.{meant}", ctx)
         return super().resolve_command(ctx, args)

@@ -17,7 +17,6 @@ import click
 
 from workflow_rl.environments.source import register_envs
 from workflow_rl.errors import UserError
-from workflow_rl.suggestions import option_meant, question, word_meant
 from workflow_rl.terminal import PrintableFormatter, printable, safe_output
 
 HELP_ALL = "--help-all"
@@ -47,6 +46,8 @@ def one_line() -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise  # The message is the help.
     except click.NoSuchOption as error:
+        from workflow_rl.suggestions import option_meant, question  # Only an error needs it.
+
         parameters, option = _parameters(error), error.option_name
         meant = question(
             option_meant(option, [name for named in parameters for name in named.opts])
@@ -116,6 +117,8 @@ def _choice_meant(error: click.UsageError) -> str:
     typed = re.match("'(.*)' is not one of", error.message)
     if not isinstance(kind, click.Choice) or typed is None:
         return ""
+    from workflow_rl.suggestions import question, word_meant
+
     return question(word_meant(typed[1], [str(choice) for choice in kind.choices]))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from workflow_rl.collection.failures import (
     TooManyFailuresError,
     WorkerError,
 )
-from workflow_rl.commands.options import OutputFile, spelling
+from workflow_rl.commands.options import OutputFile, given_options, spelling
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.errors import NotFiniteError
 from workflow_rl.output_files import require_writable, write_text
@@ -25,6 +25,8 @@ from workflow_rl.terminal import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from workflow_rl.agents.settings import Settings
 
 
 def output_options(json_help: str, png_help: str) -> list[click.Parameter]:
@@ -83,3 +85,15 @@ def errors_in_one_line(spelled: Callable[[str], str] = spelling) -> Iterator[Non
     except (TooManyFailuresError, WorkerError, NotFiniteError, DivergedError) as error:
         click.echo(f"Error: {printable(error)}", err=True)
         raise SystemExit(1) from None
+
+
+def given_settings(
+    settings: type[Settings], options: Mapping[str, Any], also: Collection[str] = ()
+) -> Settings:
+    """Return settings that the command line asks for, with defaults for the others.
+
+    also: names of options that count as given.
+    """
+    names = settings.model_fields.keys() & {*given_options(), *also} & options.keys()
+    with errors_in_one_line():
+        return settings(**{name: options[name] for name in names})

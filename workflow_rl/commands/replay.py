@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.commands.guest_options import given_settings, name_of, require_agent
+from workflow_rl.commands.guest_options import name_of, require_agent
 from workflow_rl.commands.one_line_errors import under
 from workflow_rl.commands.options import (
     PATH,
@@ -25,7 +25,7 @@ from workflow_rl.commands.options_by_env import (
     env_of_agent,
     env_of_agents,
 )
-from workflow_rl.commands.outputs import errors_in_one_line
+from workflow_rl.commands.outputs import errors_in_one_line, given_settings
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.output_files import require_writable, written
 from workflow_rl.reporting.pages import uncollected

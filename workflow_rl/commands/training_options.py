@@ -43,7 +43,6 @@ from workflow_rl.environments.source import guests
 from workflow_rl.runs.config import OF_TEACHERS, Mode, TrainConfig
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.resolve import Found
-from workflow_rl.suggestions import question, word_meant
 
 ENV_PYTHON = "env_python"
 RESUME_RUN_DIR = "the folder --run-dir names"
@@ -234,6 +233,8 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
     named, settings = named_here(), _settings(options)
     known = named.plug_in.settings.model_fields if named.plug_in else {}
     for name in sorted(settings.keys() - known.keys()):
+        from workflow_rl.suggestions import question, word_meant  # Only an error needs it.
+
         meant = [spelling(known_name) for known_name in word_meant(name, known)]
         raise click.UsageError(
             f"--setting {name} is no setting of {named.algorithm}.{question(meant)}"

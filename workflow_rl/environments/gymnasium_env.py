@@ -11,17 +11,19 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.user_modules import imported, refuse_a_file
-from workflow_rl.environments.env_batch import Env, EnvBatch
 from workflow_rl.environments.environment import ENV, SETTINGS, InvalidEnvironmentError
 from workflow_rl.environments.facts import Facts, Tell
 from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, refused, texts_in
+
+if TYPE_CHECKING:
+    from workflow_rl.environments.env_batch import Env, EnvBatch
 
 MOST_LEVELS = 32
 """Levels of nested arguments. Python cannot copy hundreds of them."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tqdm.contrib.logging import logging_redirect_tqdm
 
@@ -24,13 +24,15 @@ from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.rollout import Collector
 from workflow_rl.collection.schedule import CollectorThread
 from workflow_rl.collection.trace import Trace
-from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.errors import StoppedAtOnce
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE, NotWrittenError
 from workflow_rl.runs.learner import Draw, Learner
 from workflow_rl.runs.progress import progress_bar, show_progress
+
+if TYPE_CHECKING:
+    from workflow_rl.environments.env_batch import EnvBatchFactory
 
 MakeCollector: TypeAlias = Callable[[AnyPool, TrainConfig], Collector]
 Watch: TypeAlias = Callable[[Any], AbstractContextManager[Any]]

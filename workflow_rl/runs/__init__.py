@@ -5,5 +5,6 @@ config, metrics, checkpoints and summary, and what reads such a folder.
 
 Begin with `config.py` (what is asked), `resolve.py` (what follows from it), `resume.py` (the plan),
 `execute.py`, and `loop.py`, whose `_loop` is the training loop. `learner.py` learns one policy,
-`checkpoint.py` and `folder.py` keep it. `trust.py` says what a file may name.
+`checkpoint.py` and `folder.py` keep it. `signature.py` says whose file it is, and `trust.py` is
+`--trust`.
 """

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +18,7 @@ from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.messages import Command
 from workflow_rl.collection.player import play_episode
 from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.environments.env_batch import SerialEnvs
@@ -76,3 +81,31 @@ def test_greedy_policy_travels_to_the_workers(policy, specs):
     rollout = collect_async(CountingEnv, greedy, specs)
     for trajectory in rollout.trajectories:
         assert np.array_equal(trajectory.action, policy.outputs(trajectory.obs).argmax(axis=1))
+
+
+class CountingPool(LocalPool):
+    """Counts the messages to and from workers, by command."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.sent, self.received = Counter[Command](), 0
+
+    def send(self, index: int, command: Command, *content: Any) -> None:
+        self.sent[command] += 1
+        super().send(index, command, *content)
+
+    def receive(self, index: int) -> Any:
+        self.received += 1
+        return super().receive(index)
+
+
+def test_every_step_is_a_barrier_and_an_episode_is_one_pair_of_messages(policy, specs, expected):
+    lengths = [trajectory.length for trajectory in expected[:2]]
+    with CountingPool(partial(SerialEnvs, CountingEnv), 2, 1) as pool:
+        SyncCollector(pool, 2).collect(policy, specs[:2])
+    assert pool.sent[Command.STEP] == sum(lengths)
+    with CountingPool(partial(SerialEnvs, CountingEnv), 2) as pool:
+        AsyncCollector(pool, 1).collect(policy, specs)
+    assert pool.sent[Command.STEP] == 0
+    assert pool.sent[Command.PLAY] == len(specs)
+    assert pool.received == sum(pool.sent.values())

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from workflow_rl.agents.settings import giver
 from workflow_rl.commands.options import ALGORITHMS, spelling
 from workflow_rl.commands.training_options import asked_anew
 from workflow_rl.environments.source import default_env, guests
@@ -56,26 +55,11 @@ def words_of(config: TrainConfig) -> list[str]:
 def show_config(config: TrainConfig, options: dict[str, Any], drawn: Iterable[str] = ()) -> None:
     """Print each value of a config, and where it comes from. drawn: by a population."""
     usual = "resumed run" if options.get("resume") else "default"
-    origins = {} if options.get("resume") else _origins(config)
+    origins = {} if options.get("resume") else config.origins()
     origins |= dict.fromkeys(drawn, "drawn")
     origins |= dict.fromkeys(["mode", *asked_anew(options)], "option")
     for name, value in config.flat().items():
         click.echo(f"{name}: {printable(value)}  # {origins.get(name, usual)}")
-
-
-def _origins(config: TrainConfig) -> dict[str, str]:
-    """Return where the values come from that are no options and no defaults of every run."""
-    kind, values, environment = type(config.settings), config.flat(), config.environment
-    replaced = config.plug_in.replaced_by(environment.settings)
-    of_run = [n for n, v in environment.settings.items() if getattr(config, n, None) == v]
-    preset = dict(preset_named(config.preset))
-    preset |= {**preset.pop("env_args", {}), **preset.pop("settings", {})}
-    plain = json.loads(json.dumps(preset))  # Lists for tuples, as in `values`.
-    return {
-        **{name: f"class {giver(kind, name).__name__}" for name in kind.model_fields},
-        **dict.fromkeys([*environment.args, *replaced, *of_run], "environment"),
-        **{name: "preset" for name in plain if plain[name] == values.get(name)},
-    }
 
 
 def _pairs(name: str, values: Mapping[str, Any]) -> list[str]:

@@ -19,6 +19,7 @@ from workflow_rl.agents.settings import (
     OneOf,
     Settings,
     WithTeacher,
+    giver,
     is_marked,
 )
 from workflow_rl.agents.user_modules import is_found_as
@@ -35,7 +36,7 @@ from workflow_rl.runs.saved_config import (
     unnamed_classes,
     with_network,
 )
-from workflow_rl.runs.signature import SIGNATURE, made_here, signed
+from workflow_rl.runs.signature import CAME_FROM, SIGNATURE, made_here, signed
 
 Mode: TypeAlias = Literal["sync", "async"]
 
@@ -327,6 +328,25 @@ class TrainConfig(Settings):
         """The fields that were asked for. All others are defaults."""
         return dict(self._given)
 
+    def origins(self) -> dict[str, str]:
+        """Return where the values come from that are no defaults of every run, by their names:
+        "option" for what was asked, "preset", "environment", or the class of the settings."""
+        kind, values, environment = type(self.settings), self.flat(), self.environment
+        of_run = [n for n, v in environment.settings.items() if getattr(self, n, None) == v]
+        preset = dict(preset_named(self.preset))
+        preset |= {**preset.pop("env_args", {}), **preset.pop("settings", {})}
+        plain = json.loads(json.dumps(preset))  # Lists for tuples, as in `values`.
+        settings = self._given.get("settings") or {}
+        asked = settings.model_fields_set if isinstance(settings, Settings) else settings
+        asked = {*asked, *self._given, *(self._given.get("env_args") or {})} & values.keys()
+        return {
+            **{name: f"class {giver(kind, name).__name__}" for name in kind.model_fields},
+            **dict.fromkeys([*environment.args, *of_run], "environment"),
+            **dict.fromkeys(self.plug_in.replaced_by(environment.settings), "environment"),
+            **{name: "preset" for name in plain if plain[name] == values.get(name)},
+            **dict.fromkeys(asked, "option"),
+        }
+
     def changed(self, **changes: Any) -> Self:
         """Return the config of what was given and these changes; None asks for a default."""
         environment, plug_in = self._found
@@ -414,7 +434,7 @@ class TrainConfig(Settings):
         Raises OtherVersionError for fields that are not those of this version, KeyError and
         TypeError.
         """
-        values = {name: value for name, value in saved.items() if name != SIGNATURE}
+        values = {name: saved[name] for name in saved if name not in (SIGNATURE, CAME_FROM)}
         fields = {name: field for name, field in cls.model_fields.items() if not field.exclude}
         guest = guests.get(saved["env"])
         arguments = {} if guest is None else guest.arguments().model_fields

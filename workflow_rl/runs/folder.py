@@ -46,6 +46,8 @@ from workflow_rl.runs.metrics import METRICS as METRICS
 from workflow_rl.runs.metrics import columns
 from workflow_rl.runs.metrics import return_columns as return_columns
 from workflow_rl.runs.run_record import N_UPDATES, RECORD_FILE, RunRecord, read_record
+from workflow_rl.runs.saved_config import flattened
+from workflow_rl.runs.signature import CAME_FROM
 
 NEEDED = frozenset(("update", "episodes", "env_steps", "wall_seconds", "return_mean"))
 """Columns without which nothing can be drawn nor gone on with."""
@@ -167,7 +169,8 @@ class RunDir:
                 self._record.write(path / RECORD_FILE)
             else:
                 self._record_machine()
-            write_text(path / "config.json", json.dumps(config.signed(), indent=2) + "\n")
+            self._came_from = self._origins(config, resumed)
+            self._put_config(config)
             # It is not finished any more. A full disk has refused the files before this.
             remove_own(path / "summary.json")
         except OSError as error:
@@ -266,8 +269,26 @@ class RunDir:
 
     def write_config(self, config: TrainConfig) -> None:
         """What the run goes on with."""
-        with self.writing("config.json") as path:
-            write_text(path, json.dumps(config.signed(), indent=2) + "\n")
+        with self.writing("config.json"):
+            self._put_config(config)
+
+    def _put_config(self, config: TrainConfig) -> None:
+        content = {**config.signed(), CAME_FROM: self._came_from}
+        write_text(self.path / "config.json", json.dumps(content, indent=2) + "\n")
+
+    def _origins(self, config: TrainConfig, resumed: Checkpoint | None) -> dict[str, str]:
+        """Return where the config's values came from: of a run that goes on, what its folder says,
+        and "option" for what is asked anew."""
+        if resumed is None:
+            return config.origins()
+        was, now = flattened(resumed.config), config.flat()
+        known: dict[str, str] = {}
+        with suppress(*NOT_OURS):
+            content = json.loads(read_text(self.path / "config.json", MOST_OF_CONFIG))
+            known = {
+                name: str(content[CAME_FROM][name]) for name in now.keys() & content[CAME_FROM]
+            }
+        return known | {name: "option" for name in now if now[name] != was.get(name)}
 
     def end_record(self) -> None:
         """What comes now does not follow from what the run began with."""

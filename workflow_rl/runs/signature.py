@@ -23,6 +23,8 @@ from workflow_rl.output_files import made_once, private_folder, read_private
 
 SIGNATURE = "signature"
 """What the signature is called among the names."""
+CAME_FROM = "came_from"
+"""What tells people where the values of a config came from. It names nothing, and is not signed."""
 KEY_BYTES = 32
 MOST_OF_NAME = 1000
 """Characters; a longer text names no module."""
@@ -77,7 +79,7 @@ def changed(names: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
 
 def _content(names: Mapping[str, Any]) -> bytes:
     """What is signed. Raises TypeError, ValueError or RecursionError for what is not plain."""
-    values = {name: value for name, value in names.items() if name != SIGNATURE}
+    values = {name: names[name] for name in names.keys() - {SIGNATURE, CAME_FROM}}
     short = [text for text in texts_in(values) if len(text) <= MOST_OF_NAME]
     modules = {module for text in short for module in _MODULE.findall(text)}
     places = {module: found_at(module) for module in modules}

@@ -330,3 +330,17 @@ def test_an_id_that_is_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "run" / RUN_FILE)
     with pytest.raises(RunDirError, match="cannot be used"):
         RunDir(tmp_path / "run", CONFIG, after(1))
+
+
+def test_config_json_says_where_each_value_came_from(tmp_path):
+    config = TrainConfig("async", env="CartPole-v1", seed=3, settings={"epochs": 2})
+    with RunDir(tmp_path / "run", config):
+        pass
+    content = json.loads((tmp_path / "run" / "config.json").read_text())
+    asked = {name for name, origin in content["came_from"].items() if origin == "option"}
+    assert asked == {"mode", "env", "seed", "epochs"}
+    assert content["came_from"]["learning_rate"] == "environment"
+    assert "n_envs" not in content["came_from"]
+    assert content["settings"]["epochs"] == 2
+    assert read_config(tmp_path / "run") == config
+    assert not read_config(tmp_path / "run").named_by_file

@@ -192,7 +192,11 @@ def test_a_run_keeps_its_scenario(office: Path, tmp_path: Path, monkeypatch: pyt
     assert "has other hosts" in refused("replay", run, "--scenario", "scenario2")
 
 
-def test_a_report_shows_scenarios_and_families(office: Path, tmp_path: Path):
+def test_a_report_shows_scenarios_and_families(
+    office: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    own = SimpleNamespace(named_by_file=False)
+    monkeypatch.setattr("workflow_rl.cage2.scoring.report.read_config", lambda path: own)
     family = ScenarioFamily.from_ranges({"networks": 2, "hosts": {"User": [3, 5]}})
     texts = [scenario_of(office).text, family.text]
     runs: list[Any] = [

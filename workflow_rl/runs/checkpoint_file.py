@@ -118,7 +118,7 @@ def _require_bounds(content: bytes, n_bytes: int) -> int:
     header_end = _SIZE_BYTES + n_header
     if header_end > n_bytes:
         raise ValueError("its header is larger than the file")
-    # Each value has one of these before it, or is within brackets that have one before them.
+    # In JSON a comma, a colon or an opening bracket stands before each value.
     if sum(content.count(mark, 0, header_end) for mark in (b",", b":", b"[")) > MOST_OF_VALUES:
         raise ValueError(f"its header has more than {MOST_OF_VALUES} values")
     return header_end

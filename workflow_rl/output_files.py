@@ -128,9 +128,13 @@ def make_folder(path: Path) -> None:
 def private_folder(make: bool = True) -> Path:
     """A temporary folder of this user alone, which stays, for where home cannot be written.
 
-    make: whether to make the folder. Raises OSError if somebody else has made it, or nobody.
+    make: whether to make the folder. Raises OSError if somebody else has made it, or nobody, or if
+    Python knows no temporary folder but the current one, which may be a stranger's.
     """
-    folder = Path(tempfile.gettempdir(), f"workflow_rl-{os.getuid()}")
+    place = tempfile.gettempdir()
+    if place == os.getcwd() and place != "/tmp":
+        raise PermissionError(errno.EACCES, "it is the current folder", place)
+    folder = Path(place, f"workflow_rl-{os.getuid()}")
     if make:
         folder.mkdir(mode=0o700, exist_ok=True)
     about = folder.lstat()
@@ -144,7 +148,7 @@ def made_once(path: Path, content: bytes) -> bytes:
     the file holds.
 
     Of several processes at the same time one makes the file. Raises OSError, also if others may
-    read the file.
+    read the file, or if the file is shorter than the content.
     """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -158,19 +162,22 @@ def made_once(path: Path, content: bytes) -> bytes:
                 os.link(temporary, path)
         finally:
             remove_own(temporary)
-    return read_private(path)
+    return read_private(path, len(content))
 
 
 def _new_private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_EXCL, 0o600)
 
 
-def read_private(path: Path) -> bytes:
-    """Return what a file holds that this user alone may read. Raises OSError for another file."""
+def read_private(path: Path, least: int) -> bytes:
+    """Return what a file of at least so many bytes holds that this user alone may read. Raises
+    OSError for another file."""
     with open(path, "rb", opener=no_link) as file:
         about = os.fstat(file.fileno())
         if about.st_uid != os.getuid() or stat.S_IMODE(about.st_mode) & 0o077:
             raise PermissionError(errno.EACCES, "it is open to others", str(path))
+        if about.st_size < least:
+            raise OSError(errno.EINVAL, f"it has fewer bytes than {least}", str(path))
         return file.read()
 
 

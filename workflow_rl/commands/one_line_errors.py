@@ -122,6 +122,12 @@ def _choice_meant(error: click.UsageError) -> str:
     return question(word_meant(typed[1], [str(choice) for choice in kind.choices]))
 
 
+def given_names(ctx: click.Context) -> frozenset[str]:
+    """Return the names of the parameters that the command line of a command has."""
+    typed = click.core.ParameterSource.COMMANDLINE
+    return frozenset(name for name in ctx.params if ctx.get_parameter_source(name) is typed)
+
+
 class ClearCommand(click.Command):
     """A command whose errors are one line each. `-h` shows its help, too."""
 
@@ -146,7 +152,8 @@ class ClearCommand(click.Command):
             if ctx.params.pop("trust", False):
                 from workflow_rl.runs.trust import sign_named
 
-                sign_named(ctx.params)
+                # A default is no word of the user's, and a folder here may be called like one.
+                sign_named({name: ctx.params[name] for name in given_names(ctx)})
             return super().invoke(ctx)
 
 

@@ -18,6 +18,7 @@ from workflow_rl.agents import algorithm
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import LARGEST_COUNT, ConfigError, ContentOf, OneOf, Settings
 from workflow_rl.agents.user_modules import attribute_named
+from workflow_rl.commands.one_line_errors import given_names
 from workflow_rl.environments.environment import interpreter
 from workflow_rl.environments.source import register_envs
 from workflow_rl.runs.config import TrainConfig
@@ -402,9 +403,4 @@ def env_options(option: Option) -> list[Any]:
 
 def given_options() -> frozenset[str]:
     """Return the names of the options that the command line of the present command has."""
-    context = click.get_current_context()
-    return frozenset(
-        name
-        for name in context.params
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-    )
+    return given_names(click.get_current_context())

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from workflow_rl.agents.user_modules import place_of
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 TRUST_IT = "give --trust (in Python trust=True) if you trust whoever made the file"
 WORD = re.compile(r"[\w-]*")
+_BETWEEN_NAMES = re.compile(r"[^\w.:-]+")
 
 
 def require_named(environment: Environment) -> None:
@@ -59,6 +61,15 @@ def texts_in(value: Any) -> Iterator[str]:
         yield from texts_in([*value, *value.values()])
     elif isinstance(value, str):
         yield value
+
+
+def modules_in(text: str) -> Iterator[str]:
+    """Yield the module of each "module:Name" in a text. Not every such module has a name that
+    Python could spell: `my-env:make` is imported from my-env.py."""
+    for part in (text, *_BETWEEN_NAMES.split(text)) if ":" in text else ():
+        for module, name in pairwise(part.split(":")):
+            if module and name:
+                yield module
 
 
 def found_at(module: str) -> str | None:

@@ -192,19 +192,22 @@ def load_player(
         InvalidEnvironmentError: the environment cannot be made.
     """
     policy, environment = load_saved(source, which, greedy)
-    if env is not None:
-        made = GymnasiumEnvironment(
-            *(environment.env_id, environment.args, env, policy.masked), ignore_unknown=True
+    if env is not None:  # The arguments are still the file's.
+        by_file = getattr(environment, "named_by_file", False)
+        environment = GymnasiumEnvironment(
+            *(environment.env_id, environment.args, env, policy.masked, by_file),
+            ignore_unknown=True,
         )
-        try_in_worker.learn_facts(made, worker_timeout, plays)
-        return SavedAgent(_on_layout(policy, made, source), made)
-    environment = played_by(environment, env_python or None)
+    else:
+        environment = played_by(environment, env_python or None)
     if isinstance(environment, GymnasiumEnvironment):
         try:
             environment.require_named()
         except InvalidEnvironmentError as error:
             raise CheckpointError(f"{source}: {error}") from None
     try_in_worker.learn_facts(environment, worker_timeout, plays)
+    if env is not None:
+        policy = _on_layout(policy, environment, source)
     return SavedAgent(policy, environment)
 
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.environments.named_by_file import WORD, found_at, texts_in
+from workflow_rl.environments.named_by_file import WORD, found_at, modules_in, texts_in
 from workflow_rl.environments.source import guests
 from workflow_rl.output_files import made_once, private_folder, read_private
 
@@ -26,9 +26,9 @@ SIGNATURE = "signature"
 CAME_FROM = "came_from"
 """What tells people where the values of a config came from. It names nothing, and is not signed."""
 KEY_BYTES = 32
-MOST_OF_NAME = 1000
-"""Characters; a longer text names no module."""
-_MODULE = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_]\w*")
+MOST_MODULES = 1000
+"""To look for each on disk takes a fraction of a millisecond, and a stranger may name millions."""
+_MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _accepted: set[bytes] = set()
 """What this process takes for its user's own, because no file can keep that."""
 
@@ -39,7 +39,10 @@ def signed(names: Mapping[str, Any]) -> dict[str, Any]:
     Without a place for a key, the names are known again in this process alone.
     """
     values = {name: value for name, value in names.items() if name != SIGNATURE}
-    content = _content(values)
+    try:
+        content = _content(values)
+    except ValueError:  # The names are of too many modules.
+        return values
     for place in _key_places(make=True):
         with suppress(OSError):  # The folder may be missing, or not to be written.
             key = made_once(place, os.urandom(KEY_BYTES))
@@ -65,7 +68,7 @@ def made_here(names: Mapping[str, Any]) -> bool:
     given = str(names.get(SIGNATURE)).encode(errors="replace")
     for place in _key_places(make=False):
         with suppress(OSError):
-            expected = hmac.digest(read_private(place), content, "sha256").hex().encode()
+            expected = hmac.digest(read_private(place, KEY_BYTES), content, "sha256").hex().encode()
             return hmac.compare_digest(expected, given)
     return False
 
@@ -80,8 +83,11 @@ def changed(names: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
 def _content(names: Mapping[str, Any]) -> bytes:
     """What is signed. Raises TypeError, ValueError or RecursionError for what is not plain."""
     values = {name: names[name] for name in names.keys() - {SIGNATURE, CAME_FROM}}
-    short = [text for text in texts_in(values) if len(text) <= MOST_OF_NAME]
-    modules = {module for text in short for module in _MODULE.findall(text)}
+    modules: set[str] = set()
+    for text in texts_in(values):
+        modules.update(modules_in(text))
+        if len(modules) > MOST_MODULES:
+            raise ValueError(f"more than {MOST_MODULES} modules are named")
     places = {module: found_at(module) for module in modules}
     folder = os.getcwd() if _depends_on_folder(values) else None
     return json.dumps([values, places, folder], sort_keys=True).encode()

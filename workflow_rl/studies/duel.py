@@ -26,6 +26,7 @@ from workflow_rl.environments.challenge import NOTHING, Side
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.named_by_file import is_plain
 from workflow_rl.environments.one_team_of_two import sides_of, text_of_weights
 from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.evaluation.evaluate import play_with_progress
@@ -255,19 +256,26 @@ def _going_on(path: Path, asked: DuelRecord) -> DuelRecord:
                 f"{in_short(now.get(name))}: go on with the same, or begin in another folder"
             )
     typed = {agent for agents in asked.duel["start"].values() for agent in agents}
-    require_no_imports(path, before, {name for of in before.agents.values() for name in of} - typed)
+    agents = {name for of in before.agents.values() for name in of}
+    require_named_agents(path, before, agents - typed)
     return dataclasses.replace(before, config=asked.config, duel=asked.duel)
 
 
-def require_no_imports(path: Path, record: DuelRecord, agents: Iterable[str]) -> None:
-    """Raise RunDirError if one of the agents is a class to import, and the duel in the folder is
-    somebody else's."""
-    named = [name for name in agents if ":" in name]
-    if named and not record.is_own:
+def require_named_agents(path: Path, record: DuelRecord, agents: Iterable[str]) -> None:
+    """Raise RunDirError if one of the agents is a class to import, or a path that leads out of the
+    duel's folder, and the duel is somebody else's."""
+    foreign = [name for name in agents if not (is_plain(name) or _lies_in(path, name))]
+    if foreign and not record.is_own:
         raise RunDirError(
-            f"{path / DUEL_FILE}: only the file names the agent {named[0]}, which would be "
-            "imported: give --trust if you trust its author"
+            f"{path / DUEL_FILE}: only the file names the agent {foreign[0]}, which would be "
+            "imported or read: give --trust if you trust its author"
         )
+
+
+def _lies_in(path: Path, name: str) -> bool:
+    """Whether an agent is a file in the folder of a duel."""
+    is_below = not os.path.isabs(name) and ".." not in Path(name).parts
+    return is_below and (path / name).is_file()
 
 
 @dataclass

@@ -301,6 +301,21 @@ def test_a_file_that_is_made_to_mislead_is_one_line(kind: str, tmp_path: Path) -
     assert time.monotonic() - begun < SECONDS
 
 
+def test_values_are_counted_however_their_marks_are_written(tmp_path: Path) -> None:
+    """A header is JSON, which may write a comma as a number."""
+    one = tmp_path / "one"
+    hostile(one, f'{{"a": [{"0," * 1_100_000}1]}}')
+    content = one.read_bytes()
+    header = content[8:].replace(b"0,", b"0\\u002c")
+    assert len(header) < MOST_OF_HEADER
+    content = struct.pack("<Q", len(header)) + header
+    at = 8 + len(BEGINNING)
+    digest = hashlib.sha256(content[:at] + content[at + 64 :]).hexdigest().encode()
+    one.write_bytes(content[:at] + digest + content[at + 64 :])
+    with pytest.raises(ValueError, match="values"):
+        read_values(one)
+
+
 def test_the_hostile_files_differ_from_a_good_one_in_one_thing(tmp_path: Path) -> None:
     hostile(tmp_path / "one", TWO, described("a", [1], 0, 4) + described("b", [1], 4, 8), FLOATS)
     assert same(read_values(tmp_path / "one"), {"a": torch.zeros(1), "b": torch.zeros(1)})

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 from click.testing import CliRunner
 
@@ -188,6 +191,47 @@ def test_a_trusted_module_imports_nothing_of_the_current_folder(
     assert result.exit_code == 0, result.output
 
 
+MIXTURE = ",".join(f"/agents/{n}.npz=1" for n in range(100)) + ",name_in_text:Red=1"
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        ("name-in-text", "name-in-text:make"),
+        ("1name_in_text", "1name_in_text:make"),
+        ("näme_in_text", "näme_in_text:make"),
+        ("name in,text", "name in,text:make"),
+        ("name_in_text", "name_in_text:mäke"),
+        ("name_in_text", "name_in_text.inner:make"),
+        ("name_in_text", MIXTURE),
+        ("name_in_text", "B_line=1,\n name_in_text:Red=2"),
+        ("name_in_text", "one:Red;name_in_text:Red"),
+        ("name-in-text", '{"red": "name-in-text:Red"}'),
+    ],
+)
+def test_the_place_of_each_module_is_signed_whatever_the_module_is_called(
+    module: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python imports also modules that no program could spell."""
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    for folder in (tmp_path, stranger):
+        (folder / f"{module}.py").write_text(SOURCE)
+    names = signed({"env": "CartPole-v1", "red_agent": text})
+    assert made_here(names)
+    monkeypatch.chdir(stranger)
+    assert not made_here(names)
+
+
+def test_a_file_that_names_a_million_modules_is_refused_at_once() -> None:
+    many = {"env": "CartPole-v1", "env_args": {"a": [f"m{n}:x" for n in range(1_000_000)]}}
+    begun = time.monotonic()
+    assert not made_here({**many, SIGNATURE: "0" * 64})
+    assert not made_here({"env": "x", "env_args": {"a": ["a" * 999] * 16_000}})
+    assert time.monotonic() - begun < 30
+    assert SIGNATURE not in signed(many)
+
+
 def test_a_relative_name_of_a_file_is_of_one_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +344,38 @@ def test_from_python(monkeypatch: pytest.MonkeyPatch) -> None:
     load_agent("mine", trust=True)
 
 
+def test_a_function_of_the_user_gets_no_argument_that_only_a_file_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trained()
+    another(monkeypatch)
+    given: list[Any] = []
+
+    def make(length: Any = 3) -> Any:
+        given.append(length)
+        return gymnasium.make("CartPole-v1", max_episode_steps=5)
+
+    evaluate("mine", episodes=1, env=make)
+    content = read_values(Path("mine/checkpoint.safetensors"))
+    content["config"]["env_args"] = {"length": "../levels"}
+    write_values(Path("mine/checkpoint.safetensors"), content)
+    for opened in (load_agent, lambda path, env: evaluate(path, episodes=1, env=env)):
+        with pytest.raises(CheckpointError, match=r"its argument length='\.\./levels'"):
+            opened("mine/checkpoint.safetensors", env=make)  # type: ignore[operator]
+    assert "../levels" not in given
+    load_agent("mine/checkpoint.safetensors", env=make, trust=True)
+
+
+def test_trust_signs_nothing_that_only_a_default_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder in the current one may be called as a default is."""
+    trained()
+    shutil.copytree("mine", "compiled")
+    another(monkeypatch)
+    before = Path("compiled/checkpoint.safetensors").read_bytes()
+    assert CliRunner().invoke(main, [*EVALUATE, "--trust"]).exit_code == 0
+    assert Path("compiled/checkpoint.safetensors").read_bytes() == before
+
+
 def test_a_config_from_a_file_is_trained_from_python(monkeypatch: pytest.MonkeyPatch) -> None:
     trained()
     another(monkeypatch)
@@ -325,12 +401,27 @@ def test_the_key_is_kept_also_without_a_home(
 ) -> None:
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", "/dev/null")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     names = signed({"env": f"{ENV}:make"})
     assert made_here(names)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "state-of-another"))
     (tmp_path / "state-of-another").mkdir()
     assert not made_here(names)
+
+
+def test_the_current_folder_is_no_place_for_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python takes it for temporary files if no other can be written. It may be a stranger's."""
+    stranger = tmp_path / f"workflow_rl-{os.getuid()}"
+    stranger.mkdir(mode=0o700)
+    (stranger / "key").write_bytes(bytes(32))
+    (stranger / "key").chmod(0o600)
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", "/dev/null")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert SIGNATURE not in signed({"env": f"{ENV}:make"})
 
 
 def test_without_a_place_for_a_key_this_process_knows_its_own_files(
@@ -350,6 +441,22 @@ def test_a_key_that_others_may_read_signs_nothing(tmp_path: Path) -> None:
     (key,) = (tmp_path / "state").rglob("key")
     key.chmod(0o644)
     assert not made_here(names)
+
+
+def test_a_key_that_could_be_guessed_signs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HMAC takes a key without any byte."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    signed({"env": f"{ENV}:make"})
+    (key,) = (tmp_path / "state").rglob("key")
+    for content in (b"", key.read_bytes()[:31]):
+        key.write_bytes(content)
+        names = signed({"env": f"{ENV}:make"})
+        assert made_here(names)  # By the key in another place.
+        key.write_bytes(bytes(32))
+        assert not made_here(names)
 
 
 def test_of_many_processes_that_begin_together_one_makes_the_key(tmp_path: Path) -> None:

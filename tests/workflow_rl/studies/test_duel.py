@@ -335,7 +335,8 @@ def test_a_damaged_record_is_one_line(damage, reference, tmp_path):
         read_duel(tmp_path)
 
 
-def test_a_class_that_only_a_file_names_is_not_imported(tmp_path):
+@pytest.mark.parametrize("agent", ["evil:Agent", "/agents/of-the-user.npz", "../mine/x.npz"])
+def test_what_only_a_file_names_is_not_imported_nor_read(agent, tmp_path):
     settings = {**SETTINGS.to_dict(), "start": {"first": [], "second": []}}
     agents, alone = (
         {"first": ["evil:Other"], "second": ["x.npz"]},
@@ -343,13 +344,14 @@ def test_a_class_that_only_a_file_names_is_not_imported(tmp_path):
     )
     record = DuelRecord(config_of().to_dict(), settings, agents, [[0.0]], [[0.0]], [alone])
     record.write(tmp_path)
+    (tmp_path / "x.npz").touch()
     file = tmp_path / "duel.json"
-    file.write_text(file.read_text().replace("evil:Other", "evil:Agent"))
+    file.write_text(file.read_text().replace("evil:Other", agent))
     for goes_on in (
         lambda: attack(str(tmp_path), config_of(), tmp_path / "attackers", "first"),
         lambda: run_duel(config_of(), tmp_path, SETTINGS),
     ):
-        with pytest.raises(RunDirError, match="only the file names the agent evil:Agent"):
+        with pytest.raises(RunDirError, match=f"only the file names the agent {agent}"):
             goes_on()
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.environments.environment import InvalidEnvironmentError, interpreter
+from workflow_rl.environments.named_by_file import TRUST_IT, is_plain
 from workflow_rl.environments.source import guests, make_environment, played_by
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import OF_WORKERS, ConfigError, Resume, TrainConfig
@@ -156,6 +157,9 @@ def resumed_plan(
         else None
         for folder in folders
     ]
+    for saved, checkpoint in zip(record.configs, resumed, strict=True):
+        if checkpoint is None and not (is_plain(saved.get("teacher")) or made_here(saved)):
+            raise RunDirError(f"{path}: only the file names {saved['teacher']!r:.200}: {TRUST_IT}")
     states = [
         checkpoint or Checkpoint(config, {}, TrainingState())
         for checkpoint, config in zip(resumed, record.configs, strict=True)

@@ -16,7 +16,7 @@ from typing import Any
 from workflow_rl.agents.policies.policy_file import load_file, save_file
 from workflow_rl.collection.cluster_address import is_address
 from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.environments.named_by_file import require_named
+from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, require_named
 from workflow_rl.output_files import NOT_OURS, read_text, replacing, write_text
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import ConfigError, TrainConfig
@@ -128,6 +128,8 @@ def require_named_config(config: TrainConfig, names_cluster: bool = False) -> No
         require_named(config.environment)
     except InvalidEnvironmentError as error:
         raise ConfigError(error.argument, str(error)) from None
+    if config.named_by_file and not is_plain(config.teacher):
+        raise ConfigError("teacher", f"only the file names the agent {config.teacher}: {TRUST_IT}")
     if not names_cluster and is_address(config.cluster):
         raise ConfigError(
             "cluster",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -26,8 +27,10 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.runs.checkpoint import CheckpointError
 from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import ConfigError
-from workflow_rl.runs.folder import read_config
+from workflow_rl.runs.folder import RunDirError, read_config
+from workflow_rl.runs.resume import resumed_plan
 from workflow_rl.runs.signature import SIGNATURE, changed, made_here, signed
+from workflow_rl.runs.trust import require_named_config
 
 ENV = "own_environment_of_the_user"
 SOURCE = (
@@ -364,6 +367,21 @@ def test_a_function_of_the_user_gets_no_argument_that_only_a_file_names(
             opened("mine/checkpoint.safetensors", env=make)  # type: ignore[operator]
     assert "../levels" not in given
     load_agent("mine/checkpoint.safetensors", env=make, trust=True)
+
+
+def test_a_teacher_that_only_a_file_names_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless it has a plain name, as released agents have."""
+    config = TrainConfig("async", env="CartPole-v1", total_steps=64, teacher="../agents/mine.npz")
+    require_named_config(TrainConfig.from_dict(config.signed()))
+    with pytest.raises(ConfigError, match=r"the agent \.\./agents/mine\.npz: give --trust"):
+        require_named_config(TrainConfig.from_dict(config.to_dict()))
+    require_named_config(TrainConfig.from_dict(config.changed(teacher="mine").to_dict()))
+
+    Path("population").mkdir()
+    record = {"configs": [config.to_dict(), config.to_dict()], "exchange": None, "meetings": []}
+    Path("population", "population.json").write_text(json.dumps(record))
+    with pytest.raises(RunDirError, match="agents/mine"):
+        resumed_plan(Path("population"), {})
 
 
 def test_trust_signs_nothing_that_only_a_default_names(monkeypatch: pytest.MonkeyPatch) -> None:

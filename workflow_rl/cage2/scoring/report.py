@@ -199,8 +199,9 @@ def _checkpoints(run: Run, most: int) -> list[Path]:
 def _reds(run: Run) -> list[str]:
     """Return the red agents that the run's agents play against: the challenge's, and those of the
     training that compiled code plays, if the run is the user's own."""
-    args = {"red_agent": run.config["red_agent"]}
-    environment = make_environment(ENV_ID, args, read_config(run.path).named_by_file)
+    config = read_config(run.path)  # Whose it is, and what it names, are of one reading.
+    args = {"red_agent": config.env_args["red_agent"]}
+    environment = make_environment(ENV_ID, args, config.named_by_file)
     assert isinstance(environment, Cage2)
     try:
         if environment.named_by_file or in_cyborg(environment.reds, environment.network):

@@ -30,7 +30,6 @@ from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.learner import make_agent, restored_agent
-from workflow_rl.runs.trust import require_named_config
 from workflow_rl.text_table import text_table
 
 
@@ -96,7 +95,7 @@ def errors_ahead(
 @click.option("--seed", default=1000)
 def main(run: Path, episodes: int, steps: int, seed: int) -> None:
     config = read_config(run)
-    require_named_config(config)
+    config.require_named()
     agent, file = make_agent(config), run / "checkpoint.safetensors"
     try:
         restored_agent(agent, load_checkpoint(file), file)

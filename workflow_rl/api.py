@@ -47,7 +47,6 @@ from workflow_rl.runs.saved_agent import (
     scored_as,
 )
 from workflow_rl.runs.seed_groups import groups_of
-from workflow_rl.runs.trust import require_named_config, sign_named, trusted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -103,9 +102,11 @@ def train(
     if env is not None:
         config = config.changed(make_env=env, **_named_after(env, config))
     if trust:
+        from workflow_rl.runs.trust import sign_named, trusted
+
         sign_named([run_dir, init_from, config.teacher])
         config = trusted(config)
-    require_named_config(config, names_cluster=trust or not config.named_by_file)
+    config.require_named(names_cluster=trust or not config.named_by_file)
     if init_from is not None:
         config.require_no_teacher()
     begin_with = None if init_from is None else load_checkpoint(saved_path(Path(init_from)))
@@ -182,6 +183,8 @@ def record(
     """
     who = agent if callable(agent) else os.fspath(agent)
     if trust:
+        from workflow_rl.runs.trust import sign_named
+
         sign_named(who)
     written_episodes(
         *(who, Path(file), episodes, env, env_args, seed, n_workers),
@@ -239,6 +242,8 @@ def evaluate(
     env_id = default_env() if env is None or callable(env) else env
     require_guest(env_id)
     if trust:
+        from workflow_rl.runs.trust import sign_named
+
         sign_named(run)
     if callable(env) or not is_scripted(str(run), env_id):
         make_env = env if callable(env) else None

@@ -31,7 +31,6 @@ from workflow_rl.commands.training_options import (
 from workflow_rl.output_files import NOT_OURS, read_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, require_range
-from workflow_rl.runs.trust import require_named_config
 from workflow_rl.terminal import fitting, printable
 
 if TYPE_CHECKING:
@@ -180,7 +179,7 @@ def _read(path: Path) -> tuple[TrainConfig, dict[str, tuple[float, float]], int,
         ranges = {str(n): (float(low), float(high)) for n, (low, high) in values["ranges"].items()}
         import_classes(values["config"])
         config = TrainConfig.from_dict(values["config"])
-        require_named_config(config, "cluster" in given_options())
+        config.require_named("cluster" in given_options())
         try_in_worker.check(config.environment, config.worker_timeout)
         n_policies, n_finalists = int(values["n_policies"]), int(values["finalists"])
         if not 1 <= n_policies <= MOST_POLICIES or n_finalists < 0:

@@ -14,7 +14,6 @@ from workflow_rl.commands.options import PATH, TRUST
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.run_record import RECORD_FILE, RunRecord, read_record
 from workflow_rl.runs.saved_config import import_classes
-from workflow_rl.runs.trust import require_named_config
 from workflow_rl.terminal import printable
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def verify(run: Path, init_from: Path | None) -> None:
             raise ValueError(f"it has several policies: name one, such as {run}/policy-0")
         record = read_record(run / RECORD_FILE)
         config = config_of(record)
-        require_named_config(config)
+        config.require_named()
         if config.teacher is not None:
             require_same_teacher(run, config.teacher)
         if record.init_from != (init_from is not None):

@@ -24,13 +24,15 @@ from workflow_rl.agents.settings import (
 )
 from workflow_rl.agents.user_modules import is_found_as
 from workflow_rl.collection.cluster_address import NONE, host_and_port, is_address
-from workflow_rl.environments.environment import Environment, interpreter
+from workflow_rl.environments.environment import Environment, InvalidEnvironmentError, interpreter
+from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, require_named
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.runs.presets import KNOWN, preset_named
 from workflow_rl.runs.resolve import LEAST_EPISODES, LEAST_OF_LONG, NOTHING, Found, resolve
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
     flattened,
+    only_the_file_names,
     require_fields,
     require_same_fields,
     unnamed_classes,
@@ -372,6 +374,29 @@ class TrainConfig(Settings):
         """The number of episodes of which an episode's number is its progress; None without a
         curriculum."""
         return self.total_episodes if self.curriculum else None
+
+    def require_named(self, names_cluster: bool = False) -> None:
+        """Raise ConfigError if only somebody else's file names what training would import, start or
+        read, or a cluster that training would join.
+
+        names_cluster: whether the user names the cluster.
+        """
+        if isinstance(self.settings, UnknownSettings):
+            raise ConfigError("algorithm", only_the_file_names(self.to_dict()))
+        try:
+            require_named(self.environment)
+        except InvalidEnvironmentError as error:
+            raise ConfigError(error.argument, str(error)) from None
+        if self.named_by_file and not is_plain(self.teacher):
+            raise ConfigError(
+                "teacher", f"only the file names the agent {self.teacher}: {TRUST_IT}"
+            )
+        if not names_cluster and is_address(self.cluster):
+            raise ConfigError(
+                "cluster",
+                f"only the file names the cluster {self.cluster}: give --cluster {self.cluster} to "
+                "join it, or --cluster none",
+            )
 
     def require_no_teacher(self) -> None:
         """Raise ConfigError for a teacher, where a run to begin with gives the weights."""

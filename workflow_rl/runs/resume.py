@@ -19,7 +19,6 @@ from workflow_rl.runs.folder import RunDirError, is_finished
 from workflow_rl.runs.resolve import Found, environment_of
 from workflow_rl.runs.saved_config import flattened, import_classes
 from workflow_rl.runs.signature import changed, made_here
-from workflow_rl.runs.trust import require_named_config
 from workflow_rl.terminal import in_short
 
 if TYPE_CHECKING:
@@ -157,8 +156,8 @@ def resumed_plan(
         else None
         for folder in folders
     ]
-    for saved, checkpoint in zip(record.configs, resumed, strict=True):
-        if checkpoint is None and not (is_plain(saved.get("teacher")) or made_here(saved)):
+    for saved, begun in zip(record.configs, resumed, strict=True):
+        if begun is None and not (is_plain(saved.get("teacher")) or made_here(saved)):
             raise RunDirError(f"{path}: only the file names {saved['teacher']!r:.200}: {TRUST_IT}")
     states = [
         checkpoint or Checkpoint(config, {}, TrainingState())
@@ -220,7 +219,7 @@ def _resumed_config(
         environment = _as_named(environment, asked)
         known = Found(environment, plug_in)
         config = TrainConfig.from_dict(changed(saved, **changes), known)
-        require_named_config(config, names_cluster)
+        config.require_named(names_cluster)
         return config
     except InvalidEnvironmentError as error:
         raise ConfigError(error.argument, str(error)) from None

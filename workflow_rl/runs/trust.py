@@ -14,13 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from workflow_rl.agents.policies.policy_file import load_file, save_file
-from workflow_rl.collection.cluster_address import is_address
-from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, require_named
 from workflow_rl.output_files import NOT_OURS, read_text, replacing, write_text
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
-from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.saved_config import UnknownSettings, import_classes, only_the_file_names
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.saved_config import import_classes
 from workflow_rl.runs.signature import SIGNATURE, accept, made_here, signed
 
 RECORDS = ("config.json", "machine.json", "population.json", "tune.json", "duel.json")
@@ -114,25 +111,3 @@ def trusted(config: TrainConfig) -> TrainConfig:
     saved = signed(config.to_dict())
     import_classes(saved)
     return TrainConfig.from_dict(saved)
-
-
-def require_named_config(config: TrainConfig, names_cluster: bool = False) -> None:
-    """Raise ConfigError for a config that only somebody else's file names, if training with the
-    config would import, start or read anything, or join a cluster.
-
-    names_cluster: whether the user names the cluster.
-    """
-    if isinstance(config.settings, UnknownSettings):
-        raise ConfigError("algorithm", only_the_file_names(config.to_dict()))
-    try:
-        require_named(config.environment)
-    except InvalidEnvironmentError as error:
-        raise ConfigError(error.argument, str(error)) from None
-    if config.named_by_file and not is_plain(config.teacher):
-        raise ConfigError("teacher", f"only the file names the agent {config.teacher}: {TRUST_IT}")
-    if not names_cluster and is_address(config.cluster):
-        raise ConfigError(
-            "cluster",
-            f"only the file names the cluster {config.cluster}: give --cluster {config.cluster} to "
-            "join it, or --cluster none",
-        )

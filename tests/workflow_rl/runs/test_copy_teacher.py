@@ -19,7 +19,7 @@ from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import load_policy, save_policy
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.errors import StoppedAtOnce
-from workflow_rl.runs import loop, teaching
+from workflow_rl.runs import copy_teacher, loop
 from workflow_rl.runs.config import ConfigError, TrainConfig
 
 LESSONS = {"teacher_episodes": 20, "teacher_epochs": 5}
@@ -83,7 +83,7 @@ def test_a_resumed_run_does_not_copy_again(
     run(tmp_path / "whole", config)
     with pytest.raises(StopRequested):
         run(tmp_path / "stopped", config, stop_at(1))
-    monkeypatch.setattr(teaching, "copy_teacher", lambda *arguments: pytest.fail("copied again"))
+    monkeypatch.setattr(copy_teacher, "copy_teacher", lambda *arguments: pytest.fail("copied again"))
     run(tmp_path / "stopped", config)
     assert same_weights(tmp_path / "whole", tmp_path / "stopped")
 
@@ -238,4 +238,4 @@ def test_a_damaged_account_of_the_copy_is_refused(
 ) -> None:
     (tmp_path / "teacher.json").write_text(content)
     with pytest.raises(ValueError, match=r"teacher\.json cannot be read"):
-        teaching.require_same_teacher(tmp_path, str(balancing))
+        copy_teacher.require_same_teacher(tmp_path, str(balancing))

@@ -9,7 +9,7 @@ import pytest
 
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.saved_config import OtherVersionError, only_the_file_names
-from workflow_rl.runs.trust import require_named_config, trusted
+from workflow_rl.runs.trust import trusted
 
 
 def saved(env: str = "workflow_rl/CAGE2-v0", **changes: Any) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def test_an_algorithm_that_only_a_file_names_is_not_imported(
     config = TrainConfig.from_dict(values)
     assert config.to_dict()["settings"] == {"speed": 3}
     with pytest.raises(ConfigError, match="only the file names the algorithm"):
-        require_named_config(config)
+        config.require_named()
     assert not called.exists()
     with pytest.raises(ConfigError):  # The module has no Own.
         trusted(config)

@@ -30,7 +30,6 @@ from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.folder import RunDirError, read_config
 from workflow_rl.runs.resume import resumed_plan
 from workflow_rl.runs.signature import SIGNATURE, changed, made_here, signed
-from workflow_rl.runs.trust import require_named_config
 
 ENV = "own_environment_of_the_user"
 SOURCE = (
@@ -372,10 +371,10 @@ def test_a_function_of_the_user_gets_no_argument_that_only_a_file_names(
 def test_a_teacher_that_only_a_file_names_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless it has a plain name, as released agents have."""
     config = TrainConfig("async", env="CartPole-v1", total_steps=64, teacher="../agents/mine.npz")
-    require_named_config(TrainConfig.from_dict(config.signed()))
+    TrainConfig.from_dict(config.signed()).require_named()
     with pytest.raises(ConfigError, match=r"the agent \.\./agents/mine\.npz: give --trust"):
-        require_named_config(TrainConfig.from_dict(config.to_dict()))
-    require_named_config(TrainConfig.from_dict(config.changed(teacher="mine").to_dict()))
+        TrainConfig.from_dict(config.to_dict()).require_named()
+    TrainConfig.from_dict(config.changed(teacher="mine").to_dict()).require_named()
 
     Path("population").mkdir()
     record = {"configs": [config.to_dict(), config.to_dict()], "exchange": None, "meetings": []}

@@ -83,7 +83,8 @@ def test_a_resumed_run_does_not_copy_again(
     run(tmp_path / "whole", config)
     with pytest.raises(StopRequested):
         run(tmp_path / "stopped", config, stop_at(1))
-    monkeypatch.setattr(copy_teacher, "copy_teacher", lambda *arguments: pytest.fail("copied again"))
+    again = "copied again"
+    monkeypatch.setattr(copy_teacher, "copy_teacher", lambda *arguments: pytest.fail(again))
     run(tmp_path / "stopped", config)
     assert same_weights(tmp_path / "whole", tmp_path / "stopped")
 

@@ -156,9 +156,6 @@ def resumed_plan(
         else None
         for folder in folders
     ]
-    for saved, begun in zip(record.configs, resumed, strict=True):
-        if begun is None and not (is_plain(saved.get("teacher")) or made_here(saved)):
-            raise RunDirError(f"{path}: only the file names {saved['teacher']!r:.200}: {TRUST_IT}")
     states = [
         checkpoint or Checkpoint(config, {}, TrainingState())
         for checkpoint, config in zip(resumed, record.configs, strict=True)
@@ -211,6 +208,7 @@ def _resumed_config(
         import_classes(saved)
         args, others = TrainConfig.parts(saved)
         python = asked.get("env_python")
+        _require_named_teacher(saved, asked)
         is_named = made_here(saved) or _names_environment(asked, saved, args)
         changes = changes_on_resume(saved, _by_name(saved["env"], args, asked))
         by_file = {**others, "env_args": args, "make_env": None, "named_by_file": not is_named}
@@ -229,6 +227,14 @@ def _resumed_config(
         raise RunDirError(f"{path}: its config cannot be used: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunDirError(f"{path}: its config cannot be read: {str(error)[:300]}") from None
+
+
+def _require_named_teacher(saved: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    """Raise ConfigError for the path of a teacher that only a stranger's file names. A run that has
+    begun does not read the teacher, but the config of the resumed run is the user's own."""
+    teacher = saved["teacher"]
+    if not (is_plain(teacher) or teacher == asked.get("teacher") or made_here(saved)):
+        raise ConfigError("teacher", f"only the file names the agent {teacher!s:.200}: {TRUST_IT}")
 
 
 def _names_environment(

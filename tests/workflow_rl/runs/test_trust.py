@@ -381,6 +381,7 @@ def test_a_teacher_that_only_a_file_names_is_not_read(monkeypatch: pytest.Monkey
     Path("population", "population.json").write_text(json.dumps(record))
     with pytest.raises(RunDirError, match="agents/mine"):
         resumed_plan(Path("population"), {})
+    resumed_plan(Path("population"), {"teacher": "../agents/mine.npz"})
 
 
 def test_trust_signs_nothing_that_only_a_default_names(monkeypatch: pytest.MonkeyPatch) -> None:

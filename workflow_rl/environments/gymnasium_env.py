@@ -98,7 +98,7 @@ class GymnasiumEnvironment:
             )
             raise InvalidEnvironmentError(ENV, refused(next(of_others, self.env_id)))
         for name, value in self.args.items():
-            if not is_plain(value):
+            if not is_plain({name: value}):
                 raise InvalidEnvironmentError(
                     ENV,
                     f"only the file gives the environment {self.env_id} its argument "

@@ -326,6 +326,12 @@ def test_the_question_names_the_module_that_the_packages_own_environment_would_i
         GymnasiumEnvironment(one_side, args, named_by_file=True).require_named()
 
 
+def test_the_name_of_an_argument_is_data_too() -> None:
+    environment = GymnasiumEnvironment("CartPole-v1", {"./levels": 1}, named_by_file=True)
+    with pytest.raises(InvalidEnvironmentError, match="--trust"):
+        environment.require_named()
+
+
 def test_a_function_of_a_script_is_asked_for() -> None:
     trained()
     content = read_values(Path("mine/checkpoint.safetensors"))

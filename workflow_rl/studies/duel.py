@@ -53,6 +53,7 @@ from workflow_rl.runs.make_agent import LATEST, make_agent
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.resume import free_on_resume, new_plan, resumed_plan
 from workflow_rl.runs.saved_agent import load_saved, policy_of
+from workflow_rl.runs.signature import SIGNATURE
 from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.studies.matrix_game import Array, equilibrium, priorities
 from workflow_rl.terminal import in_short
@@ -245,7 +246,7 @@ def _try_start(
 
 def _going_on(path: Path, asked: DuelRecord) -> DuelRecord:
     """Return the record with which the duel in a folder goes on. Raise RunDirError for another."""
-    before, free = read_duel(path), {*free_on_resume(asked.config), "generations"}
+    before, free = read_duel(path), {*free_on_resume(asked.config), "generations", SIGNATURE}
     # Older records lack settings that are newer than they are.
     was = {**before.config, **DuelConfig().to_dict(), **before.duel}
     now = {**asked.config, **asked.duel}

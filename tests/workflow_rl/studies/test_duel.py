@@ -22,6 +22,7 @@ from workflow_rl.runs.duel_dir import DuelRecord, read_duel
 from workflow_rl.runs.execute import ready
 from workflow_rl.runs.folder import RunDirError, read_config
 from workflow_rl.runs.learner import Learner
+from workflow_rl.runs.trust import sign
 from workflow_rl.studies import duel
 from workflow_rl.studies.duel import DuelConfig, run_duel
 from workflow_rl.studies.exploit import attack
@@ -333,6 +334,15 @@ def test_a_damaged_record_is_one_line(damage, reference, tmp_path):
     (tmp_path / "duel.json").write_text(json.dumps({**values, **damage}))
     with pytest.raises(RunDirError, match=r"duel\.json cannot be read"):
         read_duel(tmp_path)
+
+
+def test_a_duel_that_is_trusted_goes_on(reference, tmp_path, monkeypatch):
+    """Its record holds a config, which is signed too."""
+    shutil.copytree(reference, tmp_path / "duel")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    sign(tmp_path / "duel")
+    assert read_duel(tmp_path / "duel").is_own
+    run_duel(config_of(), tmp_path / "duel", SETTINGS)
 
 
 @pytest.mark.parametrize("agent", ["evil:Agent", "/agents/of-the-user.npz", "../mine/x.npz"])

@@ -18,7 +18,7 @@ from workflow_rl.output_files import NOT_OURS, read_text, replacing, write_text
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.saved_config import import_classes
-from workflow_rl.runs.signature import SIGNATURE, accept, made_here, signed
+from workflow_rl.runs.signature import SIGNATURE, accept, signed
 
 RECORDS = ("config.json", "machine.json", "population.json", "tune.json", "duel.json")
 """Files of a run, a population, a search and a duel that name what would be imported."""
@@ -67,20 +67,18 @@ def _files_in(source: Path) -> Iterator[Path]:
 
 def _sign_checkpoint(path: Path) -> None:
     checkpoint = load_checkpoint(path)
-    if made_here(checkpoint.config):
-        return
     accept(checkpoint.config)
-    save_checkpoint(path, dataclasses.replace(checkpoint, config=signed(checkpoint.config)))
+    if (config := signed(checkpoint.config)) != checkpoint.config:
+        save_checkpoint(path, dataclasses.replace(checkpoint, config=config))
 
 
 def _sign_policy(path: Path) -> None:
     (settings, arrays), about = load_file(path, lambda *parts: parts)
     names = {name: about[name] for name in ("env", "env_args", SIGNATURE) if name in about}
-    if made_here(names):
-        return
     accept(names)
-    with replacing(path, "wb") as file:
-        save_file(file, settings, arrays, {**about, **signed(names)})
+    if (own := signed(names)) != names:
+        with replacing(path, "wb") as file:
+            save_file(file, settings, arrays, {**about, **own})
 
 
 def _sign_record(path: Path) -> None:
@@ -98,7 +96,7 @@ def _with_signatures(value: Any) -> Any:
         return value
     value = {name: _with_signatures(entry) for name, entry in value.items()}
     names_code = {"env", "algorithm"} <= value.keys() or {"agents", "duel"} <= value.keys()
-    if not names_code or made_here(value):
+    if not names_code:
         return value
     accept(value)
     return signed(value)

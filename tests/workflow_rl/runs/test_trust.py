@@ -390,6 +390,17 @@ def test_a_teacher_that_only_a_file_names_is_not_read(monkeypatch: pytest.Monkey
     resumed_plan(Path("population"), {"teacher": "../agents/mine.npz"})
 
 
+def test_trust_signs_each_file_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only the first of several with one config."""
+    trained()
+    another(monkeypatch)
+    assert CliRunner().invoke(main, [*EVALUATE, "--trust"]).exit_code == 0
+    monkeypatch.setattr("workflow_rl.runs.signature._accepted", set())
+    assert made_here(json.loads(Path("mine/config.json").read_text()))
+    for file in Path("mine").glob("*.safetensors"):
+        assert made_here(read_values(file)["config"]), file
+
+
 def test_trust_signs_nothing_that_only_a_default_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder in the current one may be called as a default is."""
     trained()

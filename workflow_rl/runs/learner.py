@@ -36,7 +36,6 @@ from workflow_rl.runs.metrics import Seconds, advance, row_of, summarise
 from workflow_rl.runs.on_update import OnUpdate, Update
 from workflow_rl.runs.return_curves import Metrics
 from workflow_rl.runs.run_record import N_UPDATES, weights_digest
-from workflow_rl.runs.useful_envs import UsefulEnvs
 from workflow_rl.terminal import fitting, shortened
 
 if TYPE_CHECKING:
@@ -149,7 +148,6 @@ class Learner:
 
     def start_clock(self) -> None:
         """Count the run's seconds from here on."""
-        self._useful_envs = UsefulEnvs(self.config)
         self._clock_start = time.perf_counter() - self.state.wall_seconds
 
     @property
@@ -264,7 +262,6 @@ class Learner:
         self._policy = None
         update_seconds = time.perf_counter() - update_start
         seconds = Seconds(update_start - wait_start, update_seconds, self._passed())
-        self._useful_envs.count(self.state, rollout, seconds)
         advance(self.state, rollout, seconds)
         return row_of(self.config, self.state, rollout, metrics, seconds)
 

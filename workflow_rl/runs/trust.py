@@ -76,9 +76,9 @@ def _sign_policy(path: Path) -> None:
     (settings, arrays), about = load_file(path, lambda *parts: parts)
     names = {name: about[name] for name in ("env", "env_args", SIGNATURE) if name in about}
     accept(names)
-    if (own := signed(names)) != names:
+    if (signed_names := signed(names)) != names:
         with replacing(path, "wb") as file:
-            save_file(file, settings, arrays, {**about, **own})
+            save_file(file, settings, arrays, {**about, **signed_names})
 
 
 def _sign_record(path: Path) -> None:

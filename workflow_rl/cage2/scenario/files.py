@@ -208,23 +208,26 @@ def write_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
     Raises OSError, and ScenarioError if another image of such a name is there.
     """
     data, path = json.loads(scenario.content), Path(path)
-    own = {
+    further_images = {
         name: image for name, image in data["Images"].items() if image != challenge.IMAGES.get(name)
     }
-    for name, file in (_index_of(path) if own else {}).items():
-        if name in own and PlacedFile(file).data.get("Test_Host") != own[name]:
+    for name, file in (_index_of(path) if further_images else {}).items():
+        if (
+            name in further_images
+            and PlacedFile(file).data.get("Test_Host") != further_images[name]
+        ):
             raise ScenarioError(
                 f"{file}: another image {name} is there, which scenarios in {path.parent} may use: "
                 "write into another folder"
             )
-    if own:
+    if further_images:
         folder = path.parent / "images"
         make_folder(folder)
         index = folder / "images.yaml"
-        entries = {name: {"path": f"{name}_image"} for name in own}
+        entries = {name: {"path": f"{name}_image"} for name in further_images}
         if index.exists():
             entries = PlacedFile(index).data | entries
-        for name, image in own.items():
+        for name, image in further_images.items():
             write_text(folder / f"{name}_image.yaml", _yaml({"Test_Host": image}))
         write_text(index, _yaml(entries))
     write_text(path, _yaml({kind: data[kind] for kind in data if kind != "Images"}))

@@ -54,7 +54,7 @@ def _zones(agent: int) -> list[int]:
 
 def _hosts(agent: int) -> list[int]:
     """Return an agent's own hosts, in CybORG's order, and then the others that it can learn of."""
-    own = [
+    own_hosts = [
         zone * constants.PLACES + place
         for zone in _zones(agent)
         for place in range(constants.FIRST_USER, constants.PLACES)
@@ -64,7 +64,7 @@ def _hosts(agent: int) -> list[int]:
         for zone in _zones(agent)
         for host in constants.LINKED[zone, : constants.N_LINKED[zone]]
     }
-    return own + sorted(linked - set(own))
+    return own_hosts + sorted(linked - set(own_hosts))
 
 
 RED_ZONES = tuple(_zones(agent) for agent in range(constants.N_RED))

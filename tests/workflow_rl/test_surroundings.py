@@ -44,14 +44,18 @@ def test_simulators_without_a_compiler(tmp_path: Path) -> None:
 def test_numba_finds_no_folder_for_its_cache(tmp_path: Path) -> None:
     program = "import workflow_rl.cage2.compiled.simulator, numba; print(numba.config.CACHE_DIR)"
     variables = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator", "NUMBA_CACHE_DIR": ""}
+    # A folder in the current one may be a stranger's.
     result = said(tmp_path, sys.executable, "-c", program, **variables, TMPDIR=str(tmp_path))
+    assert "it is the current folder" in result.stderr
+    (here := tmp_path / "here").mkdir()
+    result = said(here, sys.executable, "-c", program, **variables, TMPDIR=str(tmp_path))
     assert result.returncode == 0, result.stderr
     cache = Path(result.stdout.strip())
     assert cache.parent == tmp_path
     assert cache.stat().st_mode & 0o777 == 0o700
     # Somebody else could put code into a folder that is open.
     cache.chmod(0o777)
-    result = said(tmp_path, sys.executable, "-c", program, **variables, TMPDIR=str(tmp_path))
+    result = said(here, sys.executable, "-c", program, **variables, TMPDIR=str(tmp_path))
     assert f"{cache} is open to others" in result.stderr
 
 

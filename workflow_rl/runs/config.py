@@ -338,15 +338,21 @@ class TrainConfig(Settings):
         preset = dict(preset_named(self.preset))
         preset |= {**preset.pop("env_args", {}), **preset.pop("settings", {})}
         plain = json.loads(json.dumps(preset))  # Lists for tuples, as in `values`.
+        asked = {*self._given, *(self._given.get("env_args") or {})}
         settings = self._given.get("settings") or {}
-        asked = settings.model_fields_set if isinstance(settings, Settings) else settings
-        asked = {*asked, *self._given, *(self._given.get("env_args") or {})} & values.keys()
+        if isinstance(settings, Settings):  # The object has all values, whoever gave them.
+            usual = self.plug_in.settings_for(environment.settings, {})
+            plain_settings = {n: v for n, v in plain.items() if n in kind.model_fields}
+            unasked = {**usual.to_dict(), **plain_settings}
+            asked |= {name for name in unasked if unasked[name] != values[name]}
+        else:
+            asked |= {*settings}
         return {
             **{name: f"class {giver(kind, name).__name__}" for name in kind.model_fields},
             **dict.fromkeys([*environment.args, *of_run], "environment"),
             **dict.fromkeys(self.plug_in.replaced_by(environment.settings), "environment"),
             **{name: "preset" for name in plain if plain[name] == values.get(name)},
-            **dict.fromkeys(asked, "option"),
+            **dict.fromkeys(asked & values.keys(), "option"),
         }
 
     def changed(self, **changes: Any) -> Self:

@@ -47,7 +47,7 @@ def test_a_run_against_one_attacker_ends_with_that_attackers_cells() -> None:
     first, *others = scores("B_lineAgent").closing_lines("it")
     assert "-30.0 after 30, -50.0 after 50, -100.0 after 100" in first
     assert "sum -180.0" in first
-    assert "(the champion's sum: -21.8)" in first
+    assert "(the champion's sum: -22.0)" in first
     assert len(others) == 2
     assert "Meander" not in "".join([first, *others])
 
@@ -80,7 +80,7 @@ def test_the_end_of_a_run_writes_all_scores(tmp_path: Path) -> None:
         train_async, [*options, "--final-evaluation", "1", "--run-dir", str(run)]
     )
     assert result.exit_code == 0, result.output
-    assert "(the champion's sum: -21.8)" in result.output
+    assert "(the champion's sum: -22.0)" in result.output
     written = json.loads((run / "evaluation.json").read_text())
     assert len(written["cells"]) == 9
     assert written["actions"] == "greedy"

@@ -94,7 +94,8 @@ def test_other_checkpoints_of_the_run_have_no_steps(tmp_path: Path) -> None:
             run.save("best.safetensors", checkpoint_of(agent, 1))
             sizes.append((tmp_path / "best.safetensors").stat().st_size)
             experience(agent, 5000, 500)
-    assert sizes[0] == sizes[1]
+    # The numbers of the losses in the file have a few digits more or less.
+    assert abs(sizes[0] - sizes[1]) < 100
     assert load_checkpoint(tmp_path / "best.safetensors").memory is None
     assert all_of(remembering_agent(tmp_path))  # Whose files are still there.
     shutil.copy(tmp_path / "best.safetensors", tmp_path / "checkpoint.safetensors")

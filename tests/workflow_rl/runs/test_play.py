@@ -212,11 +212,8 @@ def test_an_agent_that_a_challenge_scores_is_told_too(
     layout = TeamLayout(("a", "b"), (1, 1), (2, 2))
     member = ActorCritic(1, Categorical(2), (), "tanh", seed=1).policy_parameters()
     team = TeamParameters(layout, {"a": (0,), "b": (1,)}, {"a": member, "b": member})
-    (tmp_path / "summary.json").write_text(
-        json.dumps({"return_mean_recent": trained, "wall_seconds": 1})
-    )
     asked.clear()
-    given = ScoringOfCells(), team.player(), None, Settings()
+    given = ScoringOfCells(), team.player(), None, Settings(), trained
     _, short = scored(*given, name=str(tmp_path / "best.safetensors"), episodes=3)
     if trained != -1.5:
         assert (asked, short) == ([(True, 3)], None)

@@ -32,7 +32,7 @@ def test_the_table_shows_the_leaderboards_figures_in_their_cells():
     rows = [[str(field).strip() for field in row] for row in table.rows]
     meander_50 = next(row for row in rows if row[:2] == ["50", "RedMeanderAgent"])
     assert meander_50[2:5] == ["-1.50", "± 6.35", "0.71"]
-    assert meander_50[5:] == ["-8.17", "-8.85", "-8.69", "-10.33", "-10.13", "-12.04", "-171.00"]
+    assert meander_50[5:] == ["-8.01", "-8.85", "-8.69", "-10.33", "-10.13", "-12.04", "-171.00"]
     # Nine standard errors of 0.5 and 17 degrees of freedom: 2.110 * 1.5.
     assert rows[-1][:5] == ["", "total", "-13.50", "± 3.16", ""]
     totals = ["-50.26", "-85.80", "-54.57", "-56.90", "-57.05", "-95.47", "-2015.61"]

@@ -273,7 +273,7 @@ class RunDir:
             self._put_config(config)
 
     def _put_config(self, config: TrainConfig) -> None:
-        content = {**config.signed(), CAME_FROM: self._came_from}
+        content = {**config.signed(), CAME_FROM: dict(sorted(self._came_from.items()))}
         write_text(self.path / "config.json", json.dumps(content, indent=2) + "\n")
 
     def _origins(self, config: TrainConfig, resumed: Checkpoint | None) -> dict[str, str]:

@@ -47,6 +47,7 @@ from workflow_rl.runs.saved_agent import (
     scored_as,
 )
 from workflow_rl.runs.seed_groups import groups_of
+from workflow_rl.runs.trust import sign_named, trusted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,8 +83,8 @@ def train(
         on_update: called with an `Update` after every update. It changes no weights, and can log
             numbers and stop the run.
         quiet: show no progress bar.
-        trust: take the config and the files that are named for one's own, if they are somebody
-            else's: sign them, and import, call and join what they name.
+        trust: treat a config and files of somebody else as the user's own. The files are signed,
+            and what the config and the files name is imported, called and joined.
 
     Raises:
         ConfigError: a setting makes no sense here.
@@ -102,8 +103,6 @@ def train(
     if env is not None:
         config = config.changed(make_env=env, **_named_after(env, config))
     if trust:
-        from workflow_rl.runs.trust import sign_named, trusted
-
         sign_named([run_dir, init_from, config.teacher])
         config = trusted(config)
     config.require_named(names_cluster=trust or not config.named_by_file)
@@ -169,7 +168,7 @@ def record(
         env_args: arguments of the environment, which replace those of the agent's file.
         seed: the same seed gives the same episodes, whatever the number of workers.
         n_workers: processes; None: one for each core.
-        trust: sign the agent's file as one's own, and import and call what it names.
+        trust: sign the agent's file as the user's own, and import and call what the file names.
         worker_timeout: seconds within which each call of the environment must return.
         env_python: the interpreter that plays the environment, by default that of the agent's run.
         ignore_unknown: see TrainConfig, by default as in the agent's run.
@@ -183,8 +182,6 @@ def record(
     """
     who = agent if callable(agent) else os.fspath(agent)
     if trust:
-        from workflow_rl.runs.trust import sign_named
-
         sign_named(who)
     written_episodes(
         *(who, Path(file), episodes, env, env_args, seed, n_workers),
@@ -221,7 +218,7 @@ def evaluate(
             config says, see `play` of TrainConfig.
         n_workers: processes; None: one for each core.
         worker_timeout: seconds within which each call of the environment must return.
-        trust: sign the run's files as one's own, and import and call what they name.
+        trust: sign the run's files as the user's own, and import and call what the files name.
         env_python: the interpreter that plays the environment, by default that of the training.
         settings: what else the command can choose in this environment, such as red_agent.
 
@@ -242,8 +239,6 @@ def evaluate(
     env_id = default_env() if env is None or callable(env) else env
     require_guest(env_id)
     if trust:
-        from workflow_rl.runs.trust import sign_named
-
         sign_named(run)
     if callable(env) or not is_scripted(str(run), env_id):
         make_env = env if callable(env) else None

@@ -37,8 +37,8 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def _may_change(path: Any) -> bool:
-    """Whether a command called in this folder may change a file: here, what the package remembers,
-    temporary files, and what libraries keep for themselves."""
+    """Whether a command called in this folder may change a file: here, the user's key, temporary
+    files, and what libraries keep for themselves."""
     if not isinstance(path, str | bytes | os.PathLike):
         return True  # A descriptor, of a file that was opened before.
     real = os.path.realpath(os.fsdecode(path))

@@ -34,8 +34,8 @@ def require_named(environment: Environment) -> None:
 
 
 def needs_trust(environment: Environment) -> bool:
-    """Whether `require_named` would refuse the environment if only somebody else's file named
-    it."""
+    """Return whether `require_named` would refuse the environment if only somebody else's file
+    named the environment."""
     if not hasattr(environment, "require_named"):
         return False
     try:
@@ -46,14 +46,14 @@ def needs_trust(environment: Environment) -> bool:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value can name neither a file, nor a module, nor an address."""
+    """Return whether a value can name neither a file, nor a module, nor an address."""
     with suppress(RecursionError):  # No user wrote such a value.
         return all(map(WORD.fullmatch, texts_in(value)))
     return False
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """All texts of a value, which is made of JSON's kinds of values."""
+    """Yield all texts of a value, which is made of JSON's kinds of values."""
     if isinstance(value, list | tuple):
         for entry in value:
             yield from texts_in(entry)

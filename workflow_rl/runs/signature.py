@@ -57,8 +57,8 @@ def accept(names: Mapping[str, Any]) -> None:
 
 
 def made_here(names: Mapping[str, Any]) -> bool:
-    """Whether this user's commands have written these names, and the modules among them are still
-    where they were."""
+    """Return whether this user's commands have written these names, and the modules among them are
+    still where they were."""
     try:
         content = _content(names)
     except (TypeError, ValueError, RecursionError):  # Nobody's command wrote such names.
@@ -81,7 +81,8 @@ def changed(names: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def _content(names: Mapping[str, Any]) -> bytes:
-    """What is signed. Raises TypeError, ValueError or RecursionError for what is not plain."""
+    """Return what is signed. Raise TypeError, ValueError or RecursionError for what is not
+    plain."""
     values = {name: names[name] for name in names.keys() - {SIGNATURE, CAME_FROM}}
     modules: set[str] = set()
     for text in texts_in(values):
@@ -94,8 +95,8 @@ def _content(names: Mapping[str, Any]) -> bytes:
 
 
 def _depends_on_folder(values: Mapping[str, Any]) -> bool:
-    """Whether the user's own code may be given the name of a file in the current folder, or is
-    looked for there by another interpreter."""
+    """Return whether the user's own code may be given the name of a file in the current folder, or
+    is looked for there by another interpreter."""
     given: list[Any] = [] if values.get("env") in guests else [values.get("env_args")]
     settings = values.get("settings")
     if isinstance(settings, Mapping):

@@ -18,7 +18,7 @@ from workflow_rl.output_files import NOT_OURS, read_text, replacing, write_text
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.saved_config import import_classes
-from workflow_rl.runs.signature import SIGNATURE, accept, signed
+from workflow_rl.runs.signature import accept, signed
 
 RECORDS = ("config.json", "machine.json", "population.json", "tune.json", "duel.json")
 """Files of a run, a population, a search and a duel that name what would be imported."""
@@ -74,11 +74,10 @@ def _sign_checkpoint(path: Path) -> None:
 
 def _sign_policy(path: Path) -> None:
     (settings, arrays), about = load_file(path, lambda *parts: parts)
-    names = {name: about[name] for name in ("env", "env_args", SIGNATURE) if name in about}
-    accept(names)
-    if (signed_names := signed(names)) != names:
+    accept(about)
+    if (signed_about := signed(about)) != about:
         with replacing(path, "wb") as file:
-            save_file(file, settings, arrays, {**about, **signed_names})
+            save_file(file, settings, arrays, signed_about)
 
 
 def _sign_record(path: Path) -> None:

@@ -8,6 +8,7 @@ python scripts/count_house.py [--names]
 from __future__ import annotations
 
 import ast
+import builtins
 import json
 import re
 import subprocess
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,6 +57,9 @@ ACTS = {"act", "decide"}
 ON_HOSTS = [action for action, kind in BLUE.items() if kind.on_host]
 """The others are Red's, too, or nothing."""
 PLAYS = {"play_episode", "play_episodes", "play_with_progress"}
+ASKS_OF_POPULATION = {"POPULATION_FILE", "is_population", "_is_population", "read_population"}
+"""By these names a module asks whether a folder is a population, or reads its file. A list of
+files' names asks nothing."""
 ONCE = {
     "configs made for a run": "workflow_rl/runs/config.py TrainConfig.__init__",
     "environments resolved for a run": "workflow_rl/runs/resolve.py environment_of",
@@ -262,6 +266,29 @@ def evaluators(trees: dict[str, ast.Module]) -> list[str]:
     return found
 
 
+def error_classes(trees: Mapping[str, ast.Module]) -> list[str]:
+    """Return the classes that derive from an exception, by one of Python or of these modules."""
+    bases = {
+        node.name: {*map(ast.unparse, node.bases)}
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    of_python = {
+        name
+        for name, value in vars(builtins).items()
+        if isinstance(value, type) and issubclass(value, BaseException)
+    }
+    found = set[str]()
+    while more := {n for n in bases.keys() - found if bases[n] & (of_python | found)}:
+        found |= more
+    return sorted(found)
+
+
+def files_asking_of_population(trees: Mapping[str, ast.Module]) -> list[str]:
+    return [file for file, tree in trees.items() if ASKS_OF_POPULATION & {*words_of(tree)}]
+
+
 def called_in(tree: ast.AST) -> set[str]:
     """Return the names of the functions and methods that are called."""
     functions = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
@@ -295,9 +322,15 @@ def circles() -> int:
 
 def of_sources(lines: dict[str, int]) -> Iterator[tuple[str, int]]:
     """Yield the figures of the sources. lines: those of each file of the package."""
-    yield "lines of general code", sum(lines[name] for name in lines if not name.startswith(APART))
+    general = [name for name in lines if not name.startswith(APART)]
+    yield "lines of general code", sum(lines[name] for name in general)
+    yield "files of general code", len(general)
     yield "lines of package and scripts", sum(lines.values()) + sum(lines_of("scripts/*").values())
     trees = {name: ast.parse((ROOT / name).read_text()) for name in lines}
+    general_trees = {name: trees[name] for name in general}
+    yield "error classes of general code", len(error_classes(general_trees))
+    asking = files_asking_of_population(general_trees)
+    yield "files that ask for a population", len(asking)
     double = homes(trees).values()
     twins = sum(map(are_twins, double))
     yield "public names with two meanings", len(double) - twins

@@ -24,17 +24,15 @@ from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, own_config
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.config import TrainConfig as TrainConfig
-from workflow_rl.runs.duel_dir import is_duel
 from workflow_rl.runs.execute import execute, ready, run_folder
 from workflow_rl.runs.folder import (
     distinct_names,
-    is_population,
     read_config,
     read_metrics,
     return_at_the_end,
+    runs_in,
 )
 from workflow_rl.runs.on_update import OnUpdate
-from workflow_rl.runs.population_dir import run_folders
 from workflow_rl.runs.record_episodes import written_episodes
 from workflow_rl.runs.resume import Plan, changes_on_resume, require_no_member
 from workflow_rl.runs.return_curves import known_to_all, warn_of_short_runs, with_returns
@@ -268,15 +266,12 @@ def learning_curves(*runs: PathLike, labels: Sequence[str] = ()) -> Figure:
     from workflow_rl.reporting.policies_figure import figure_of_folder  # It loads matplotlib.
 
     paths = [Path(run) for run in runs]
-    if labels and len(paths) == 1 and (is_duel(paths[0]) or is_population(paths[0])):
+    figure = figure_of_folder(paths[0]) if len(paths) == 1 else None
+    if figure is not None and labels:
         raise ConfigError("label", f"the lines of {paths[0]} have the names of its policies")
-    if len(paths) == 1 and is_duel(paths[0]):
-        from workflow_rl.reporting.policies_figure import figure_of_duel
-
-        return figure_of_duel(paths[0])
-    if len(paths) == 1 and is_population(paths[0]):
-        return figure_of_folder(paths[0])
-    folders = [folder for path in paths for folder in run_folders(path)]
+    if figure is not None:
+        return figure
+    folders = runs_in(*paths)
     names = distinct_names(folders)
     folder_of = dict(zip(names, folders, strict=True))
     metrics = with_returns({name: read_metrics(folder) for name, folder in folder_of.items()})

@@ -15,8 +15,8 @@ from tests.faults.checks import assert_same_history, assert_sound
 from tests.processes import descendants, survivors
 from tests.tiny_runs import same_weights
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.folder import POPULATION_FILE, is_finished
-from workflow_rl.runs.population_dir import policy_folder, read_population, run_folders
+from workflow_rl.runs.folder import POPULATION_FILE, is_finished, runs_in
+from workflow_rl.runs.population_dir import policy_folder, read_population
 from workflow_rl.runs.run_record import weights_digest
 
 KILLS = 10
@@ -71,7 +71,7 @@ def test_killed_again_and_again_it_ends_alike(tmp_path: Path) -> None:
         assert not survivors(processes, 5)
     assert read_population(path).meetings == read_population(reference).meetings
     assert len(read_population(path).meetings) == 19
-    for folders in zip(run_folders(path), run_folders(reference), strict=True):
+    for folders in zip(runs_in(path), runs_in(reference), strict=True):
         assert same_weights(*folders)
         assert_same_history(*folders)
         ends = [load_checkpoint(folder / "checkpoint.safetensors").training for folder in folders]

@@ -15,6 +15,8 @@ from scripts.count_house import (
     are_twins,
     bindings,
     env_classes,
+    error_classes,
+    files_asking_of_population,
     files_that_know,
     homes,
     limits,
@@ -87,6 +89,25 @@ def test_a_file_knows_an_action_by_its_name_or_its_constant() -> None:
     }
     trees = {f"workflow_rl/cage2/{file}": ast.parse(source) for file, source in sources.items()}
     assert files_that_know(["Sleep", "Restore"], trees) == 2
+
+
+def test_error_classes_derive_from_exceptions_of_python() -> None:
+    sources = {
+        "a.py": "class FirstError(ValueError): ...\nclass Record: ...",
+        "b.py": "class SecondError(FirstError): ...",
+    }
+    trees = {file: ast.parse(source) for file, source in sources.items()}
+    assert error_classes(trees) == ["FirstError", "SecondError"]
+
+
+def test_a_file_asks_for_a_population_by_a_function_or_the_files_name() -> None:
+    sources = {
+        "a.py": "from folder import POPULATION_FILE",
+        "b.py": "folder.is_population(path)",
+        "c.py": 'RECORDS = ["population.json"]\nruns_in(path)',
+    }
+    trees = {file: ast.parse(source) for file, source in sources.items()}
+    assert files_asking_of_population(trees) == ["a.py", "b.py"]
 
 
 def test_what_is_over_its_limit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

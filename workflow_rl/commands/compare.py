@@ -68,10 +68,11 @@ def compare(
       compare runs/new-* --baseline runs/old-0 --baseline runs/old-1
     """
     from workflow_rl.evaluation.compare import compare_agents, comparison_table
+    from workflow_rl.runs.folder import runs_in
 
     if output is not None:
         require_writable(output, "--output")
-    agents, baseline = _policies(agents), _policies(baseline)
+    agents, baseline = tuple(runs_in(*agents)), tuple(runs_in(*baseline))
     _require_apart(agents, baseline)
     played: dict[str, Path] = {}
     given: dict[str, Path] = {}
@@ -93,20 +94,13 @@ def compare(
         click.echo(f"table: {output}")
 
 
-def _policies(paths: Sequence[Path]) -> tuple[Path, ...]:
-    from workflow_rl.runs.population_dir import run_folders
-
-    return tuple(folder for path in paths for folder in run_folders(path))
-
-
 def _require_apart(agents: Sequence[Path], baseline: Sequence[Path]) -> None:
     """Raise click.UsageError if the shell has made agents of the policies of a baseline."""
-    from workflow_rl.runs.folder import is_population
+    from workflow_rl.runs.folder import population_of
 
-    of_baseline = {path.resolve().parent for path in baseline}
+    of_baseline = {population_of(path) for path in baseline} - {None}
     for path in agents:
-        folder = path.resolve().parent
-        if folder in of_baseline and is_population(folder):
+        if population_of(path) in of_baseline:
             raise click.UsageError(
                 f"{path} and a baseline are policies of one run: --baseline {path.parent} takes "
                 "all of its policies together"

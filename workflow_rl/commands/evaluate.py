@@ -165,7 +165,7 @@ def _player_of(options: dict[str, Any]) -> tuple[Path | None, Scored | None]:
 def _evaluate(options: dict[str, Any]) -> bool:
     """Score an agent. Return whether the scores are in its run's folder, where compare looks."""
     from workflow_rl.evaluation.evaluate import record_video, scored, scoring_of
-    from workflow_rl.runs.folder import is_population, return_at_the_end
+    from workflow_rl.runs.folder import return_at_the_end, runs_in
 
     source, player = _player_of(options)
     environment = None if player is None else player.environment
@@ -223,7 +223,7 @@ def _evaluate(options: dict[str, Any]) -> bool:
     acts = "" if player.actor is None else f" ({player.actions} actions)"
     written = [] if json_path is None else [_write(json_path, scores, scoring, player, short)]
     click.echo("\n".join([*scores.lines(f"{player.name}{acts}"), *written]))
-    if source is not None and is_population(source) and is_kept:
+    if source is not None and is_kept and runs_in(source) != [source]:
         policies = f"{own_command('evaluate', source)}/policy-*"
         click.echo(f"the best policy alone; to score each: {policies}")
     if video:

@@ -64,13 +64,12 @@ def plot(
     if output is None and timeline:
         output = runs[0].parent / "timeline.png"
     elif output is None:
-        from workflow_rl.runs.duel_dir import is_duel
-        from workflow_rl.runs.folder import is_population
+        from workflow_rl.reporting.policies_figure import picture_in
+        from workflow_rl.runs.folder import population_of
 
         # A population's own picture stays as it is.
-        name = "policies.png" if is_population(runs[0].parent) else "learning_curve.png"
-        alone = "duel.png" if is_duel(runs[0]) else "learning_curve.png"
-        output = runs[0] / alone if len(runs) == 1 else runs[0].parent / name
+        name = "learning_curve.png" if population_of(runs[0]) is None else "policies.png"
+        output = picture_in(runs[0]) if len(runs) == 1 else runs[0].parent / name
     if timeline:
         figure = timeline_figure([read_trace(path) for path in runs], start, end)
     else:

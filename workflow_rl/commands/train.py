@@ -140,13 +140,13 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
     exchange: whether it has to be a population. Raises what `resume.resumed_plan` raises, and
     click.UsageError.
     """
-    from workflow_rl.runs.folder import is_population
-    from workflow_rl.runs.population_dir import read_population
+    from workflow_rl.runs.folder import record_of
     from workflow_rl.runs.resume import resumed_plan
 
     given = given_options()
     # The user is told this before what the run lacks to go on, such as a later end.
-    meets = is_population(path) and read_population(path).exchange is not None
+    record = record_of(path)
+    meets = record is not None and record.exchange is not None
     if meets and not exchange:
         raise click.UsageError(f"--resume {path} is a population: resume it with train-population")
     if exchange and not meets:
@@ -182,9 +182,9 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
 
 
 def _is_scored(path: Path) -> bool:
-    from workflow_rl.runs.population_dir import run_folders
+    from workflow_rl.runs.folder import runs_in
 
-    return all((folder / "evaluation.json").exists() for folder in run_folders(path))
+    return all((folder / "evaluation.json").exists() for folder in runs_in(path))
 
 
 def _require_outputs(config: TrainConfig, options: dict[str, Any]) -> None:

@@ -167,11 +167,10 @@ def _times(config: TrainConfig, state: TrainingState) -> PrettyTable:
 
 
 def _report_several(outcome: Outcome) -> None:
-    from workflow_rl.reporting.policies_figure import draw_population
-    from workflow_rl.runs.population_dir import read_population
+    from workflow_rl.reporting.policies_figure import draw_folder
 
-    path, summaries = outcome.path, outcome.summaries
-    record = read_population(path)
+    path, summaries, record = outcome.path, outcome.summaries, outcome.record
+    assert record is not None
     names = sorted((record.exchange or {}).get("ranges", {}))
     headings = ["policy", "episodes", "updates", "return", *names]
     table = text_table(headings, [], left=0)
@@ -188,7 +187,7 @@ def _report_several(outcome: Outcome) -> None:
         )
     picture = None
     with only_warned(path / "learning_curve.png"):
-        picture = draw_population(path)
+        picture = draw_folder(path)
     click.echo(table)
     for learner in outcome.learners:
         if learner.stopped is not None:

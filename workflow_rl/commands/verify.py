@@ -39,11 +39,12 @@ def verify(run: Path, init_from: Path | None) -> None:
     from workflow_rl.machine_facts import machine
     from workflow_rl.runs.checkpoint import checkpoint_path, load_checkpoint
     from workflow_rl.runs.copy_teacher import require_same_teacher
-    from workflow_rl.runs.folder import is_population
+    from workflow_rl.runs.folder import runs_in
 
     try:
-        if is_population(run):
-            raise ValueError(f"it has several policies: name one, such as {run}/policy-0")
+        first, *_ = runs_in(run)
+        if first != run:
+            raise ValueError(f"it has several policies: name one, such as {first}")
         record = read_record(run / RECORD_FILE)
         config = config_of(record)
         config.require_named()

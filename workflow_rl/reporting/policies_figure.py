@@ -20,35 +20,48 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 from workflow_rl.reporting.drawing import as_drawn, save_png, scale_returns
 from workflow_rl.reporting.learning_curve import learning_curve_figure
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.duel_dir import DuelRecord, Measured, read_duel, read_measured
+from workflow_rl.runs.duel_dir import DuelRecord, Measured, is_duel, read_duel, read_measured
 from workflow_rl.runs.exchange import SHARES, Values
-from workflow_rl.runs.folder import RunDirError, read_metrics
-from workflow_rl.runs.population_dir import PopulationRecord, policy_folder, read_population
+from workflow_rl.runs.folder import RunDirError, read_metrics, record_of
+from workflow_rl.runs.population_dir import PopulationRecord
 from workflow_rl.runs.return_curves import Metrics, running_mean
 
 
-def draw_population(path: Path) -> Path:
-    """Write the picture of a folder of several policies into it, and return the picture's path.
+def draw_folder(path: Path) -> Path:
+    """Write the picture of several policies or of a duel into their folder. Return its path.
 
     Raises RunDirError, OSError.
     """
-    file = path / "learning_curve.png"
-    save_png(figure_of_folder(path), file)
-    return file
+    figure = figure_of_folder(path)
+    assert figure is not None
+    save_png(figure, picture_in(path))
+    return picture_in(path)
 
 
-def figure_of_folder(path: Path) -> Figure:
+def picture_in(path: Path) -> Path:
+    """Return the file of the picture of all that is in a folder."""
+    return path / ("duel.png" if is_duel(path) else "learning_curve.png")
+
+
+def figure_of_folder(path: Path) -> Figure | None:
     """Draw the learning curves of a folder of several policies, and what they copied if they did.
 
-    Raises RunDirError.
+    Of a duel's folder, draw the duel, and what has been measured of its agents: see
+    `read_measured`. Return None for the folder of a run. Raises RunDirError.
     """
-    record = read_population(path)
-    metrics = [read_metrics(policy_folder(path, n)) for n in range(len(record.configs))]
+    if is_duel(path):
+        duel = read_duel(path)
+        return duel_figure(duel, read_measured(path, duel))
+    record = record_of(path)
+    if record is None:
+        return None
+    folders = record.folders(path)
+    metrics = [read_metrics(folder) for folder in folders]
     if record.exchange is None:
         return learning_curve_figure({f"policy {n}": rows for n, rows in enumerate(metrics)})
-    for n, rows in enumerate(metrics):
+    for folder, rows in zip(folders, metrics, strict=True):
         if record.meetings and not rows:
-            file = policy_folder(path, n) / "metrics.csv"
+            file = folder / "metrics.csv"
             raise RunDirError(f"{file} is not of the population whose meetings are to be drawn")
     return population_figure(record, metrics)
 
@@ -145,25 +158,6 @@ def _draw_copies(
             ends = [return_at(copy.source, meeting.at), return_at(copy.of, meeting.at)]
             axes.plot([meeting.at] * 2, ends, color="0.45", linewidth=1, zorder=0)
             axes.plot(meeting.at, ends[1], marker="v", color="0.3", markersize=4)
-
-
-def draw_duel(path: Path) -> Path:
-    """Write the picture of a duel's folder into it, and return the picture's path.
-
-    Raises RunDirError, OSError.
-    """
-    file = path / "duel.png"
-    save_png(figure_of_duel(path), file)
-    return file
-
-
-def figure_of_duel(path: Path) -> Figure:
-    """Draw the duel of a folder, and what has been measured of its agents: see `read_measured`.
-
-    Raises RunDirError.
-    """
-    record = read_duel(path)
-    return duel_figure(record, read_measured(path, record))
 
 
 def duel_figure(record: DuelRecord, measured: tuple[Measured, Measured] = ({}, {})) -> Figure:

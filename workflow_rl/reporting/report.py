@@ -14,8 +14,7 @@ from workflow_rl.reporting.report_run import Run, read_run
 from workflow_rl.reporting.report_sections import Section
 from workflow_rl.reporting.timeline import RunTrace
 from workflow_rl.runs.duel_dir import is_duel, read_duel, read_measured
-from workflow_rl.runs.folder import distinct_names, read_metrics
-from workflow_rl.runs.population_dir import run_folders
+from workflow_rl.runs.folder import distinct_names, read_metrics, runs_in
 
 PAGES = "workflow_rl.reporting.pages"
 _log = logging.getLogger(__name__)
@@ -26,7 +25,7 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
 
     Raises RunDirError.
     """
-    folders = [folder for path in dict.fromkeys(paths) for folder in run_folders(path)]
+    folders = runs_in(*dict.fromkeys(paths))
     names = distinct_names(folders)
     begun = [folder for folder in folders if read_metrics(folder)] or folders
     runs = []

@@ -14,7 +14,7 @@ from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.output_files import NOT_OURS, read_text, require_numbers, sha256_of
 from workflow_rl.runs.folder import (
     RunDirError,
-    is_population,
+    population_of,
     read_config,
     read_metrics,
     read_summary,
@@ -109,9 +109,11 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
 
 def _evaluation_of_best(path: Path) -> Mapping[str, Any] | None:
     """Return what `evaluate` left in the folder of the population whose best policy this is."""
-    above = path.absolute().parent
+    above = population_of(path)
+    if above is None:
+        return None
     both = [folder / "best.safetensors" for folder in (above, path)]
-    if not is_population(above) or not all(file.is_file() for file in both):
+    if not all(file.is_file() for file in both):
         return None
     first, second = (sha256_of(file, MOST_BYTES) for file in both)
     return _evaluation(above) if first == second else None

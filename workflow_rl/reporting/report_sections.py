@@ -27,7 +27,7 @@ from workflow_rl.reporting.timeline import COLOURS as COLOURS_OF_ACTIVITIES
 from workflow_rl.reporting.timeline import RunTrace, activity_shares
 from workflow_rl.runs.duel_dir import EXPLOIT_FILE, read_exploit
 from workflow_rl.runs.event_file import group_of
-from workflow_rl.runs.folder import DIVERGED_FILE, is_population, read_config
+from workflow_rl.runs.folder import DIVERGED_FILE, population_of, read_config
 from workflow_rl.runs.return_curves import (
     AXES,
     Metrics,
@@ -259,9 +259,9 @@ def exploits(runs: Sequence[Run]) -> list[Section]:
 
 def _policies_beside(run: Run, runs: Sequence[Run]) -> list[Run]:
     """Return those of the runs that were trained together with this one, by the same workers."""
-    above = run.path.absolute().parent
-    beside = [other for other in runs if other is not run and other.path.absolute().parent == above]
-    return beside if beside and is_population(above) else []
+    above = population_of(run.path)
+    others = [other for other in runs if above is not None and other is not run]
+    return [other for other in others if population_of(other.path) == above]
 
 
 def time_spent(runs: Sequence[Run], traces: Sequence[RunTrace]) -> Section:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,7 @@ class Outcome:
 
     path: the run's folder. learners: of each policy, with its last state. summaries: as
     summary.json has them. best: the number of the best policy. chosen: what to tell the user of
-    the choice of the best agent, or None.
+    the choice of the best agent, or None. record: what the folder says of several policies.
     """
 
     path: Path
@@ -50,6 +51,7 @@ class Outcome:
     summaries: Sequence[dict[str, Any]]
     best: int
     chosen: str | None
+    record: PopulationRecord | None
 
 
 def ready(plan: Plan | TrainConfig) -> Plan:
@@ -137,10 +139,15 @@ def execute(
     ]
     record = _record_of(plan, path)
     meetings = None if meetings_of is None else meetings_of(path, record, learners)
+    unfinished: AbstractContextManager[None] = contextlib.nullcontext()
+    if record is not None:
+        from workflow_rl.runs.population_dir import finish_population, unfinished_population
+
+        unfinished = unfinished_population(path)
 
     @contextlib.contextmanager
     def watched(pool: AnyPool) -> Iterator[None]:
-        with _kept(path, record is not None), watch(pool):
+        with unfinished, watch(pool):
             yield
 
     chosen = None
@@ -160,10 +167,8 @@ def execute(
     )
     best = best_of(summaries)
     if record is not None:
-        from workflow_rl.runs.population_dir import finish_population
-
         finish_population(path, summaries, best)
-    return Outcome(path, learners, summaries, best, chosen)
+    return Outcome(path, learners, summaries, best, chosen, record)
 
 
 def choose_best(
@@ -206,22 +211,6 @@ def _record_of(plan: Plan, path: Path) -> PopulationRecord | None:
     record = PopulationRecord([config.signed() for config in plan.configs], exchange)
     begin_population(path, record)
     return record
-
-
-@contextlib.contextmanager
-def _kept(path: Path, several: bool) -> Iterator[None]:
-    """Keep the summary in the folder of several policies as it should be while they train."""
-    if not several:
-        yield
-        return
-    from workflow_rl.runs.population_dir import interrupt_population, unfinish_population
-
-    unfinish_population(path)
-    try:
-        yield
-    except BaseException as error:
-        interrupt_population(path, error)
-        raise
 
 
 def best_of(summaries: Sequence[dict[str, Any]]) -> int:

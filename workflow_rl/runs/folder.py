@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,6 +48,9 @@ from workflow_rl.runs.metrics import return_columns as return_columns
 from workflow_rl.runs.run_record import N_UPDATES, RECORD_FILE, RunRecord, read_record
 from workflow_rl.runs.saved_config import flattened
 from workflow_rl.runs.signature import CAME_FROM
+
+if TYPE_CHECKING:
+    from workflow_rl.runs.population_dir import PopulationRecord
 
 NEEDED = frozenset(("update", "episodes", "env_steps", "wall_seconds", "return_mean"))
 """Columns without which nothing can be drawn nor gone on with."""
@@ -365,8 +368,39 @@ def locked(path: Path, name: str = RUN_FILE) -> IO[str]:
     return file
 
 
-def is_population(path: Path) -> bool:
-    """Return whether a folder is one of several policies."""
+def record_of(path: Path) -> PopulationRecord | None:
+    """Return what a folder says of its several policies; None for a run. Raises RunDirError."""
+    if not _is_population(path):
+        return None
+    from workflow_rl.runs.population_dir import read_population
+
+    return read_population(path)
+
+
+def runs_in(*paths: Path) -> list[Path]:
+    """Return the folders of the runs in these folders: each is a run, or holds several policies.
+
+    Raises RunDirError.
+    """
+    folders: list[Path] = []
+    for path in paths:
+        record = record_of(path)
+        folders += [path] if record is None else record.folders(path)
+    return folders
+
+
+def population_of(run: Path) -> Path | None:
+    """Return the folder of the several policies of which a run is one; None for another run."""
+    above = run.resolve().parent
+    return above if _is_population(above) else None
+
+
+def can_go_on(path: Path) -> bool:
+    """Return whether a folder has a run, or several policies, that can be resumed."""
+    return _is_population(path) or (path / "checkpoint.safetensors").exists()
+
+
+def _is_population(path: Path) -> bool:
     return (path / POPULATION_FILE).is_file()
 
 

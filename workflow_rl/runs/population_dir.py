@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from workflow_rl.output_files import (
 )
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import Copy, ExchangeConfig, Values
-from workflow_rl.runs.folder import POPULATION_FILE, RunDirError, begin_folder, is_population
+from workflow_rl.runs.folder import POPULATION_FILE, RunDirError, begin_folder
 from workflow_rl.terminal import shortened
 
 MOST_OF_POPULATION = 2**26
@@ -57,6 +57,10 @@ class PopulationRecord:
         """Replace the file in the folder `path` in one step."""
         write_text(path / POPULATION_FILE, self.text)
 
+    def folders(self, path: Path) -> list[Path]:
+        """Return the run folder of each policy in the folder `path`."""
+        return [policy_folder(path, number) for number in range(len(self.configs))]
+
     @property
     def text(self) -> str:
         """As the file has it."""
@@ -66,13 +70,6 @@ class PopulationRecord:
 def policy_folder(path: Path, number: int) -> Path:
     """The run folder of the policy of this number."""
     return path / f"policy-{number}"
-
-
-def run_folders(path: Path) -> list[Path]:
-    """Those of a population's policies; of another run itself. Raises RunDirError."""
-    if not is_population(path):
-        return [path]
-    return [policy_folder(path, number) for number in range(len(read_population(path).configs))]
 
 
 def begin_population(path: Path, record: PopulationRecord) -> None:
@@ -92,8 +89,9 @@ def read_population(path: Path) -> PopulationRecord:
             exchange = ExchangeConfig(**exchange).to_dict()
         names = () if exchange is None else exchange["ranges"].keys()
         meetings = [_meeting(meeting, configs, names) for meeting in values["meetings"]]
-        require_no_links(*(policy_folder(path, number) for number in range(len(configs))))
-        return PopulationRecord(values["configs"], exchange, meetings)
+        record = PopulationRecord(values["configs"], exchange, meetings)
+        require_no_links(*record.folders(path))
+        return record
     except NOT_OURS as error:
         raise RunDirError(f"{path / POPULATION_FILE} cannot be read: {str(error)[:300]}") from None
 
@@ -122,19 +120,21 @@ def _meeting(
     return Meeting(at, scores, copies, settings)
 
 
-def unfinish_population(path: Path) -> None:
-    """It goes on, and has no summary until it is finished again. Raises RunDirError."""
+@contextmanager
+def unfinished_population(path: Path) -> Iterator[None]:
+    """While the policies train, keep no summary of an earlier end. If an error ends the training,
+    leave a summary that says why. Raises RunDirError."""
     try:
         remove_own(path / "summary.json")
     except OSError as error:
         raise RunDirError(f"{path} cannot be written: {error.strerror}") from None
-
-
-def interrupt_population(path: Path, error: BaseException) -> None:
-    """Leave a summary that says why it ended before its end, if that can be written."""
-    content = {"finished": False, "reason": shortened(str(error)) or type(error).__name__}
-    with suppress(OSError):
-        write_text(path / "summary.json", json.dumps(content, indent=2) + "\n")
+    try:
+        yield
+    except BaseException as error:
+        content = {"finished": False, "reason": shortened(str(error)) or type(error).__name__}
+        with suppress(OSError):
+            write_text(path / "summary.json", json.dumps(content, indent=2) + "\n")
+        raise
 
 
 def finish_population(path: Path, summaries: Sequence[Mapping[str, Any]], best: int) -> None:

@@ -15,7 +15,7 @@ from workflow_rl.environments.named_by_file import TRUST_IT, is_plain
 from workflow_rl.environments.source import guests, make_environment, played_by
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import OF_WORKERS, ConfigError, Resume, TrainConfig
-from workflow_rl.runs.folder import RunDirError, is_finished
+from workflow_rl.runs.folder import RunDirError, is_finished, population_of, record_of
 from workflow_rl.runs.resolve import Found, environment_of
 from workflow_rl.runs.saved_config import flattened, import_classes
 from workflow_rl.runs.signature import changed, made_here
@@ -135,20 +135,18 @@ def resumed_plan(
         ConfigError: what is asked for would make it another run.
         FinishedError: nothing is left to do.
     """
-    from workflow_rl.runs.folder import is_population
-    from workflow_rl.runs.population_dir import policy_folder, read_population
 
     def policy(saved: Mapping[str, Any]) -> TrainConfig:
         return _resumed_config(saved, path, asked, names_cluster, plug_in)
 
-    if not is_population(path):
+    record = record_of(path)
+    if record is None:
         require_no_member(path)
         checkpoint = load_checkpoint(path / "checkpoint.safetensors")
         return Plan(_resumed_configs([checkpoint], path, asked, policy), [checkpoint])
     from workflow_rl.runs.exchange import ExchangeConfig
 
-    record = read_population(path)
-    folders = [policy_folder(path, number) for number in range(len(record.configs))]
+    folders = record.folders(path)
     # A run can be stopped before all of its policies have begun.
     resumed = [
         load_checkpoint(folder / "checkpoint.safetensors")
@@ -279,11 +277,9 @@ def _by_name(env: str, args: Mapping[str, Any], asked: Mapping[str, Any]) -> dic
 
 def require_no_member(path: Path) -> None:
     """Refuse to resume one member: a population is resumed as a whole. Raises RunDirError."""
-    from workflow_rl.runs.folder import is_population
-    from workflow_rl.runs.population_dir import read_population
-
-    population = path.resolve().parent
-    if is_population(population) and read_population(population).exchange is not None:
+    above = population_of(path)
+    record = None if above is None else record_of(above)
+    if record is not None and record.exchange is not None:
         raise RunDirError(
             f"{path} is one of a population, which is resumed as a whole: {path.parent}, with "
             "train-population"

@@ -46,7 +46,7 @@ from workflow_rl.runs.duel_dir import (
 )
 from workflow_rl.runs.execute import AtOnce, Outcome, execute
 from workflow_rl.runs.export import write_policy
-from workflow_rl.runs.folder import RunDirError, begin_folder, is_finished, is_population, locked
+from workflow_rl.runs.folder import RunDirError, begin_folder, can_go_on, is_finished, locked
 from workflow_rl.runs.learner import only_warned
 from workflow_rl.runs.loop import stopped_by_signals
 from workflow_rl.runs.make_agent import LATEST, make_agent
@@ -121,7 +121,7 @@ def trained(config: TrainConfig, folder: Path, **options: Any) -> Outcome | None
     if is_finished(folder):
         return None
     n_policies, init_from = options.pop("n_policies", 1), options.pop("init_from", None)
-    if is_population(folder) or (folder / "checkpoint.safetensors").exists():
+    if can_go_on(folder):
         asked = {name: value for name, value in config.flat().items() if name != "seed"}
         plan, init_from = resumed_plan(folder, asked, names_cluster=True), None
         separate_like(config.environment, *(of.environment for of in plan.configs))
@@ -298,9 +298,9 @@ class _Duel:
             opponents = self.opponents()
             self._keep({side: self._responses(side, opponents) for side in self.sides}, opponents)
         with only_warned(self.path / "duel.png"):
-            from workflow_rl.reporting.policies_figure import draw_duel  # It loads matplotlib.
+            from workflow_rl.reporting.policies_figure import draw_folder  # It loads matplotlib.
 
-            draw_duel(self.path)
+            draw_folder(self.path)
         return self.record
 
     def opponents(self) -> Shares:

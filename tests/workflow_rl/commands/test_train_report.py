@@ -33,7 +33,7 @@ def report(
         copied=None,
         stopped=stopped,
     )
-    print_report(Outcome(Path("run"), [learner], [{"weights": "ab" * 32}], 0, None), False)
+    print_report(Outcome(Path("run"), [learner], [{"weights": "ab" * 32}], 0, None, None), False)
     return capsys.readouterr().out.splitlines()
 
 

@@ -17,7 +17,7 @@ from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome, best_of
 from workflow_rl.runs.metrics import summarise
-from workflow_rl.runs.population_dir import PopulationRecord, begin_population
+from workflow_rl.runs.population_dir import PopulationRecord
 from workflow_rl.runs.return_curves import returns_of_known_agents
 
 AS_GOOD = "about as good as champion"
@@ -53,7 +53,9 @@ def reported(
     ]
     about = {"config": config, "copied": None, "stopped": None}
     learners: Any = [SimpleNamespace(state=state, **about) for state in states]
-    print_report(Outcome(path, learners, summaries, best_of(summaries), None), is_scored_next=False)
+    record = PopulationRecord([config.to_dict()] * len(states)) if len(states) > 1 else None
+    outcome = Outcome(path, learners, summaries, best_of(summaries), None, record)
+    print_report(outcome, is_scored_next=False)
     lines = (line.partition(":") for line in capsys.readouterr().out.splitlines())
     return {heading: text.strip() for heading, _, text in lines}
 
@@ -94,9 +96,8 @@ def test_the_best_of_several_equal_policies_is_rarely_called_better(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("workflow_rl.reporting.policies_figure.draw_population", lambda path: path)
+    monkeypatch.setattr("workflow_rl.reporting.policies_figure.draw_folder", lambda path: path)
     config = TrainConfig("async", env_args={"red_agent": "B_lineAgent"})
-    begin_population(tmp_path, PopulationRecord([config.to_dict()] * 16))
     random = np.random.default_rng(0)
     said = [
         verdict_of(

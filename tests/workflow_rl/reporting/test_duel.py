@@ -16,7 +16,7 @@ from tests.html_pages import assert_valid
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.commands.main import main
-from workflow_rl.reporting.policies_figure import duel_figure, figure_of_duel
+from workflow_rl.reporting.policies_figure import duel_figure, figure_of_folder
 from workflow_rl.runs.duel_dir import DuelRecord, read_measured
 from workflow_rl.runs.folder import RunDirError
 
@@ -103,12 +103,12 @@ def test_agents_of_one_generation_stand_together() -> None:
 
 def test_what_was_measured_is_read_and_drawn(duel: Path) -> None:
     assert read_measured(duel, RECORD) == ({"Blue": {}, "the_$Reds": {}},) * 2
-    n_axes = len(figure_of_duel(duel).axes)
+    n_axes = len(figure_of_folder(duel).axes)
     measure(duel)
     scores, attacks = read_measured(duel, RECORD)
     assert scores["Blue"] == {0: (-54, pytest.approx(6.353, abs=1e-3)), 1: (-60, 0)}
     assert attacks["Blue"] == {0: (900, 6)}
-    assert len(figure_of_duel(duel).axes) == n_axes + 2
+    assert len(figure_of_folder(duel).axes) == n_axes + 2
     assert run("plot", duel).split()[-1] == str(duel / "duel.png")
     assert (duel / "duel.png").stat().st_size > 10_000
 
@@ -120,7 +120,7 @@ def test_what_was_measured_is_read_and_drawn(duel: Path) -> None:
 def test_a_damaged_score_is_named(duel: Path, damage: Any) -> None:
     leave(duel / "generation-1/Blue/evaluation.json", damage)
     with pytest.raises(RunDirError, match=r"Blue.evaluation\.json cannot be read"):
-        figure_of_duel(duel)
+        figure_of_folder(duel)
 
 
 def test_a_duel_in_which_nobody_has_played_yet_is_one_line(duel: Path) -> None:

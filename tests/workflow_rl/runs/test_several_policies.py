@@ -11,9 +11,8 @@ from tests import tiny_runs
 from tests.tiny_runs import same_weights
 from tests.workflow_rl.studies.population_runs import configs_of, run, slow
 from workflow_rl.collection.failures import StopRequested
-from workflow_rl.runs.folder import read_metrics
+from workflow_rl.runs.folder import read_metrics, runs_in
 from workflow_rl.runs.learner import Learner
-from workflow_rl.runs.population_dir import run_folders
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +26,7 @@ def alone(tmp_path_factory) -> list[Path]:
 @pytest.mark.parametrize("shape", [{"n_workers": 1}, {"n_workers": 5}])
 def test_each_policy_is_that_of_a_run_of_its_own(shape, alone, tmp_path):
     summaries = run(tmp_path / "run", configs_of(3, **shape))
-    for path, folder in zip(alone, run_folders(tmp_path / "run"), strict=True):
+    for path, folder in zip(alone, runs_in(tmp_path / "run"), strict=True):
         assert same_weights(path, folder)
         expected, rows = read_metrics(path), read_metrics(folder)
         assert [row["return_mean"] for row in rows] == [row["return_mean"] for row in expected]
@@ -38,7 +37,7 @@ def test_each_policy_is_that_of_a_run_of_its_own(shape, alone, tmp_path):
 def test_so_it_is_in_other_modes(changes, tmp_path):
     configs = configs_of(2, **changes)
     run(tmp_path / "run", configs)
-    for config, folder in zip(configs, run_folders(tmp_path / "run"), strict=True):
+    for config, folder in zip(configs, runs_in(tmp_path / "run"), strict=True):
         tiny_runs.run(tmp_path / f"alone-{config.seed}", config)
         assert same_weights(tmp_path / f"alone-{config.seed}", folder)
 
@@ -55,7 +54,7 @@ def test_policies_may_collect_different_amounts(tmp_path):
 
     summaries = run(tmp_path / "run", configs, before=note)
     assert [summary["updates"] for summary in summaries] == [18, 3]
-    for config, folder in zip(configs, run_folders(tmp_path / "run"), strict=True):
+    for config, folder in zip(configs, runs_in(tmp_path / "run"), strict=True):
         tiny_runs.run(tmp_path / str(config.seed), config)
         assert same_weights(tmp_path / str(config.seed), folder)
     # None is left behind: after two thirds of the batches of the one, so it is with the other.
@@ -95,5 +94,5 @@ def test_stopped_anywhere_and_resumed_it_ends_alike(stop_at, alone, tmp_path):
     with pytest.raises(StopRequested):
         run(tmp_path / "run", configs_of(3), before=stop)
     run(tmp_path / "run", configs_of(3, n_workers=1))
-    for path, folder in zip(alone, run_folders(tmp_path / "run"), strict=True):
+    for path, folder in zip(alone, runs_in(tmp_path / "run"), strict=True):
         assert same_weights(path, folder)

@@ -13,7 +13,7 @@ from workflow_rl.runs import loop
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import ExchangeConfig, drawn
-from workflow_rl.runs.folder import POPULATION_FILE
+from workflow_rl.runs.folder import POPULATION_FILE, runs_in
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.on_update import OnUpdate
 from workflow_rl.runs.population_dir import (
@@ -21,7 +21,6 @@ from workflow_rl.runs.population_dir import (
     begin_population,
     policy_folder,
     read_population,
-    run_folders,
 )
 from workflow_rl.studies.population import Population
 
@@ -91,7 +90,7 @@ def run(
 def same_population(one: Path, other: Path) -> bool:
     left, right = read_population(one), read_population(other)
     return left.meetings == right.meetings and all(
-        same_weights(*folders) for folders in zip(run_folders(one), run_folders(other), strict=True)
+        same_weights(*folders) for folders in zip(runs_in(one), runs_in(other), strict=True)
     )
 
 

@@ -24,9 +24,9 @@ from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.folder import read_metrics
+from workflow_rl.runs.folder import read_metrics, runs_in
 from workflow_rl.runs.learner import make_agent
-from workflow_rl.runs.population_dir import policy_folder, read_population, run_folders
+from workflow_rl.runs.population_dir import policy_folder, read_population
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_one_that_cannot_be_rescued_ends_alone(
     kept = load_checkpoint(policy_folder(path, 0) / "checkpoint.safetensors")
     assert kept.agent["policy_version"] == kept.training.updates < update_number
     assert all(tensor.isfinite().all() for tensor in kept.agent["network"].values())
-    for one, other in list(zip(run_folders(path), run_folders(undisturbed), strict=True))[1:]:
+    for one, other in list(zip(runs_in(path), runs_in(undisturbed), strict=True))[1:]:
         assert same_weights(one, other)
 
 

@@ -19,10 +19,10 @@ from tests.workflow_rl.studies.population_runs import (
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import ConfigError
-from workflow_rl.runs.folder import NotWrittenError, read_config, read_metrics
+from workflow_rl.runs.folder import NotWrittenError, read_config, read_metrics, runs_in
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.on_update import Update
-from workflow_rl.runs.population_dir import PopulationRecord, read_population, run_folders
+from workflow_rl.runs.population_dir import PopulationRecord, read_population
 from workflow_rl.runs.resume import resumed_plan
 from workflow_rl.studies.population import Population
 
@@ -46,7 +46,7 @@ def test_weights_and_settings_are_taken_over(population):
     record = read_population(population)
     assert [meeting.at for meeting in record.meetings] == [12, 24]
     assert any(meeting.copies for meeting in record.meetings)
-    for number, folder in enumerate(run_folders(population)):
+    for number, folder in enumerate(runs_in(population)):
         ppo = read_config(folder).settings
         for name, value in record.meetings[-1].settings[number].items():
             assert getattr(ppo, name) == value
@@ -161,7 +161,7 @@ def test_an_evaluation_that_was_stopped_is_made_up_for_before_a_meeting(
     with pytest.raises(StopRequested):
         run(tmp_path / "run", configs, exchange=EXCHANGE, before=stop)
     run(tmp_path / "run", configs, exchange=EXCHANGE)
-    for folders in zip(run_folders(tmp_path / "run"), run_folders(evaluated), strict=True):
+    for folders in zip(runs_in(tmp_path / "run"), runs_in(evaluated), strict=True):
         assert_same_history(*folders)
     assert same_population(tmp_path / "run", evaluated)
 

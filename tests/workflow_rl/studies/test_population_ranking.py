@@ -10,9 +10,9 @@ from tests.tiny_runs import config_of
 from tests.workflow_rl.studies.population_runs import EXCHANGE, N_POLICIES, configs_of, run
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.runs.checkpoint import TrainingState
-from workflow_rl.runs.folder import read_metrics
+from workflow_rl.runs.folder import read_metrics, runs_in
 from workflow_rl.runs.learner import Learner
-from workflow_rl.runs.population_dir import read_population, run_folders
+from workflow_rl.runs.population_dir import read_population
 from workflow_rl.studies.population import Population
 
 BY_EVALUATION = EXCHANGE.changed(rank_by="evaluation")
@@ -43,7 +43,7 @@ def test_members_are_ranked_on_the_same_episodes(tmp_path):
     assert [len(set(meeting.scores)) for meeting in meetings] == [1, 1]
     assert [meeting.copies for meeting in meetings] == [[], []]
     # Nor are they those that choose each member's best.
-    chosen_on = {read_metrics(one)[0]["eval_return_mean"] for one in run_folders(tmp_path / "run")}
+    chosen_on = {read_metrics(one)[0]["eval_return_mean"] for one in runs_in(tmp_path / "run")}
     assert len(chosen_on) == 3
     assert not chosen_on & set(meetings[0].scores)
 

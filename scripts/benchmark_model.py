@@ -27,7 +27,8 @@ from workflow_rl.agents.mbpo.dynamics import Dynamics
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
-from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
+from workflow_rl.errors import UserError
+from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.learner import make_agent, restored_agent
 from workflow_rl.text_table import text_table
@@ -99,7 +100,7 @@ def main(run: Path, episodes: int, steps: int, seed: int) -> None:
     agent, file = make_agent(config), run / "checkpoint.safetensors"
     try:
         restored_agent(agent, load_checkpoint(file), file)
-    except CheckpointError as error:
+    except UserError as error:
         raise click.ClickException(str(error)) from None
     if not isinstance(agent, MBPOAgent) or agent.dynamics is None:
         raise click.BadParameter(f"{run} has no model: train with --algorithm mbpo")

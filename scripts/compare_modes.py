@@ -136,7 +136,7 @@ def train_all(
 
     folder: where the runs are kept.
 
-    Raises StopRequested, TooManyFailuresError, RunDirError.
+    Raises StopRequested, TooManyFailuresError, UserError.
     """
     turns = {name: partial(_trained, name, config, folder) for name, config in configs.items()}
     return in_turns(turns, n_seeds, quiet)

@@ -86,8 +86,7 @@ def train(
 
     Raises:
         ConfigError: a setting makes no sense here.
-        RunDirError: run_dir cannot be used.
-        CheckpointError: the checkpoint to go on or begin with cannot be used.
+        UserError: run_dir, or the checkpoint to go on or begin with, cannot be used.
         DivergedError: a batch could not be learned from. The last checkpoint is kept.
         NotWrittenError: the run cannot be written. The last checkpoint is kept.
         TooManyFailuresError: workers failed too often. A checkpoint has been saved.
@@ -173,7 +172,7 @@ def record(
 
     Raises:
         ConfigError: there is no such agent, or it does not play in this environment.
-        CheckpointError: the agent's file cannot be read, or its environment is not to be trusted.
+        UserError: the agent's file cannot be read, or its environment is not to be trusted.
         InvalidEnvironmentError: the environment cannot be made.
         TooManyFailuresError: an episode cannot be played.
         OSError: the file cannot be written, or holds something else than episodes.
@@ -225,7 +224,7 @@ def evaluate(
         returns of episodes on the environment of the training. Both have `mean` and `interval_95`.
 
     Raises:
-        CheckpointError: there is no agent in `run` that can be used.
+        UserError: there is no agent in `run` that can be used.
         ConfigError: the environment has no such setting, or not this value of it.
         InvalidEnvironmentError: its environment cannot be made, or the agent cannot be scored.
         ValueError: fewer episodes than 1, or a negative seed.
@@ -260,7 +259,7 @@ def learning_curves(*runs: PathLike, labels: Sequence[str] = ()) -> Figure:
             what the folders are called. The picture of one population or duel takes none.
 
     Raises:
-        RunDirError: a folder is no run's.
+        UserError: a folder is no run's.
         ConfigError: there are more or fewer labels than lines, or two are equal.
     """
     from workflow_rl.reporting.policies_figure import figure_of_folder  # It loads matplotlib.

@@ -16,9 +16,10 @@ from click.testing import CliRunner
 from tests.strangers.folders import calling, laid_out, plant, poison
 from workflow_rl import TrainConfig, train
 from workflow_rl.commands.main import main
+from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import ConfigError
-from workflow_rl.runs.folder import RunDirError, read_config
+from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.population_dir import finish_population
 from workflow_rl.terminal import PrintableFormatter
 
@@ -181,7 +182,7 @@ def test_the_best_agent_of_a_population_is_a_file(kind: str, made: Path, folder:
     plant(folder, "population/policy-0/best.safetensors", kind)
     for path in ("config.json", "best.safetensors"):
         Path("population/policy-1", path).unlink()
-    with pytest.raises(RunDirError, match="no file of at most"):
+    with pytest.raises(UserError, match="no file of at most"):
         finish_population(Path("population"), [], best=0)
     assert not Path("population/best.safetensors").exists()
 

@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 
 import workflow_rl
 from tests.tiny_runs import config_of, on_counting_envs
+from workflow_rl.errors import UserError
 from workflow_rl.evaluation.evaluate import Evaluation
 from workflow_rl.runs import loop
 from workflow_rl.runs.config import ConfigError
-from workflow_rl.runs.folder import RunDirError
 
 
 def test_lazy_names_are_completed_and_there() -> None:
@@ -35,7 +35,7 @@ def test_learning_curves_are_a_figure(tmp_path: Path) -> None:
     assert isinstance(figure, Figure)
     labels = [line.get_label() for line in figure.axes[0].get_lines()]
     assert "2 seeds" in labels
-    with pytest.raises(RunDirError):
+    with pytest.raises(UserError):
         workflow_rl.learning_curves(tmp_path)
 
 

@@ -24,8 +24,8 @@ from workflow_rl.commands.export import export
 from workflow_rl.commands.report import report as report_command
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.team_player import Team
-from workflow_rl.errors import ObservationError
-from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from workflow_rl.errors import ObservationError, UserError
+from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.run_record import weights_digest
 
@@ -126,7 +126,7 @@ def test_a_checkpoint_keeps_the_policies_of_a_batch_that_is_being_collected(
 
 def test_a_team_does_not_play_cage_2(tmp_path: Path) -> None:
     trained(tmp_path / "run", total_episodes=6)
-    with pytest.raises(CheckpointError, match="run is a team, which does not play CAGE-2"):
+    with pytest.raises(UserError, match="run is a team, which does not play CAGE-2"):
         load_trained(tmp_path / "run")
 
 
@@ -218,7 +218,7 @@ def test_another_run_begins_with_a_team_on_entities(tmp_path: Path) -> None:
     assert one != trained(tmp_path / "new", **first)
     described = load_checkpoint(tmp_path / "next" / "checkpoint.safetensors").agent["team"]
     other = type("Other", (Doors,), {"doors": {"north": 3, "south": 3, "chief": 5}})
-    with pytest.raises(CheckpointError, match="does not fit this run"):
+    with pytest.raises(UserError, match="does not fit this run"):
         trained(tmp_path / "other", init_from=tmp_path / "first", **{**first, "env": other})
     assert [len(tables["features"]) for tables in described["entities"]] == [3, 3, 4]
 

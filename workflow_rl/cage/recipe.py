@@ -41,7 +41,7 @@ class Recipe:
         """Train in a new folder, or go on with the same run in its own. Returns the seconds of all
         training.
 
-        Raises RunDirError if the folder holds something else, and what ends a training.
+        Raises UserError if the folder holds something else, and what ends a training.
         """
         given = {**self.run, "seed": seed, "total_episodes": total_episodes}
         seconds: float = train_recipe(TrainConfig("async", **given), run_dir, quiet)["wall_seconds"]
@@ -49,7 +49,7 @@ class Recipe:
 
     def choose(self, run_dir: Path, episodes: int, quiet: bool) -> Chosen:
         """Make the best candidate of a finished run best.safetensors and AGENT_FILE. Raises
-        CheckpointError."""
+        UserError."""
         candidates = last_agents(run_dir, self.n_candidates)
         rounds = [max(2, episodes // share) for share in self.shares]
         best = tournament(candidates, rounds, self.score, quiet)[0]
@@ -84,14 +84,14 @@ class Recipe:
 def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict[str, Any]:
     """Train in a new folder, or go on with this run in its own. Returns the run's summary.
 
-    Raises RunDirError if the folder holds another run, CheckpointError, and what ends a training.
+    Raises UserError if the folder holds another run or a damaged one, and what ends a training.
     """
     resumed = None
     if (run_dir / "checkpoint.safetensors").exists():
         _require_same_run(config, run_dir)
         resumed = checkpoint.load_checkpoint(run_dir / "checkpoint.safetensors")
     elif run_dir.is_dir() and any(run_dir.iterdir()):
-        raise folder.RunDirError(
+        raise folder.UserError(
             f"{run_dir} holds no run of {config.env} that can go on: choose another folder, or "
             "give the --env of its run"
         )
@@ -111,7 +111,7 @@ def _require_same_run(config: TrainConfig, run_dir: Path) -> None:
     before, free = folder.read_config(run_dir).flat(), resume.free_on_resume(config.to_dict())
     for name, value in config.flat().items():
         if name not in free and before.get(name) != value:
-            raise folder.RunDirError(
+            raise folder.UserError(
                 f"{run_dir} holds another run, whose {name} is {before.get(name)} and not {value}: "
                 "choose another folder"
             )

@@ -12,7 +12,7 @@ from workflow_rl.progress_bar import Progress
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 
 Score: TypeAlias = Callable[[Path, int, int], Mean]
-"""Plays a checkpoint in so many episodes of a seed. Raises CheckpointError."""
+"""Plays a checkpoint in so many episodes of a seed. Raises UserError."""
 FRESH_SEED = 1
 """Of the episodes that score what those of seed 0 chose."""
 
@@ -66,7 +66,7 @@ def eligible_agents(run_dir: Path) -> list[Path]:
     """Return checkpoints that may be the best of a finished run, each agent once: the agent that
     the training returns suggest, the last one, and those of the last half that --keep-every kept.
 
-    Raises CheckpointError.
+    Raises UserError.
     """
     half = load_checkpoint(run_dir / "checkpoint.safetensors").training.updates / 2
     paths = [

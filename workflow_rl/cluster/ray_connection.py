@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from workflow_rl.cluster.ray_worker import Host, clock_offset
-from workflow_rl.collection.failures import RemoteTraceback, WorkerError
+from workflow_rl.collection.failures import WorkerError
 from workflow_rl.collection.messages import Command, Failure, Reply, Request
 from workflow_rl.collection.pool import CLOSE_SECONDS, WorkerConnection
 
@@ -248,6 +248,6 @@ class RayConnection(WorkerConnection):
                 actor.kill()
 
 
-def _reason(error: Exception) -> RemoteTraceback:
+def _reason(error: Exception) -> RuntimeError:
     """Return what Ray says, without its advice."""
-    return RemoteTraceback(str(error).strip()[:REASON_LENGTH])
+    return RuntimeError(f"\n{str(error).strip()[:REASON_LENGTH]}")

@@ -35,13 +35,6 @@ class Fault(NamedTuple):
     what: str
 
 
-class RemoteTraceback(Exception):
-    """Carries a worker's traceback as the cause of a WorkerError."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
-
-
 class WorkerError(RuntimeError):
     """A worker raised an exception, exited, was killed or did not answer in time.
 

@@ -19,7 +19,6 @@ import cloudpickle
 
 from workflow_rl.collection.failures import (
     Fault,
-    RemoteTraceback,
     StopRequested,
     TooManyFailuresError,
     UnplayableError,
@@ -100,7 +99,7 @@ class WorkerConnection(ABC):
         error = self._error(f"raised {answer.summary}{in_episode}")
         if spec is not None:
             error.fault = Fault(spec, _without_addresses(answer.summary))
-        raise error from RemoteTraceback(answer.traceback)
+        raise error from RuntimeError(f"\n{answer.traceback}")
 
     @abstractmethod
     def close(self) -> bool:

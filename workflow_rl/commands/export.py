@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from workflow_rl.agents.settings import ConfigError
 from workflow_rl.commands.errors import own_command
 from workflow_rl.commands.guest_options import scripted_agents
-from workflow_rl.commands.options import PATH, TRUST
+from workflow_rl.commands.options import PATH, TRUST, spelling
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, env_of_agent
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.source import guests, make_environment
+from workflow_rl.errors import UserError
 from workflow_rl.output_files import require_writable
 from workflow_rl.runs.acting import needs_of
-from workflow_rl.runs.export import FORMATS, ExportError, export_policy, fills_folder
+from workflow_rl.runs.export import FORMATS, export_policy, fills_folder
 
 if TYPE_CHECKING:
     from workflow_rl.environments.challenge import Export, Exported
@@ -87,15 +89,16 @@ def export(agent: Path, format_: str, output: Path, overwrite: bool, which: str 
         if not fills_folder(exported, format_):
             require_writable(output, "--output")
             if output.exists() and not overwrite:
-                raise ExportError(
-                    "--output", f"{output} exists already: give another name, or --overwrite"
+                raise ConfigError(
+                    "output", f"{output} exists already: give another name, or --overwrite"
                 )
         write = _hub_writer(agent, which) if format_ == HUB else None
         export_policy(exported, environment, format_, output, write)
     except InvalidEnvironmentError as error:
         raise click.BadParameter(f"{agent}: {error}", param_hint="AGENT") from None
-    except ExportError as error:
-        raise click.BadParameter(str(error), param_hint=error.option) from None
+    except ConfigError as error:
+        hint = spelling(error.field_name)
+        raise click.BadParameter(error.message, param_hint=hint) from None
     click.echo(f"{format_}: {output}")
     if format_ == HUB and output.is_dir():
         click.echo(f"publish it: hf upload USER/NAME {shlex.quote(str(output))}")
@@ -110,16 +113,15 @@ def export(agent: Path, format_: str, output: Path, overwrite: bool, which: str 
 
 
 def _hub_writer(run: Path, which: str | None) -> Export:
-    from workflow_rl.agents.settings import ConfigError
     from workflow_rl.commands.config_words import words_of
     from workflow_rl.reporting.model_card import write_hub
     from workflow_rl.reporting.report_run import read_run
-    from workflow_rl.runs.folder import RunDirError, read_config
+    from workflow_rl.runs.folder import read_config
 
     try:
         told, config = read_run(run), read_config(run)
         command = shlex.join(["python", "-m", "workflow_rl", *words_of(config)])
-    except (RunDirError, ConfigError) as error:
+    except (UserError, ConfigError) as error:
         raise click.BadParameter(str(error), param_hint="AGENT") from None
     is_scored = which != "latest"  # The scores are of the run's best agent.
     return functools.partial(

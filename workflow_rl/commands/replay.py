@@ -130,7 +130,7 @@ def _replays_for(agent: Path, which: str | None, named: str) -> tuple[str, Repla
 
         try:
             env_id = load_saved(agent, which).environment.env_id
-        except ValueError as error:  # CheckpointError: importing it would import torch.
+        except ValueError as error:
             raise click.BadParameter(str(error), param_hint="AGENT") from None
         if env_id not in guests and "env" in given_options():
             env_id = named  # An environment that plays a guest's.

@@ -109,7 +109,7 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
 def _accepted(options: dict[str, Any], config: TrainConfig | None) -> Checkpoint | None:
     """Return the checkpoint that --init-from names, if it does, and let --teacher's classes in.
 
-    config: of a new run. Raises CheckpointError, ConfigError, click.UsageError.
+    config: of a new run. Raises UserError, ConfigError, click.UsageError.
     """
     from workflow_rl.runs.checkpoint import load_checkpoint, own_policy
     from workflow_rl.runs.saved_agent import saved_path

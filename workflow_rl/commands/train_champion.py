@@ -13,6 +13,7 @@ from workflow_rl.commands.errors import own_command, training_errors, usage_erro
 from workflow_rl.commands.options import COUNT, EPISODES, PATH, SEED, plain_option
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand
 from workflow_rl.environments.source import default_env, guests
+from workflow_rl.errors import UserError
 from workflow_rl.output_files import write_text
 
 SECTION = "Train"
@@ -71,7 +72,6 @@ def train_champion(
     """
     from workflow_rl.commands.evaluate import evaluate
     from workflow_rl.runs.execute import AtOnce
-    from workflow_rl.runs.folder import RunDirError
     from workflow_rl.runs.loop import stopped_by_signals
 
     guest = guests[env]
@@ -89,7 +89,7 @@ def train_champion(
             start = time.perf_counter()
             with stopped_by_signals(AtOnce()):
                 chosen = recipe.choose(run_dir, selection_episodes, quiet)
-    except RunDirError as error:
+    except UserError as error:
         raise click.BadParameter(str(error), param_hint="--run-dir") from None
     click.echo(
         f"chosen: {chosen.chosen} of {chosen.candidates} candidates, by {chosen.episodes} "

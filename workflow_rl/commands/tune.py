@@ -28,6 +28,7 @@ from workflow_rl.commands.training_options import (
     path_to_resume,
     training_command,
 )
+from workflow_rl.errors import UserError
 from workflow_rl.output_files import NOT_OURS, read_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, require_range
@@ -170,7 +171,6 @@ def _search_to_resume(options: dict[str, Any]) -> Search:
 
 def _read(path: Path) -> tuple[TrainConfig, dict[str, tuple[float, float]], int, int]:
     from workflow_rl.collection import try_in_worker
-    from workflow_rl.runs.folder import RunDirError
     from workflow_rl.runs.resume import require_shareable
     from workflow_rl.runs.saved_config import import_classes
 
@@ -188,9 +188,9 @@ def _read(path: Path) -> tuple[TrainConfig, dict[str, tuple[float, float]], int,
         _require_ranges(config, ranges)
         return config, ranges, n_policies, n_finalists
     except FileNotFoundError:
-        raise RunDirError(f"{path} is no folder of tune's: it has no {TUNE_FILE}") from None
+        raise UserError(f"{path} is no folder of tune's: it has no {TUNE_FILE}") from None
     except NOT_OURS as error:
-        raise RunDirError(f"{path / TUNE_FILE} cannot be read: {error}") from None
+        raise UserError(f"{path / TUNE_FILE} cannot be read: {error}") from None
 
 
 def _require_ranges(config: TrainConfig, ranges: Mapping[str, tuple[float, float]]) -> None:

@@ -112,7 +112,7 @@ def replayed(
 ) -> list[str]:
     """Return digests of the weights before the first update and after each update.
 
-    Raises ConfigError, CheckpointError, and what ends a training.
+    Raises ConfigError, UserError, and what ends a training.
     """
     from workflow_rl.runs.hints import warn_if_results_vary
     from workflow_rl.runs.loop import train_policy

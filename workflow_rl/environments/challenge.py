@@ -122,7 +122,7 @@ class ChampionRecipe(Protocol):
         """Train in a new folder, or go on with the same run in its own. Returns the seconds of all
         training.
 
-        Raises RunDirError if the folder holds something else, and what ends a training.
+        Raises UserError if the folder holds something else, and what ends a training.
         """
 
     def choose(self, run_dir: Path, episodes: int, quiet: bool) -> Chosen:
@@ -178,7 +178,7 @@ class Replays(Protocol):
 
         which: the checkpoint of a run folder, see `saved_path`. greedy: choose likeliest actions;
         None: as the agent is to be played.
-        Raises CheckpointError or InvalidEnvironmentError.
+        Raises UserError or InvalidEnvironmentError.
         """
 
     def replay(self, agents: Sequence[Any], settings: Settings, seed: int, episode: int) -> Replay:
@@ -279,7 +279,7 @@ class Guest:
     def choose_best(self, run_path: Path, quiet: bool) -> str | None:
         """Make the best candidate of a run's folder best.safetensors. Return what to tell.
 
-        Return None if nothing was chosen. Raise CheckpointError or OSError if a candidate cannot
+        Return None if nothing was chosen. Raise UserError or OSError if a candidate cannot
         be read.
         """
         return None

@@ -47,7 +47,7 @@ def write_hub(
     environment: Environment,
     folder: Path,
 ) -> None:
-    """Write the folder, which is not there yet. Raises ExportError and OSError.
+    """Write the folder, which is not there yet. Raises ConfigError and OSError.
 
     command: trains such an agent. The card begins with what the Hub reads: see its "model card
     metadata".

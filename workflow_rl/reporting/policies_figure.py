@@ -17,12 +17,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
+from workflow_rl.errors import UserError
 from workflow_rl.reporting.drawing import as_drawn, save_png, scale_returns
 from workflow_rl.reporting.learning_curve import learning_curve_figure
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.duel_dir import DuelRecord, Measured, is_duel, read_duel, read_measured
 from workflow_rl.runs.exchange import SHARES, Values
-from workflow_rl.runs.folder import RunDirError, read_metrics, record_of
+from workflow_rl.runs.folder import read_metrics, record_of
 from workflow_rl.runs.population_dir import PopulationRecord
 from workflow_rl.runs.return_curves import Metrics, running_mean
 
@@ -30,7 +31,7 @@ from workflow_rl.runs.return_curves import Metrics, running_mean
 def draw_folder(path: Path) -> Path:
     """Write the picture of several policies or of a duel into their folder. Return its path.
 
-    Raises RunDirError, OSError.
+    Raises UserError, OSError.
     """
     figure = figure_of_folder(path)
     assert figure is not None
@@ -47,7 +48,7 @@ def figure_of_folder(path: Path) -> Figure | None:
     """Draw the learning curves of a folder of several policies, and what they copied if they did.
 
     Of a duel's folder, draw the duel, and what has been measured of its agents: see
-    `read_measured`. Return None for the folder of a run. Raises RunDirError.
+    `read_measured`. Return None for the folder of a run. Raises UserError.
     """
     if is_duel(path):
         duel = read_duel(path)
@@ -62,7 +63,7 @@ def figure_of_folder(path: Path) -> Figure | None:
     for folder, rows in zip(folders, metrics, strict=True):
         if record.meetings and not rows:
             file = folder / "metrics.csv"
-            raise RunDirError(f"{file} is not of the population whose meetings are to be drawn")
+            raise UserError(f"{file} is not of the population whose meetings are to be drawn")
     return population_figure(record, metrics)
 
 

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 def read_runs(paths: Sequence[Path]) -> list[Run]:
     """Read run folders, and the members of populations, each under a name of its own.
 
-    Raises RunDirError.
+    Raises UserError.
     """
     folders = runs_in(*dict.fromkeys(paths))
     names = distinct_names(folders)
@@ -64,7 +64,7 @@ def sections_of(runs: Sequence[Run], traces: Sequence[RunTrace], further: Path) 
 def page_of(paths: Sequence[Path], traces: Sequence[RunTrace], further: Path) -> str:
     """Return the page about runs and duels as HTML. further: a folder for linked pages.
 
-    Raises RunDirError.
+    Raises UserError.
     """
     duels = [path for path in dict.fromkeys(paths) if is_duel(path)]
     runs = read_runs([path for path in paths if path not in duels])
@@ -100,7 +100,7 @@ def page(title: str, about: str, sections: Sequence[Section]) -> str:
 
 
 def duel_section(path: Path) -> Section:
-    """Return what a duel's folder tells. Raises RunDirError."""
+    """Return what a duel's folder tells. Raises UserError."""
     record = read_duel(path)
     measured = read_measured(path, record)
     label = "Payoffs, mixtures and lineage; the same is in the tables below"

@@ -11,14 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workflow_rl.agents.policies.archive import MOST_BYTES
+from workflow_rl.errors import UserError
 from workflow_rl.output_files import NOT_OURS, read_text, require_numbers, sha256_of
-from workflow_rl.runs.folder import (
-    RunDirError,
-    population_of,
-    read_config,
-    read_metrics,
-    read_summary,
-)
+from workflow_rl.runs.folder import population_of, read_config, read_metrics, read_summary
 from workflow_rl.runs.run_record import begins_with_another
 
 _log = logging.getLogger(__name__)
@@ -63,12 +58,12 @@ class Run(NamedTuple):
 
 
 def read_run(path: Path) -> Run:
-    """Read the folder of a run. Raises RunDirError."""
+    """Read the folder of a run. Raises UserError."""
     config = _flat(read_config(path).to_dict())
     config["init_from"] = begins_with_another(path)
     metrics = read_metrics(path)
     if not metrics:
-        raise RunDirError(f"{path} has nothing to report yet: no update has ended")
+        raise UserError(f"{path} has nothing to report yet: no update has ended")
     summary = read_summary(path) if (path / "summary.json").exists() else None
     return Run(path, path.absolute().name, config, metrics, summary, _evaluation(path))
 
@@ -102,9 +97,9 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
             return None
         return dict(evaluation)
     except KeyError as error:
-        raise RunDirError(f"{file} cannot be read: it has no {error}") from None
+        raise UserError(f"{file} cannot be read: it has no {error}") from None
     except NOT_OURS as error:
-        raise RunDirError(f"{file} cannot be read: {error}") from None
+        raise UserError(f"{file} cannot be read: {error}") from None
 
 
 def _evaluation_of_best(path: Path) -> Mapping[str, Any] | None:

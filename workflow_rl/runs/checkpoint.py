@@ -27,7 +27,6 @@ from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.handed_in import LIST
 from workflow_rl.runs.return_curves import RECENT_EPISODES, n_recent
 from workflow_rl.runs.saved_config import (
-    OtherVersionError,
     UnknownSettings,
     import_classes,
     only_the_file_names,
@@ -53,10 +52,6 @@ _OTHER_KINDS = {
     "a checkpoint (.safetensors)",
 }
 """What an archive is, by the name of a file in it."""
-
-
-class CheckpointError(UserError):
-    """A checkpoint that is missing, damaged or of another kind."""
 
 
 @dataclass
@@ -237,20 +232,20 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint of this package. Raises CheckpointError."""
+    """Read a checkpoint of this package. Raises UserError."""
     if not path.is_file():
         earlier = path.with_suffix(".pt")
         if earlier.is_file():
-            raise CheckpointError(f"{earlier} {_EARLIER}")
-        raise CheckpointError(f"there is no checkpoint at {path}")
+            raise UserError(f"{earlier} {_EARLIER}")
+        raise UserError(f"there is no checkpoint at {path}")
     try:
         written = writing_of(path)
         content = read_values(path)
     except Exception as error:  # Whatever somebody else's file makes of its reader.
-        raise CheckpointError(f"{path} {_other_kind(path) or _damage(error)}") from None
+        raise UserError(f"{path} {_other_kind(path) or _damage(error)}") from None
     try:
         if content["format"] != FORMAT:
-            raise OtherVersionError(
+            raise UserError(
                 f"its checkpoint format is {content['format']!s:.50}, but this version reads "
                 f"{FORMAT}"
             )
@@ -262,10 +257,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
         memory = None if content["memory"] is None else _parts_of(content["memory"])
         run_id = str(content["run_id"])
         return Checkpoint(config, agent, training, begun, run_id, memory, written)
-    except OtherVersionError as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from None
+    except UserError as error:
+        raise UserError(f"{path} cannot be read: {error}") from None
     except Exception:  # Whatever somebody else's file makes of its reader.
-        raise CheckpointError(f"{path} is not a checkpoint of this package") from None
+        raise UserError(f"{path} is not a checkpoint of this package") from None
 
 
 def _parts_of(values: Sequence[Any]) -> list[Part]:
@@ -295,13 +290,13 @@ def _other_kind(path: Path) -> str:
 
 
 def own_config(checkpoint: Checkpoint, path: Path) -> TrainConfig:
-    """Return the config of a checkpoint's run. Raises CheckpointError, naming `path`."""
+    """Return the config of a checkpoint's run. Raises UserError, naming `path`."""
     try:
         return TrainConfig.from_dict(checkpoint.config)
     except ConfigError as error:
-        raise CheckpointError(f"{path} has a config that cannot be used: {error}") from None
+        raise UserError(f"{path} has a config that cannot be used: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError(
+        raise UserError(
             f"{path} has a config that version {__version__} cannot read: {str(error)[:300]}"
         ) from None
 
@@ -309,15 +304,15 @@ def own_config(checkpoint: Checkpoint, path: Path) -> TrainConfig:
 def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Settings]:
     """Return the algorithm of a checkpoint's run, and its settings.
 
-    Raises CheckpointError, naming `path`.
+    Raises UserError, naming `path`.
     """
     try:
         import_classes(checkpoint.config)
     except ConfigError as error:
-        raise CheckpointError(f"{path}: {error}") from None
+        raise UserError(f"{path}: {error}") from None
     config = own_config(checkpoint, path)
     if isinstance(config.settings, UnknownSettings):
-        raise CheckpointError(f"{path}: {only_the_file_names(checkpoint.config)}")
+        raise UserError(f"{path}: {only_the_file_names(checkpoint.config)}")
     return config.plug_in, config.settings
 
 
@@ -325,22 +320,20 @@ def own_policy(checkpoint: Checkpoint, path: Path) -> Parameters:
     """Return the actor of a checkpoint, if its network is the one that its config describes.
 
     No agent is made: what a config describes could take a machine's memory. Raises
-    CheckpointError, naming `path`.
+    UserError, naming `path`.
     """
     algorithm, settings = own_settings(checkpoint, path)
     try:
         parameters = algorithm.saved_policy(settings, checkpoint.agent)
         finite = not any(tensor.isnan().any() for tensor in checkpoint.agent["network"].values())
     except RuntimeError:
-        raise CheckpointError(
-            f"{path} has a network of another shape than its config says"
-        ) from None
+        raise UserError(f"{path} has a network of another shape than its config says") from None
     except ValueError as error:
-        raise CheckpointError(f"{path} cannot be used: {error}") from None
+        raise UserError(f"{path} cannot be used: {error}") from None
     except (LookupError, TypeError, AttributeError):
-        raise CheckpointError(f"{path} is not a checkpoint of this package") from None
+        raise UserError(f"{path} is not a checkpoint of this package") from None
     if not finite:
-        raise CheckpointError(f"{path} has weights that are no numbers")
+        raise UserError(f"{path} has weights that are no numbers")
     return parameters
 
 
@@ -353,7 +346,7 @@ def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
 
     which: "best" or "latest" of a run folder; None is its best.safetensors if there is one,
     otherwise its checkpoint.safetensors, or the policy of a folder for the Hub. Raises
-    CheckpointError for a folder of runs.
+    UserError for a folder of runs.
     """
     if not run_or_checkpoint.is_dir():
         return run_or_checkpoint
@@ -364,7 +357,7 @@ def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
     if not best.exists() and not latest.exists():
         if (run_or_checkpoint / LIST).exists():
             policies = [str(path) for path in sorted(run_or_checkpoint.glob("*.npz"))]
-            raise CheckpointError(
+            raise UserError(
                 f"{run_or_checkpoint} is a folder for a challenge: give the policy in it, "
                 f"{' or '.join(policies)}"
             )
@@ -374,7 +367,7 @@ def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
             str(path.parent) for path in run_or_checkpoint.glob("*/checkpoint.safetensors")
         )
         if runs:
-            raise CheckpointError(
+            raise UserError(
                 f"{run_or_checkpoint} is no run, but a folder of runs: give one of "
                 f"{', '.join(runs[:10])}{', ...' if len(runs) > 10 else ''}"
             )

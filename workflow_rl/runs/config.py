@@ -462,7 +462,7 @@ class TrainConfig(Settings):
         """Return the environment's arguments in what `to_dict` or `signed` gave, and the other
         fields.
 
-        Raises OtherVersionError for fields that are not those of this version, KeyError and
+        Raises UserError for fields that are not those of this version, KeyError and
         TypeError.
         """
         values = {name: saved[name] for name in saved if name not in (SIGNATURE, CAME_FROM)}

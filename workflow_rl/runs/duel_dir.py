@@ -15,8 +15,8 @@ import numpy as np
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.one_team_of_two import weights_of
+from workflow_rl.errors import UserError
 from workflow_rl.output_files import NOT_OURS, read_text, require_numbers, write_text
-from workflow_rl.runs.folder import RunDirError
 from workflow_rl.runs.signature import SIGNATURE, made_here, signed
 
 DUEL_FILE, EXPLOIT_FILE = "duel.json", "exploit.json"
@@ -87,7 +87,7 @@ def is_duel(path: Path) -> bool:
 
 
 def read_duel(path: Path) -> DuelRecord:
-    """Raises RunDirError."""
+    """Raises UserError."""
     try:
         values = json.loads(read_text(path / DUEL_FILE, MOST_OF_DUEL))
         is_own = made_here(values)
@@ -96,11 +96,11 @@ def read_duel(path: Path) -> DuelRecord:
         _require_whole(record)
         return record
     except NOT_OURS as error:
-        raise RunDirError(f"{path / DUEL_FILE} cannot be read: {str(error)[:300]}") from None
+        raise UserError(f"{path / DUEL_FILE} cannot be read: {str(error)[:300]}") from None
 
 
 def read_exploit(path: Path) -> dict[str, Any]:
-    """Return what the command `exploit` left in a folder. Raises RunDirError."""
+    """Return what the command `exploit` left in a folder. Raises UserError."""
     try:
         found = dict(json.loads(read_text(path / EXPLOIT_FILE, MOST_OF_DUEL)))
         found["attackers"][found["worst"]]
@@ -108,7 +108,7 @@ def read_exploit(path: Path) -> dict[str, Any]:
             _mean_in(score)
         return {**found, "agent": str(found["agent"]), "side": str(found["side"])}
     except NOT_OURS as error:
-        raise RunDirError(f"{path / EXPLOIT_FILE} cannot be read: {str(error)[:300]}") from None
+        raise UserError(f"{path / EXPLOIT_FILE} cannot be read: {str(error)[:300]}") from None
 
 
 Measured = dict[str, dict[int, tuple[float, float]]]
@@ -121,10 +121,10 @@ def read_measured(path: Path, record: DuelRecord) -> tuple[Measured, Measured]:
 
     They are the files `*/evaluation.json`, in a folder named after the side, and `*/exploit.json`
     in `generation-N`, or in `start` of an agent at the start; attackers of other agents do not
-    count. Raises RunDirError, also if no pair has played yet.
+    count. Raises UserError, also if no pair has played yet.
     """
     if not record.mixtures:
-        raise RunDirError(f"{path} has no payoffs yet: give the command of the duel again")
+        raise UserError(f"{path} has no payoffs yet: give the command of the duel again")
     scores: Measured = {side: {} for side in record.agents}
     attacks: Measured = {side: {} for side in record.agents}
     for generation in range(len(record.mixtures)):
@@ -150,7 +150,7 @@ def _score_in(file: Path) -> tuple[float, float]:
         found = json.loads(read_text(file, MOST_OF_DUEL))
         return _mean_in(found, "total_" if "total_interval_95" in found else "")
     except NOT_OURS as error:
-        raise RunDirError(f"{file} cannot be read: {str(error)[:300]}") from None
+        raise UserError(f"{file} cannot be read: {str(error)[:300]}") from None
 
 
 def _place(agent: str) -> tuple[str, ...]:

@@ -16,8 +16,9 @@ from workflow_rl.collection.failures import StopRequested
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.worker_process import require_no_worker
 from workflow_rl.environments.source import guests
+from workflow_rl.errors import UserError
 from workflow_rl.output_files import remove_own
-from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, has_skipped
+from workflow_rl.runs.checkpoint import Checkpoint, has_skipped
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import make_run_folder
 from workflow_rl.runs.hints import warn_if_results_vary
@@ -85,7 +86,7 @@ def require_cluster(config: TrainConfig) -> None:
 def run_folder(path: Path | None, config: TrainConfig) -> Iterator[Path]:
     """Yield the folder, or make one in `runs`, which goes again if an error leaves it empty.
 
-    Raises RunDirError.
+    Raises UserError.
     """
     if path is not None:
         yield path
@@ -127,8 +128,7 @@ def execute(
         on_update: called after every update of each policy.
 
     Raises:
-        CheckpointError: a checkpoint does not fit.
-        RunDirError: the folder cannot be used.
+        UserError: a checkpoint does not fit, or the folder cannot be used.
         Exception: what `loop.train_together` raises.
     """
     learners = [
@@ -183,7 +183,7 @@ def choose_best(
         return None
     try:
         return guest.choose_best(run_path, quiet)
-    except (CheckpointError, OSError) as error:
+    except (UserError, OSError) as error:
         _log.warning("best.safetensors stays as training left it: %s", error)
         return None
 

@@ -17,6 +17,7 @@ from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.agents.policies.team_policy import TeamParameters, save_team
+from workflow_rl.agents.settings import ConfigError
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.challenge import Export, Exported
 from workflow_rl.environments.environment import Environment
@@ -27,24 +28,16 @@ from workflow_rl.runs.acting import members_of
 from workflow_rl.runs.signature import signed
 
 
-class ExportError(ValueError):
-    """An export that cannot be made. option: the option to blame, with a message for the user."""
-
-    def __init__(self, option: str, message: str) -> None:
-        self.option = option
-        super().__init__(message)
-
-
 def _onnx_model(actor: Any, example: Mapping[str, Any]) -> bytes:
-    """Return an actor as an ONNX model. Raises ExportError.
+    """Return an actor as an ONNX model. Raises ConfigError.
 
     example: its inputs, by their names.
     """
     try:
         import onnxscript  # noqa: F401 (torch's exporter needs it, and says so at length)
     except ModuleNotFoundError:
-        raise ExportError(
-            "--format", "this needs more packages: pip install onnx onnxscript"
+        raise ConfigError(
+            "format", "this needs more packages: pip install onnx onnxscript"
         ) from None
     import torch
 
@@ -65,7 +58,7 @@ def _onnx_model(actor: Any, example: Mapping[str, Any]) -> bytes:
             )
         except Exception as error:  # A user's module can hold anything.
             problem = in_one_line(error)
-            raise ExportError("--format", f"torch cannot write it as ONNX: {problem}") from error
+            raise ConfigError("format", f"torch cannot write it as ONNX: {problem}") from error
     assert program is not None
     model: bytes = program.model_proto.SerializeToString()
     return model
@@ -122,18 +115,18 @@ def _actor_and_example(
 
 
 def _require_numpy(policy: Parameters) -> None:
-    """Raise ExportError for a network that acts with torch: NumPy alone plays npz."""
+    """Raise ConfigError for a network that acts with torch: NumPy alone plays npz."""
     for member in members_of(policy):
         if member.described().needs is not None:
-            raise ExportError(
-                "--format",
+            raise ConfigError(
+                "format",
                 f"npz holds networks that act without torch, and {member.network} needs "
                 "torch: give onnx",
             )
 
 
 def _handed_in(policy: PolicyParameters) -> PolicyParameters:
-    """Return the policy as a folder for a challenge has it: without torch. Raises ExportError."""
+    """Return the policy as a folder for a challenge has it: without torch. Raises ConfigError."""
     network = policy.described()
     if network.needs is None:
         return policy
@@ -159,7 +152,7 @@ def _handed_in(policy: PolicyParameters) -> PolicyParameters:
 def write_policy(policy: Any, environment: Environment, path: Path) -> None:
     """Write a policy or a team as this package's own file of plain arrays, which `evaluate` takes.
 
-    Raises ExportError.
+    Raises ConfigError.
     """
     _require_numpy(policy)
     about: dict[str, Any] = {"env": environment.env_id, "env_args": dict(environment.args)}
@@ -186,7 +179,7 @@ def export_policy(
     output: the file, or a folder that is new or empty, or a new .zip of it: see `fills_folder`.
     write: fills the folder of a format that is neither's.
 
-    Raises ExportError, and InvalidEnvironmentError if agents of this environment cannot be written.
+    Raises ConfigError, and InvalidEnvironmentError if agents of this environment cannot be written.
     """
     if format_ == "npz":
         write_policy(policy, environment, output)
@@ -205,7 +198,7 @@ def export_policy(
                 members = {name: _handed_in(member) for name, member in policy.parameters.items()}
                 policy = policy._replace(parameters=members)
         if output.exists() and (not output.is_dir() or any(output.iterdir())):
-            raise ExportError("--output", f"{output} is not empty: give a new or empty folder")
+            raise ConfigError("output", f"{output} is not empty: give a new or empty folder")
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=output.parent, prefix=".export-") as temporary:
             # All of the folder appears at once, or nothing.
@@ -215,7 +208,7 @@ def export_policy(
                 whole = Path(shutil.make_archive(str(whole), "zip", whole))
             put(whole, output)
     except OSError as error:
-        raise ExportError("--output", f"{output} cannot be written: {error.strerror}") from None
+        raise ConfigError("output", f"{output} cannot be written: {error.strerror}") from None
     finally:
         # No file that is read later may hold such a network.
         NETWORKS.pop("onnx", None)
@@ -225,5 +218,5 @@ def _guests_export(environment: Environment, format_: str) -> Export:
     guest = guests.get(environment.env_id)
     write = None if guest is None else guest.exports().get(format_)
     if write is None:
-        raise ExportError("--format", f"{format_} is not for agents of {environment.env_id}")
+        raise ConfigError("format", f"{format_} is not for agents of {environment.env_id}")
     return write

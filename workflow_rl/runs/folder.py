@@ -82,10 +82,6 @@ _WRITTEN = (
 )
 
 
-class RunDirError(UserError):
-    """A run folder that cannot be used as asked."""
-
-
 class NotWrittenError(RuntimeError):
     """What a run leaves could not be written, as on a full disk; what was saved before is kept."""
 
@@ -93,7 +89,7 @@ class NotWrittenError(RuntimeError):
 def make_run_folder(mode: str, label: str, root: Path = Path("runs")) -> Path:
     """Make `runs/<time>-<mode>-<label>`, with a number behind it if it is taken.
 
-    Raises RunDirError.
+    Raises UserError.
     """
     name = f"{datetime.now():%Y%m%d-%H%M%S}-{mode}-{label}"
     path, number = root / name, 2
@@ -104,22 +100,22 @@ def make_run_folder(mode: str, label: str, root: Path = Path("runs")) -> Path:
         except FileExistsError:
             path, number = root / f"{name}-{number}", number + 1
         except OSError as error:
-            raise RunDirError(f"{path} cannot be made: {error.strerror}") from None
+            raise UserError(f"{path} cannot be made: {error.strerror}") from None
 
 
 def begin_folder(path: Path, name: str, text: str) -> None:
-    """Make a folder, which must be new or empty, with this file in it. Raises RunDirError."""
+    """Make a folder, which must be new or empty, with this file in it. Raises UserError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         if not all(entry.match(UNFINISHED) for entry in path.iterdir()):
-            raise RunDirError(
+            raise UserError(
                 f"{path} is not empty: choose another folder, or go on with --resume (in Python "
                 "resume=True)"
             )
         remove_unfinished(path)
         write_text(path / name, text)
     except OSError as error:
-        raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
+        raise UserError(f"{path} cannot be used: {error.strerror}") from None
 
 
 class RunDir:
@@ -127,7 +123,7 @@ class RunDir:
 
     resumed: the checkpoint in the folder that the run goes on from; the rows of later updates are
     dropped. None starts a run, in a folder new or empty, or of a run that ended before its first
-    checkpoint. Raises RunDirError; what it refuses it leaves as it is. After that everything raises
+    checkpoint. Raises UserError; what it refuses it leaves as it is. After that everything raises
     NotWrittenError.
     """
 
@@ -136,7 +132,7 @@ class RunDir:
         try:
             require_no_links(*(path / name for name in _WRITTEN))
         except ValueError as error:
-            raise RunDirError(str(error)) from None
+            raise UserError(str(error)) from None
         if resumed is not None:
             read_metrics(path)  # A folder without any is not a run's.
         try:
@@ -147,7 +143,7 @@ class RunDir:
                 raise PermissionError(13, "it is not writable")
             self._lock = locked(path)
         except OSError as error:
-            raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
+            raise UserError(f"{path} cannot be used: {error.strerror}") from None
         try:
             if resumed is None:
                 self._require_unused()  # Another process may have begun in it meanwhile.
@@ -179,8 +175,8 @@ class RunDir:
         except OSError as error:
             with suppress(OSError):  # Of what is still to be written.
                 self._lock.close()
-            raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
-        except RunDirError:
+            raise UserError(f"{path} cannot be used: {error.strerror}") from None
+        except UserError:
             self._lock.close()
             raise
 
@@ -214,14 +210,14 @@ class RunDir:
             how = "or go on with --resume (in Python resume=True)"
             if RUN_FILE in names and "checkpoint.safetensors" not in names:
                 how = "for the run in it has no checkpoint.safetensors to go on from"
-            raise RunDirError(f"{self.path} is not empty: choose another folder, {how}")
+            raise UserError(f"{self.path} is not empty: choose another folder, {how}")
 
     def _identified(self, resumed: Checkpoint | None) -> str:
         """The run's id, by which its folder and its checkpoints know each other."""
         run_id = self._lock.read(MOST_OF_ID).strip()
         if resumed is not None:
             if resumed.run_id and run_id and resumed.run_id != run_id:
-                raise RunDirError(
+                raise UserError(
                     f"{self.path / 'checkpoint.safetensors'} is of another run than the rest of "
                     "the folder: put its own back"
                 )
@@ -236,7 +232,7 @@ class RunDir:
         """Another process may have gone on with it before this one had the folder."""
         path = self.path / "checkpoint.safetensors"
         if resumed.written is not None and path.exists() and writing_of(path) != resumed.written:
-            raise RunDirError(
+            raise UserError(
                 f"{self.path} has gone on meanwhile in another process: give the command again"
             )
 
@@ -353,23 +349,23 @@ class RunDir:
 def locked(path: Path, name: str = RUN_FILE) -> IO[str]:
     """The folder's file of this name, nobody else's until it is closed or this process ends.
 
-    Raises RunDirError.
+    Raises UserError.
     """
     try:
         file = os.fdopen(no_link(str(path / name), os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+")
     except OSError as error:
-        raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
+        raise UserError(f"{path} cannot be used: {error.strerror}") from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.close()
-        raise RunDirError(f"{path} is in use: another process is training in it") from None
+        raise UserError(f"{path} is in use: another process is training in it") from None
     file.seek(0)
     return file
 
 
 def record_of(path: Path) -> PopulationRecord | None:
-    """Return what a folder says of its several policies; None for a run. Raises RunDirError."""
+    """Return what a folder says of its several policies; None for a run. Raises UserError."""
     if not _is_population(path):
         return None
     from workflow_rl.runs.population_dir import read_population
@@ -380,7 +376,7 @@ def record_of(path: Path) -> PopulationRecord | None:
 def runs_in(*paths: Path) -> list[Path]:
     """Return the folders of the runs in these folders: each is a run, or holds several policies.
 
-    Raises RunDirError.
+    Raises UserError.
     """
     folders: list[Path] = []
     for path in paths:
@@ -419,21 +415,21 @@ def distinct_names(paths: Sequence[Path]) -> list[str]:
 
 
 def read_config(path: Path) -> TrainConfig:
-    """A run's config. Raises RunDirError."""
+    """A run's config. Raises UserError."""
     try:
         return TrainConfig.from_dict(json.loads(read_text(path / "config.json", MOST_OF_CONFIG)))
     except FileNotFoundError:
         if not path.exists():
-            raise RunDirError(f"{path} does not exist") from None
-        raise RunDirError(f"{path} is not a run folder: it has no config.json") from None
+            raise UserError(f"{path} does not exist") from None
+        raise UserError(f"{path} is not a run folder: it has no config.json") from None
     except NOT_OURS as error:
         # Which may say what the file has there, whatever its length.
-        raise RunDirError(f"{path / 'config.json'} cannot be read: {str(error)[:300]}") from None
+        raise UserError(f"{path / 'config.json'} cannot be read: {str(error)[:300]}") from None
 
 
 def read_summary(path: Path) -> dict[str, Any]:
     """The summary of a run that has ended, finished or not; of several policies, the best one's.
-    Raises RunDirError."""
+    Raises UserError."""
     try:
         summary = json.loads(read_text(path / "summary.json", MOST_OF_CONFIG))
         summary = summary["policies"][summary["best_policy"]] if "policies" in summary else summary
@@ -441,34 +437,34 @@ def read_summary(path: Path) -> dict[str, Any]:
         require_numbers(summary["wall_seconds"], 0 if best is None else best, *skipped)
         return {**summary, "skipped_episodes": list(skipped)}
     except KeyError as error:
-        raise RunDirError(f"{path / 'summary.json'} cannot be read: it has no {error}") from None
+        raise UserError(f"{path / 'summary.json'} cannot be read: it has no {error}") from None
     except NOT_OURS as error:
-        raise RunDirError(f"{path / 'summary.json'} cannot be read: {error}") from None
+        raise UserError(f"{path / 'summary.json'} cannot be read: {error}") from None
 
 
 def return_at_the_end(path: Path) -> float | None:
     """Return the mean return of a run's last episodes; None if there is no such run."""
     try:
         mean = read_summary(path).get("return_mean_recent")
-    except RunDirError:
+    except UserError:
         return None
     return mean if isinstance(mean, int | float) else None
 
 
 def is_finished(path: Path) -> bool:
     """Whether the run in the folder, or those of several policies, came to the end: its summary
-    says so. Raises RunDirError."""
+    says so. Raises UserError."""
     try:
         summary = json.loads(read_text(path / "summary.json", MOST_OF_CONFIG))
         return bool(summary["finished"])
     except FileNotFoundError:
         return False
     except NOT_OURS as error:
-        raise RunDirError(f"{path / 'summary.json'} cannot be read: {error}") from None
+        raise UserError(f"{path / 'summary.json'} cannot be read: {error}") from None
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """A run's metrics.csv, one dict an update, complete rows only. Raises RunDirError."""
+    """A run's metrics.csv, one dict an update, complete rows only. Raises UserError."""
     try:
         reader = csv.DictReader(read_text(path / "metrics.csv", MOST_OF_METRICS).splitlines())
         if missing := NEEDED.difference(reader.fieldnames or ()):
@@ -477,12 +473,12 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
         return [{name: _number(name, value) for name, value in row.items()} for row in rows]
     except FileNotFoundError:
         lacks = "it has no metrics.csv" if path.exists() else "there is none"
-        raise RunDirError(
+        raise UserError(
             f"{path} is not a run folder: {lacks}. Give the folder of a training; evaluate and "
             "replay also take a file or a released agent"
         ) from None
     except (OSError, ValueError, csv.Error) as error:
-        raise RunDirError(f"{path / 'metrics.csv'} cannot be read: {error}") from None
+        raise UserError(f"{path / 'metrics.csv'} cannot be read: {error}") from None
 
 
 def _number(name: str, text: Any) -> float:

@@ -23,10 +23,10 @@ from workflow_rl.collection.schedule import CollectorThread, Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.source import guests
-from workflow_rl.errors import NotFiniteError
+from workflow_rl.errors import NotFiniteError, UserError
 from workflow_rl.evaluation.intervals import by_kind, mean_of
 from workflow_rl.output_files import write_text
-from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState, load_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE, NotWrittenError, RunDir, kept_name, read_metrics
 from workflow_rl.runs.make_agent import LATEST, begin_with, load_memory, restored_agent
@@ -62,8 +62,8 @@ class Learner:
     of another run, whose weights and running statistics the run takes over, or None. draw: draws
     the run's learning curve when it ends or stops. on_update: see `on_update`.
 
-    Making a learner raises CheckpointError or ConfigError, and entering it RunDirError. After that,
-    everything raises NotWrittenError, with the last checkpoint kept.
+    Making a learner raises UserError or ConfigError, and entering a learner raises UserError. After
+    that, everything raises NotWrittenError, with the last checkpoint kept.
     """
 
     schedule: Schedule
@@ -141,7 +141,7 @@ class Learner:
         """Have the best agent so far play as a resumed run says anew."""
         if self._resumed is None or self._resumed.config.get("play") == self.config.play:
             return
-        with suppress(CheckpointError):
+        with suppress(UserError):
             best = load_checkpoint(self.path / "best.safetensors")
             config = {**best.config, "play": self.config.play}
             self.run.save("best.safetensors", dataclasses.replace(best, config=config))

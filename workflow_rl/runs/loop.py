@@ -149,7 +149,7 @@ def train_together(
 
     Raises:
         ConfigError, StoppedAtOnce: from `teaching.copy_teacher`. Nothing has been written.
-        RunDirError: a folder cannot be used. Nothing has been written.
+        UserError: a folder cannot be used. Nothing has been written.
         StopRequested, TooManyFailuresError, NotFiniteError: checkpoints have been saved.
         NotWrittenError: a run cannot be written. The last checkpoints are kept.
         DivergedError: no policy is left that has not diverged. The batch is beside the last

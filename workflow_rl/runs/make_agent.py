@@ -17,7 +17,7 @@ from workflow_rl.agents.spaces import Spaces
 from workflow_rl.collection import try_in_worker
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import NOT_OURS
-from workflow_rl.runs.checkpoint import MEMORY_FOLDER, Checkpoint, CheckpointError
+from workflow_rl.runs.checkpoint import MEMORY_FOLDER, Checkpoint
 from workflow_rl.runs.config import ConfigError, TrainConfig
 
 LATEST = "checkpoint.safetensors"
@@ -76,18 +76,18 @@ def require_device(config: TrainConfig) -> None:
 
 
 def restored_agent(agent: LearningAgent, checkpoint: Checkpoint, path: Path) -> None:
-    """Give the agent a checkpoint's state. Raises CheckpointError, naming `path`."""
+    """Give the agent a checkpoint's state. Raises UserError, naming `path`."""
     try:
         agent.load_state_dict(checkpoint.agent)
     except (*NOT_OURS, RuntimeError) as error:
         reason = str(error) if type(error) is ValueError else "the networks have another shape"
         if type(error) is KeyError:
             reason = f"it was made by another version of the package: it lacks {error}"
-        raise CheckpointError(f"{path} does not fit its config: {reason}") from None
+        raise UserError(f"{path} does not fit its config: {reason}") from None
 
 
 def load_memory(agent: LearningAgent, checkpoint: Checkpoint, run_path: Path) -> None:
-    """Give the agent the steps that it remembers, if it remembers any. Raises CheckpointError.
+    """Give the agent the steps that it remembers, if it remembers any. Raises UserError.
 
     checkpoint: the latest of the run in `run_path`.
     """
@@ -98,7 +98,7 @@ def load_memory(agent: LearningAgent, checkpoint: Checkpoint, run_path: Path) ->
 
     path = run_path / LATEST
     if checkpoint.memory is None:
-        raise CheckpointError(
+        raise UserError(
             f"{path} was saved without the steps that its agent remembers, as best.safetensors and "
             "those in kept are: a run cannot go on with it, but another can begin with it "
             "(--init-from)"
@@ -106,15 +106,15 @@ def load_memory(agent: LearningAgent, checkpoint: Checkpoint, run_path: Path) ->
     try:
         replay_files.read_parts(run_path / MEMORY_FOLDER, checkpoint.memory, memories)
     except OSError as error:
-        raise CheckpointError(
+        raise UserError(
             f"{path} needs {error.filename}, which cannot be read: {error.strerror}"
         ) from None
     except ValueError as error:
-        raise CheckpointError(f"{path} cannot be gone on with: {error}") from None
+        raise UserError(f"{path} cannot be gone on with: {error}") from None
 
 
 def begin_with(agent: LearningAgent, checkpoint: Checkpoint, config: TrainConfig) -> None:
-    """Give the agent of a run the weights of another run's agent. Raises CheckpointError."""
+    """Give the agent of a run the weights of another run's agent. Raises UserError."""
     _require_same_function(checkpoint, config)
     try:
         agent.load_policy(checkpoint.agent)
@@ -122,11 +122,11 @@ def begin_with(agent: LearningAgent, checkpoint: Checkpoint, config: TrainConfig
         reasons = {RuntimeError: "its networks have another shape", ValueError: str(error)}
         missing = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
         why = reasons.get(type(error), missing)
-        raise CheckpointError(f"the agent of --init-from does not fit this run: {why}") from None
+        raise UserError(f"the agent of --init-from does not fit this run: {why}") from None
 
 
 def _require_same_function(checkpoint: Checkpoint, config: TrainConfig) -> None:
-    """Raise CheckpointError if the weights would compute something else here."""
+    """Raise UserError if the weights would compute something else here."""
     try:
         theirs = _function(checkpoint.config["settings"])
     except NOT_OURS:
@@ -134,7 +134,7 @@ def _require_same_function(checkpoint: Checkpoint, config: TrainConfig) -> None:
     ours = _function(config.settings.to_dict())
     for name, before in theirs.items():
         if None not in (before, ours[name]) and before != ours[name]:
-            raise CheckpointError(
+            raise UserError(
                 f"the agent of --init-from does not fit this run: it learned with {name} {before}, "
                 f"and this run has {ours[name]}"
             )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow_rl.agents.policies.archive import MOST_BYTES
+from workflow_rl.errors import UserError
 from workflow_rl.output_files import (
     NOT_OURS,
     copy_file,
@@ -21,7 +22,7 @@ from workflow_rl.output_files import (
 )
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import Copy, ExchangeConfig, Values
-from workflow_rl.runs.folder import POPULATION_FILE, RunDirError, begin_folder
+from workflow_rl.runs.folder import POPULATION_FILE, begin_folder
 from workflow_rl.terminal import shortened
 
 MOST_OF_POPULATION = 2**26
@@ -73,12 +74,12 @@ def policy_folder(path: Path, number: int) -> Path:
 
 
 def begin_population(path: Path, record: PopulationRecord) -> None:
-    """Make the folder, which must be new or empty. Raises RunDirError."""
+    """Make the folder, which must be new or empty. Raises UserError."""
     begin_folder(path, POPULATION_FILE, record.text)
 
 
 def read_population(path: Path) -> PopulationRecord:
-    """Raises RunDirError."""
+    """Raises UserError."""
     try:
         values = json.loads(read_text(path / POPULATION_FILE, MOST_OF_POPULATION))
         configs = [TrainConfig.from_dict(config) for config in values["configs"]]
@@ -93,7 +94,7 @@ def read_population(path: Path) -> PopulationRecord:
         require_no_links(*record.folders(path))
         return record
     except NOT_OURS as error:
-        raise RunDirError(f"{path / POPULATION_FILE} cannot be read: {str(error)[:300]}") from None
+        raise UserError(f"{path / POPULATION_FILE} cannot be read: {str(error)[:300]}") from None
 
 
 def _meeting(
@@ -123,11 +124,11 @@ def _meeting(
 @contextmanager
 def unfinished_population(path: Path) -> Iterator[None]:
     """While the policies train, keep no summary of an earlier end. If an error ends the training,
-    leave a summary that says why. Raises RunDirError."""
+    leave a summary that says why. Raises UserError."""
     try:
         remove_own(path / "summary.json")
     except OSError as error:
-        raise RunDirError(f"{path} cannot be written: {error.strerror}") from None
+        raise UserError(f"{path} cannot be written: {error.strerror}") from None
     try:
         yield
     except BaseException as error:
@@ -139,13 +140,13 @@ def unfinished_population(path: Path) -> Iterator[None]:
 
 def finish_population(path: Path, summaries: Sequence[Mapping[str, Any]], best: int) -> None:
     """Leave the best policy's config.json and best.safetensors where those of a run of one policy
-    are, and the summaries of all. Raises RunDirError."""
+    are, and the summaries of all. Raises UserError."""
     try:
         for name in ("config.json", "best.safetensors"):
             copy_file(policy_folder(path, best) / name, path / name, MOST_BYTES)
         content = {"finished": True, "best_policy": best, "policies": list(summaries)}
         write_text(path / "summary.json", json.dumps(content, indent=2) + "\n")
     except OSError as error:
-        raise RunDirError(f"{path} cannot be written: {error.strerror}") from None
+        raise UserError(f"{path} cannot be written: {error.strerror}") from None
     except ValueError as error:
-        raise RunDirError(f"{policy_folder(path, best) / name} cannot be read: {error}") from None
+        raise UserError(f"{policy_folder(path, best) / name} cannot be read: {error}") from None

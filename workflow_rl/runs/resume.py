@@ -13,9 +13,10 @@ from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.environments.environment import InvalidEnvironmentError, interpreter
 from workflow_rl.environments.named_by_file import TRUST_IT, is_plain
 from workflow_rl.environments.source import guests, make_environment, played_by
+from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import OF_WORKERS, ConfigError, Resume, TrainConfig
-from workflow_rl.runs.folder import RunDirError, is_finished, population_of, record_of
+from workflow_rl.runs.folder import is_finished, population_of, record_of
 from workflow_rl.runs.resolve import Found, environment_of
 from workflow_rl.runs.saved_config import flattened, import_classes
 from workflow_rl.runs.signature import changed, made_here
@@ -131,7 +132,7 @@ def resumed_plan(
         plug_in: the algorithm, if it is known.
 
     Raises:
-        CheckpointError, RunDirError: the run cannot be resumed.
+        UserError: the run cannot be resumed.
         ConfigError: what is asked for would make it another run.
         FinishedError: nothing is left to do.
     """
@@ -161,7 +162,7 @@ def resumed_plan(
     configs = _resumed_configs(states, path, asked, policy)
     for folder, config in zip(folders, configs, strict=True):
         if (config.env, config.env_args) != (configs[0].env, configs[0].env_args):
-            raise RunDirError(f"{path}: {folder.name} is of another environment than policy-0")
+            raise UserError(f"{path}: {folder.name} is of another environment than policy-0")
     exchange = None if record.exchange is None else ExchangeConfig(**record.exchange)
     if exchange is not None:
         _require_same_end(configs[0])
@@ -199,7 +200,7 @@ def _resumed_config(
 ) -> TrainConfig:
     """Return the config with which a checkpoint's run goes on, whose environment may be made.
 
-    Raises RunDirError for a config that cannot be used, and ConfigError for what is asked.
+    Raises UserError for a config that cannot be used, and ConfigError for what is asked.
     """
     names = {**asked, **(asked.get("env_args") or {})}
     try:
@@ -222,9 +223,9 @@ def _resumed_config(
     except ConfigError as error:
         if error.field_name in names:
             raise
-        raise RunDirError(f"{path}: its config cannot be used: {error}") from None
+        raise UserError(f"{path}: its config cannot be used: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RunDirError(f"{path}: its config cannot be read: {str(error)[:300]}") from None
+        raise UserError(f"{path}: its config cannot be read: {str(error)[:300]}") from None
 
 
 def _require_named_teacher(saved: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
@@ -276,11 +277,11 @@ def _by_name(env: str, args: Mapping[str, Any], asked: Mapping[str, Any]) -> dic
 
 
 def require_no_member(path: Path) -> None:
-    """Refuse to resume one member: a population is resumed as a whole. Raises RunDirError."""
+    """Refuse to resume one member: a population is resumed as a whole. Raises UserError."""
     above = population_of(path)
     record = None if above is None else record_of(above)
     if record is not None and record.exchange is not None:
-        raise RunDirError(
+        raise UserError(
             f"{path} is one of a population, which is resumed as a whole: {path.parent}, with "
             "train-population"
         )

@@ -24,10 +24,10 @@ from workflow_rl.environments.flat_env import flattener, unflattener
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.source import guests, make_environment, played_by
 from workflow_rl.environments.team_player import Team, team_of
+from workflow_rl.errors import UserError
 from workflow_rl.plug_ins import plug_ins
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
-    CheckpointError,
     checkpoint_path,
     load_checkpoint,
     own_config,
@@ -45,13 +45,13 @@ def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool | None = None) ->
     """Return a checkpoint's actor. greedy: None: as the run's config says.
 
     Warns of likeliest actions that play much worse than sampled ones, if an evaluation in the run's
-    folder has found that. Raises CheckpointError, naming `path`.
+    folder has found that. Raises UserError, naming `path`.
     """
     parameters = own_policy(checkpoint, path)
     try:
         policy_version = saved_number(checkpoint.agent, "policy_version")
     except ValueError as error:
-        raise CheckpointError(f"{path} cannot be used: {error}") from None
+        raise UserError(f"{path} cannot be used: {error}") from None
     if checkpoint.config.get("play") == "sampled":
         parameters = parameters.to_be_sampled()
     policy = parameters.player(policy_version, greedy)
@@ -71,7 +71,7 @@ def critic_at(path: Path, policy: Policy) -> Critic | None:
     # A critic with a memory would need the episode before each observation.
     if policy.network.memory_size or policy.parameters.n_further:
         return None
-    with contextlib.suppress(CheckpointError):
+    with contextlib.suppress(UserError):
         return critic_of(load_checkpoint(path), path)
     return None
 
@@ -80,22 +80,22 @@ def critic_of(checkpoint: Checkpoint, path: Path) -> Critic:
     """Return what a checkpoint's critic expects of observations [N, D], as the policy sees them.
 
     The function returns float64 [N]: the discounted return from there on, in the environment's own
-    rewards. Raises CheckpointError, naming `path`.
+    rewards. Raises UserError, naming `path`.
     """
     its_algorithm, settings = own_settings(checkpoint, path)
     try:
         parameters, unit = its_algorithm.saved_critic(settings, checkpoint.agent)
     except ValueError as error:
-        raise CheckpointError(f"{path} cannot be used: {error}") from None
+        raise UserError(f"{path} cannot be used: {error}") from None
     except (RuntimeError, LookupError, TypeError, AttributeError):
-        raise CheckpointError(f"{path} has no critic that its config describes") from None
+        raise UserError(f"{path} has no critic that its config describes") from None
     critic = NumpyPolicy(parameters)
     n_inputs = critic.obs_dim  # A critic sees no mask.
     return lambda obs: critic.outputs(obs[:, :n_inputs])[:, 0].astype(np.float64) / unit
 
 
 def saved_environment(checkpoint: Checkpoint, path: Path) -> Environment:
-    """The environment that the checkpoint's run was trained on. Raises CheckpointError."""
+    """The environment that the checkpoint's run was trained on. Raises UserError."""
     return own_config(checkpoint, path).environment
 
 
@@ -124,12 +124,12 @@ def scored_as(source: Path, which: str | None = None) -> str:
 def load_saved(source: Path, which: str | None = None, greedy: bool | None = None) -> SavedAgent:
     """The agent of a run folder, a checkpoint, a policy file, or a released agent's name.
 
-    Raises CheckpointError.
+    Raises UserError.
     """
     path = saved_path(source, which)
     if not source.exists() and path == source:
         names = list(plug_ins("released"))
-        raise CheckpointError(
+        raise UserError(
             f"there is no checkpoint at {path}, nor a released agent of this name: there is "
             f"{', '.join(names)}.{question(word_meant(str(source), names))}"
         )
@@ -148,13 +148,13 @@ def load_saved(source: Path, which: str | None = None, greedy: bool | None = Non
             ignore_unknown=True,  # It was left out in training, or there is none.
         )
     except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
     except InvalidEnvironmentError as error:
-        raise CheckpointError(f"{path}: {error.argument}: {error}") from None
+        raise UserError(f"{path}: {error.argument}: {error}") from None
     except (KeyError, TypeError, AttributeError):
-        raise CheckpointError(f"{path} does not say what environment it is for") from None
+        raise UserError(f"{path} does not say what environment it is for") from None
     except ValueError as error:
-        raise CheckpointError(str(error)) from None
+        raise UserError(str(error)) from None
     return SavedAgent(actor, environment)
 
 
@@ -188,7 +188,7 @@ def load_player(
         env_python: the interpreter that plays it, instead of what the file names.
 
     Raises:
-        CheckpointError: there is no such agent, or only a stranger's file names its environment.
+        UserError: there is no such agent, or only a stranger's file names its environment.
         InvalidEnvironmentError: the environment cannot be made.
     """
     policy, environment = load_saved(source, which, greedy)
@@ -204,7 +204,7 @@ def load_player(
         try:
             environment.require_named()
         except InvalidEnvironmentError as error:
-            raise CheckpointError(f"{source}: {error}") from None
+            raise UserError(f"{source}: {error}") from None
     try_in_worker.learn_facts(environment, worker_timeout, plays)
     if env is not None:
         policy = _on_layout(policy, environment, source)
@@ -214,17 +214,17 @@ def load_player(
 def _on_layout(policy: Policy, environment: Environment, source: Path) -> Policy:
     """Return the policy for what the environment declares, such as another number of entities.
 
-    Raises CheckpointError.
+    Raises UserError.
     """
     if not isinstance(policy, NumpyPolicy) or not (declared := policy.network.declared):
         return policy
     spaces = environment.spaces()
     if (layout := getattr(spaces, declared)) is None:
-        raise CheckpointError(f"{source} needs an environment that declares its {declared}")
+        raise UserError(f"{source} needs an environment that declares its {declared}")
     try:
         parameters = policy.parameters.on(layout, spaces.distribution)
     except ValueError as error:
-        raise CheckpointError(f"{source} does not fit the environment: {error}") from None
+        raise UserError(f"{source} does not fit the environment: {error}") from None
     return NumpyPolicy(parameters, policy.policy_version, policy.greedy)
 
 
@@ -253,7 +253,7 @@ def load_agent(
         trust: sign the file as the user's own: see `trust.sign`.
 
     Raises:
-        CheckpointError: there is no agent that can be used.
+        UserError: there is no agent that can be used.
         InvalidEnvironmentError: its environment cannot be made.
     """
     source = Path(path)
@@ -271,7 +271,7 @@ def load_agent(
         has = [g for g in guests.importable() if g.player(source) is not None]
         if has and guests.bringing("released", str(source)) is None:
             places = " or ".join(f"env={guest.env_id!r}" for guest in has)
-            raise CheckpointError(f"{source} is no file, but a scripted agent: give {places} too")
+            raise UserError(f"{source} is no file, but a scripted agent: give {places} too")
     make_env = env if callable(env) else None
     policy, environment = load_player(source, None, greedy, make_env)
     return agent_of(policy, environment, lambda: _critic_there(saved_path(source), policy))

@@ -16,17 +16,11 @@ from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.signature import made_here
 
 
-class OtherVersionError(UserError):
-    """A file that another version of the package has made."""
-
-
 def require_same_fields(found: Collection[str], expected: Collection[str]) -> None:
-    """Raise OtherVersionError if a file's fields are not those that this version writes."""
+    """Raise UserError if a file's fields are not those that this version writes."""
     for name in sorted({*found} ^ {*expected}):
         what = "has" if name in found else "lacks"
-        raise OtherVersionError(
-            f"it was made by another version of the package: it {what} {name!r:.50}"
-        )
+        raise UserError(f"it was made by another version of the package: it {what} {name!r:.50}")
 
 
 class UnknownSettings(Settings):

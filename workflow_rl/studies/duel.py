@@ -29,11 +29,12 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.named_by_file import is_plain
 from workflow_rl.environments.one_team_of_two import sides_of, text_of_weights
 from workflow_rl.environments.source import guests, make_environment
+from workflow_rl.errors import UserError
 from workflow_rl.evaluation.evaluate import play_with_progress
 from workflow_rl.evaluation.intervals import mean_of
 from workflow_rl.output_files import make_folder
 from workflow_rl.progress_bar import Progress
-from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
+from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.duel_dir import (
     DUEL_FILE,
@@ -46,7 +47,7 @@ from workflow_rl.runs.duel_dir import (
 )
 from workflow_rl.runs.execute import AtOnce, Outcome, execute
 from workflow_rl.runs.export import write_policy
-from workflow_rl.runs.folder import RunDirError, begin_folder, can_go_on, is_finished, locked
+from workflow_rl.runs.folder import begin_folder, can_go_on, is_finished, locked
 from workflow_rl.runs.learner import only_warned
 from workflow_rl.runs.loop import stopped_by_signals
 from workflow_rl.runs.make_agent import LATEST, make_agent
@@ -101,7 +102,7 @@ def actor_for_side(
     agent: str, side: Side, opponents: Mapping[str, float]
 ) -> tuple[Actor, Mapping[str, Any]]:
     """Return an agent as it acts as an opponent, and the arguments of the environment in which it
-    plays on this side. Raises CheckpointError."""
+    plays on this side. Raises UserError."""
     released = guests[side.env].released if side.env in guests else {}
     saved = load_saved(Path(released.get(agent, agent)), greedy=side.greedy)
     args = {**side.args, side.opponents: text_of_weights(opponents)}
@@ -180,7 +181,7 @@ def run_duel(
         quiet: show no progress bars.
 
     Raises:
-        RunDirError: the folder holds something else.
+        UserError: the folder holds something else.
         ConfigError, InvalidEnvironmentError: the environment has no two sides.
         Exception: what `execute` and `played` raise.
     """
@@ -234,25 +235,25 @@ def _try_start(
         for agent in agents:
             try:
                 if list(agents).count(agent) > 1:
-                    raise CheckpointError("it is given twice")
+                    raise UserError("it is given twice")
                 try_in_worker.check(
                     against(config, other, {agent: 1.0}).environment, config.worker_timeout
                 )
                 if side == first:
                     actor_for_side(agent, sides[side], {})
-            except (CheckpointError, InvalidEnvironmentError) as error:
+            except (UserError, InvalidEnvironmentError) as error:
                 raise ConfigError("start", f"{side}={agent}: {error}") from None
 
 
 def _going_on(path: Path, asked: DuelRecord) -> DuelRecord:
-    """Return the record with which the duel in a folder goes on. Raise RunDirError for another."""
+    """Return the record with which the duel in a folder goes on. Raise UserError for another."""
     before, free = read_duel(path), {*free_on_resume(asked.config), "generations", SIGNATURE}
     # Older records lack settings that are newer than they are.
     was = {**before.config, **DuelConfig().to_dict(), **before.duel}
     now = {**asked.config, **asked.duel}
     for name in sorted({*was, *now} - free):
         if was.get(name) != now.get(name):
-            raise RunDirError(
+            raise UserError(
                 f"{path} is a duel with {name} {in_short(was.get(name))}, not "
                 f"{in_short(now.get(name))}: go on with the same, or begin in another folder"
             )
@@ -263,11 +264,11 @@ def _going_on(path: Path, asked: DuelRecord) -> DuelRecord:
 
 
 def require_named_agents(path: Path, record: DuelRecord, agents: Iterable[str]) -> None:
-    """Raise RunDirError if one of the agents is a class to import, or a path that leads out of the
+    """Raise UserError if one of the agents is a class to import, or a path that leads out of the
     duel's folder, and the duel is somebody else's."""
     foreign = [name for name in agents if not (is_plain(name) or _lies_in(path, name))]
     if foreign and not record.is_own:
-        raise RunDirError(
+        raise UserError(
             f"{path / DUEL_FILE}: only the file names the agent {foreign[0]}, which would be "
             "imported or read: give --trust if you trust its author"
         )
@@ -374,7 +375,7 @@ class _Duel:
             make_folder(folder.parent)
             make_folder(folder)
         except OSError as error:
-            raise RunDirError(f"{error.filename} cannot be used: {error.strerror}") from None
+            raise UserError(f"{error.filename} cannot be used: {error.strerror}") from None
         trained(config, folder, init_from=begins, quiet=self.quiet)
         policy = policy_of(load_checkpoint(folder / LATEST), folder / LATEST)
         write_policy(policy.parameters, config.environment, folder.with_name(f"{name}.npz"))

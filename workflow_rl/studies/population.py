@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from workflow_rl.environments.episode import SeedStream
+from workflow_rl.errors import UserError
 from workflow_rl.runs.exchange import ExchangeConfig, Values, exchanged, meeting_random
-from workflow_rl.runs.folder import POPULATION_FILE, NotWrittenError, RunDirError
+from workflow_rl.runs.folder import POPULATION_FILE, NotWrittenError
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.loop import Meetings
 from workflow_rl.runs.population_dir import Meeting, PopulationRecord
@@ -32,7 +33,7 @@ class Population(Meetings):
     def __init__(
         self, path: Path, record: PopulationRecord | None, learners: Sequence[Learner]
     ) -> None:
-        """Raises RunDirError if the members' checkpoints are not of this record."""
+        """Raises UserError if the members' checkpoints are not of this record."""
         assert record is not None
         assert record.exchange is not None
         self._path = path
@@ -42,7 +43,7 @@ class Population(Meetings):
         met = {learner.state.meetings for learner in learners}
         n_meetings = len(record.meetings)
         if wrong := met - {n_meetings, n_meetings - 1}:
-            raise RunDirError(
+            raise UserError(
                 f"{path}: a policy's checkpoint knows of {min(wrong)} meetings, and "
                 f"{POPULATION_FILE} of {n_meetings}"
             )

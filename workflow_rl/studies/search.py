@@ -23,13 +23,13 @@ from tqdm import tqdm
 
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.collection.cluster_address import NONE
-from workflow_rl.errors import NotFiniteError
+from workflow_rl.errors import NotFiniteError, UserError
 from workflow_rl.output_files import NOT_OURS, replacing, write_text
 from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import SHARES
 from workflow_rl.runs.execute import execute
-from workflow_rl.runs.folder import NotWrittenError, RunDirError
+from workflow_rl.runs.folder import NotWrittenError
 from workflow_rl.runs.learner import Learner, only_warned
 from workflow_rl.runs.loop import Meetings, stopped_by_signals
 from workflow_rl.runs.population_dir import PopulationRecord, begin_population
@@ -115,7 +115,7 @@ class Search:
         file = (self.path / STUDY_FILE).absolute()
         require_own_database(file)
         if not file.exists() and any(self.path.glob("trial-*")):
-            raise RunDirError(f"{self.path} has no {STUDY_FILE} to go on from")
+            raise UserError(f"{self.path} has no {STUDY_FILE} to go on from")
         try:
             study = optuna.create_study(
                 storage=url_of(file), study_name="tune", direction="maximize", load_if_exists=True
@@ -123,13 +123,13 @@ class Search:
             trials = study.get_trials(deepcopy=False)
         except Exception as error:
             # SQLAlchemy raises errors of many kinds.
-            raise RunDirError(f"{self.path / STUDY_FILE} cannot be used: {error}") from None
+            raise UserError(f"{self.path / STUDY_FILE} cannot be used: {error}") from None
         try:
             self.finals(study)
             for trial in ranked(study):
                 self.settings(trial)
         except (*NOT_OURS, RuntimeError) as error:
-            raise RunDirError(
+            raise UserError(
                 f"{file} holds what no search of this package leaves: {error!r:.200}"
             ) from None
         # With one seed, a study that goes on would propose again what it began with.

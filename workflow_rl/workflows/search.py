@@ -37,7 +37,7 @@ class OrderedAgents:
     def load(cls, runs: Sequence[Path]) -> OrderedAgents:
         """Load agents of run folders, checkpoints or policy files.
 
-        Raises CheckpointError, and InvalidEnvironmentError if their environments differ or take no
+        Raises UserError, and InvalidEnvironmentError if their environments differ or take no
         order, or if a run is given twice.
         """
         if len({run.resolve() for run in runs}) < len(runs):

@@ -16,9 +16,9 @@ from tests.html_pages import assert_valid
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.commands.main import main
+from workflow_rl.errors import UserError
 from workflow_rl.reporting.policies_figure import duel_figure, figure_of_folder
 from workflow_rl.runs.duel_dir import DuelRecord, read_measured
-from workflow_rl.runs.folder import RunDirError
 
 RECORD = DuelRecord(
     {},
@@ -119,7 +119,7 @@ def test_what_was_measured_is_read_and_drawn(duel: Path) -> None:
 )
 def test_a_damaged_score_is_named(duel: Path, damage: Any) -> None:
     leave(duel / "generation-1/Blue/evaluation.json", damage)
-    with pytest.raises(RunDirError, match=r"Blue.evaluation\.json cannot be read"):
+    with pytest.raises(UserError, match=r"Blue.evaluation\.json cannot be read"):
         figure_of_folder(duel)
 
 

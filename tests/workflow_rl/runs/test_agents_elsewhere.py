@@ -15,7 +15,7 @@ from tests.workflow_rl.runs.any_env_runs import ENVS
 from workflow_rl import api
 from workflow_rl.commands.main import main
 from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.runs.checkpoint import CheckpointError
+from workflow_rl.errors import UserError
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.folder import read_config
 
@@ -164,7 +164,7 @@ def test_mistakes_in_a_python_evaluation_are_named() -> None:
         api.evaluate("champion", red_agnt="B_lineAgent")
     with pytest.raises(InvalidEnvironmentError, match="'nowhere': choose one of workflow_rl/CAGE2"):
         api.evaluate("champion", env="nowhere")
-    with pytest.raises(CheckpointError, match="no checkpoint at decyos"):
+    with pytest.raises(UserError, match="no checkpoint at decyos"):
         api.evaluate("decyos")
     with pytest.raises(ValueError, match="episodes is 0: give 1 or more"):
         api.evaluate("decoys", 0)

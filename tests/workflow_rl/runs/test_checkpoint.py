@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from tests import tiny_runs
 from workflow_rl.commands.main import main
+from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
-    CheckpointError,
     TrainingState,
     checkpoint_path,
     load_checkpoint,
@@ -77,7 +77,7 @@ def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
     assert torch.equal(load_checkpoint(path).agent["weight"], torch.zeros(100))
     content = path.read_bytes()
     path.write_bytes(content.replace(bytes(400), bytes(399) + b"\1"))
-    with pytest.raises(CheckpointError, match="damaged"):
+    with pytest.raises(UserError, match="damaged"):
         load_checkpoint(path)
 
 
@@ -117,12 +117,12 @@ def test_networks_of_another_shape_than_the_config_are_refused(sizes):
 
     own_policy(saved_with(sizes), Path("a.safetensors"))
     for others in ([*sizes, 3], sizes[1:] if sizes else [1], [size + 1 for size in sizes] or [2]):
-        with pytest.raises(CheckpointError, match="another shape"):
+        with pytest.raises(UserError, match="another shape"):
             own_policy(saved_with(others), Path("a.safetensors"))
 
 
 def test_a_missing_one_is_named(tmp_path):
-    with pytest.raises(CheckpointError, match=r"no checkpoint at .*nothing\.safetensors"):
+    with pytest.raises(UserError, match=r"no checkpoint at .*nothing\.safetensors"):
         load_checkpoint(tmp_path / "nothing.safetensors")
 
 
@@ -132,29 +132,29 @@ def test_a_damaged_one_is_refused(tmp_path, kept):
     save_checkpoint(path, a_checkpoint())
     content = path.read_bytes()
     path.write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
-    with pytest.raises(CheckpointError, match="damaged"):
+    with pytest.raises(UserError, match="damaged"):
         load_checkpoint(path)
 
 
 def test_somebody_elses_file_is_refused(tmp_path):
     write_values(tmp_path / "other", {"model": 1})
-    with pytest.raises(CheckpointError, match="not a checkpoint of this package"):
+    with pytest.raises(UserError, match="not a checkpoint of this package"):
         load_checkpoint(tmp_path / "other")
     safetensors.torch.save_file({"weight": torch.ones(1)}, tmp_path / "other", {"format": "pt"})
-    with pytest.raises(CheckpointError, match="does not begin as a checkpoint does"):
+    with pytest.raises(UserError, match="does not begin as a checkpoint does"):
         load_checkpoint(tmp_path / "other")
 
 
 def test_another_format_is_refused_with_both_numbers(tmp_path):
     write_values(tmp_path / "later.safetensors", {"format": 99})
-    with pytest.raises(CheckpointError, match="format is 99, but this version reads 3"):
+    with pytest.raises(UserError, match="format is 99, but this version reads 3"):
         load_checkpoint(tmp_path / "later.safetensors")
 
 
 def test_a_checkpoint_that_torch_wrote_is_of_an_earlier_version(tmp_path):
     torch.save({"format": 2, "agent": Bomb()}, tmp_path / "checkpoint.pt")
     for path in (tmp_path / "checkpoint.pt", checkpoint_path(tmp_path)):
-        with pytest.raises(CheckpointError, match=r"checkpoint\.pt was made by an earlier version"):
+        with pytest.raises(UserError, match=r"checkpoint\.pt was made by an earlier version"):
             load_checkpoint(path)
 
 
@@ -193,7 +193,7 @@ def test_no_code_runs_from_a_file(tmp_path, monkeypatch, writer):
         torch.save({"format": 1, "agent": Bomb()}, "bomb.pt")
     else:
         (tmp_path / "bomb.pt").write_bytes(pickle.dumps(Bomb()))
-    with pytest.raises(CheckpointError):
+    with pytest.raises(UserError):
         load_checkpoint(tmp_path / "bomb.pt")
     assert not (tmp_path / "exploded").exists()
 
@@ -204,7 +204,7 @@ def test_a_folder_for_a_challenge_is_called_one(tmp_path):
     for name in (LIST, "policy.npz"):
         (folder / name).touch()
     shutil.make_archive(str(folder), "zip", folder)
-    with pytest.raises(CheckpointError, match="a folder for a challenge, packed"):
+    with pytest.raises(UserError, match="a folder for a challenge, packed"):
         load_checkpoint(packed)
-    with pytest.raises(CheckpointError, match=r"give the policy in it, .*policy\.npz"):
+    with pytest.raises(UserError, match=r"give the policy in it, .*policy\.npz"):
         checkpoint_path(folder)

@@ -20,7 +20,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
+from workflow_rl.errors import UserError
+from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.checkpoint_file import (
     MOST_LEVELS,
     MOST_OF_EMPTY,
@@ -191,7 +192,7 @@ def example(tmp_path: Path) -> Path:
 
 def refused(path: Path) -> str:
     """Return the one line with which a file is refused."""
-    with pytest.raises(CheckpointError) as error:
+    with pytest.raises(UserError) as error:
         load_checkpoint(path)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 1000
@@ -340,12 +341,13 @@ MEASURED = """
 import resource, sys
 from pathlib import Path
 import numpy, torch
-from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
+from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.errors import UserError
 for path in sys.argv[1:]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         load_checkpoint(Path(path))
-    except CheckpointError:
+    except UserError:
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from workflow_rl.errors import UserError
 from workflow_rl.runs import execute
-from workflow_rl.runs.checkpoint import CheckpointError
 from workflow_rl.runs.config import TrainConfig
 
 ENV = "CartPole-v1"
@@ -17,7 +17,7 @@ ENV = "CartPole-v1"
 
 def chosen(path: Path, quiet: bool) -> str:
     if not path.name:
-        raise CheckpointError("there is none")
+        raise UserError("there is none")
     return f"of {path}"
 
 

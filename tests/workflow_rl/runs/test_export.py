@@ -17,9 +17,10 @@ from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.settings import ConfigError
 from workflow_rl.agents.team import ACTS, TeamLayout
 from workflow_rl.environments.source import make_environment
-from workflow_rl.runs.export import ExportError, export_policy
+from workflow_rl.runs.export import export_policy
 
 AGENTS, SIZES, N_ACTIONS = ("north", "south", "chief"), (3, 3, 4), (3, 3, 2)
 POLICIES = {"guards": (0, 1), "chief": (2,)}
@@ -105,7 +106,7 @@ def test_onnx_models_of_a_team_choose_its_actions(
 
 def test_a_folder_with_something_in_it_is_kept(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("mine")
-    with pytest.raises(ExportError, match="not empty"):
+    with pytest.raises(ConfigError, match="not empty"):
         export_policy(team_of("mlp", masked=False), NOWHERE, "onnx", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]
 

@@ -8,6 +8,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
+from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import (
@@ -15,7 +16,6 @@ from workflow_rl.runs.folder import (
     RUN_FILE,
     NotWrittenError,
     RunDir,
-    RunDirError,
     is_finished,
     make_run_folder,
     read_config,
@@ -38,7 +38,7 @@ def test_a_picture_that_is_a_link_is_refused_before_the_training(tmp_path):
     with RunDir(tmp_path / "run", CONFIG) as run:
         checkpoint = after(0, run.run_id)
     (tmp_path / "run" / "learning_curve.png").symlink_to(tmp_path / "own.png")
-    with pytest.raises(RunDirError, match=r"learning_curve\.png is a link"):
+    with pytest.raises(UserError, match=r"learning_curve\.png is a link"):
         RunDir(tmp_path / "run", CONFIG, checkpoint)
 
 
@@ -93,13 +93,13 @@ def test_a_run_that_ended_before_its_first_checkpoint_is_begun_again(tmp_path):
     half = path / f".{'0a' * 8}.writing"
     half.write_bytes(b"half")
     with RunDir(path, CONFIG) as run:
-        with pytest.raises(RunDirError, match="in use"):
+        with pytest.raises(UserError, match="in use"):
             RunDir(path, CONFIG)
         run.log(a_row(1))
         run.save("checkpoint.safetensors", after(1))
     assert len(read_metrics(path)) == 1
     assert not half.exists()
-    with pytest.raises(RunDirError, match="not empty"):
+    with pytest.raises(UserError, match="not empty"):
         RunDir(path, CONFIG)
 
 
@@ -162,7 +162,7 @@ def test_one_training_at_a_time(tmp_path):
     with RunDir(path, CONFIG) as run:
         run.log(a_row(1))
         before = (path / "metrics.csv").read_bytes()
-        with pytest.raises(RunDirError, match="in use: another process"):
+        with pytest.raises(UserError, match="in use: another process"):
             RunDir(path, CONFIG, after(1))
         assert (path / "metrics.csv").read_bytes() == before
     RunDir(path, CONFIG, after(1)).close()
@@ -178,7 +178,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         (tmp_path / "other" / "checkpoint.safetensors").read_bytes()
     )
     before = {file: file.read_bytes() for file in (tmp_path / "one").iterdir()}
-    with pytest.raises(RunDirError, match="of another run"):
+    with pytest.raises(UserError, match="of another run"):
         RunDir(tmp_path / "one", CONFIG, foreign)
     assert {file: file.read_bytes() for file in (tmp_path / "one").iterdir()} == before
 
@@ -193,7 +193,7 @@ def test_a_run_that_went_on_meanwhile_loses_nothing(tmp_path):
     with RunDir(path, CONFIG, before) as run:
         run.log(a_row(2))
         run.save("checkpoint.safetensors", after(2))
-    with pytest.raises(RunDirError, match="gone on meanwhile"):
+    with pytest.raises(UserError, match="gone on meanwhile"):
         RunDir(path, CONFIG, before)
     assert len(read_metrics(path)) == 2
     RunDir(path, CONFIG, load_checkpoint(path / "checkpoint.safetensors")).close()
@@ -212,16 +212,16 @@ def test_folders_of_before_there_were_ids_take_their_checkpoints(tmp_path):
 
 def test_a_folder_in_use_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(RunDirError, match="not empty"):
+    with pytest.raises(UserError, match="not empty"):
         RunDir(tmp_path, CONFIG)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(RunDirError, match="cannot be used"):
+    with pytest.raises(UserError, match="cannot be used"):
         RunDir(tmp_path / "file" / "run", CONFIG)
-    with pytest.raises(RunDirError, match="cannot be used"):
+    with pytest.raises(UserError, match="cannot be used"):
         RunDir(tmp_path / "file", CONFIG)
 
 
@@ -233,7 +233,7 @@ def test_a_new_path_is_never_one_that_exists(tmp_path):
 
 def test_no_run_folder(tmp_path):
     for read in (read_config, read_metrics):
-        with pytest.raises(RunDirError, match="not a run folder"):
+        with pytest.raises(UserError, match="not a run folder"):
             read(tmp_path)
 
 
@@ -249,12 +249,12 @@ def test_a_run_is_finished_if_its_summary_says_so(tmp_path):
         (tmp_path / "summary.json").write_text(json.dumps({"finished": finished}))
         assert is_finished(tmp_path) == finished
     (tmp_path / "summary.json").write_text("[]")
-    with pytest.raises(RunDirError, match=r"summary.json cannot be read"):
+    with pytest.raises(UserError, match=r"summary.json cannot be read"):
         is_finished(tmp_path)
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(RunDirError, match=r"frist does not exist$"):
+    with pytest.raises(UserError, match=r"frist does not exist$"):
         read_config(tmp_path / "frist")
 
 
@@ -262,7 +262,7 @@ def test_a_folder_that_is_not_there(tmp_path):
 def test_a_summary_that_cannot_be_read_is_named(tmp_path, text):
     if text is not None:
         (tmp_path / "summary.json").write_text(text)
-    with pytest.raises(RunDirError, match=r"summary.json cannot be read: "):
+    with pytest.raises(UserError, match=r"summary.json cannot be read: "):
         read_summary(tmp_path)
 
 
@@ -273,7 +273,7 @@ def test_counts_are_of_64_bits(tmp_path, number, is_taken):
     if is_taken:
         assert read_metrics(tmp_path / "run")[0]["episodes"] == number
     else:
-        with pytest.raises(RunDirError, match=f"episodes is {number}"):
+        with pytest.raises(UserError, match=f"episodes is {number}"):
             read_metrics(tmp_path / "run")
 
 
@@ -302,7 +302,7 @@ def test_a_run_without_its_checkpoint_is_not_a_new_one(left, tmp_path):
         (path / "kept" / "000001.safetensors").unlink()
         (path / "kept").rmdir()
     before = content_of(path)
-    with pytest.raises(RunDirError, match=r"not empty: choose another folder, .* no check"):
+    with pytest.raises(UserError, match=r"not empty: choose another folder, .* no check"):
         RunDir(path, CONFIG.changed(seed=1))
     assert content_of(path) == before
 
@@ -315,7 +315,7 @@ def test_a_finished_run_that_cannot_go_on_stays_finished(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
     try:
-        with pytest.raises(RunDirError, match="cannot be used: File too large"):
+        with pytest.raises(UserError, match="cannot be used: File too large"):
             RunDir(path, CONFIG, after(1))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -328,7 +328,7 @@ def test_an_id_that_is_a_pipe_is_not_waited_for(tmp_path):
     finished_run(tmp_path / "run")
     (tmp_path / "run" / RUN_FILE).unlink()
     os.mkfifo(tmp_path / "run" / RUN_FILE)
-    with pytest.raises(RunDirError, match="cannot be used"):
+    with pytest.raises(UserError, match="cannot be used"):
         RunDir(tmp_path / "run", CONFIG, after(1))
 
 

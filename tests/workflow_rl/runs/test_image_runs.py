@@ -16,7 +16,8 @@ from workflow_rl import api
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
+from workflow_rl.errors import UserError
+from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.export import export_policy
 from workflow_rl.runs.make_agent import make_agent
@@ -83,7 +84,7 @@ def test_the_agent_is_used(tmp_path: Path) -> None:
     obs, _ = env.reset(seed=5)
     assert env.action_space.contains(agent.act(obs))
     other = functools.partial(PictureEnv, "last")
-    with pytest.raises(CheckpointError, match="images of 8 x 8 x 3 channels"):
+    with pytest.raises(UserError, match="images of 8 x 8 x 3 channels"):
         api.load_agent(tmp_path / "run", env=lambda shown: other())
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from tests.workflow_rl.runs.any_env_runs import PPO, config_of
 from workflow_rl import api as interface
+from workflow_rl.errors import UserError
 from workflow_rl.runs import learner, loop
-from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
+from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 
 
@@ -27,7 +28,7 @@ def test_a_run_begins_with_the_agent_of_another(undisturbed: Any, tmp_path: Path
         moved = (after.agent["network"][name] - tensor).abs().max()
         assert 0 < moved < 3 * PPO.learning_rate
     assert after.agent["obs_moments"]["count"] == other.agent["obs_moments"]["count"] + 60
-    with pytest.raises(CheckpointError, match="does not fit"):
+    with pytest.raises(UserError, match="does not fit"):
         loop.train_policy(config_of("Pendulum"), tmp_path / "other", init_from=other, quiet=True)
     assert not (tmp_path / "other").exists()
 
@@ -38,9 +39,7 @@ def test_weights_for_another_function_are_refused(tmp_path: Path) -> None:
     other = TrainConfig(
         "async", env="CartPole-v1", total_steps=200, settings={"activation": "relu"}
     )  # type: ignore[arg-type]
-    with pytest.raises(
-        CheckpointError, match="learned with activation tanh, and this run has relu"
-    ):
+    with pytest.raises(UserError, match="learned with activation tanh, and this run has relu"):
         interface.train(other, tmp_path / "other", init_from=path)
 
 
@@ -50,6 +49,6 @@ def test_a_normalised_agent_does_not_begin_a_run_that_does_not_normalise(tmp_pat
     plain = TrainConfig(
         "async", env="CartPole-v1", total_steps=200, settings={"normalise_obs": False}
     )  # type: ignore[arg-type]
-    with pytest.raises(CheckpointError, match="obs_moments"):
+    with pytest.raises(UserError, match="obs_moments"):
         interface.train(plain, tmp_path / "other", init_from=path)
     assert not (tmp_path / "other").exists()

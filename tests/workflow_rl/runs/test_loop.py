@@ -15,8 +15,9 @@ from tests.workflow_rl.runs.cyborg_runs import (
     same_weights,
     weights,
 )
+from workflow_rl.errors import UserError
 from workflow_rl.runs import learner
-from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState, load_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import METRICS, read_metrics
 from workflow_rl.runs.loop import train_policy
@@ -94,7 +95,7 @@ def test_what_a_run_leaves(cyborg_run):
 
 def test_an_agent_that_lacks_its_network_is_no_beginning(tmp_path):
     lacking = Checkpoint({}, {}, TrainingState())
-    with pytest.raises(CheckpointError, match=r"does not fit this run: it has no distribution$"):
+    with pytest.raises(UserError, match=r"does not fit this run: it has no distribution$"):
         train_policy(config_of(), tmp_path / "run", init_from=lacking, quiet=True)
 
 

@@ -20,8 +20,9 @@ from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.trace import LEARNER, Activity
 from workflow_rl.commands.train_population import train_population
 from workflow_rl.commands.tune import tune
+from workflow_rl.errors import UserError
 from workflow_rl.reporting.timeline import read_trace
-from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
+from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.folder import (
     METRICS,
@@ -120,7 +121,7 @@ def test_only_the_latest_checkpoint_has_the_steps(tmp_path: Path) -> None:
         )
     assert learned(begun) is not None
     further = config.changed(total_episodes=30)
-    with pytest.raises(CheckpointError, match=r"checkpoint\.safetensors needs .*memory"):
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors needs .*memory"):
         tiny_runs.run(path, further)
 
 

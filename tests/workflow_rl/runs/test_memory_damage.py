@@ -23,14 +23,9 @@ from tests.workflow_rl.runs.remembered import (
 )
 from workflow_rl.agents.mbpo.agent import MBPOAgent
 from workflow_rl.agents.replay import Transitions
+from workflow_rl.errors import UserError
 from workflow_rl.runs import replay_files
-from workflow_rl.runs.checkpoint import (
-    Checkpoint,
-    CheckpointError,
-    TrainingState,
-    load_checkpoint,
-    save_checkpoint,
-)
+from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint, save_checkpoint
 from workflow_rl.runs.folder import RunDir
 from workflow_rl.runs.learner import make_agent
 
@@ -73,7 +68,7 @@ def test_a_file_that_is_not_as_it_was_saved(
     saved_run(tmp_path)
     file = next((tmp_path / "memory").glob(f"{kind}-*"))
     spoil(file)
-    with pytest.raises(CheckpointError, match=f"memory.*{says}") as caught:
+    with pytest.raises(UserError, match=f"memory.*{says}") as caught:
         remembering_agent(tmp_path)
     assert "\n" not in str(caught.value)
 
@@ -170,7 +165,7 @@ def test_files_that_are_not_all_there_is(tmp_path: Path) -> None:
 def test_a_checkpoint_that_names_no_files(memory_of: Any, tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.safetensors"
     save_checkpoint(path, Checkpoint({}, {}, TrainingState(), memory=memory_of))
-    with pytest.raises(CheckpointError, match="not a checkpoint of this package"):
+    with pytest.raises(UserError, match="not a checkpoint of this package"):
         load_checkpoint(path)
 
 

@@ -14,7 +14,8 @@ from tests.tiny_runs import all_of, remembering_agent
 from tests.workflow_rl.runs.remembered import CONFIG, checkpoint_of, experience, saved_run
 from workflow_rl.agents.mbpo.agent import MBPOAgent
 from workflow_rl.agents.policies import archive
-from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
+from workflow_rl.errors import UserError
+from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import RunDir
 from workflow_rl.runs.learner import make_agent
 
@@ -99,7 +100,7 @@ def test_other_checkpoints_of_the_run_have_no_steps(tmp_path: Path) -> None:
     assert load_checkpoint(tmp_path / "best.safetensors").memory is None
     assert all_of(remembering_agent(tmp_path))  # Whose files are still there.
     shutil.copy(tmp_path / "best.safetensors", tmp_path / "checkpoint.safetensors")
-    with pytest.raises(CheckpointError, match=r"saved without the steps .*--init-from"):
+    with pytest.raises(UserError, match=r"saved without the steps .*--init-from"):
         remembering_agent(tmp_path)
 
 

@@ -17,8 +17,8 @@ from tests.faulty_env import FaultyEnv
 from tests.tiny_runs import run, same_weights
 from workflow_rl import api
 from workflow_rl.collection.failures import StopRequested
-from workflow_rl.errors import NotFiniteError
-from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
+from workflow_rl.errors import NotFiniteError, UserError
+from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.make_agent import make_agent, restored_agent
 
@@ -177,5 +177,5 @@ def test_without_masks_the_policy_sees_none(tmp_path: Path) -> None:
     run(tmp_path / "run", config)
     checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
     agent = make_agent(masked)
-    with pytest.raises(CheckpointError, match="masks of actions"):
+    with pytest.raises(UserError, match="masks of actions"):
         restored_agent(agent, checkpoint, tmp_path / "run")

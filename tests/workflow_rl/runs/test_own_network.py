@@ -46,9 +46,10 @@ from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.commands.main import main
-from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
+from workflow_rl.errors import UserError
+from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.export import ExportError, export_policy
+from workflow_rl.runs.export import export_policy
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.run_record import weights_digest
@@ -156,7 +157,7 @@ def test_only_who_names_the_module_or_trusts_the_file_has_it_imported(
     monkeypatch.delitem(NETWORKS, NAME)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # Somebody else's.
     for refused in (lambda: load_saved(path), lambda: api.evaluate(path, 1)):
-        with pytest.raises(CheckpointError, match=f"only the file names the network {NAME}"):
+        with pytest.raises(UserError, match=f"only the file names the network {NAME}"):
             refused()
     config = TrainConfig.from_dict(load_checkpoint(path / "checkpoint.safetensors").config)
     with pytest.raises(ConfigError, match=f"only the file names the network {NAME}"):
@@ -223,7 +224,7 @@ def test_the_state_may_follow_from_the_inputs(
 def test_formats_that_numpy_plays_refuse_it(reference: Any, tmp_path: Path) -> None:
     for kind in ("team", "episodes"):
         policy, environment = load_saved(reference(kind))
-        with pytest.raises(ExportError, match=f"{NAME} needs torch: give onnx"):
+        with pytest.raises(ConfigError, match=f"{NAME} needs torch: give onnx"):
             export_policy(policy.parameters, environment, "npz", tmp_path / "policy.npz")
 
 

@@ -18,11 +18,12 @@ from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.policies.own_network import kind_of
 from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.agents.settings import ConfigError
 from workflow_rl.agents.team import ACTS
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.environments.environment import Environment
-from workflow_rl.runs.export import ExportError, export_policy
+from workflow_rl.runs.export import export_policy
 
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
@@ -132,7 +133,7 @@ def test_a_team_of_cage4(network: type, tmp_path: Path) -> None:
 
 def test_what_onnx_cannot_hold_is_one_line(tmp_path: Path) -> None:
     policy = policy_of(Unwritable, 52, 145, masked=False)
-    with pytest.raises(ExportError, match=r"torch cannot write it as ONNX: .*") as caught:
+    with pytest.raises(ConfigError, match=r"torch cannot write it as ONNX: .*") as caught:
         export_policy(policy, Cage2(), "cage2", tmp_path / "handed-in")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "handed-in").exists()

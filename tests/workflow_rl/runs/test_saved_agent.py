@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState
+from workflow_rl.errors import UserError
+from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import make_agent, restored_agent
 from workflow_rl.runs.saved_agent import critic_of, load_agent, policy_of, scored_as
@@ -47,9 +48,9 @@ def test_statistics_are_loaded() -> None:
 )
 def test_odd_statistics_of_observations_are_refused_in_a_line(odd: Any) -> None:
     saved = checkpoint(obs_moments=odd)
-    with pytest.raises(CheckpointError, match=r"checkpoint\.safetensors .* statistics") as playing:
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors .* statistics") as playing:
         policy_of(saved, PATH)
-    with pytest.raises(CheckpointError, match=r"checkpoint\.safetensors .* statistics") as resuming:
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors .* statistics") as resuming:
         restored_agent(make_agent(config()), saved, PATH)
     assert "\n" not in f"{playing.value}{resuming.value}"
 
@@ -57,21 +58,19 @@ def test_odd_statistics_of_observations_are_refused_in_a_line(odd: Any) -> None:
 @pytest.mark.parametrize("odd", [-1, 1.0, True, "1", None, 2**63])
 def test_odd_numbers_of_updates_are_refused_in_a_line(odd: Any) -> None:
     saved = checkpoint(policy_version=odd)
-    with pytest.raises(CheckpointError, match=r"checkpoint\.safetensors .*its policy_version is"):
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors .*its policy_version is"):
         policy_of(saved, PATH)
     for name in ("policy_version", "seed"):
-        with pytest.raises(CheckpointError, match=rf"checkpoint\.safetensors .*its {name} is"):
+        with pytest.raises(UserError, match=rf"checkpoint\.safetensors .*its {name} is"):
             restored_agent(make_agent(config()), checkpoint(**{name: odd}), PATH)
 
 
 @pytest.mark.parametrize("odd", [5, {"open": []}, {**RETURNS, "open": [[0, math.nan]]}])
 def test_odd_statistics_of_returns_are_refused_in_a_line(odd: Any) -> None:
     saved = checkpoint(return_scale=odd)
-    with pytest.raises(
-        CheckpointError, match=r"checkpoint\.safetensors cannot be used: "
-    ) as looking:
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors cannot be used: ") as looking:
         critic_of(saved, PATH)
-    with pytest.raises(CheckpointError, match=r"checkpoint\.safetensors does not fit") as resuming:
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors does not fit") as resuming:
         restored_agent(make_agent(config()), saved, PATH)
     assert "another shape" not in str(resuming.value)
     assert "\n" not in f"{looking.value}{resuming.value}"
@@ -81,7 +80,7 @@ def test_odd_statistics_of_returns_are_refused_in_a_line(odd: Any) -> None:
     ("name", "env_id"), [("decoys", "workflow_rl/CAGE2-v0"), ("rules", "workflow_rl/CAGE4-v0")]
 )
 def test_a_scripted_agent_says_where_it_is_found(name: str, env_id: str) -> None:
-    with pytest.raises(CheckpointError, match=f"scripted agent: give env='{env_id}'"):
+    with pytest.raises(UserError, match=f"scripted agent: give env='{env_id}'"):
         load_agent(name)
     load_agent(name, env=env_id)
 

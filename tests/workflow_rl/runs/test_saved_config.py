@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from workflow_rl.errors import UserError
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.saved_config import OtherVersionError, only_the_file_names
+from workflow_rl.runs.saved_config import only_the_file_names
 from workflow_rl.runs.trust import trusted
 
 
@@ -25,7 +26,7 @@ def test_what_a_preset_would_give_is_not_given_to_a_saved_config() -> None:
 def test_a_config_with_an_unknown_setting_is_refused(where: str) -> None:
     values = saved()
     (values[where] if where else values)["hindsight"] = None
-    with pytest.raises(OtherVersionError, match="another version of the package: it has 'hinds"):
+    with pytest.raises(UserError, match="another version of the package: it has 'hinds"):
         TrainConfig.from_dict(values)
 
 
@@ -33,7 +34,7 @@ def test_a_config_with_an_unknown_setting_is_refused(where: str) -> None:
 def test_a_config_without_a_setting_is_refused(env: str) -> None:
     values = saved(env=env)
     del values["patience"]
-    with pytest.raises(OtherVersionError, match="another version of the package: it lacks 'pati"):
+    with pytest.raises(UserError, match="another version of the package: it lacks 'pati"):
         TrainConfig.from_dict(values)
 
 

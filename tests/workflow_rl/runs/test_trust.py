@@ -24,10 +24,10 @@ from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.commands.main import main
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.runs.checkpoint import CheckpointError
+from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import ConfigError
-from workflow_rl.runs.folder import RunDirError, read_config
+from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.resume import resumed_plan
 from workflow_rl.runs.signature import SIGNATURE, changed, made_here, signed
 
@@ -347,7 +347,7 @@ def test_from_python(monkeypatch: pytest.MonkeyPatch) -> None:
     assert evaluate("mine", episodes=1).returns
     another(monkeypatch)
     for opened in (load_agent, lambda path: evaluate(path, episodes=1)):
-        with pytest.raises(CheckpointError, match="trust=True"):
+        with pytest.raises(UserError, match="trust=True"):
             opened("mine")  # type: ignore[operator]
     load_agent("mine", trust=True)
 
@@ -368,7 +368,7 @@ def test_a_function_of_the_user_gets_no_argument_that_only_a_file_names(
     content["config"]["env_args"] = {"length": "../levels"}
     write_values(Path("mine/checkpoint.safetensors"), content)
     for opened in (load_agent, lambda path, env: evaluate(path, episodes=1, env=env)):
-        with pytest.raises(CheckpointError, match=r"its argument length='\.\./levels'"):
+        with pytest.raises(UserError, match=r"its argument length='\.\./levels'"):
             opened("mine/checkpoint.safetensors", env=make)  # type: ignore[operator]
     assert "../levels" not in given
     load_agent("mine/checkpoint.safetensors", env=make, trust=True)
@@ -385,7 +385,7 @@ def test_a_teacher_that_only_a_file_names_is_not_read(monkeypatch: pytest.Monkey
     Path("population").mkdir()
     record = {"configs": [config.to_dict(), config.to_dict()], "exchange": None, "meetings": []}
     Path("population", "population.json").write_text(json.dumps(record))
-    with pytest.raises(RunDirError, match="agents/mine"):
+    with pytest.raises(UserError, match="agents/mine"):
         resumed_plan(Path("population"), {})
     resumed_plan(Path("population"), {"teacher": "../agents/mine.npz"})
 

@@ -17,10 +17,11 @@ from click.testing import CliRunner
 from workflow_rl.agents.policies.team_policy import load_policy_or_team
 from workflow_rl.commands.main import main
 from workflow_rl.environments.one_team_of_two import weights_of
+from workflow_rl.errors import UserError
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.duel_dir import DuelRecord, read_duel
 from workflow_rl.runs.execute import ready
-from workflow_rl.runs.folder import RunDirError, read_config
+from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.trust import sign
 from workflow_rl.studies import duel
@@ -103,7 +104,7 @@ def test_nothing_of_the_users_goes(case: str, begun: Path, tmp_path: Path) -> No
         if case == "notes in a begun run":
             (notes.parent / "run_id").write_text("0" * 32)
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
-    with pytest.raises(RunDirError, match=r"is a link|is not empty|cannot be used") as refused:
+    with pytest.raises(UserError, match=r"is a link|is not empty|cannot be used") as refused:
         run_duel(config_of(), tmp_path / "duel", SETTINGS)
     assert "\n" not in str(refused.value)
     after = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
@@ -161,7 +162,7 @@ def test_a_duel_goes_on_past_its_end_and_is_no_other_duel(reference, tmp_path):
         (config_of(seed=4), SETTINGS),
         (config_of(), SETTINGS.changed(opponents="latest")),
     ):
-        with pytest.raises(RunDirError, match="go on with the same"):
+        with pytest.raises(UserError, match="go on with the same"):
             run_duel(config, path, settings)
     before = read_duel(path)
     # As a version wrote it that had fewer settings.
@@ -240,7 +241,7 @@ def test_a_side_may_train_several_policies_in_a_generation(reference, tmp_path, 
     machine = paths[0] / "generation-2" / "second.2" / "machine.json"
     assert json.loads(machine.read_text())["init_from"]
     other = SETTINGS.changed(responses="second=3")
-    with pytest.raises(RunDirError, match="is a duel with responses second=2, not second=3"):
+    with pytest.raises(UserError, match="is a duel with responses second=2, not second=3"):
         run_duel(config_of(), paths[0], other)
 
 
@@ -308,7 +309,7 @@ def test_attackers_find_what_an_agent_gives_away(reference, tmp_path):
         (config_of(total_episodes=640), {}, "total_episodes"),
         (config, {"n_attackers": 3}, "number"),
     ):
-        with pytest.raises(RunDirError, match=f"other attackers, which differ in {what}:"):
+        with pytest.raises(UserError, match=f"other attackers, which differ in {what}:"):
             attack(rock, other, tmp_path / "attackers", "first", **{**options, **changes})
 
 
@@ -332,7 +333,7 @@ def test_attackers_find_what_an_agent_gives_away(reference, tmp_path):
 def test_a_damaged_record_is_one_line(damage, reference, tmp_path):
     values = json.loads((reference / "duel.json").read_text())
     (tmp_path / "duel.json").write_text(json.dumps({**values, **damage}))
-    with pytest.raises(RunDirError, match=r"duel\.json cannot be read"):
+    with pytest.raises(UserError, match=r"duel\.json cannot be read"):
         read_duel(tmp_path)
 
 
@@ -361,7 +362,7 @@ def test_what_only_a_file_names_is_not_imported_nor_read(agent, tmp_path):
         lambda: attack(str(tmp_path), config_of(), tmp_path / "attackers", "first"),
         lambda: run_duel(config_of(), tmp_path, SETTINGS),
     ):
-        with pytest.raises(RunDirError, match=f"only the file names the agent {agent}"):
+        with pytest.raises(UserError, match=f"only the file names the agent {agent}"):
             goes_on()
 
 

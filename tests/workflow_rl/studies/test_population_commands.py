@@ -14,7 +14,8 @@ from click.testing import CliRunner
 from tests.workflow_rl.studies.population_runs import CART_POLE
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.commands.train_population import train_population
-from workflow_rl.runs.folder import RunDirError, read_metrics
+from workflow_rl.errors import UserError
+from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.population_dir import policy_folder, read_population
 
 
@@ -151,7 +152,7 @@ def test_stopped_after_its_last_update_it_is_finished_by_resuming(trained, tmp_p
     shutil.copytree(trained, path)
 
     def full(*arguments: Any) -> None:
-        raise RunDirError("the disk is full")
+        raise UserError("the disk is full")
 
     resume = ["--resume", str(path), "--quiet"]
     with monkeypatch.context() as patch:

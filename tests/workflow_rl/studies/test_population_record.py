@@ -13,10 +13,11 @@ from click.testing import CliRunner
 from tests.workflow_rl.studies.population_runs import EXCHANGE, N_POLICIES, configs_of, run
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.commands.train_population import train_population
+from workflow_rl.errors import UserError
 from workflow_rl.reporting.policies_figure import figure_of_folder
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import POPULATION_FILE, RunDirError
+from workflow_rl.runs.folder import POPULATION_FILE
 from workflow_rl.runs.population_dir import policy_folder, read_population
 
 
@@ -33,7 +34,7 @@ from workflow_rl.runs.population_dir import policy_folder, read_population
 )
 def test_a_damaged_record_is_one_clear_line(content, tmp_path):
     (tmp_path / POPULATION_FILE).write_text(content)
-    with pytest.raises(RunDirError, match=POPULATION_FILE):
+    with pytest.raises(UserError, match=POPULATION_FILE):
         read_population(tmp_path)
     for command in (train_async, train_population):
         result = CliRunner().invoke(command, ["--resume", str(tmp_path)])
@@ -52,7 +53,7 @@ def test_meetings_of_others_are_refused(population, tmp_path):
     ):
         meetings = [{**values["meetings"][0], **wrong}]
         (tmp_path / POPULATION_FILE).write_text(json.dumps({**values, "meetings": meetings}))
-        with pytest.raises(RunDirError, match=POPULATION_FILE):
+        with pytest.raises(UserError, match=POPULATION_FILE):
             read_population(tmp_path)
 
 
@@ -67,7 +68,7 @@ def test_a_picture_of_meetings_that_members_have_not_come_to(damage, why, popula
         file.write_text(f"{heading}\n")
     else:
         file.write_text(f"{heading.replace('env_steps', 'other')}\n{rows}")
-    with pytest.raises(RunDirError, match=rf"policy-1/metrics\.csv .*{why}"):
+    with pytest.raises(UserError, match=rf"policy-1/metrics\.csv .*{why}"):
         figure_of_folder(path)
 
 
@@ -87,7 +88,7 @@ def test_settings_of_a_population_that_make_no_sense_are_refused(wrong, populati
     (tmp_path / POPULATION_FILE).write_text(
         json.dumps({**values, "exchange": wrong, "meetings": []})
     )
-    with pytest.raises(RunDirError, match=POPULATION_FILE):
+    with pytest.raises(UserError, match=POPULATION_FILE):
         read_population(tmp_path)
 
 

@@ -9,7 +9,8 @@ import struct
 import pytest
 
 from tests.workflow_rl.studies.search_runs import search_in
-from workflow_rl.runs.folder import NotWrittenError, RunDirError
+from workflow_rl.errors import UserError
+from workflow_rl.runs.folder import NotWrittenError
 
 optuna = pytest.importorskip("optuna")
 from workflow_rl.studies import search  # noqa: E402
@@ -23,7 +24,7 @@ def test_a_study_that_is_a_link_is_not_opened(name, tmp_path):
     own.touch()
     search_in(tmp_path / "tuned")
     (tmp_path / "tuned" / name).symlink_to(own)
-    with pytest.raises(RunDirError, match=f"{name} is a link"):
+    with pytest.raises(UserError, match=f"{name} is a link"):
         search_in(tmp_path / "tuned").study()
     assert own.read_bytes() == b""
 
@@ -41,7 +42,7 @@ def test_a_study_that_brings_statements_is_not_opened(statement, tmp_path):
     search.study()
     with contextlib.closing(sqlite3.connect(tmp_path / "tuned" / "study.db")) as connection:
         connection.execute(statement)
-    with pytest.raises(RunDirError, match="views or triggers"):
+    with pytest.raises(UserError, match="views or triggers"):
         search.study()
 
 
@@ -62,7 +63,7 @@ def test_a_journal_that_names_a_file_is_not_played_back(tmp_path):
     ends = page + named + struct.pack(">II", len(named), sum(named)) + played[:8]
     database.write_bytes(crashed)
     journal.write_bytes(played + ends)
-    with pytest.raises(RunDirError, match="names another file"):
+    with pytest.raises(UserError, match="names another file"):
         search_in(tmp_path).study()
     assert own.exists()
     # One of a crash alone is played back.
@@ -74,14 +75,14 @@ def test_a_journal_that_names_a_file_is_not_played_back(tmp_path):
 @pytest.mark.parametrize("finals", [{"x": [1.0]}, {"0": ["x"]}, [1.0], {"0": None}])
 def test_a_study_with_odd_finals_is_one_line(finals, tmp_path):
     search_in(tmp_path).study().set_user_attr(search.FINALS, finals)
-    with pytest.raises(RunDirError, match="no search of this package"):
+    with pytest.raises(UserError, match="no search of this package"):
         search_in(tmp_path).study()
 
 
 def test_a_study_of_other_settings_is_one_line(tmp_path):
     study = search_in(tmp_path).study()
     study.tell(study.ask(), 1.0)
-    with pytest.raises(RunDirError, match="no search of this package"):
+    with pytest.raises(UserError, match="no search of this package"):
         search_in(tmp_path).study()
 
 
@@ -94,7 +95,7 @@ def test_folders_of_any_name_hold_their_study(tmp_path):
 
 def test_a_damaged_study_is_one_clear_line(tmp_path):
     (tmp_path / "study.db").write_bytes(b"no database" * 100)
-    with pytest.raises(RunDirError, match=r"study\.db"):
+    with pytest.raises(UserError, match=r"study\.db"):
         search_in(tmp_path).study()
 
 
@@ -105,7 +106,7 @@ def test_a_study_that_was_deleted_is_not_begun_again(tmp_path):
     (tmp_path / "trial-0").mkdir()
     own.study()
     (tmp_path / "study.db").unlink()
-    with pytest.raises(RunDirError, match=r"no study\.db to go on from"):
+    with pytest.raises(UserError, match=r"no study\.db to go on from"):
         own.study()
     assert not (tmp_path / "study.db").exists()
 

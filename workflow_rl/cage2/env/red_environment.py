@@ -64,14 +64,13 @@ class Cage2Red(AgainstBlue):
         """Return Blue, which acts on records: see `agent.blue`."""
         from workflow_rl.agents.policies.actors import MixedActor
         from workflow_rl.cage2.scoring.players import load_blue
-        from workflow_rl.runs.checkpoint import CheckpointError
 
         try:
             blues = [
                 load_blue(_released().get(blue, blue), self.network, greedy=True)
                 for blue in self.weights
             ]
-        except (CheckpointError, ValueError) as error:
+        except ValueError as error:
             raise InvalidEnvironmentError("blue_agent", str(error)) from None
         return blues[0] if len(blues) == 1 else MixedActor(blues, [*self.weights.values()])
 

@@ -24,6 +24,7 @@ from workflow_rl.cage.attackers import Attacker, AttackerError, Attackers
 from workflow_rl.cage2.attackers import AttackerBatch, OneByOne, PolicyAttacker
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_ENV_ID
+from workflow_rl.errors import UserError
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
@@ -104,7 +105,6 @@ def red_policy(name: str, greedy: bool, scenario: Scenario) -> NumpyPolicy:
     """
     from workflow_rl.agents.policies.distributions import Categorical
     from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
-    from workflow_rl.runs.checkpoint import CheckpointError
     from workflow_rl.runs.saved_agent import load_saved
 
     if not Path(name).exists():
@@ -113,7 +113,7 @@ def red_policy(name: str, greedy: bool, scenario: Scenario) -> NumpyPolicy:
         )
     try:
         policy, environment = load_saved(Path(name), greedy=greedy)
-    except CheckpointError as error:
+    except UserError as error:
         raise AttackerError(str(error)) from error
     n, size = len(scenario.red_action_names), scenario.red_obs_size
     if environment.env_id == RED_ENV_ID:

@@ -25,6 +25,7 @@ from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import OBS_SIZE
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.errors import UserError
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.agent.network_facts import NetworkFacts
@@ -45,7 +46,7 @@ def load_blue(
     """Return the agent of a run folder, checkpoint or policy file, or one that a name stands for.
 
     Names are those of released and of scripted agents. network: what it plays; None: see
-    `TrainedBlue`. which, greedy: see `load_saved`. Raises CheckpointError, and
+    `TrainedBlue`. which, greedy: see `load_saved`. Raises UserError, and
     InvalidEnvironmentError for a network that the agent does not fit.
     """
     from workflow_rl.cage.replay_frame import shown_name
@@ -64,14 +65,13 @@ def load_trained(
 ) -> tuple[NumpyPolicy, Environment]:
     """Return the policy of a run folder, checkpoint or policy file, and its training environment.
 
-    Raises CheckpointError, also if the agent is not for CAGE-2.
+    Raises UserError, also if the agent is not for CAGE-2.
     """
-    from workflow_rl.runs.checkpoint import CheckpointError
     from workflow_rl.runs.saved_agent import load_saved
 
     policy, environment = load_saved(Path(path), which, greedy)
     if not isinstance(policy, NumpyPolicy):
-        raise CheckpointError(f"{path} is a team, which does not play CAGE-2")
+        raise UserError(f"{path} is a team, which does not play CAGE-2")
     require_cage2(policy, environment, path)
     return policy, environment
 
@@ -79,8 +79,7 @@ def load_trained(
 def require_cage2(
     policy: NumpyPolicy, environment: Environment, path: str | os.PathLike[str]
 ) -> None:
-    """Raise CheckpointError, naming `path`, unless a policy of `environment` is for CAGE-2."""
-    from workflow_rl.runs.checkpoint import CheckpointError
+    """Raise UserError, naming `path`, unless a policy of `environment` is for CAGE-2."""
 
     if isinstance(environment, Cage2) and environment.plays_any_network(policy):
         return  # What it plays is compared with what it learned.
@@ -89,8 +88,8 @@ def require_cage2(
     if fits == (spaces.obs_dim, spaces.distribution, spaces.masked):
         return
     if not isinstance(environment, Cage2):
-        raise CheckpointError(f"{path} was trained on {environment.env_id}, not on CAGE-2")
-    raise CheckpointError(
+        raise UserError(f"{path} was trained on {environment.env_id}, not on CAGE-2")
+    raise UserError(
         f"{path} has a network of another shape: from {policy.network.n_inputs} numbers to "
         f"{policy.network.n_outputs}, but {spaces.obs_dim} observed bits and "
         f"{spaces.distribution.n_outputs} actions are needed"
@@ -136,7 +135,7 @@ class TrainedBlue(Blue):
     """A policy that was trained on `environment`.
 
     critic: None if there is none. network: what it plays; None: what it was trained in, or a
-    network of its family that it has not seen. Making one raises CheckpointError if the policy sees
+    network of its family that it has not seen. Making one raises UserError if the policy sees
     what no evaluation shows, and InvalidEnvironmentError if it does not fit the network.
     """
 
@@ -250,16 +249,15 @@ class FamilyBlue(Blue):
 def actor_on_bits(
     policy: NumpyPolicy, environment: Environment, network: Scenario, name: str
 ) -> Actor:
-    """Return what plays a network on its bits. Raises CheckpointError if the policy sees what no
+    """Return what plays a network on its bits. Raises UserError if the policy sees what no
     evaluation shows, and InvalidEnvironmentError if it does not fit the network."""
-    from workflow_rl.runs.checkpoint import CheckpointError
 
     if not isinstance(environment, Cage2):
         return environment.actor_on_observations(policy)
     try:
         actor = environment.actor_on_observations(policy, network)
     except InvalidEnvironmentError as error:
-        raise CheckpointError(f"{name}: {error}, which no evaluation shows") from None
+        raise UserError(f"{name}: {error}, which no evaluation shows") from None
     except ValueError as error:
         raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
     if environment.observation in ("belief", "evidence") and network.is_scenario2:

@@ -33,6 +33,7 @@ from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.source import make_environment
+from workflow_rl.errors import UserError
 from workflow_rl.output_files import make_folder, write_text
 from workflow_rl.progress_bar import Progress
 from workflow_rl.reporting.pages import escaped, folded, image, listing, number, table
@@ -222,7 +223,7 @@ def _played(paths: Sequence[Path], reds: Sequence[str], progress: Progress) -> l
 
 
 def _play_checkpoint(path: Path, reds: Sequence[str], is_best: bool) -> Played:
-    from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
+    from workflow_rl.runs.checkpoint import load_checkpoint
 
     label = "best" if is_best else f"{load_checkpoint(path).training.episodes:,}"
     try:
@@ -231,7 +232,7 @@ def _play_checkpoint(path: Path, reds: Sequence[str], is_best: bool) -> Played:
         n = EPISODES if is_best else EPISODES_ON_THE_WAY
         return Played(label, path, blue.network, _episodes(blue, n, able))
     except (RuntimeError, InvalidEnvironmentError) as error:  # As where CybORG itself would fail.
-        raise CheckpointError(f"{path} cannot be played: {error.__cause__ or error}") from error
+        raise UserError(f"{path} cannot be played: {error.__cause__ or error}") from error
 
 
 def _episodes(blue: Blue, n: int, reds: Sequence[str]) -> dict[str, list[Trajectory]]:

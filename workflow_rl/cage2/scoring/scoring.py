@@ -114,7 +114,7 @@ class Cage2Scoring:
     ) -> ProtocolScores:
         """Play all cells, and write the result file that the settings ask for, if any.
 
-        Raises InvalidEnvironmentError if the simulator is not installed, CheckpointError if the
+        Raises InvalidEnvironmentError if the simulator is not installed, UserError if the
         agent is not for CAGE-2, and TooManyFailuresError.
         """
         assert isinstance(settings, ProtocolSettings)
@@ -180,7 +180,7 @@ def _blue(
     settings: ProtocolSettings,
     name: str,
 ) -> Blue:
-    """Return who plays. Raises InvalidEnvironmentError and CheckpointError."""
+    """Return who plays. Raises InvalidEnvironmentError and UserError."""
     if environment is None:
         assert settings.agent is not None
         require_fit(played, name)

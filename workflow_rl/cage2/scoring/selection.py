@@ -22,8 +22,9 @@ from workflow_rl.cage2.red.user_reds import in_cyborg
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
 from workflow_rl.cage2.scoring.leaderboard import champion_score
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
+from workflow_rl.errors import UserError
 from workflow_rl.evaluation.intervals import Mean, mean_of
-from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, load_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.runs.saved_agent import policy_of, saved_environment
 
 ATTACKERS = RED_AGENTS[:2]
@@ -96,7 +97,7 @@ def candidate_score(path: Path, episodes: int, seed: int = 0, actions: str | Non
     """Return the score of a checkpoint: see `score`.
 
     actions: the action set of play, if it differs from that of training; it must be of the same
-    size. Raises CheckpointError.
+    size. Raises UserError.
     """
     checkpoint = load_checkpoint(path)
     environment = _cage2(checkpoint, path)
@@ -108,14 +109,14 @@ def candidate_score(path: Path, episodes: int, seed: int = 0, actions: str | Non
 def _cage2(checkpoint: Checkpoint, path: Path) -> Cage2:
     environment = saved_environment(checkpoint, path)
     if not isinstance(environment, Cage2):
-        raise CheckpointError(f"{path} was not trained on CAGE-2")
+        raise UserError(f"{path} was not trained on CAGE-2")
     return environment
 
 
 def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     """Make the best candidate of a finished run best.safetensors: see `save_best_candidate`.
 
-    Returns what to tell the user; None if there is nothing to choose by. Raises CheckpointError.
+    Returns what to tell the user; None if there is nothing to choose by. Raises UserError.
     """
     environment = _cage2(load_checkpoint(run_path / "checkpoint.safetensors"), run_path)
     if not attackers(environment) or len(environment.opening) >= min(_horizons(environment)):

@@ -20,6 +20,7 @@ from workflow_rl.cage4.red.red_api import red_layout
 from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS, RED_ENV_ID, Scenario
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,6 @@ class Cage4Red(AgainstBlue, Scenario):
 
 
 def _team(blue_agent: str) -> TeamMaker:
-    from workflow_rl.runs.checkpoint import CheckpointError
     from workflow_rl.runs.saved_agent import load_saved
 
     if blue_agent in TEAMS:
@@ -78,5 +78,5 @@ def _team(blue_agent: str) -> TeamMaker:
         if not isinstance(saved.environment, Cage4):
             raise InvalidEnvironmentError("env", "the agent is no blue team for CAGE-4")
         return trained_team(saved.policy, saved.environment)
-    except (CheckpointError, InvalidEnvironmentError) as error:
+    except (UserError, InvalidEnvironmentError) as error:
         raise InvalidEnvironmentError("blue_agent", str(error)) from None

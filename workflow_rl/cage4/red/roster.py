@@ -16,6 +16,7 @@ from workflow_rl.cage4.red.red_api import FIRST_KNOWN, RED_TEAM, red_layout
 from workflow_rl.cage4.red.scripted import Chosen
 from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS
 from workflow_rl.cage4.scenario.simulator_protocol import RedSideSimulator, StepResult
+from workflow_rl.errors import UserError
 
 REDS = Roster(RED_AGENTS, takes_classes=False)
 
@@ -25,14 +26,13 @@ def load_reds(name: str) -> TeamPolicy:
 
     The team draws its actions, as in its training.
     """
-    from workflow_rl.runs.checkpoint import CheckpointError
     from workflow_rl.runs.saved_agent import load_saved
 
     if not Path(name).exists():
         raise AttackerError(f"{name}: there is no such folder or policy file of a trained red team")
     try:
         policy, environment = load_saved(Path(name), greedy=False)
-    except CheckpointError as error:
+    except UserError as error:
         raise AttackerError(str(error)) from error
     if not isinstance(policy, TeamPolicy) or policy.parameters.layout != red_layout():
         raise AttackerError(f"{name} was trained on {environment.env_id}: it is no red team")

@@ -18,6 +18,7 @@ from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
 from workflow_rl.cage4.scoring.scoring import LEAST_EVALUATED, learned_elsewhere
 from workflow_rl.environments.challenge import Replay
+from workflow_rl.errors import UserError
 
 MOST_STEPS = 1000
 """Largest number of steps on a page, whose size grows with them."""
@@ -55,12 +56,11 @@ class Cage4Replays:
         if not agent.exists() and str(agent) in TEAMS:
             name = str(agent)
             return ShownTeam(name, f"the team {name}", TEAMS[name])
-        from workflow_rl.runs.checkpoint import CheckpointError
         from workflow_rl.runs.saved_agent import load_saved
 
         policy, environment = load_saved(agent, which, greedy)
         if not isinstance(environment, Cage4):
-            raise CheckpointError(f"{agent} was trained on {environment.env_id}, not on CAGE-4")
+            raise UserError(f"{agent} was trained on {environment.env_id}, not on CAGE-4")
         make = trained_team(policy, environment)
         name = shown_name(agent)
         told = f"{name} ({'greedy' if policy.greedy else 'sampled'} actions)"

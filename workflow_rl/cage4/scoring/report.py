@@ -14,6 +14,7 @@ from workflow_rl.cage4.scoring.protocol import EvaluatedEpisode, evaluated_episo
 from workflow_rl.cage4.scoring.recording import ZONE_TITLES
 from workflow_rl.cage4.scoring.replays import Cage4Replays
 from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.errors import UserError
 from workflow_rl.progress_bar import Progress
 from workflow_rl.reporting import report_sections
 from workflow_rl.reporting.pages import escaped, listing, number
@@ -31,7 +32,6 @@ PLACES = (*(f"{zone}, {kind}s" for zone in ZONE_TITLES for kind in ("server", "u
 
 def sections(runs: Sequence[Run]) -> list[Section]:
     """Return the sections about runs on CAGE-4: see `Guest.report_sections`."""
-    from workflow_rl.runs.checkpoint import CheckpointError
 
     able = [
         run
@@ -51,7 +51,7 @@ def sections(runs: Sequence[Run]) -> list[Section]:
             try:
                 team = SingleTeam(Cage4Replays().load(run.path, None, None).make(1))
             except InvalidEnvironmentError as error:
-                raise CheckpointError(f"{run.path} cannot be played: {error}") from None
+                raise UserError(f"{run.path} cannot be played: {error}") from None
             maps, commands = "", list[str]()
             for red_agent in ATTACKERS:
                 simulator = make_simulator("compiled", red_agent, STEPS)

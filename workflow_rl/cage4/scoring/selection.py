@@ -13,8 +13,9 @@ from workflow_rl.cage.selection import save_best_candidate
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scenario.scenario4 import COUNTED_STEPS, MAX_STEPS
 from workflow_rl.environments.episode import SeedStream, episode_spec
+from workflow_rl.errors import UserError
 from workflow_rl.evaluation.intervals import Mean, mean_of
-from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
+from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.saved_agent import policy_of, saved_environment
 
 AT_ONCE = 100
@@ -43,19 +44,19 @@ def _team_of(path: Path) -> tuple[TeamPolicy, Cage4]:
     environment = saved_environment(checkpoint, path)
     team = policy_of(checkpoint, path)
     if not isinstance(environment, Cage4) or not isinstance(team, TeamPolicy):
-        raise CheckpointError(f"{path} was not trained on CAGE-4")
+        raise UserError(f"{path} was not trained on CAGE-4")
     return team, environment
 
 
 def team_score(path: Path, episodes: int, seed: int = 0) -> Mean:
-    """Return the mean total reward of a checkpoint's team. Raises CheckpointError."""
+    """Return the mean total reward of a checkpoint's team. Raises UserError."""
     return mean_of([totals_of(*_team_of(path), episodes, seed)])
 
 
 def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     """Make the best candidate of a finished run best.safetensors: see `save_best_candidate`.
 
-    Returns what to tell the user; None if there is nothing to choose by. Raises CheckpointError.
+    Returns what to tell the user; None if there is nothing to choose by. Raises UserError.
     """
     _, environment = _team_of(run_path / "checkpoint.safetensors")
     if environment.max_steps != MAX_STEPS or not environment.steps_together:

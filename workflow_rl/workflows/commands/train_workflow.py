@@ -18,6 +18,7 @@ from workflow_rl.commands.options import (
     setting_options,
     spelling,
 )
+from workflow_rl.errors import UserError
 from workflow_rl.output_files import read_text
 
 SECTION = "CAGE"
@@ -59,7 +60,6 @@ def train_workflow(**options: Any) -> None:
     """
     from workflow_rl.cage.recipe import train_recipe
     from workflow_rl.runs.config import TrainConfig
-    from workflow_rl.runs.folder import RunDirError
 
     run_dir: Path = options["run_dir"]
     args = {name: options[name] for name in _ENV_OPTIONS if name in given_options()}
@@ -78,7 +78,7 @@ def train_workflow(**options: Any) -> None:
                 total_episodes=options["total_episodes"],
             )
             summary = train_recipe(config, run_dir, options["quiet"])
-    except RunDirError as error:
+    except UserError as error:
         raise click.BadParameter(str(error), param_hint="--run-dir") from None
     click.echo(f"{summary['episodes']} episodes, {summary['wall_seconds']:.0f} s")
     click.echo(f"agent:       {run_dir}")

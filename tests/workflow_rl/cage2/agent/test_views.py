@@ -25,7 +25,7 @@ from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.source import make_environment
-from workflow_rl.runs.checkpoint import CheckpointError
+from workflow_rl.errors import UserError
 
 BELIEF = Cage2("attackers", 20, "compiled", "belief", "by-host")
 
@@ -171,7 +171,7 @@ def test_an_agent_that_sees_the_true_state_is_not_evaluated(tmp_path: Path) -> N
         *("async", 4), env_args=env_args, n_workers=1, total_episodes=4, episodes_per_update=4
     )
     run = train(config, tmp_path / "run")
-    with pytest.raises(CheckpointError, match="which no evaluation shows"):
+    with pytest.raises(UserError, match="which no evaluation shows"):
         load_blue(run / "checkpoint.safetensors")
 
 

@@ -10,7 +10,8 @@ from tests.workflow_rl.cage2.scoring.evaluations import save_agent
 from workflow_rl.cage2.agent.records import records
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scoring.players import load_blue, load_trained
-from workflow_rl.runs.checkpoint import CheckpointError, checkpoint_path
+from workflow_rl.errors import UserError
+from workflow_rl.runs.checkpoint import checkpoint_path
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.saved_agent import load_agent
@@ -52,5 +53,5 @@ def test_the_best_checkpoint_of_a_run_is_preferred(tmp_path):
 def test_an_agent_for_another_environment_is_said_to_be_one(tmp_path):
     config = TrainConfig("async", env="CartPole-v1", total_episodes=2, episodes_per_update=2)
     train_policy(config, tmp_path / "run", quiet=True)
-    with pytest.raises(CheckpointError, match="was trained on CartPole-v1, not on CAGE-2"):
+    with pytest.raises(UserError, match="was trained on CartPole-v1, not on CAGE-2"):
         load_trained(tmp_path / "run")

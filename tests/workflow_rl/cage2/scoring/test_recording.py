@@ -40,7 +40,8 @@ from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg
 from workflow_rl.cage2.scoring.scores import step_actions
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.source import make_environment
-from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState, save_checkpoint
+from workflow_rl.errors import UserError
+from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.export import write_policy
 from workflow_rl.runs.make_agent import make_agent
@@ -401,7 +402,7 @@ def test_agents_are_loaded_as_evaluate_does(tmp_path: Path) -> None:
     assert load_blue(Path("react-remove")).choice == "scripted"
     assert load_blue(Path("champion")).choice == "greedy"
     save_run(tmp_path / "seeing.safetensors", simulator="compiled", observation="true-state")
-    with pytest.raises(CheckpointError, match="true-state"):
+    with pytest.raises(UserError, match="true-state"):
         load_blue(tmp_path / "seeing.safetensors")
-    with pytest.raises(CheckpointError):
+    with pytest.raises(UserError):
         load_blue(tmp_path / "none")

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from workflow_rl.collection import try_in_worker
-from workflow_rl.commands.options import EnvArg, PythonPath
+from workflow_rl.commands.options import PAIR, PYTHON
 from workflow_rl.environments.action_mask import mask_in
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.flat_env import sampled
@@ -23,8 +23,8 @@ from workflow_rl.evaluation.intervals import mean_of
 
 @click.command()
 @click.argument("env_id")
-@click.option("--env-arg", type=EnvArg(), multiple=True)
-@click.option("--env-python", type=PythonPath(), default="")
+@click.option("--env-arg", type=PAIR, multiple=True)
+@click.option("--env-python", type=PYTHON, default="")
 @click.option("--episodes", type=click.IntRange(2), default=100)
 @click.option("--seed", type=click.IntRange(0), default=0)
 def main(

@@ -35,7 +35,6 @@ from workflow_rl.commands.options import (
     PATH,
     FiniteRange,
     env_options,
-    plain_option,
     spelling,
 )
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, named_env
@@ -374,7 +373,7 @@ _OPTIONS: list[click.Parameter] = [
     click.Option(["--target-return"], type=FiniteRange(), show_default="CAGE-2: -60",
                  metavar="X",
                  help=f"Return that the mean of {RETURN_WINDOW} episodes has to reach."),
-    *env_options(plain_option),
+    *env_options(),
     click.Option(["--run-root"], type=PATH, metavar="FOLDER",
                  help="Keep all run folders here.  [default: they are deleted]"),
     *output_options("Write the tables, every seed's figures included.",

@@ -131,7 +131,7 @@ def _checkpoint_of(config: TrainConfig, run_dir: PathLike | None) -> Checkpoint:
         raise ConfigError("run_dir", "None: give the folder of the run to resume")
     require_no_member(Path(run_dir))
     checkpoint = load_checkpoint(Path(run_dir) / "checkpoint.safetensors")
-    changes_on_resume(own_config(checkpoint, Path(run_dir)).to_dict(), config.flat())
+    changes_on_resume(own_config(checkpoint, Path(run_dir)).to_dict(), config.to_dict())
     return checkpoint
 
 

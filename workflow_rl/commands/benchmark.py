@@ -9,7 +9,7 @@ import click
 
 from workflow_rl.commands.guest_options import chosen_env, guest_options
 from workflow_rl.commands.one_line_errors import under
-from workflow_rl.commands.options import EPISODES, SEED, FiniteRange, env_options, plain_option
+from workflow_rl.commands.options import EPISODES, SEED, FiniteRange, env_options
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, named_env
 from workflow_rl.commands.outputs import (
     errors_in_one_line,
@@ -29,7 +29,7 @@ SECTION = "Check"
 _OPTIONS: list[click.Parameter] = [
     click.Option(["--n-envs"], type=EPISODES, multiple=True, default=(8, 100),
                  metavar="N", help="Environments; may be given again.  [default: 8 and 100]"),
-    *env_options(plain_option),
+    *env_options(),
     click.Option(["--modes", "names"], type=click.Choice(VARIANTS), multiple=True,
                  default=("sync", "sync-packed", "async", "async-training"),
                  help="sync has one env a worker, sync-packed one worker a core; -training are "

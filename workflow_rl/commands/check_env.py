@@ -9,7 +9,7 @@ import click
 
 from workflow_rl.collection import try_in_worker
 from workflow_rl.commands.one_line_errors import ClearCommand
-from workflow_rl.commands.options import EPISODES, SECONDS, EnvArg, PythonPath
+from workflow_rl.commands.options import EPISODES, PAIR, PYTHON, SECONDS
 from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.environments.examination import examine
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
@@ -20,11 +20,11 @@ SECTION = "Check"
 
 @click.command("check-env", cls=ClearCommand)
 @click.argument("env_id")
-@click.option("--env-arg", type=EnvArg(), multiple=True,
+@click.option("--env-arg", type=PAIR, multiple=True,
               help="Argument of the environment, such as size=4; may be given again.")  # fmt: skip
 @click.option(
     "--env-python",
-    type=PythonPath(),
+    type=PYTHON,
     default="",
     metavar="PATH",
     help="Python interpreter that plays the environment.  [default: this one]",

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from workflow_rl.commands.options import ALGORITHMS, spelling
-from workflow_rl.commands.training_options import asked_anew
+from workflow_rl.commands.training_options import asked_of_run
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.runs.config import OF_WORKERS, TrainConfig
 from workflow_rl.runs.presets import preset_named
@@ -54,10 +54,14 @@ def words_of(config: TrainConfig) -> list[str]:
 
 def show_config(config: TrainConfig, options: dict[str, Any], drawn: Iterable[str] = ()) -> None:
     """Print each value of a config, and where it comes from. drawn: by a population."""
-    usual = "resumed run" if options.get("resume") else "default"
-    origins = {} if options.get("resume") else config.origins()
-    origins |= dict.fromkeys(drawn, "drawn")
-    origins |= dict.fromkeys(["mode", *asked_anew(options)], "option")
+    usual, origins = "default", config.origins()
+    if options.get("resume"):
+        asked = asked_of_run(options)
+        args = asked.pop("env_args")
+        of_args = args if config.env in guests else ["env_args"] * bool(args)
+        usual = "resumed run"
+        origins = dict.fromkeys([*asked, *asked["settings"], *of_args], "option")
+    origins |= {**dict.fromkeys(drawn, "drawn"), "mode": "option"}
     for name, value in config.flat().items():
         click.echo(f"{name}: {printable(value)}  # {origins.get(name, usual)}")
 

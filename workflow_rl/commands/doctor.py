@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import click
 
 from workflow_rl.commands.one_line_errors import ClearCommand
-from workflow_rl.commands.options import PythonPath
+from workflow_rl.commands.options import PYTHON
 from workflow_rl.environments.source import guests
 from workflow_rl.runs import installation
 from workflow_rl.runs.installation import Finding, findings_of
@@ -19,7 +19,7 @@ SECTION = "Check"
 @click.command(cls=ClearCommand)
 @click.option(
     "--env-python",
-    type=PythonPath(),
+    type=PYTHON,
     default="",
     metavar="PATH",
     help="Check this Python interpreter instead, as one that plays environments.",

@@ -9,16 +9,11 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
 from workflow_rl.agents.algorithm import DivergedError
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
-from workflow_rl.commands.options import spelling
-from workflow_rl.commands.training_options import typed
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.errors import NotFiniteError, StoppedAtOnce
 from workflow_rl.terminal import printable
 
@@ -92,18 +87,6 @@ def training_errors(
         lines = [f"Error: learning diverged: {error}", kept]
     click.echo("\n".join(map(printable, lines)), err=True)
     raise SystemExit(code)
-
-
-@contextlib.contextmanager
-def usage_errors(options: dict[str, Any]) -> Iterator[None]:
-    """Make what cannot be used as asked a usage error of one line, which names the option."""
-    try:
-        yield
-    except ConfigError as error:
-        hint = typed(error, options)
-        raise click.BadParameter(error.told(spelling), param_hint=hint) from None
-    except InvalidEnvironmentError as error:
-        raise click.BadParameter(str(error), param_hint=spelling(error.argument)) from None
 
 
 def _batch_in(path: Path) -> Path | None:

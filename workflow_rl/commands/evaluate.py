@@ -21,13 +21,12 @@ from workflow_rl.commands.options import (
     EPISODES,
     PATH,
     PROCESSES,
+    PYTHON,
     SECONDS,
     SEED,
     TRUST,
     OutputFile,
-    PythonPath,
     given_options,
-    plain_option,
     setting_options,
     spelling,
 )
@@ -69,11 +68,6 @@ class Scored(NamedTuple):
     digest: str | None = None
 
 
-def _option(*names: str, **settings: Any) -> click.Option:
-    name, pair, _ = names[0].partition("/")  # A flag has no "--no-" here.
-    return plain_option(name, is_flag=bool(pair), **settings)
-
-
 def _named(look: Look) -> Named:
     """Return the options of the environment that the agent was trained on."""
     env_id = env_of_agents(look)
@@ -81,7 +75,9 @@ def _named(look: Look) -> Named:
     scoring = None if guest is None else guest.scoring()
     if guest is None or scoring is None:
         return Named(env_id, [])
-    options = setting_options(scoring.settings, _option)
+    options = setting_options(scoring.settings)
+    for option in options:
+        option.secondary_opts = []  # A flag has no "--no-" here.
     return Named(env_id, [*under(f"Agents for {name_of(guest)}", *options), *place_options(guest)])
 
 
@@ -97,7 +93,7 @@ _OPTIONS: list[click.Parameter] = [
                      help="Sample the policy's actions, as in training, or choose its likeliest.  "
                           "[default: --play of the training]"),
         click.Option(["--trust"], is_flag=True, help=TRUST),
-        click.Option(["--env-python"], type=PythonPath(), default="", metavar="PATH",
+        click.Option(["--env-python"], type=PYTHON, default="", metavar="PATH",
                      help="Python interpreter that plays the environment.  "
                           "[default: that of the training]"),
     ),

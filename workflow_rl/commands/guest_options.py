@@ -14,7 +14,6 @@ from workflow_rl.commands.one_line_errors import under
 from workflow_rl.commands.options import (
     PATH,
     given_options,
-    plain_option,
     setting_options,
     spelling,
 )
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 def guest_options(guest: Guest) -> list[click.Option]:
     """Return the options that stand for arguments of a guest."""
-    options = [*setting_options(guest.arguments(), plain_option), *place_options(guest)]
+    options = [*setting_options(guest.arguments()), *place_options(guest)]
     for option in options:
         under("Most used" if option.name in guest.most_used else name_of(guest), option)
     return options
@@ -59,7 +58,7 @@ def _name_place(variable: str, context: Any, parameter: Any, place: Path | None)
 
 def scripted_agents(env_id: str) -> list[str]:
     scoring = guests[env_id].scoring() if env_id in guests else None
-    options = [] if scoring is None else setting_options(scoring.settings, plain_option, ["agent"])
+    options = [] if scoring is None else setting_options(scoring.settings, ["agent"])
     kinds = [option.type for option in options if isinstance(option.type, click.Choice)]
     return [name for kind in kinds for name in kind.choices]
 

@@ -60,15 +60,21 @@ def one_line() -> Iterator[None]:
         typed = option.encode("unicode_escape").decode()
         raise click.UsageError(f"No such option '{typed}'.{meant}", error.ctx) from None
     except UserError as error:
-        message = printable(" ".join(str(error).split()))
-        raise click.UsageError(message, click.get_current_context()) from None
+        raise click.UsageError(_line(str(error)), click.get_current_context()) from None
     except click.UsageError as error:
-        message = error.format_message() + _choice_meant(error)
-        words = " ".join(message.split())
-        clear = printable(words)
-        if clear == error.format_message():
+        message = _line(error.format_message() + _choice_meant(error))
+        if message == error.format_message():
             raise
-        raise click.UsageError(clear, error.ctx) from None
+        raise click.UsageError(message, error.ctx) from None
+    except ValueError as error:
+        from workflow_rl.agents.settings import ConfigError  # Only an error needs them.
+        from workflow_rl.commands.options import usage_error
+        from workflow_rl.environments.environment import InvalidEnvironmentError
+
+        if not isinstance(error, ConfigError | InvalidEnvironmentError):
+            raise
+        message = _line(usage_error(error).format_message())
+        raise click.UsageError(message, click.get_current_context()) from None
     except OSError as error:
         # A full disk, too few descriptors, or a file that may not be read, wherever that shows.
         if error.errno in (None, errno.EPIPE):
@@ -106,6 +112,10 @@ def _stops_come_again() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = before
+
+
+def _line(text: str) -> str:
+    return printable(" ".join(text.split()))
 
 
 def _parameters(error: click.UsageError) -> list[click.Parameter]:

@@ -19,35 +19,32 @@ from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import LARGEST_COUNT, ConfigError, ContentOf, OneOf, Settings
 from workflow_rl.agents.user_modules import attribute_named
 from workflow_rl.commands.one_line_errors import given_names
-from workflow_rl.environments.environment import interpreter
+from workflow_rl.environments.environment import InvalidEnvironmentError, interpreter
 from workflow_rl.environments.source import register_envs
 from workflow_rl.runs.config import TrainConfig
-
-Option = Callable[..., Any]
-"""Makes an option of its names and click's settings."""
+from workflow_rl.runs.presets import preset_named
 
 TRUST = "Import and call what the files name. Trust the files' authors first."
 
 MOST_POLICIES = 1000
 
 
-class LayerSizes(click.ParamType):
-    """Comma-separated positive integers, as a tuple."""
+class Read(click.ParamType):
+    """What a function makes of the typed text. The function raises ValueError for a wrong text."""
 
-    name = "n,n,..."
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        self.name = name
+        self._read = read
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        if isinstance(value, tuple):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):  # It is a default, which has been read.
             return value
         try:
-            sizes = tuple(int(part) for part in value.split(","))
-        except ValueError:
-            sizes = ()
-        if not sizes or min(sizes) < 1:
-            self.fail(f"{value!r} is not a list of positive layer sizes like 64,64", param, ctx)
-        return sizes
+            return self._read(value)
+        except ConfigError as error:
+            self.fail(error.told(spelling), param, ctx)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class FiniteRange(click.FloatRange):
@@ -88,15 +85,6 @@ class UsablePath(click.Path):
         return path
 
 
-class PythonPath(click.ParamType):
-    """A Python interpreter: its path, or a name that the shell would find. "" is none."""
-
-    name = "path"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return interpreter(value)
-
-
 class OutputFile(UsablePath):
     """A file to write, whose name ends in one of `endings`, like ".json", or in none."""
 
@@ -111,63 +99,44 @@ class OutputFile(UsablePath):
         return path
 
 
-class EnvArg(click.ParamType):
-    """key=value, as a pair. The value is read as JSON if it is JSON, and else is the text."""
-
-    name = "key=value"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, Any]:
-        if isinstance(value, tuple):
-            return value
-        key, equals, text = value.partition("=")
-        if not equals or not key.isidentifier():
-            self.fail(f"{value!r} is not of the form key=value", param, ctx)
-        if text in ("True", "False"):
-            return key, text == "True"
-        try:
-            return key, json.loads(text)
-        except (ValueError, RecursionError):
-            return key, text
+def _layer_sizes(text: str) -> tuple[int, ...]:
+    try:
+        sizes = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        sizes = ()
+    if not sizes or min(sizes) < 1:
+        raise ValueError(f"{text!r} is not a list of positive layer sizes like 64,64")
+    return sizes
 
 
-class Content(click.ParamType):
-    """A name, or the path of a file, whose content is taken."""
+def _pair(text: str) -> tuple[str, Any]:
+    """Return the key and the value of "key=value". The value is read as JSON if it is JSON, and
+    else is the text."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.isidentifier():
+        raise ValueError(f"{text!r} is not of the form key=value")
+    if value in ("True", "False"):
+        return key, value == "True"
+    try:
+        return key, json.loads(value)
+    except (ValueError, RecursionError):
+        return key, value
 
-    name = "FILE"
 
-    def __init__(self, read: Callable[[str], str]) -> None:
-        self._read = read
+def range_of(names: Sequence[str]) -> Read:
+    """Return the type of NAME=SMALLEST:LARGEST, read as a setting's name and a pair of numbers."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            return self._read(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class Range(click.ParamType):
-    """NAME=SMALLEST:LARGEST, as a setting's name and a pair of numbers."""
-
-    name = "NAME=SMALLEST:LARGEST"
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, tuple[float, float]]:
-        if isinstance(value, tuple):
-            return value
-        name, _, ends = value.partition("=")
-        if name.replace("-", "_") not in self._names:
-            self.fail(f"{name!r} is not one of {spelled(self._names)}", param, ctx)
+    def read(text: str) -> tuple[str, tuple[float, float]]:
+        name, _, ends = text.partition("=")
+        if name.replace("-", "_") not in names:
+            raise ValueError(f"{name!r} is not one of {spelled(names)}")
         try:
             low, high = map(float, ends.split(":"))
         except ValueError:
-            self.fail(f"{value!r} is not of the form {name}=1e-4:1e-2", param, ctx)
+            raise ValueError(f"{text!r} is not of the form {name}=1e-4:1e-2") from None
         return name.replace("-", "_"), (low, high)
+
+    return Read("NAME=SMALLEST:LARGEST", read)
 
 
 def typed_algorithm(name: str) -> algorithm.Algorithm:
@@ -179,55 +148,30 @@ def typed_algorithm(name: str) -> algorithm.Algorithm:
     return algorithm.load(name)
 
 
-class AlgorithmName(click.ParamType):
-    """The name of a known algorithm, or module:Name, which is imported: the user has typed it."""
-
-    name = "ppo|sac|mbpo|module:Name"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            if value not in algorithm.names():
-                typed_algorithm(value)
-        except ConfigError as error:
-            self.fail(error.told(spelling), param, ctx)
-        return str(value)
+def _algorithm_name(text: str) -> str:
+    if text not in algorithm.names():
+        typed_algorithm(text)
+    return text
 
 
-class NetworkName(click.ParamType):
-    """The name of a known network, or module:Name, which is imported: the user has typed it."""
+def _network_name(text: str) -> str:
+    if text in NETWORKS:
+        return text
+    from workflow_rl.agents.policies.own_network import load_network
 
-    name = "mlp|gru|lstm|frame-stack|cnn|module:Name"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value in NETWORKS:
-            return str(value)
-        from workflow_rl.agents.policies.own_network import load_network
-
-        _prepare_for(value)
-        try:
-            return load_network(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+    _prepare_for(text)
+    return load_network(text)
 
 
-class HookName(click.ParamType):
-    """module:function, which is imported: the user has typed it."""
-
-    name = "module:function"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if callable(value):
-            return value
-        if ":" not in value:
-            self.fail(f"{value} is not of the form module:function", param, ctx)
-        _prepare_for(value)
-        try:
-            found = attribute_named(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if not callable(found):
-            self.fail(f"{value} cannot be called: name a function of one argument", param, ctx)
-        return found
+def function_named(text: str) -> Any:
+    """Return the function that the user has typed as module:function. Raises ValueError."""
+    if ":" not in text:
+        raise ValueError(f"{text} is not of the form module:function")
+    _prepare_for(text)
+    found = attribute_named(text)
+    if not callable(found):
+        raise ValueError(f"{text} cannot be called: name a function of one argument")
+    return found
 
 
 def _prepare_for(value: str) -> None:
@@ -241,6 +185,14 @@ def spelled(names: Sequence[str]) -> str:
     return ", ".join(name.replace("_", "-") for name in names)
 
 
+LAYER_SIZES = Read("n,n,...", _layer_sizes)
+PAIR = Read("key=value", _pair)
+PYTHON = Read("path", interpreter)
+"""The absolute path of a Python interpreter: of its path, or of a name that the shell would find.
+"" stays."""
+FUNCTION = Read("module:function", function_named)
+ALGORITHM = Read("ppo|sac|mbpo|module:Name", _algorithm_name)
+NETWORK = Read("mlp|gru|lstm|frame-stack|cnn|module:Name", _network_name)
 POSITIVE = FiniteRange(min=0, min_open=True)
 NOT_NEGATIVE = FiniteRange(min=0)
 SEED = click.IntRange(0, 2**63 - 1)
@@ -269,14 +221,14 @@ _OWN: dict[str, dict[str, Any]] = {
     "slow_worker_ms": {"hidden": True},
     "slow_worker_share": {"hidden": True},
     "env": {"metavar": "ID"},
-    "env_python": {"type": PythonPath(), "metavar": "PATH", "show_default": "this one"},
+    "env_python": {"type": PYTHON, "metavar": "PATH", "show_default": "this one"},
     "cluster": {"metavar": "ADDRESS"},
-    "algorithm": {"type": AlgorithmName(), "metavar": "NAME"},
+    "algorithm": {"type": ALGORITHM, "metavar": "NAME"},
     "teacher": {"callback": lambda context, parameter, name: None if name == "none" else name},
     "opening": {"metavar": "ACTION"},
-    "network": {"type": NetworkName(), "metavar": "NAME"},
+    "network": {"type": NETWORK, "metavar": "NAME"},
     "network_args": {
-        **{"type": EnvArg(), "multiple": True, "default": (), "show_default": "none"},
+        **{"type": PAIR, "multiple": True, "default": (), "show_default": "none"},
         "callback": lambda context, parameter, pairs: dict(pairs),
     },
 }
@@ -306,15 +258,13 @@ def option_words(text: str, settings: type[Settings]) -> str:
 
 def setting_options(
     settings: type[Settings],
-    option: Option,
     names: Collection[str] | None = None,
     shown: Mapping[str, str] = {},
-) -> list[Any]:
+) -> list[click.Option]:
     """Return an option for each field, with its type, range, default and description.
 
     Args:
         settings: whose fields.
-        option: makes an option.
         names: of the fields; None: all.
         shown: what --help says of the defaults of some fields.
     """
@@ -336,7 +286,7 @@ def setting_options(
             spelled_as = _NAMES.get(name) or (spelling(name),)
             if field.annotation is bool and "/" not in spelled_as[0]:
                 spelled_as = (f"{spelling(name)}/--no-{spelling(name)[2:]}",)
-            made.append(option(*spelled_as, **given))
+            made.append(plain_option(*spelled_as, **given))
     return made
 
 
@@ -354,10 +304,10 @@ def _kind(annotation: Any, metadata: Collection[Any] = ()) -> dict[str, Any]:
         return _kind(next(kind for kind in inner if kind is not NoneType), limits)
     if origin is tuple:
         is_sizes = any(hasattr(limit, "max_length") for limit in limits)
-        return {"type": LayerSizes()} if is_sizes else {**_kind(inner[0]), "multiple": True}
+        return {"type": LAYER_SIZES} if is_sizes else {**_kind(inner[0]), "multiple": True}
     read = next((limit.read for limit in limits if isinstance(limit, ContentOf)), None)
     if read is not None:
-        return {"type": Content(read)}
+        return {"type": Read("FILE", read)}
     names = next((limit.names for limit in limits if isinstance(limit, OneOf)), None)
     if names is not None or origin is Literal:
         return {"type": click.Choice(list(names or inner))}
@@ -388,19 +338,38 @@ def plain_option(*names: str, **settings: Any) -> click.Option:
     return click.Option(names, **{**shown, **settings})
 
 
-def env_options(option: Option) -> list[Any]:
+def env_options() -> list[click.Option]:
     """Return the options that name an environment and its arguments."""
-    several = option(
+    several = plain_option(
         "--env-arg",
         "env_arg",
-        type=EnvArg(),
+        type=PAIR,
         multiple=True,
         show_default="none",
         help="Argument of the environment, such as size=4; may be given again.",
     )
-    return [*setting_options(TrainConfig, option, ["env"]), several]
+    return [*setting_options(TrainConfig, ["env"]), several]
 
 
 def given_options() -> frozenset[str]:
     """Return the names of the options that the command line of the present command has."""
     return given_names(click.get_current_context())
+
+
+def usage_error(error: ConfigError | InvalidEnvironmentError) -> click.UsageError:
+    """Return a field's error as that of the option to blame."""
+    if isinstance(error, InvalidEnvironmentError):
+        return click.BadParameter(str(error), param_hint=spelling(error.argument))
+    return click.BadParameter(error.told(spelling), param_hint=_blamed(error.field_name))
+
+
+def _blamed(field_name: str) -> str:
+    """Return the option to blame for a value: the preset, if the preset asks for the value."""
+    options = click.get_current_context().params
+    preset = preset_named(options.get("preset"))
+    of_preset = {**preset, **preset.get("settings", {}), **preset.get("env_args", {})}
+    if field_name in of_preset and field_name not in given_options():
+        value = of_preset[field_name]
+        return f"--preset {options['preset']} ({spelling(field_name)} {value})"
+    is_pair = field_name in dict(options.get("setting", ()))
+    return f"--setting {field_name}" if is_pair else spelling(field_name)

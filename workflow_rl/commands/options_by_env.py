@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.commands.one_line_errors import HELP_ALL, GroupedCommand
+from workflow_rl.commands.one_line_errors import GroupedCommand
 from workflow_rl.commands.options import ALGORITHMS
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.output_files import NOT_OURS, read_text
@@ -25,28 +25,34 @@ MOST_OF_FILE = 2**24
 _CONFIGS = ("config.json", "population.json", "tune.json")
 
 
-class Look:
+class Look(NamedTuple):
     """What a first look at a command line finds, before it is known which options there are.
 
-    values: text of the general options, "" for one without its value. further: names of other
-    options. words: all that may be an argument, the likeliest first. wants_help: whether the
-    command line asks for the help.
+    values: the text of each general option, "" for one without its value. words: all that may be an
+    argument, the likeliest first. typed: all options, general or not.
     """
 
-    def __init__(
-        self, values: Mapping[str, Any] = {}, words: Sequence[str] = (), wants_help: bool = False
-    ) -> None:
-        self.values = {
-            name: str(value) if isinstance(value, str | Path) else ""
-            for name, value in values.items()
-            if value is not None and not isinstance(value, bool | int | float | list | tuple)
-        }
-        self.wants_help = wants_help
-        self.further = {word.partition("=")[0] for word in words if word.startswith("-")}
-        # A word after another option may be its value: it counts only where there is no other word.
-        pairs = zip(("", *words), words, strict=False)
-        free = [word for before, word in pairs if word[:1] != "-" and before[:1] != "-"]
-        self.words = [word for word in free or words if not word.startswith("-")]
+    values: Mapping[str, str] = {}
+    words: Sequence[str] = ()
+    typed: Collection[str] = ()
+
+
+def look_at(args: Sequence[str], general: Sequence[click.Option]) -> Look:
+    """Read a command line with the general options alone."""
+    context = click.Context(click.Command("", params=[*general]), ignore_unknown_options=True)
+    try:
+        values, words, _ = context.command.make_parser(context).parse_args([*args])
+    except click.UsageError:
+        return Look()  # The same error comes again when all options are known.
+    last = {name: value[-1] if isinstance(value, list) else value for name, value in values.items()}
+    # A word after another option may be its value: it counts only where there is no other word.
+    pairs = zip(("", *words), words, strict=False)
+    free = [word for before, word in pairs if word[:1] != "-" and before[:1] != "-"]
+    return Look(
+        {name: value if isinstance(value, str) else "" for name, value in last.items()},
+        [word for word in free or words if word[:1] != "-"],
+        [word.partition("=")[0] for word in args],
+    )
 
 
 class Named(NamedTuple):
@@ -86,7 +92,8 @@ class OpenCommand(GroupedCommand):
         return [*super().get_params(ctx), *ctx.meta[_NAMED].options]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        look = self._look(ctx, args)
+        general = [option for option in self.params if isinstance(option, click.Option)]
+        look = look_at(args, general)
         named = ctx.meta[_NAMED] = self.named(look)
         try:
             return super().parse_args(ctx, args)
@@ -100,27 +107,6 @@ class OpenCommand(GroupedCommand):
                 f"{', '.join(owners)}",
                 ctx,
             ) from None
-
-    def _look(self, ctx: click.Context, args: Sequence[str]) -> Look:
-        ctx.meta[_NAMED] = Named("", ())
-        parser = self.make_parser(ctx)
-        parser.ignore_unknown_options = True
-        try:
-            values, words, _ = parser.parse_args(list(args))
-        except click.UsageError:
-            return Look()  # The same error comes again when all options are known.
-        found = {
-            name: value[-1] if isinstance(value, list) else value for name, value in values.items()
-        }
-        arguments = [param.name for param in self.params if isinstance(param, click.Argument)]
-        first = [found.pop(name) for name in arguments if name in found]
-        given = [[word] if isinstance(word, str) else word for word in first]
-        words = [
-            *(w for several in given if isinstance(several, list | tuple) for w in several),
-            *words,
-        ]
-        helps = {*self.get_help_option_names(ctx), HELP_ALL}
-        return Look(found, words, not helps.isdisjoint(args))
 
     def _owners(self, option: str, look: Look) -> list[str]:
         """Return the environments and algorithms that have an option, as options."""

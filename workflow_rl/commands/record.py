@@ -12,12 +12,12 @@ from workflow_rl.commands.guest_options import chosen_env, guest_options, requir
 from workflow_rl.commands.one_line_errors import under
 from workflow_rl.commands.options import (
     EPISODES,
+    FUNCTION,
     PATH,
     PROCESSES,
     SECONDS,
     SEED,
     TRUST,
-    HookName,
     OutputFile,
     env_options,
     given_options,
@@ -37,8 +37,8 @@ _AGENT = click.Argument(["agent"], type=PATH)
 _OPTIONS: list[click.Parameter] = [
     _AGENT,
     click.Argument(["file"], type=OutputFile(".npz")),
-    *under("Environment", *env_options(plain_option),
-           *setting_options(TrainConfig, plain_option, ["ignore_unknown", "env_python"])),
+    *under("Environment", *env_options(),
+           *setting_options(TrainConfig, ["ignore_unknown", "env_python"])),
     *under(
         "Episodes",
         plain_option("--episodes", type=EPISODES, default=100, help="Number of episodes."),
@@ -82,7 +82,7 @@ def record(agent: Path, file: Path, **options: Any) -> None:
         require_writable(file, "FILE")
     who: str | Callable[..., Any] = str(agent)
     if not agent.exists() and ":" in str(agent):
-        who = HookName().convert(str(agent), _AGENT, click.get_current_context())
+        who = FUNCTION.convert(str(agent), _AGENT, click.get_current_context())
     elif named_here().env in guests:
         require_agent(agent, named_here().env, "AGENT")
     with errors_in_one_line(lambda name: "AGENT" if name == "teacher" else spelling(name)):

@@ -15,7 +15,6 @@ from workflow_rl.commands.options import (
     TRUST,
     OutputFile,
     given_options,
-    plain_option,
     setting_options,
 )
 from workflow_rl.commands.options_by_env import (
@@ -42,7 +41,7 @@ def _named(look: Look) -> Named:
     replays = guests[env_id].replays() if env_id in guests else None
     if replays is None:
         return Named(env_id, [])
-    options = setting_options(replays.settings, plain_option)
+    options = setting_options(replays.settings)
     return Named(env_id, under(f"The episode, {name_of(guests[env_id])}", *options))
 
 

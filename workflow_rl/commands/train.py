@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from workflow_rl.collection.cluster_address import is_address
-from workflow_rl.commands.errors import own_command, telling, training_errors, usage_errors
+from workflow_rl.commands.errors import own_command, telling, training_errors
 from workflow_rl.commands.guest_options import require_agent
 from workflow_rl.commands.options import given_options, spelling
 from workflow_rl.commands.options_by_env import named_here
-from workflow_rl.commands.training_options import asked_anew, new_config, path_to_resume
+from workflow_rl.commands.training_options import asked_of_run, new_config, path_to_resume
 from workflow_rl.environments.source import guests
 from workflow_rl.output_files import require_writable, require_writable_folder
 from workflow_rl.runs.config import Mode, TrainConfig
@@ -35,58 +35,57 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
 
     exchange_of: for a population, whose policies learn from each other.
     """
-    with usage_errors(options):
-        resume = None if options["resume"] is None else path_to_resume(options)
-        # A new run's config is checked before torch is imported, which takes seconds.
-        config = new_config(mode, options) if resume is None else None
-        exchange = exchange_of(config) if exchange_of and config else None
-        if config is not None and config.env not in guests:
-            from workflow_rl.collection.local_pool import ensure_fork_server
+    resume = None if options["resume"] is None else path_to_resume(options)
+    # A new run's config is checked before torch is imported, which takes seconds.
+    config = new_config(mode, options) if resume is None else None
+    exchange = exchange_of(config) if exchange_of and config else None
+    if config is not None and config.env not in guests:
+        from workflow_rl.collection.local_pool import ensure_fork_server
 
-            # It imports what workers need while this process imports torch.
-            ensure_fork_server(config.environment.preload)
+        # It imports what workers need while this process imports torch.
+        ensure_fork_server(config.environment.preload)
 
-        from workflow_rl.reporting import learning_curve
-        from workflow_rl.runs.execute import execute, ready, run_folder
-        from workflow_rl.runs.loop import stopped_by_signals
-        from workflow_rl.runs.resume import FinishedError, new_plan
+    from workflow_rl.reporting import learning_curve
+    from workflow_rl.runs.execute import execute, ready, run_folder
+    from workflow_rl.runs.loop import stopped_by_signals
+    from workflow_rl.runs.resume import FinishedError, new_plan
 
-        if config is not None:
-            plan = new_plan(config, options["n_policies"], exchange)
-        else:
-            assert resume is not None
-            try:
-                plan = _plan_to_resume(mode, resume, options, exchange_of is not None)
-            except FinishedError as finished:
-                if options["final_evaluation"] and not _is_scored(resume):
-                    raise
-                click.echo(printable(finished.told(spelling)))
-                return
-        begins_with = {"init_from", "teacher"} & given_options()
-        init_from = _accepted(options, config) if begins_with else None
-        plan = ready(plan)
-        config = plan.configs[0]
-        if options["dry_run"]:
-            _show(plan, options)
+    if config is not None:
+        plan = new_plan(config, options["n_policies"], exchange)
+    else:
+        assert resume is not None
+        try:
+            plan = _plan_to_resume(mode, resume, options, exchange_of is not None)
+        except FinishedError as finished:
+            if options["final_evaluation"] and not _is_scored(resume):
+                raise
+            click.echo(printable(finished.told(spelling)))
             return
-        _require_outputs(config, options)
-        if resume is None and not options["quiet"] and (hint := hint_of_few_updates(config)):
-            click.echo(f"Hint: {hint}.", err=True)
-        with (
-            run_folder(resume or options["run_dir"], config) as path,
-            training_errors(_again(plan, path, options), path, lambda: _careful_options(config)),
-        ):
-            outcome = execute(
-                plan,
-                path,
-                meetings_of=_meetings_of(plan),
-                init_from=init_from,
-                quiet=options["quiet"],
-                trace=options["trace"],
-                draw=learning_curve.plot_learning_curve,
-                watch=stopped_by_signals,
-                on_update=telling(options["on_update"]),
-            )
+    begins_with = {"init_from", "teacher"} & given_options()
+    init_from = _accepted(options, config) if begins_with else None
+    plan = ready(plan)
+    config = plan.configs[0]
+    if options["dry_run"]:
+        _show(plan, options)
+        return
+    _require_outputs(config, options)
+    if resume is None and not options["quiet"] and (hint := hint_of_few_updates(config)):
+        click.echo(f"Hint: {hint}.", err=True)
+    with (
+        run_folder(resume or options["run_dir"], config) as path,
+        training_errors(_again(plan, path, options), path, lambda: _careful_options(config)),
+    ):
+        outcome = execute(
+            plan,
+            path,
+            meetings_of=_meetings_of(plan),
+            init_from=init_from,
+            quiet=options["quiet"],
+            trace=options["trace"],
+            draw=learning_curve.plot_learning_curve,
+            watch=stopped_by_signals,
+            on_update=telling(options["on_update"]),
+        )
     from workflow_rl.commands.train_report import print_report
 
     is_scored_next = options["final_evaluation"] > 0 and outcome.summaries[outcome.best]["finished"]
@@ -153,7 +152,7 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
         raise click.UsageError(f"--resume {path} is not a population: see train-{mode}")
     plan = resumed_plan(
         path,
-        asked_anew(options),
+        asked_of_run(options),
         names_cluster="cluster" in given,
         plug_in=named_here().plug_in,
     )

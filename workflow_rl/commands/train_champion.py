@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from workflow_rl.commands.errors import own_command, training_errors, usage_errors
+from workflow_rl.commands.errors import own_command, training_errors
 from workflow_rl.commands.options import COUNT, EPISODES, PATH, SEED, plain_option
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand
 from workflow_rl.environments.source import default_env, guests
@@ -84,7 +84,7 @@ def train_champion(
     again = own_command(*command, "--run-dir", run_dir)
     recipe = guest.champion_recipe()
     try:
-        with usage_errors({}), training_errors(again, run_dir):
+        with training_errors(again, run_dir):
             training = recipe.train(run_dir, seed, total_episodes, quiet)
             start = time.perf_counter()
             with stopped_by_signals(AtOnce()):

@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from workflow_rl.commands.config_words import show_config
-from workflow_rl.commands.errors import own_command, training_errors, usage_errors
+from workflow_rl.commands.errors import own_command, training_errors
 from workflow_rl.commands.guest_options import chosen_env
-from workflow_rl.commands.options import EnvArg, Option, given_options, setting_options
+from workflow_rl.commands.one_line_errors import under
+from workflow_rl.commands.options import PAIR, given_options, plain_option, setting_options
 from workflow_rl.commands.training_options import new_config, training_command
 from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.terminal import printable
@@ -19,10 +20,10 @@ from workflow_rl.terminal import printable
 SECTION = "Studies"
 
 
-def mode_option(option: Option) -> Any:
+def mode_option() -> click.Option:
     modes = click.Choice(["async", "sync"])
     text = "Trainer of each run, train-sync or train-async."
-    return option("--mode", type=modes, default="async", help=text)
+    return plain_option("--mode", type=modes, default="async", help=text)
 
 
 def same_command(path: Path) -> str:
@@ -30,19 +31,17 @@ def same_command(path: Path) -> str:
     return f"the same command, with --run-dir {path}"
 
 
-def _duel_options(option: Option) -> list[Any]:
-    start = option(
-        "--start", type=EnvArg(), multiple=True, metavar="SIDE=AGENT",
-        show_default="an untrained policy",
-        help="An agent that a side begins with: a policy file, or a name that the environment "
-             "knows; may be given again. The first side begins with policies.",
-    )  # fmt: skip
-    return [mode_option(option), *setting_options(DuelConfig, option), start]
+_START = plain_option(
+    "--start", type=PAIR, multiple=True, metavar="SIDE=AGENT",
+    show_default="an untrained policy",
+    help="An agent that a side begins with: a policy file, or a name that the environment knows; "
+         "may be given again. The first side begins with policies.",
+)  # fmt: skip
 
 
 @training_command(
     "train-duel",
-    {"Duel": _duel_options},
+    under("Duel", mode_option(), *setting_options(DuelConfig), _START),
     without=(
         *("resume", "n_policies", "init_from", "final_evaluation", "trace", "teacher"),
         "on_update",
@@ -64,28 +63,27 @@ def train_duel(**options: Any) -> None:
       train-duel --env examples.small_games:Kuhn --total-episodes 4000
       train-duel --env my_tag:Tag --sides 'adversary_*=chasers,*=runner' --total-episodes 2000
     """
-    with usage_errors(options):
-        given = given_options() & DuelConfig.model_fields.keys()
-        config = new_config(options["mode"], options)
-        settings = DuelConfig(**{name: options[name] for name in given})
-        start: dict[str, list[str]] = {}
-        for side, agent in options["start"]:
-            start.setdefault(side, []).append(str(agent))
-        from workflow_rl.runs.execute import ready, run_folder
-        from workflow_rl.studies.duel import checked_sides, run_duel
+    given = given_options() & DuelConfig.model_fields.keys()
+    config = new_config(options["mode"], options)
+    settings = DuelConfig(**{name: options[name] for name in given})
+    start: dict[str, list[str]] = {}
+    for side, agent in options["start"]:
+        start.setdefault(side, []).append(str(agent))
+    from workflow_rl.runs.execute import ready, run_folder
+    from workflow_rl.studies.duel import checked_sides, run_duel
 
-        ready(config)
-        if options["dry_run"]:
-            checked_sides(config, settings, start)
-            show_config(config, options)
-            for name, value in settings.to_dict().items():
-                click.echo(f"{name}: {printable(value)}")
-            return
-        with (
-            run_folder(options["run_dir"], config) as path,
-            training_errors(same_command(path), path),
-        ):
-            record = run_duel(*(config, path, settings, start), click.echo, options["quiet"])
+    ready(config)
+    if options["dry_run"]:
+        checked_sides(config, settings, start)
+        show_config(config, options)
+        for name, value in settings.to_dict().items():
+            click.echo(f"{name}: {printable(value)}")
+        return
+    with (
+        run_folder(options["run_dir"], config) as path,
+        training_errors(same_command(path), path),
+    ):
+        record = run_duel(*(config, path, settings, start), click.echo, options["quiet"])
     for side, shares in record.mixtures[-1].items():
         drawn = [
             (agent, share)

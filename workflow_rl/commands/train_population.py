@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.commands.options import (
-    Option,
-    Range,
-    setting_options,
-    spelled,
-)
+import click
+
+from workflow_rl.commands.one_line_errors import under
+from workflow_rl.commands.options import plain_option, range_of, setting_options, spelled
 from workflow_rl.commands.train import run_command
 from workflow_rl.commands.training_options import training_command
 from workflow_rl.runs.config import ConfigError, TrainConfig
@@ -22,9 +20,9 @@ MEETINGS = 20
 """Number of meetings in a run, unless --period is given."""
 
 
-def _population_options(option: Option) -> list[Any]:
-    ranges = option(
-        "--range", "ranges", type=Range(VARIABLE), multiple=True,
+def _population_options() -> list[click.Option]:
+    ranges = plain_option(
+        "--range", "ranges", type=range_of(VARIABLE), multiple=True,
         show_default="learning-rate=1e-4:1e-2 and entropy-coef=1e-3:1e-1",
         help="A setting that differs between members, and its range. Each member draws a "
              "value log-uniformly. May be given again. Members do not differ in a setting that "
@@ -32,10 +30,10 @@ def _population_options(option: Option) -> list[Any]:
     )  # fmt: skip
     shown = {"period": f"a {MEETINGS}th of the run", "start": "one period"}
     others = ExchangeConfig.model_fields.keys() - {"ranges"}
-    return [ranges, *setting_options(ExchangeConfig, option, others, shown)]
+    return [ranges, *setting_options(ExchangeConfig, others, shown)]
 
 
-@training_command("train-population", {"Population": _population_options}, n_policies=8)
+@training_command("train-population", under("Population", *_population_options()), n_policies=8)
 def train_population(**options: Any) -> None:
     """Train policies that differ in their settings and learn from each other's success.
 

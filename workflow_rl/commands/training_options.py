@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,15 @@ from pydantic.fields import FieldInfo
 
 from workflow_rl.agents.algorithm import Algorithm, find
 from workflow_rl.agents.settings import ConfigError, ForTeams, WithTeacher, is_marked
-from workflow_rl.commands.guest_options import chosen_env, guest_args, guest_options
+from workflow_rl.commands.guest_options import chosen_env, guest_options
 from workflow_rl.commands.one_line_errors import under
 from workflow_rl.commands.options import (
     ALGORITHMS,
+    FUNCTION,
+    PAIR,
     PATH,
     POLICIES,
     TRUST,
-    EnvArg,
-    HookName,
-    Option,
     OutputFile,
     env_options,
     given_options,
@@ -41,7 +39,6 @@ from workflow_rl.commands.options_by_env import (
 from workflow_rl.environments.environment import SETTINGS
 from workflow_rl.environments.source import guests
 from workflow_rl.runs.config import OF_TEACHERS, Mode, TrainConfig
-from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.resolve import Found
 
 ENV_PYTHON = "env_python"
@@ -76,38 +73,39 @@ _NOT_OF_RUN = {
 """Fields of a run's config whose options are elsewhere, or that have none."""
 
 
-def _run_options(option: Option) -> list[Any]:
+def _run_options() -> list[click.Option]:
     fields = TrainConfig.model_fields.items()
     of_run = [name for name, field in fields if name not in _NOT_OF_RUN and not field.exclude]
     return [
-        *setting_options(TrainConfig, option, of_run),
-        option("--run-dir", type=PATH,
-               show_default="runs/<time>-<mode>-<red agent or environment>",
-               help="Folder of the run, which must be new or empty."),
-        option("--resume", type=PATH, is_flag=False,
-               flag_value=RESUME_RUN_DIR, metavar="[FOLDER]",
-               help="Continue the run in FOLDER (or in --run-dir) as if it had not stopped. With a "
-                    "larger --total-episodes or --total-steps, continue past its end."),
-        option("--trust", is_flag=True, help=f"With --resume, --init-from and --teacher. {TRUST}"),
-        option("--init-from", type=PATH, metavar="RUN",
-               help="Begin with the agent of a run folder or a checkpoint (.safetensors). By "
-                    "default the agent is untrained. A policy file (.npz), such as the champion's, "
-                    "cannot begin a run, because it has no critic."),
-        option("--final-evaluation", type=click.IntRange(min=0), default=0,
-               help="Number of episodes of an evaluation after training (CAGE-2: in each cell of "
-                    "the official protocol)."),
-        option("--n-policies", type=POLICIES, default=1,
-               help="Number of policies that share the workers. Each policy learns as in a run of "
-                    "its own: the first with --seed, the others with the seeds that follow."),
-        option("--on-update", type=HookName(), metavar="MODULE:FUNCTION",
-               help="Call this function with a workflow_rl.Update after every update. See "
-                    "docs/how-to/logging.md."),
-        option("--trace", type=OutputFile(".json"), metavar="FILE",
-               help="Record when every worker and the learner do what, in a file that Perfetto, "
-                    "chrome://tracing and plot --timeline open. Recording ends "
-                    "at 50 MB."),
-        option("--quiet", is_flag=True, help="Show no progress bar."),
-        option("--dry-run", is_flag=True, help="Print the run's config and stop."),
+        *setting_options(TrainConfig, of_run),
+        plain_option("--run-dir", type=PATH,
+            show_default="runs/<time>-<mode>-<red agent or environment>",
+            help="Folder of the run, which must be new or empty."),
+        plain_option("--resume", type=PATH, is_flag=False,
+            flag_value=RESUME_RUN_DIR, metavar="[FOLDER]",
+            help="Continue the run in FOLDER (or in --run-dir) as if it had not stopped. With a "
+                 "larger --total-episodes or --total-steps, continue past its end."),
+        plain_option("--trust", is_flag=True,
+            help=f"With --resume, --init-from and --teacher. {TRUST}"),
+        plain_option("--init-from", type=PATH, metavar="RUN",
+            help="Begin with the agent of a run folder or a checkpoint (.safetensors). By "
+                 "default the agent is untrained. A policy file (.npz), such as the champion's, "
+                 "cannot begin a run, because it has no critic."),
+        plain_option("--final-evaluation", type=click.IntRange(min=0), default=0,
+            help="Number of episodes of an evaluation after training (CAGE-2: in each cell of "
+                 "the official protocol)."),
+        plain_option("--n-policies", type=POLICIES, default=1,
+            help="Number of policies that share the workers. Each policy learns as in a run of "
+                 "its own: the first with --seed, the others with the seeds that follow."),
+        plain_option("--on-update", type=FUNCTION, metavar="MODULE:FUNCTION",
+            help="Call this function with a workflow_rl.Update after every update. See "
+                 "docs/how-to/logging.md."),
+        plain_option("--trace", type=OutputFile(".json"), metavar="FILE",
+            help="Record when every worker and the learner do what, in a file that Perfetto, "
+                 "chrome://tracing and plot --timeline open. Recording ends "
+                 "at 50 MB."),
+        plain_option("--quiet", is_flag=True, help="Show no progress bar."),
+        plain_option("--dry-run", is_flag=True, help="Print the run's config and stop."),
     ]  # fmt: skip
 
 
@@ -123,7 +121,7 @@ def _algorithm_of(name: str, look: Look) -> Algorithm | None:
 
 
 def _algorithm_options(
-    name: str, plug_in: Algorithm, look: Look, env_id: str, taken: Collection[str]
+    name: str, plug_in: Algorithm, look: Look, env_id: str, taken: Collection[str | None]
 ) -> list[click.Option]:
     """Return options for the settings of an algorithm.
 
@@ -131,17 +129,16 @@ def _algorithm_options(
     """
     fields = plug_in.settings.model_fields
     names = [name for name in fields if name not in taken and _applies(fields[name], env_id)]
-    of_env = plug_in.replaced_by(_defaults_of(env_id)) if look.wants_help else {}
-    shown = {n: _in_words(of_env[n]) for n in names if n in of_env}
-    heading = ALGORITHMS.get(name, name)
-    made = setting_options(plug_in.settings, plain_option, names, shown)
+    of_env = plug_in.replaced_by(_defaults_of(env_id))
+    shown = {name: _in_words(of_env[name]) for name in names if name in of_env}
+    made = setting_options(plug_in.settings, names, shown)
     for option in made:
         # The default network takes no arguments.
-        if option.name == "network_args" and "--network" not in look.further:
+        if option.name == "network_args" and "--network" not in look.typed:
             option.hidden = True
         if is_marked(fields[str(option.name)], WithTeacher) and "teacher" not in look.values:
             option.hidden = True
-    return under(heading, *made)
+    return under(ALGORITHMS.get(name, name), *made)
 
 
 def _defaults_of(env_id: str) -> Mapping[str, Any]:
@@ -164,7 +161,7 @@ def _in_words(default: Any) -> str:
 
 def training_command(
     name: str,
-    more: Mapping[str, Callable[[Option], list[Any]]] = {},
+    more: Sequence[click.Parameter] = (),
     without: Collection[str] = (),
     **defaults: Any,
 ) -> Callable[[Callable[..., None]], click.Command]:
@@ -172,109 +169,71 @@ def training_command(
 
     Its options are those of every run, of the environment and of the algorithm.
 
-    more: further options by their headings. without: the names of options that it lacks. defaults:
-    of some options by their fields.
+    more: further options. without: the names of options that it lacks. defaults: of some options,
+    by their names.
     """
-    groups: dict[str, Callable[[Option], list[Any]]] = {
-        "Environment": lambda option: [
-            *env_options(option),
-            *setting_options(TrainConfig, option, [ENV_PYTHON]),
-        ]
-    }
-    groups |= {"The run": _run_options, **more}
-    groups["Workers"] = lambda option: setting_options(TrainConfig, option, _WORKERS)
-    groups["Collecting while learning"] = lambda option: setting_options(
-        TrainConfig, option, _OVERLAP
-    )
-    made = [
-        option
-        for heading, options in groups.items()
-        for option in options(_grouped(heading, defaults))
-        if option.name not in without
+    everywhere = [
+        *under("Environment", *env_options(), *setting_options(TrainConfig, [ENV_PYTHON])),
+        *under("The run", *_run_options()),
+        *more,
+        *under("Workers", *setting_options(TrainConfig, _WORKERS)),
+        *under("Collecting while learning", *setting_options(TrainConfig, _OVERLAP)),
     ]
+    made = [option for option in everywhere if option.name not in without]
+    for option in made:
+        option.default = defaults.get(str(option.name), option.default)
+        if isinstance(option, click.Option) and option.name in _MOST_USED:
+            under("Most used", option)
     taken = {option.name for option in made}
 
     def named(look: Look) -> Named:
-        env_id = named_env(look)
+        env_id, algorithm = named_env(look), named_algorithm(look)
         of_guest = guest_options(guests[env_id]) if env_id in guests else []
-        others = taken | {option.name for option in of_guest}
-        algorithm = named_algorithm(look)
         setting = plain_option(
-            "--setting", type=EnvArg(), multiple=True, metavar="NAME=VALUE", show_default="none",
+            "--setting", type=PAIR, multiple=True, metavar="NAME=VALUE", show_default="none",
             hidden=algorithm in ALGORITHMS,  # It has an option for each setting.
             help="Setting of the algorithm, such as epochs=4; may be given again.",
         )  # fmt: skip
-        lessons = functools.partial(plain_option, hidden="teacher" not in look.values)
-        of_run = [setting, *setting_options(TrainConfig, lessons, OF_TEACHERS)]
+        lessons = setting_options(TrainConfig, OF_TEACHERS)
+        for option in lessons:
+            option.hidden = "teacher" not in look.values
+        others = [*of_guest, *under("The run", setting, *lessons)]
         plug_in, of_algorithm = _algorithm_of(algorithm, look), []
         if plug_in is not None:
-            of_algorithm = _algorithm_options(algorithm, plug_in, look, env_id, others)
-        options = [*of_guest, *under("The run", *of_run), *of_algorithm]
+            names = taken | {option.name for option in of_guest}
+            of_algorithm = _algorithm_options(algorithm, plug_in, look, env_id, names)
         settings = [str(option.name) for option in of_algorithm]
-        return Named(env_id, options, algorithm, plug_in, settings)
+        return Named(env_id, [*others, *of_algorithm], algorithm, plug_in, settings)
 
     return click.command(name, cls=OpenCommand, params=made, named=named, rare=_RARE)
 
 
-def _grouped(heading: str, defaults: Mapping[str, Any]) -> Option:
-    def option(*names: str, **settings: Any) -> click.Option:
-        name = names[0].partition("/")[0].lstrip("-").replace("-", "_")
-        if name in defaults:
-            settings["default"] = defaults[name]
-        return under(
-            "Most used" if name in _MOST_USED else heading, plain_option(*names, **settings)
-        )[0]
-
-    return option
-
-
 def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
     """Return the config of a new run with these options. Raises ConfigError, click.UsageError."""
-    named, settings = named_here(), _settings(options)
+    named, fields = named_here(), asked_of_run(options)
     known = named.plug_in.settings.model_fields if named.plug_in else {}
-    for name in sorted(settings.keys() - known.keys()):
+    for name in sorted(fields["settings"].keys() - known.keys()):
         from workflow_rl.suggestions import question, word_meant  # Only an error needs it.
 
         meant = [spelling(known_name) for known_name in word_meant(name, known)]
         raise click.UsageError(
             f"--setting {name} is no setting of {named.algorithm}.{question(meant)}"
         )
-    found = Found(plug_in=named.plug_in)
-    fields = {**chosen_env(options), **_fields(options)}
-    return TrainConfig(mode, **fields, settings=settings, found=found)
+    return TrainConfig(mode, **{**fields, "env": named.env}, found=Found(plug_in=named.plug_in))
 
 
-def _spelled(name: str, options: dict[str, Any]) -> str:
-    """Return how a field's option stands on the command line."""
-    return f"--setting {name}" if name in dict(options.get("setting", ())) else spelling(name)
-
-
-def asked_anew(options: dict[str, Any]) -> dict[str, Any]:
-    """Return what the command line asks of a run to resume, as `resume.resumed_plan` takes it."""
-    asked = {**_fields(options), **_settings(options)}
-    given = {name: options[name] for name in given_options()}
-    env = named_here().env
-    if env in guests:
-        asked |= guest_args(guests[env], given)
-    if "env" in given:
-        asked["env"] = options["env"]
-    if "env_arg" in given:
-        asked["env_args"] = dict(options["env_arg"])
-    return asked
-
-
-def _fields(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a TrainConfig that are on the command line, but for the environment."""
-    names = given_options() & TrainConfig.model_fields.keys() - {"env"}
-    return {name: options[name] for name in names}
-
-
-def _settings(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of an algorithm that are on the command line."""
-    given = {name: options[name] for name in given_options() & {*named_here().settings}}
-    if twice := given.keys() & dict(options["setting"]).keys():
+def asked_of_run(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a TrainConfig that the command line asks for, `env_args` and `settings`
+    among them. Raises click.UsageError for a value that is given twice."""
+    given, pairs = given_options(), dict(options["setting"])
+    settings = {name: options[name] for name in given & {*named_here().settings}}
+    if twice := settings.keys() & pairs.keys():
         raise click.UsageError(f"--setting {min(twice)} is given twice")
-    return {**given, **dict(options["setting"])}
+    return {
+        **{name: options[name] for name in given & TrainConfig.model_fields.keys()},
+        "env_args": chosen_env(options)["env_args"],
+        "settings": {**settings, **pairs},
+    }
 
 
 def path_to_resume(options: dict[str, Any]) -> Path:
@@ -296,13 +255,3 @@ def path_to_resume(options: dict[str, Any]) -> Path:
             "own agent"
         )
     return path
-
-
-def typed(error: ConfigError, options: dict[str, Any]) -> str:
-    """Return the option to blame for an error: the preset, if the preset asks for the value."""
-    name, preset = error.field_name, options.get("preset")
-    fields = preset_named(preset)
-    fields = {**fields, **fields.get("settings", {}), **fields.get("env_args", {})}
-    if name in fields and name not in given_options():
-        return f"--preset {preset} ({spelling(name)} {fields[name]})"
-    return _spelled(name, options)

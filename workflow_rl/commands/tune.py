@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.commands.config_words import show_config, words_of
-from workflow_rl.commands.errors import own_command, training_errors, usage_errors
+from workflow_rl.commands.errors import own_command, training_errors
+from workflow_rl.commands.one_line_errors import under
 from workflow_rl.commands.options import (
     COUNT,
     MOST_POLICIES,
     POSITIVE,
-    Option,
-    Range,
     given_options,
+    plain_option,
+    range_of,
     spelled,
     spelling,
 )
 from workflow_rl.commands.training_options import (
-    asked_anew,
+    asked_of_run,
     new_config,
     path_to_resume,
     training_command,
@@ -57,26 +58,26 @@ IGNORED = frozenset(("init_from", "trace", "final_evaluation", "on_update"))
 GOES_ON_WITH = frozenset(("resume", "run_dir", "trials", "minutes", "quiet", "dry_run", "trust"))
 
 
-def _search_options(option: Option) -> list[Any]:
-    return [
-        option("--trials", type=COUNT, show_default="no limit",
-               help="Number of trials, including those before --resume."),
-        option("--minutes", type=POSITIVE, show_default="no limit",
-               help="Minutes that the search takes, including the finals. --trials or --minutes "
-                    "is needed."),
-        option("--range", "ranges", type=Range(TUNABLE), multiple=True,
-               show_default="wide ones of learning-rate, entropy-coef, discount, gae-lambda, "
-                            "clip-range, epochs",
-               help="A setting to search and its range, in logarithms; may be given again. "
-                    f"One of {spelled(TUNABLE)}."),
-        option("--finalists", type=click.IntRange(min=0), default=3,
-               help="Number of the best trials that are trained again, with seeds that no trial "
-                    "had. The first trial is trained again, too, unless it "
-                    "failed or was given up."),
-    ]  # fmt: skip
+_OPTIONS = under(
+    "Search",
+    plain_option("--trials", type=COUNT, show_default="no limit",
+                 help="Number of trials, including those before --resume."),
+    plain_option("--minutes", type=POSITIVE, show_default="no limit",
+                 help="Minutes that the search takes, including the finals. --trials or --minutes "
+                      "is needed."),
+    plain_option("--range", "ranges", type=range_of(TUNABLE), multiple=True,
+                 show_default="wide ones of learning-rate, entropy-coef, discount, gae-lambda, "
+                              "clip-range, epochs",
+                 help="A setting to search and its range, in logarithms; may be given again. "
+                      f"One of {spelled(TUNABLE)}."),
+    plain_option("--finalists", type=click.IntRange(min=0), default=3,
+                 help="Number of the best trials that are trained again, with seeds that no trial "
+                      "had. The first trial is trained again, too, unless it "
+                      "failed or was given up."),
+)  # fmt: skip
 
 
-@training_command("tune", {"Search": _search_options}, n_policies=2)
+@training_command("tune", _OPTIONS, n_policies=2)
 def tune(**options: Any) -> None:
     """Search for the settings with which PPO learns an environment best.
 
@@ -99,24 +100,23 @@ def tune(**options: Any) -> None:
         raise click.UsageError("say how long to search: --trials N, --minutes M, or both")
     for name in IGNORED & given_options():
         raise click.UsageError(f"{spelling(name)} is not for a search: leave it out")
-    with usage_errors(options):
-        search = _new_search(options) if options["resume"] is None else _search_to_resume(options)
-        if options["dry_run"]:
-            _show(search, options)
-            return
-        from workflow_rl.runs.folder import locked
+    search = _new_search(options) if options["resume"] is None else _search_to_resume(options)
+    if options["dry_run"]:
+        _show(search, options)
+        return
+    from workflow_rl.runs.folder import locked
 
-        seconds = None if options["minutes"] is None else 60 * options["minutes"]
-        again = ["tune", "--resume", str(search.path)]
-        for name in sorted({"trials", "minutes", "cluster"} & given_options()):
-            again += [spelling(name), f"{options[name]}"]
-        with (
-            training_errors(own_command(*again), search.path),
-            locked(search.path, TUNE_FILE),
-        ):
-            study = search.study()
-            search.run(study, options["trials"], seconds)
-            _report(search, study)
+    seconds = None if options["minutes"] is None else 60 * options["minutes"]
+    again = ["tune", "--resume", str(search.path)]
+    for name in sorted({"trials", "minutes", "cluster"} & given_options()):
+        again += [spelling(name), f"{options[name]}"]
+    with (
+        training_errors(own_command(*again), search.path),
+        locked(search.path, TUNE_FILE),
+    ):
+        study = search.study()
+        search.run(study, options["trials"], seconds)
+        _report(search, study)
 
 
 def _new_search(options: dict[str, Any]) -> Search:
@@ -161,7 +161,8 @@ def _search_to_resume(options: dict[str, Any]) -> Search:
         raise click.UsageError(
             f"{spelling(min(kept))} does not go with --resume: a search goes on as it began"
         )
-    asked = {name: asked_anew(options)[name] for name in others}
+    fields = asked_of_run(options)
+    asked = {name: fields[name] for name in others}
     if asked:
         config = config.changed(**changes_on_resume(saved, asked))
     require_device(config)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -126,8 +126,8 @@ def resumed_plan(
 
     Args:
         path: a run's folder, of one policy or of several.
-        asked: what is asked for anew, as `changes_on_resume` takes it, and "env" and
-            "env_args" where the user names the environment.
+        asked: the fields of a TrainConfig that are asked for anew, some of the arguments of the
+            environment and of the settings among them.
         names_cluster: whether the user names the cluster.
         plug_in: the algorithm, if it is known.
 
@@ -202,7 +202,7 @@ def _resumed_config(
 
     Raises UserError for a config that cannot be used, and ConfigError for what is asked.
     """
-    names = {**asked, **(asked.get("env_args") or {})}
+    names = {*asked, *asked.get("env_args", {}), *asked.get("settings", {})}
     try:
         import_classes(saved)
         args, others = TrainConfig.parts(saved)
@@ -213,7 +213,7 @@ def _resumed_config(
         by_file = {**others, "env_args": args, "make_env": None, "named_by_file": not is_named}
         environment = environment_of(by_file)
         environment = played_by(environment, interpreter(python) if python else python)
-        environment = _as_named(environment, asked)
+        environment = _as_named(environment, names)
         known = Found(environment, plug_in)
         config = TrainConfig.from_dict(changed(saved, **changes), known)
         config.require_named(names_cluster)
@@ -246,9 +246,9 @@ def _names_environment(
     return is_named and (asked.get("env_python") is not None or not saved["env_python"])
 
 
-def _as_named(environment: Environment, asked: Mapping[str, Any]) -> Environment:
+def _as_named(environment: Environment, asked: Collection[str]) -> Environment:
     """Return a guest's environment as the user's own, if the user names all that is foreign in
-    it."""
+    it. asked: the names of the arguments that the user gives, and other names."""
     guest = guests.get(environment.env_id)
     if guest is None or not guest.foreign(environment):
         return environment
@@ -266,14 +266,10 @@ def _text(env_args: Mapping[str, Any]) -> str:
 
 
 def _by_name(env: str, args: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is asked for by the names of `TrainConfig.flat`. args: the environment's."""
-    others = {name: value for name, value in asked.items() if name != "env_args"}
-    if asked.get("env_args") is None:
-        return others
-    return {
-        **others,
-        **(asked["env_args"] if env in guests else {"env_args": {**args, **asked["env_args"]}}),
-    }
+    """Return what is asked for by the names of `TrainConfig.to_dict`. args: the environment's."""
+    others, given = {**asked}, asked.get("env_args", {})
+    others.pop("env_args", None)
+    return {**others, **(given if env in guests else {"env_args": {**args, **given}})}
 
 
 def require_no_member(path: Path) -> None:
@@ -331,13 +327,13 @@ def changes_on_resume(saved: Mapping[str, Any], asked: Mapping[str, Any]) -> dic
 
     Args:
         saved: the config that the run was saved with, as `TrainConfig.to_dict` gives it.
-        asked: some of the fields, settings and arguments of `TrainConfig.flat`.
+        asked: some of the fields, settings and arguments of `TrainConfig.to_dict`.
 
     Raises:
         ConfigError: what is asked would make it another run.
     """
     before, free = flattened(saved), free_on_resume(saved)
-    for name, value in asked.items():
+    for name, value in flattened({"settings": {}, **asked}).items():
         value, was = json.loads(json.dumps(value)), before.get(name)
         if value == was or name in free or _is_later(name, value, was):
             continue

@@ -123,7 +123,7 @@ def trained(config: TrainConfig, folder: Path, **options: Any) -> Outcome | None
         return None
     n_policies, init_from = options.pop("n_policies", 1), options.pop("init_from", None)
     if can_go_on(folder):
-        asked = {name: value for name, value in config.flat().items() if name != "seed"}
+        asked = {name: value for name, value in config.to_dict().items() if name != "seed"}
         plan, init_from = resumed_plan(folder, asked, names_cluster=True), None
         separate_like(config.environment, *(of.environment for of in plan.configs))
     else:

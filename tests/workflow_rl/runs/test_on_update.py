@@ -12,7 +12,7 @@ from click import BadParameter
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from workflow_rl import TrainConfig, Update, train
-from workflow_rl.commands.options import HookName
+from workflow_rl.commands.options import FUNCTION
 from workflow_rl.runs.checkpoint_file import read_values
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.exchange import ExchangeConfig
@@ -118,5 +118,5 @@ def test_policies_of_a_population_end_together(field: dict[str, Any]) -> None:
 
 def test_a_hook_is_named_by_module_and_function() -> None:
     with pytest.raises(BadParameter, match="not of the form module:function"):
-        HookName().convert("builtins", None, None)
-    assert HookName().convert("builtins:print", None, None) is print
+        FUNCTION.convert("builtins", None, None)
+    assert FUNCTION.convert("builtins:print", None, None) is print

@@ -27,7 +27,7 @@ from workflow_rl.cage2.scenario.loading import scenario_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS, PUBLISHED
 from workflow_rl.cage2.scenario2 import RED_AGENTS, RED_ENV_ID, SCENARIO2, ScenarioError
-from workflow_rl.commands.options import PATH, TRUST, Content, plain_option
+from workflow_rl.commands.options import PATH, TRUST, Read, plain_option
 from workflow_rl.commands.parity import shared_options
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.machine_facts import usable_cores
@@ -51,7 +51,7 @@ _OPTIONS = [
                  help="In the first N episodes of each pair, also compare the simulated "
                       "networks at every step: sessions by host and privilege, processes, ports, "
                       "what Red knows, and the random numbers drawn. This is ten times as slow."),
-    plain_option("--scenario", type=Content(scenario_text), default=SCENARIO2,
+    plain_option("--scenario", type=Read("FILE", scenario_text), default=SCENARIO2,
                  help="The network: scenario2, or a scenario file."),
     plain_option("--stock", is_flag=True,
                  help="Compare with csle-cyborg without the speed-ups, which is slower."),

@@ -43,7 +43,7 @@ _OPTIONS = [
                  help="File of results. A command that was stopped continues from it."),
     plain_option("--stock", is_flag=True,
                  help="Compare CybORG as published with the sped-up one."),
-    *setting_options(ScenarioSettings, plain_option),
+    *setting_options(ScenarioSettings),
 ]  # fmt: skip
 
 

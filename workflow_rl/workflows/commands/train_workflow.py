@@ -7,14 +7,13 @@ from typing import Any
 
 import click
 
-from workflow_rl.commands.errors import own_command, training_errors, usage_errors
+from workflow_rl.commands.errors import own_command, training_errors
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import (
     COUNT,
     PATH,
     SEED,
     given_options,
-    plain_option,
     setting_options,
     spelling,
 )
@@ -40,7 +39,7 @@ def _options() -> list[click.Parameter]:
                      help="Groups of hosts and constraints on their order, one a line, such as "
                           "'users: User1 User2' or 'servers < users'.  [default: five types of "
                           "units]"),
-        *setting_options(OrderedCage2Arguments, plain_option, _ENV_OPTIONS, defaults),
+        *setting_options(OrderedCage2Arguments, _ENV_OPTIONS, defaults),
         click.Option(["--seed"], type=SEED, default=0, show_default=True, metavar="N",
                      help="The same seed gives the same agent."),
         click.Option(["--total-episodes"], type=COUNT, default=16_000, show_default=True,
@@ -67,7 +66,7 @@ def train_workflow(**options: Any) -> None:
     for name in sorted(given_options() - {"run_dir", "quiet"}):
         again += ["--workflow" if name == "file" else spelling(name), str(options[name])]
     try:
-        with usage_errors({}), training_errors(own_command(*again), run_dir):
+        with training_errors(own_command(*again), run_dir):
             if options["file"] is not None:
                 args["workflow"] = _text_of(options["file"])
             config = TrainConfig(

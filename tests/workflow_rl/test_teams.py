@@ -22,8 +22,8 @@ from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.commands.export import export
 from workflow_rl.commands.report import report as report_command
+from workflow_rl.environments.agent_player import Team
 from workflow_rl.environments.episode import SeedStream, episode_spec
-from workflow_rl.environments.team_player import Team
 from workflow_rl.errors import ObservationError, UserError
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.folder import read_metrics

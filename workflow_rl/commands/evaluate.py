@@ -193,9 +193,11 @@ def _evaluate(options: dict[str, Any]) -> bool:
     json_path = options["json_path"]
     is_own = not options["which"] and options["stochastic"] is None and scoring.is_whole(settings)
     is_kept = json_path is None and source is not None and source.is_dir() and is_own
+    is_best_of_several = False
     if is_kept:
         assert source is not None
         json_path = source / "evaluation.json"
+        is_best_of_several = runs_in(source) != [source]
     if json_path is not None:
         require_writable(json_path, "--json")
     played = {
@@ -219,7 +221,7 @@ def _evaluate(options: dict[str, Any]) -> bool:
     acts = "" if player.actor is None else f" ({player.actions} actions)"
     written = [] if json_path is None else [_write(json_path, scores, scoring, player, short)]
     click.echo("\n".join([*scores.lines(f"{player.name}{acts}"), *written]))
-    if source is not None and is_kept and runs_in(source) != [source]:
+    if is_best_of_several:
         policies = f"{own_command('evaluate', source)}/policy-*"
         click.echo(f"the best policy alone; to score each: {policies}")
     if video:

@@ -15,13 +15,13 @@ from gymnasium import spaces
 
 from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
 from workflow_rl.environments.action_mask import begun, mask_in, mask_reader
+from workflow_rl.environments.agent_player import Team
 from workflow_rl.environments.challenge import NOTHING, Side
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import sampled, stepped
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import JointEnv, is_busy, is_idle
 from workflow_rl.environments.making import single_env
-from workflow_rl.environments.team_player import Team
 from workflow_rl.errors import ObservationError
 
 OPPONENTS, RANDOM = "opponents", "random"

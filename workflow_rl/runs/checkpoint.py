@@ -14,14 +14,13 @@ import numpy as np
 import torch
 
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.agents.policies.numpy_policy import Parameters
-from workflow_rl.agents.policy_from_checkpoint import saved_distribution
+from workflow_rl.agents.policies.distributions import Actions, Distribution
+from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
+from workflow_rl.agents.policy_from_checkpoint import saved_distribution, saved_flag, saved_further
 from workflow_rl.agents.settings import ConfigError, Settings
-from workflow_rl.collection.schedule import BegunBatch
+from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.errors import UserError
 from workflow_rl.evaluation.intervals import Mean, by_kind, mean_of
-from workflow_rl.runs.batches_in_checkpoint import begun_batch, plain_batch
 from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.handed_in import LIST
@@ -35,6 +34,7 @@ from workflow_rl.runs.saved_config import (
 from workflow_rl.version import __version__
 
 if TYPE_CHECKING:
+    from workflow_rl.agents.policies.team_policy import TeamParameters
     from workflow_rl.runs.replay_files import Part
 
 FORMAT = 3
@@ -224,7 +224,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "config": checkpoint.config,
         "agent": checkpoint.agent,
         "training": checkpoint.training.to_dict(),
-        "policies": [plain_batch(batch) for batch in checkpoint.begun],
+        "policies": [_plain_batch(batch) for batch in checkpoint.begun],
         "run_id": checkpoint.run_id,
         "memory": None if checkpoint.memory is None else [list(part) for part in checkpoint.memory],
     }
@@ -252,7 +252,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         require_same_fields(content, _PARTS)
         training = TrainingState.from_dict(content["training"])
         distribution = saved_distribution(content["agent"]) if content["policies"] else None
-        begun = [begun_batch(values, distribution) for values in content["policies"]]
+        begun = [_begun_batch(values, distribution) for values in content["policies"]]
         config, agent = dict(content["config"]), dict(content["agent"])
         memory = None if content["memory"] is None else _parts_of(content["memory"])
         run_id = str(content["run_id"])
@@ -374,3 +374,74 @@ def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
     if which is None:
         return best if best.exists() else latest
     return best if which == "best" else latest
+
+
+def _plain_batch(batch: BegunBatch) -> dict[str, Any]:
+    """Return a batch that is being collected as tensors and plain values."""
+    return {
+        **_plain_parameters(batch.policy.parameters),
+        "policy_version": batch.policy.policy_version,
+        "share": None if batch.share is None else list(batch.share),
+    }
+
+
+def _plain_parameters(parameters: Parameters) -> dict[str, Any]:
+    if not isinstance(parameters, PolicyParameters):
+        team: TeamParameters = parameters  # type: ignore[assignment]
+        return {
+            "team": team.layout.to_plain(),
+            "agents_of": {name: list(of) for name, of in team.policies.items()},
+            "members": {name: _plain_parameters(of) for name, of in team.parameters.items()},
+        }
+    arrays = {"log_std": parameters.log_std}
+    arrays |= {"obs_mean": parameters.obs_mean, "obs_scale": parameters.obs_scale}
+    return {
+        "weights": [torch.from_numpy(weight) for weight in parameters.weights],
+        "biases": [torch.from_numpy(bias) for bias in parameters.biases],
+        "activation": parameters.activation,
+        "network": parameters.network,
+        "network_args": dict(parameters.network_args),
+        "masked": parameters.masked,
+        "n_further": parameters.n_further,
+        **{name: torch.from_numpy(a) for name, a in arrays.items() if a is not None},
+    }
+
+
+def _begun_batch(values: dict[str, Any], distribution: Distribution | None) -> BegunBatch:
+    """Return the batch that `_plain_batch` gave. distribution: of the run's actions.
+
+    Raises LookupError, TypeError, AttributeError or ValueError for what never was a batch.
+    """
+    share = values["share"]
+    policy = _parameters(values, distribution).actor(values["policy_version"])
+    return BegunBatch(policy, share and Share._make(share))
+
+
+def _parameters(values: dict[str, Any], distribution: Distribution | None) -> Parameters:
+    if "team" in values:
+        from workflow_rl.agents.policies.team_policy import TeamParameters
+        from workflow_rl.agents.team import team_layout
+
+        layout = team_layout(values["team"])
+        agents_of = {name: tuple(of) for name, of in values["agents_of"].items()}
+        members = {
+            name: _of_one_policy(member, layout.distribution(agents_of[name][0]))
+            for name, member in values["members"].items()
+        }
+        return TeamParameters(layout, agents_of, members)
+    return _of_one_policy(values, distribution)
+
+
+def _of_one_policy(values: dict[str, Any], distribution: Distribution | None) -> PolicyParameters:
+    optional = ("log_std", "obs_mean", "obs_scale")
+    return PolicyParameters(
+        tuple(weight.numpy() for weight in values["weights"]),
+        tuple(bias.numpy() for bias in values["biases"]),
+        values["activation"],
+        **{name: values[name].numpy() for name in optional if name in values},
+        distribution=distribution,
+        network=values["network"],
+        network_args={**values["network_args"]},
+        masked=saved_flag(values, "masked"),
+        n_further=saved_further(values),
+    )

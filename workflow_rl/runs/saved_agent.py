@@ -18,12 +18,11 @@ from workflow_rl.agents.policy_from_checkpoint import saved_number
 from workflow_rl.collection import try_in_worker
 from workflow_rl.environments.action_mask import mask_reader, without_mask, without_privileged
 from workflow_rl.environments.agent_player import Agent as Agent
-from workflow_rl.environments.agent_player import Critic
+from workflow_rl.environments.agent_player import Critic, Team, team_of
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import flattener, unflattener
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.source import guests, make_environment, played_by
-from workflow_rl.environments.team_player import Team, team_of
 from workflow_rl.errors import UserError
 from workflow_rl.plug_ins import plug_ins
 from workflow_rl.runs.checkpoint import (

@@ -21,8 +21,8 @@ from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.agents.team import ABSENT, ACTS, BUSY, CUT_OFF, split
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.commands.check_env import check_env
+from workflow_rl.environments.agent_player import Team
 from workflow_rl.environments.joint_env import JointEnv
-from workflow_rl.environments.team_player import Team
 from workflow_rl.errors import ObservationError
 
 GAME = "pettingzoo.classic.tictactoe_v3:env"

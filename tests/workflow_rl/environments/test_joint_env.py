@@ -13,9 +13,9 @@ from tests.tiny_teams import Doors, ShiftEnv, Shifts, tables_of
 from workflow_rl import TrainConfig, load_agent, train
 from workflow_rl.agents.team import ABSENT, BUSY
 from workflow_rl.commands.check_env import check_env
+from workflow_rl.environments.agent_player import Team
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.team_player import Team
 
 
 class Unpaid(ShiftEnv):

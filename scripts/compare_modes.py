@@ -345,7 +345,7 @@ def modes_figure(runs: Mapping[str, Sequence[Metrics]], target_return: float) ->
 def _named(look: Look) -> Named:
     """Return the environment's options."""
     env_id = named_env(look)
-    return Named(env_id, guest_options(guests[env_id]) if env_id in guests else [])
+    return Named(env_id, guest_options(env_id))
 
 
 _OPTIONS: list[click.Parameter] = [

@@ -62,8 +62,7 @@ def _varied(env_id: str) -> set[str]:
 
 def _named(look: Look) -> Named:
     env_id = named_env(look)
-    of_guest = guest_options(guests[env_id]) if env_id in guests else []
-    shared = [option for option in of_guest if option.name not in _varied(env_id)]
+    shared = [option for option in guest_options(env_id) if option.name not in _varied(env_id)]
     if not _ways(env_id):
         return Named(env_id, shared)
     ways = click.Option(

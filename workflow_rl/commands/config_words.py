@@ -13,7 +13,6 @@ from workflow_rl.commands.training_options import asked_of_run
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.runs.config import OF_WORKERS, TrainConfig
 from workflow_rl.runs.presets import preset_named
-from workflow_rl.runs.resolve import Found
 from workflow_rl.terminal import printable
 
 _KEPT = {
@@ -30,8 +29,8 @@ def words_of(config: TrainConfig) -> list[str]:
     A file of which the content alone is known, such as a scenario, is FILE.
     """
     fields, preset = TrainConfig.model_fields, preset_named(config.preset)
-    found = Found(config.environment, config.plug_in)
-    usual = TrainConfig(**{name: getattr(config, name) for name in _KEPT}, found=found)
+    kept = {name: getattr(config, name) for name in _KEPT}
+    usual = TrainConfig(**kept, environment=config.environment, plug_in=config.plug_in)
     mine, defaults = config.to_dict(), usual.to_dict()
     settings, of_preset = mine.pop("settings"), defaults.pop("settings")
     defaults |= {name: fields[name].default for name in _ASKED}

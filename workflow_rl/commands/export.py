@@ -13,7 +13,7 @@ import click
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.commands.errors import own_command
 from workflow_rl.commands.guest_options import scripted_agents
-from workflow_rl.commands.options import PATH, TRUST, spelling
+from workflow_rl.commands.options import PATH, TRUST
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, env_of_agent
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.source import guests, make_environment
@@ -96,9 +96,6 @@ def export(agent: Path, format_: str, output: Path, overwrite: bool, which: str 
         export_policy(exported, environment, format_, output, write)
     except InvalidEnvironmentError as error:
         raise click.BadParameter(f"{agent}: {error}", param_hint="AGENT") from None
-    except ConfigError as error:
-        hint = spelling(error.field_name)
-        raise click.BadParameter(error.message, param_hint=hint) from None
     click.echo(f"{format_}: {output}")
     if format_ == HUB and output.is_dir():
         click.echo(f"publish it: hf upload USER/NAME {shlex.quote(str(output))}")

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from workflow_rl.environments.challenge import Guest
 
 
-def guest_options(guest: Guest) -> list[click.Option]:
-    """Return the options that stand for arguments of a guest."""
+def guest_options(env_id: str) -> list[click.Option]:
+    """Return the options that stand for arguments of an environment, if it is a guest's."""
+    if env_id not in guests:
+        return []
+    guest = guests[env_id]
     options = [*setting_options(guest.arguments()), *place_options(guest)]
     for option in options:
         under("Most used" if option.name in guest.most_used else name_of(guest), option)
@@ -89,16 +92,11 @@ def chosen_env(options: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises click.UsageError for an argument that is given twice.
     """
-    args = dict(options["env_arg"])
-    env = named_here().env
+    env, args, given = named_here().env, dict(options["env_arg"]), given_options()
     if env not in guests:
         return {"env": env, "env_args": args}
-    if twice := given_options().intersection(args):
+    if twice := given.intersection(args):
         raise click.UsageError(f"--env-arg {min(twice)} is given twice")
-    return {"env": env, "env_args": {**guest_args(guests[env], options), **args}}
-
-
-def guest_args(guest: Guest, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a guest that the command line asks for."""
-    fields, given = guest.arguments().model_fields, given_options()
-    return {name: options[name] for name in fields if name in options and name in given}
+    fields = guests[env].arguments().model_fields
+    of_options = {name: options[name] for name in fields if name in given}
+    return {"env": env, "env_args": {**of_options, **args}}

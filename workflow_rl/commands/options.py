@@ -204,17 +204,14 @@ SECONDS = FiniteRange(0, 1_000_000, min_open=True)
 PATH = UsablePath()
 
 # What cannot be derived from a field.
-_NAMES = {
+_SPELLED = {
     "n_workers": ("--n-workers", "--n-actors", "n_workers"),
     "envs_per_worker": ("--envs-per-worker", "--envs-per-actor", "envs_per_worker"),
     "take_all": ("--take-all/--take-one",),
+    "env_args": ("--env-arg",),
     "network_args": ("--network-arg", "network_args"),
-}
-_SPELLED = {
-    "env_args": "--env-arg",
-    "network_args": "--network-arg",
-    "ranges": "--range",
-    "settings": "--setting",
+    "ranges": ("--range",),
+    "settings": ("--setting",),
 }
 _OWN: dict[str, dict[str, Any]] = {
     # For measurements alone: see docs/explanations/mbpo.md.
@@ -242,7 +239,8 @@ ALGORITHMS = {
 
 def spelling(field_name: str) -> str:
     """Return a field of a config as an option."""
-    return _SPELLED.get(field_name) or "--" + field_name.replace("_", "-")
+    names = _SPELLED.get(field_name)
+    return "--" + field_name.replace("_", "-") if names is None else names[0].partition("/")[0]
 
 
 def option_words(text: str, settings: type[Settings]) -> str:
@@ -283,7 +281,7 @@ def setting_options(
                 given |= {"show_default": False, "help": f"{given['help']} May be given again."}
             if name in shown:
                 given["show_default"] = shown[name]
-            spelled_as = _NAMES.get(name) or (spelling(name),)
+            spelled_as = _SPELLED.get(name) or (spelling(name),)
             if field.annotation is bool and "/" not in spelled_as[0]:
                 spelled_as = (f"{spelling(name)}/--no-{spelling(name)[2:]}",)
             made.append(plain_option(*spelled_as, **given))
@@ -356,11 +354,17 @@ def given_options() -> frozenset[str]:
     return given_names(click.get_current_context())
 
 
-def usage_error(error: ConfigError | InvalidEnvironmentError) -> click.UsageError:
-    """Return a field's error as that of the option to blame."""
+def usage_error(
+    error: ConfigError | InvalidEnvironmentError, spelled: Callable[[str], str] = spelling
+) -> click.UsageError:
+    """Return a field's error as that of the option to blame.
+
+    spelled: a field of a config as the command's option.
+    """
     if isinstance(error, InvalidEnvironmentError):
-        return click.BadParameter(str(error), param_hint=spelling(error.argument))
-    return click.BadParameter(error.told(spelling), param_hint=_blamed(error.field_name))
+        return click.BadParameter(str(error), param_hint=spelled(error.argument))
+    hint = _blamed(error.field_name) if spelled is spelling else spelled(error.field_name)
+    return click.BadParameter(error.told(spelled), param_hint=hint)
 
 
 def _blamed(field_name: str) -> str:

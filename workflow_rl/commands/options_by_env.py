@@ -123,27 +123,19 @@ class OpenCommand(GroupedCommand):
 
 
 def named_env(look: Look) -> str:
-    """Return the environment of a training's command line: that of --env, of the resumed run, of
-    the preset, or else the default."""
-    return str(_named("env", look) or default_env())
+    """Return the environment that a training's command line names, or else the default."""
+    return named_field("env", look) or default_env()
 
 
-def named_algorithm(look: Look) -> str:
-    """Return the algorithm of a training's command line, as `named_env` does."""
-    return str(_named("algorithm", look) or "ppo")
-
-
-def _named(field: str, look: Look) -> Any:
+def named_field(name: str, look: Look) -> str | None:
+    """Return a field of a training's config that decides which options there are: that of the
+    option, or else of the run to resume, or else of the preset."""
     values = look.values
-    named = values.get(field) or config_in(_resumed(values)).get(field)
-    return named or preset_named(values.get("preset")).get(field)
-
-
-def _resumed(values: Mapping[str, str]) -> Path | None:
-    if "resume" not in values:
-        return None
-    folders = (values["resume"], values.get("run_dir", ""))
-    return next((Path(folder) for folder in folders if os.path.isdir(folder)), None)
+    folders = [values["resume"], values.get("run_dir", "")] if "resume" in values else []
+    resumed = next((Path(folder) for folder in folders if os.path.isdir(folder)), None)
+    found = values.get(name) or config_in(resumed).get(name)
+    found = found or preset_named(values.get("preset")).get(name)
+    return None if found is None else str(found)
 
 
 def env_of_agents(look: Look) -> str:

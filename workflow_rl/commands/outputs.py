@@ -16,7 +16,7 @@ from workflow_rl.collection.failures import (
     TooManyFailuresError,
     WorkerError,
 )
-from workflow_rl.commands.options import OutputFile, given_options, spelling
+from workflow_rl.commands.options import OutputFile, given_options, spelling, usage_error
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.errors import NotFiniteError
 from workflow_rl.output_files import require_writable, write_text
@@ -75,11 +75,8 @@ def errors_in_one_line(spelled: Callable[[str], str] = spelling) -> Iterator[Non
     """
     try:
         yield
-    except ConfigError as error:
-        hint = spelled(error.field_name)
-        raise click.BadParameter(error.told(spelled), param_hint=hint) from None
-    except InvalidEnvironmentError as error:
-        raise click.BadParameter(str(error), param_hint=spelled(error.argument)) from None
+    except (ConfigError, InvalidEnvironmentError) as error:
+        raise usage_error(error, spelled) from None
     except StopRequested as stop:
         raise SystemExit(128 + stop.signal_number) from None
     except (TooManyFailuresError, WorkerError, NotFiniteError, DivergedError) as error:
@@ -95,5 +92,4 @@ def given_settings(
     also: names of options that count as given.
     """
     names = settings.model_fields.keys() & {*given_options(), *also} & options.keys()
-    with errors_in_one_line():
-        return settings(**{name: options[name] for name in names})
+    return settings(**{name: options[name] for name in names})

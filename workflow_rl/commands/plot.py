@@ -8,7 +8,6 @@ import click
 
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import NOT_NEGATIVE, PATH, OutputFile
-from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.output_files import require_writable
 from workflow_rl.reporting.drawing import save_png
 from workflow_rl.reporting.timeline import read_trace, timeline_figure
@@ -75,8 +74,7 @@ def plot(
     else:
         from workflow_rl.api import learning_curves  # It brings torch.
 
-        with errors_in_one_line():
-            figure = learning_curves(*runs, labels=labels)
+        figure = learning_curves(*runs, labels=labels)
     require_writable(output, "--output")
     save_png(figure, output)
     click.echo(f"{'timeline' if timeline else 'learning curves'}: {output}")

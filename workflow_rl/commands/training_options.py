@@ -32,14 +32,13 @@ from workflow_rl.commands.options_by_env import (
     Look,
     Named,
     OpenCommand,
-    named_algorithm,
     named_env,
+    named_field,
     named_here,
 )
 from workflow_rl.environments.environment import SETTINGS
 from workflow_rl.environments.source import guests
 from workflow_rl.runs.config import OF_TEACHERS, Mode, TrainConfig
-from workflow_rl.runs.resolve import Found
 
 ENV_PYTHON = "env_python"
 RESUME_RUN_DIR = "the folder --run-dir names"
@@ -187,8 +186,8 @@ def training_command(
     taken = {option.name for option in made}
 
     def named(look: Look) -> Named:
-        env_id, algorithm = named_env(look), named_algorithm(look)
-        of_guest = guest_options(guests[env_id]) if env_id in guests else []
+        env_id, algorithm = named_env(look), named_field("algorithm", look) or "ppo"
+        of_guest = guest_options(env_id)
         setting = plain_option(
             "--setting", type=PAIR, multiple=True, metavar="NAME=VALUE", show_default="none",
             hidden=algorithm in ALGORITHMS,  # It has an option for each setting.
@@ -219,7 +218,7 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
         raise click.UsageError(
             f"--setting {name} is no setting of {named.algorithm}.{question(meant)}"
         )
-    return TrainConfig(mode, **{**fields, "env": named.env}, found=Found(plug_in=named.plug_in))
+    return TrainConfig(mode, **{**fields, "env": named.env}, plug_in=named.plug_in)
 
 
 def asked_of_run(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from workflow_rl.environments.environment import Environment, InvalidEnvironment
 from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, require_named
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.runs.presets import KNOWN, preset_named
-from workflow_rl.runs.resolve import LEAST_EPISODES, LEAST_OF_LONG, NOTHING, Found, resolve
+from workflow_rl.runs.resolve import LEAST_EPISODES, LEAST_OF_LONG, resolve
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
     flattened,
@@ -294,12 +294,20 @@ class TrainConfig(Settings):
         "only if that imports nothing. It is not kept with the run.",
     )
     _given: dict[str, Any] = PrivateAttr()
-    _found: Found = PrivateAttr()
+    _environment: Environment = PrivateAttr()
+    _plug_in: Algorithm | None = PrivateAttr()
 
     def __init__(
-        self, mode: Any = None, n_envs: Any = None, /, *, found: Found = NOTHING, **given: Any
+        self,
+        mode: Any = None,
+        n_envs: Any = None,
+        /,
+        *,
+        environment: Environment | None = None,
+        plug_in: Algorithm | None = None,
+        **given: Any,
     ) -> None:
-        """found: what is known of the environment and the algorithm that the fields name."""
+        """environment, plug_in: what the fields name, if it is known."""
         positional = {"mode": mode, "n_envs": n_envs}
         given = with_network({n: v for n, v in positional.items() if v is not None} | given)
         fields = type(self).model_fields
@@ -311,7 +319,8 @@ class TrainConfig(Settings):
         asked = {n: v for n, v in given.items() if v is not None or fields[n].default is None}
         asked = {n: v for n, v in {**preset, **asked}.items() if v is not None and n != "settings"}
         super().__init__(**asked)
-        values, self._found = resolve(dict(self), preset, given, found)
+        resolved = resolve(dict(self), preset, given, environment, plug_in)
+        values, self._environment, self._plug_in = resolved
         vars(self).update(values)
         self._given = given
         self._check_end()
@@ -357,23 +366,23 @@ class TrainConfig(Settings):
 
     def changed(self, **changes: Any) -> Self:
         """Return the config of what was given and these changes; None asks for a default."""
-        environment, plug_in = self._found
-        found = Found(
-            None if changes.keys() & _NAME_THE_ENVIRONMENT else environment,
-            None if changes.keys() & {"algorithm", "preset"} else plug_in,
+        is_other = changes.keys() & _NAME_THE_ENVIRONMENT
+        learns_otherwise = changes.keys() & {"algorithm", "preset"}
+        return type(self)(
+            environment=None if is_other else self._environment,
+            plug_in=None if learns_otherwise else self._plug_in,
+            **{**self._given, **changes},
         )
-        return type(self)(**{**self._given, **changes}, found=found)
 
     @property
     def environment(self) -> Environment:
         """The environment that `env` and `env_args` name. It is not made yet."""
-        assert self._found.environment is not None
-        return self._found.environment
+        return self._environment
 
     @property
     def plug_in(self) -> Algorithm:
         """The algorithm that `algorithm` names. Raises ConfigError if only a file names it."""
-        return self._found.plug_in or algorithm.find(self.algorithm)
+        return self._plug_in or algorithm.find(self.algorithm)
 
     @property
     def total_of_curriculum(self) -> int | None:
@@ -477,16 +486,20 @@ class TrainConfig(Settings):
         return {name: values.pop(name) for name in arguments}, values
 
     @classmethod
-    def from_dict(cls, saved: Mapping[str, Any], found: Found = NOTHING) -> Self:
+    def from_dict(
+        cls,
+        saved: Mapping[str, Any],
+        environment: Environment | None = None,
+        plug_in: Algorithm | None = None,
+    ) -> Self:
         """Return the config that `to_dict` or `signed` gave.
 
         Imports and calls nothing that the values name: an algorithm is looked up among those that
         are known, and the environment is not made. Raises KeyError, TypeError or ValueError.
 
-        found: the environment, if the user names it, and the algorithm, if it is known.
+        environment: the environment, if the user names it. plug_in: the algorithm, if it is known.
         """
         args, values = cls.parts(saved)
-        plug_in = found.plug_in
         if unnamed_classes(saved):
             plug_in = None
         elif plug_in is None or plug_in.name != values["algorithm"]:
@@ -498,8 +511,9 @@ class TrainConfig(Settings):
         return cls(
             **{**values, "settings": kind(**values["settings"])},
             env_args=args,
-            named_by_file=found.environment is None and not made_here(saved),
-            found=Found(found.environment, plug_in),
+            named_by_file=environment is None and not made_here(saved),
+            environment=environment,
+            plug_in=plug_in,
         )
 
     @field_validator("cluster")
@@ -560,7 +574,7 @@ class TrainConfig(Settings):
             )
 
     def _check_algorithm(self) -> None:
-        found = self._found.plug_in
+        found = self._plug_in
         if found is None:
             return
         if found.most_threads is not None and self.learner_threads > found.most_threads:
@@ -626,7 +640,7 @@ class TrainConfig(Settings):
             )
         if self.batching != "exact-lag":
             return
-        plug_in = self._found.plug_in
+        plug_in = self._plug_in
         limit = None if plug_in is None else plug_in.max_policy_lag(self.settings)
         if self.async_rl and limit is not None and limit < lag:
             raise ConfigError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from workflow_rl import machine_facts
 from workflow_rl.agents import algorithm
@@ -21,35 +21,28 @@ LEAST_EPISODES = 8  # Of a rollout whose size is given in steps.
 LEAST_OF_LONG = 2
 
 
-class Found(NamedTuple):
-    """What the fields of a config name; None for what has not been looked up.
-
-    The algorithm that only a file names is never looked up.
-    """
-
-    environment: Environment | None = None
-    plug_in: Algorithm | None = None
-
-
-NOTHING = Found()
-
-
 def resolve(
-    values: dict[str, Any], preset: Mapping[str, Any], given: Mapping[str, Any], found: Found
-) -> tuple[dict[str, Any], Found]:
-    """Return every field of a TrainConfig, and what the fields name.
+    values: dict[str, Any],
+    preset: Mapping[str, Any],
+    given: Mapping[str, Any],
+    environment: Environment | None,
+    plug_in: Algorithm | None,
+) -> tuple[dict[str, Any], Environment, Algorithm | None]:
+    """Return every field of a TrainConfig, and the environment and the algorithm that it names.
+
+    The algorithm that only a file names is never looked up: it is None.
 
     Args:
         values: the fields that were given or that the preset has, checked, or their constant
             defaults. None asks for a default that follows from other fields.
         preset: the preset's fields.
         given: the fields that were given.
-        found: what is known already.
+        environment: the environment, if it is known already.
+        plug_in: the algorithm, if it is known already.
 
     Raises:
         ConfigError: an environment, an algorithm or a setting makes no sense.
     """
-    environment, plug_in = found
     asked = given.get("settings")
     if plug_in is None and not isinstance(asked, UnknownSettings):
         plug_in = algorithm.find(values["algorithm"])
@@ -101,7 +94,7 @@ def resolve(
     in_steps = values["num_steps_per_env"] is None and values["episodes_per_update"] is None
     if values["min_episodes_per_update"] is None and not in_steps:
         values["min_episodes_per_update"] = LEAST_EPISODES  # It has no say.
-    return values, Found(environment, plug_in)
+    return values, environment, plug_in
 
 
 def _fastest_device(plug_in: Algorithm) -> str:

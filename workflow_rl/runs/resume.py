@@ -17,7 +17,7 @@ from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import OF_WORKERS, ConfigError, Resume, TrainConfig
 from workflow_rl.runs.folder import is_finished, population_of, record_of
-from workflow_rl.runs.resolve import Found, environment_of
+from workflow_rl.runs.resolve import environment_of
 from workflow_rl.runs.saved_config import flattened, import_classes
 from workflow_rl.runs.signature import changed, made_here
 from workflow_rl.terminal import in_short
@@ -214,8 +214,7 @@ def _resumed_config(
         environment = environment_of(by_file)
         environment = played_by(environment, interpreter(python) if python else python)
         environment = _as_named(environment, names)
-        known = Found(environment, plug_in)
-        config = TrainConfig.from_dict(changed(saved, **changes), known)
+        config = TrainConfig.from_dict(changed(saved, **changes), environment, plug_in)
         config.require_named(names_cluster)
         return config
     except InvalidEnvironmentError as error:

@@ -24,8 +24,8 @@ from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.named_by_file import needs_trust
 from workflow_rl.environments.source import guests
 from workflow_rl.output_files import put, replacing
-from workflow_rl.runs.acting import members_of
 from workflow_rl.runs.signature import signed
+from workflow_rl.runs.submission_files import members_of
 
 
 def _onnx_model(actor: Any, example: Mapping[str, Any]) -> bytes:

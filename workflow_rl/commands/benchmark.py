@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from workflow_rl.commands.guest_options import chosen_env, guest_options
-from workflow_rl.commands.one_line_errors import under
-from workflow_rl.commands.options import EPISODES, SEED, FiniteRange, env_options
+from workflow_rl.commands.options import EPISODES, SEED, FiniteRange, env_options, under
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, named_env
 from workflow_rl.commands.outputs import (
     errors_in_one_line,

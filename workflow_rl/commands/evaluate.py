@@ -16,7 +16,6 @@ from workflow_rl.commands.guest_options import (
     require_agent,
     scripted_agents,
 )
-from workflow_rl.commands.one_line_errors import under
 from workflow_rl.commands.options import (
     EPISODES,
     PATH,
@@ -29,6 +28,7 @@ from workflow_rl.commands.options import (
     given_options,
     setting_options,
     spelling,
+    under,
 )
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, env_of_agents
 from workflow_rl.commands.outputs import errors_in_one_line, given_settings

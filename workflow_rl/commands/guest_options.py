@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.commands.one_line_errors import under
 from workflow_rl.commands.options import (
     PATH,
     given_options,
     setting_options,
     spelling,
+    under,
 )
 from workflow_rl.commands.options_by_env import named_here
 from workflow_rl.environments.source import guests

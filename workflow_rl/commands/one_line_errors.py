@@ -1,4 +1,4 @@
-"""Commands whose errors are one line each, and whose help lists options under headings."""
+"""Commands whose errors are one line each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -19,19 +19,11 @@ from workflow_rl.environments.source import register_envs
 from workflow_rl.errors import UserError
 from workflow_rl.terminal import PrintableFormatter, printable, safe_output
 
-HELP_ALL = "--help-all"
 REPEAT_SECONDS = 0.05
 _NO_MEMORY = re.compile(
     "failed to map segment|can(no|')t allocate|not enough memory|can't start new thread", re.I
 )
 """What the loader, torch, NumPy's libraries and threads say where memory ends."""
-
-
-def under(heading: str, *options: click.Option) -> list[click.Option]:
-    """Return the options, to be listed under a heading of a GroupedCommand."""
-    for option in options:
-        option.heading = heading  # type: ignore[attr-defined]
-    return list(options)
 
 
 @contextlib.contextmanager
@@ -165,43 +157,3 @@ class ClearCommand(click.Command):
                 # A default is no word of the user's, and a folder here may be called like one.
                 sign_named({name: ctx.params[name] for name in given_names(ctx)})
             return super().invoke(ctx)
-
-
-class GroupedCommand(ClearCommand):
-    """A command whose --help lists its options heading by heading, the most used ones first.
-
-    rare: names of options that --help leaves out, and --help-all lists.
-    """
-
-    def __init__(self, *arguments: Any, rare: Collection[str] = (), **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        self.rare = frozenset(rare)
-        if rare:
-            self.params.append(
-                click.Option(
-                    [HELP_ALL], is_flag=True, is_eager=True, expose_value=False,
-                    callback=_show_all, help="Show this message with all options and exit.",
-                )
-            )  # fmt: skip
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        left_out = frozenset[str]() if HELP_ALL in ctx.meta else self.rare
-        headings: dict[str, list[tuple[str, str]]] = {"Most used": []}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is None or not isinstance(parameter, click.Option):
-                continue
-            if parameter.name not in left_out:
-                heading = getattr(parameter, "heading", "Other")
-                headings.setdefault(heading, []).append(record)
-        for heading, records in headings.items():
-            if records:
-                with formatter.section(heading):
-                    formatter.write_dl(records)
-
-
-def _show_all(ctx: click.Context, param: click.Parameter, is_asked: bool) -> None:
-    if is_asked and not ctx.resilient_parsing:
-        ctx.meta[HELP_ALL] = True
-        click.echo(ctx.get_help(), color=ctx.color)
-        ctx.exit()

@@ -336,6 +336,13 @@ def plain_option(*names: str, **settings: Any) -> click.Option:
     return click.Option(names, **{**shown, **settings})
 
 
+def under(heading: str, *options: click.Option) -> list[click.Option]:
+    """Return the options, to be listed under a heading of an OpenCommand."""
+    for option in options:
+        option.heading = heading  # type: ignore[attr-defined]
+    return list(options)
+
+
 def env_options() -> list[click.Option]:
     """Return the options that name an environment and its arguments."""
     several = plain_option(

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import click
 
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.commands.one_line_errors import GroupedCommand
+from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import ALGORITHMS
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.output_files import NOT_OURS, read_text
 from workflow_rl.runs.presets import preset_named
 
+HELP_ALL = "--help-all"
 _NAMED = "workflow_rl.named"
 MOST_OF_FILE = 2**24
 _CONFIGS = ("config.json", "population.json", "tune.json")
@@ -76,15 +77,31 @@ def named_here() -> Named:
     return named
 
 
-class OpenCommand(GroupedCommand):
+class OpenCommand(ClearCommand):
     """A command with general options, `params`, and with those of what its command line names.
 
-    named: raises nothing for a command line that makes no sense.
+    --help lists them heading by heading, the most used ones first.
+
+    named: raises nothing for a command line that makes no sense. rare: names of options that --help
+    leaves out, and --help-all lists.
     """
 
-    def __init__(self, *arguments: Any, named: Callable[[Look], Named], **settings: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        named: Callable[[Look], Named],
+        rare: Collection[str] = (),
+        **settings: Any,
+    ) -> None:
         super().__init__(*arguments, **settings)
-        self.named = named
+        self.named, self.rare = named, rare
+        if rare:
+            self.params.append(
+                click.Option(
+                    [HELP_ALL], is_flag=True, is_eager=True, expose_value=False,
+                    callback=_show_all, help="Show this message with all options and exit.",
+                )
+            )  # fmt: skip
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         if _NAMED not in ctx.meta:
@@ -108,6 +125,21 @@ class OpenCommand(GroupedCommand):
                 ctx,
             ) from None
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        left_out = () if HELP_ALL in ctx.meta else self.rare
+        headings: dict[str, list[tuple[str, str]]] = {"Most used": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None or not isinstance(parameter, click.Option):
+                continue
+            if parameter.name not in left_out:
+                heading = getattr(parameter, "heading", "Other")
+                headings.setdefault(heading, []).append(record)
+        for heading, records in headings.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
     def _owners(self, option: str, look: Look) -> list[str]:
         """Return the environments and algorithms that have an option, as options."""
         names = {"env": [guest.env_id for guest in guests.importable()], "algorithm": ALGORITHMS}
@@ -120,6 +152,13 @@ class OpenCommand(GroupedCommand):
             for other in self.named(Look({**look.values, kind: name})).options
             if option in other.opts
         ]
+
+
+def _show_all(ctx: click.Context, param: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not ctx.resilient_parsing:
+        ctx.meta[HELP_ALL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
 
 
 def named_env(look: Look) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from workflow_rl.commands.guest_options import chosen_env, guest_options, require_agent
-from workflow_rl.commands.one_line_errors import under
 from workflow_rl.commands.options import (
     EPISODES,
     FUNCTION,
@@ -24,6 +23,7 @@ from workflow_rl.commands.options import (
     plain_option,
     setting_options,
     spelling,
+    under,
 )
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, env_of_agents, named_here
 from workflow_rl.commands.outputs import errors_in_one_line

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.commands.guest_options import name_of, require_agent
-from workflow_rl.commands.one_line_errors import under
 from workflow_rl.commands.options import (
     PATH,
     SEED,
@@ -16,6 +15,7 @@ from workflow_rl.commands.options import (
     OutputFile,
     given_options,
     setting_options,
+    under,
 )
 from workflow_rl.commands.options_by_env import (
     Look,

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from workflow_rl.commands.one_line_errors import under
-from workflow_rl.commands.options import plain_option, range_of, setting_options, spelled
+from workflow_rl.commands.options import plain_option, range_of, setting_options, spelled, under
 from workflow_rl.commands.train import run_command
 from workflow_rl.commands.training_options import training_command
 from workflow_rl.runs.config import ConfigError, TrainConfig

@@ -12,7 +12,6 @@ from pydantic.fields import FieldInfo
 from workflow_rl.agents.algorithm import Algorithm, find
 from workflow_rl.agents.settings import ConfigError, ForTeams, WithTeacher, is_marked
 from workflow_rl.commands.guest_options import chosen_env, guest_options
-from workflow_rl.commands.one_line_errors import under
 from workflow_rl.commands.options import (
     ALGORITHMS,
     FUNCTION,
@@ -27,6 +26,7 @@ from workflow_rl.commands.options import (
     setting_options,
     spelling,
     typed_algorithm,
+    under,
 )
 from workflow_rl.commands.options_by_env import (
     Look,

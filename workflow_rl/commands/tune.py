@@ -12,7 +12,6 @@ import click
 
 from workflow_rl.commands.config_words import show_config, words_of
 from workflow_rl.commands.errors import own_command, training_errors
-from workflow_rl.commands.one_line_errors import under
 from workflow_rl.commands.options import (
     COUNT,
     MOST_POLICIES,
@@ -22,6 +21,7 @@ from workflow_rl.commands.options import (
     range_of,
     spelled,
     spelling,
+    under,
 )
 from workflow_rl.commands.training_options import (
     asked_of_run,

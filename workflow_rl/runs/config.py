@@ -486,24 +486,16 @@ class TrainConfig(Settings):
         return {name: values.pop(name) for name in arguments}, values
 
     @classmethod
-    def from_dict(
-        cls,
-        saved: Mapping[str, Any],
-        environment: Environment | None = None,
-        plug_in: Algorithm | None = None,
-    ) -> Self:
+    def from_dict(cls, saved: Mapping[str, Any], environment: Environment | None = None) -> Self:
         """Return the config that `to_dict` or `signed` gave.
 
         Imports and calls nothing that the values name: an algorithm is looked up among those that
         are known, and the environment is not made. Raises KeyError, TypeError or ValueError.
 
-        environment: the environment, if the user names it. plug_in: the algorithm, if it is known.
+        environment: the environment, if the user names it.
         """
         args, values = cls.parts(saved)
-        if unnamed_classes(saved):
-            plug_in = None
-        elif plug_in is None or plug_in.name != values["algorithm"]:
-            plug_in = algorithm.find(values["algorithm"])
+        plug_in = None if unnamed_classes(saved) else algorithm.find(values["algorithm"])
         kind = UnknownSettings if plug_in is None else plug_in.settings
         if plug_in is not None:
             known = kind.model_fields

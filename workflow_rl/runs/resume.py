@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.environments.environment import InvalidEnvironmentError, interpreter
 from workflow_rl.environments.named_by_file import TRUST_IT, is_plain
 from workflow_rl.environments.source import guests, make_environment, played_by
@@ -115,21 +114,13 @@ def require_shareable(config: TrainConfig) -> None:
         )
 
 
-def resumed_plan(
-    path: Path,
-    asked: Mapping[str, Any],
-    *,
-    names_cluster: bool = False,
-    plug_in: Algorithm | None = None,
-) -> Plan:
+def resumed_plan(path: Path, asked: Mapping[str, Any]) -> Plan:
     """Return the plan with which the run in `path` goes on.
 
     Args:
         path: a run's folder, of one policy or of several.
         asked: the fields of a TrainConfig that are asked for anew, some of the arguments of the
             environment and of the settings among them.
-        names_cluster: whether the user names the cluster.
-        plug_in: the algorithm, if it is known.
 
     Raises:
         UserError: the run cannot be resumed.
@@ -137,14 +128,11 @@ def resumed_plan(
         FinishedError: nothing is left to do.
     """
 
-    def policy(saved: Mapping[str, Any]) -> TrainConfig:
-        return _resumed_config(saved, path, asked, names_cluster, plug_in)
-
     record = record_of(path)
     if record is None:
         require_no_member(path)
         checkpoint = load_checkpoint(path / "checkpoint.safetensors")
-        return Plan(_resumed_configs([checkpoint], path, asked, policy), [checkpoint])
+        return Plan(_resumed_configs([checkpoint], path, asked), [checkpoint])
     from workflow_rl.runs.exchange import ExchangeConfig
 
     folders = record.folders(path)
@@ -159,7 +147,7 @@ def resumed_plan(
         checkpoint or Checkpoint(config, {}, TrainingState())
         for checkpoint, config in zip(resumed, record.configs, strict=True)
     ]
-    configs = _resumed_configs(states, path, asked, policy)
+    configs = _resumed_configs(states, path, asked)
     for folder, config in zip(folders, configs, strict=True):
         if (config.env, config.env_args) != (configs[0].env, configs[0].env_args):
             raise UserError(f"{path}: {folder.name} is of another environment than policy-0")
@@ -174,10 +162,7 @@ class FinishedError(ConfigError):
 
 
 def _resumed_configs(
-    checkpoints: Sequence[Checkpoint],
-    path: Path,
-    asked: Mapping[str, Any],
-    policy: Callable[[Mapping[str, Any]], TrainConfig],
+    checkpoints: Sequence[Checkpoint], path: Path, asked: Mapping[str, Any]
 ) -> list[TrainConfig]:
     """Return the configs of a run that is not at its end. Raises ConfigError."""
     # A policy that diverged may have stayed behind.
@@ -185,19 +170,13 @@ def _resumed_configs(
     over = _over(last, path, asked)
     if over is not None and not isinstance(over, FinishedError):
         raise over
-    configs = [policy(checkpoint.config) for checkpoint in checkpoints]
+    configs = [_resumed_config(checkpoint.config, path, asked) for checkpoint in checkpoints]
     if over is not None and configs[0].play == last.config["play"]:
         raise over
     return configs
 
 
-def _resumed_config(
-    saved: Mapping[str, Any],
-    path: Path,
-    asked: Mapping[str, Any],
-    names_cluster: bool,
-    plug_in: Algorithm | None,
-) -> TrainConfig:
+def _resumed_config(saved: Mapping[str, Any], path: Path, asked: Mapping[str, Any]) -> TrainConfig:
     """Return the config with which a checkpoint's run goes on, whose environment may be made.
 
     Raises UserError for a config that cannot be used, and ConfigError for what is asked.
@@ -214,8 +193,8 @@ def _resumed_config(
         environment = environment_of(by_file)
         environment = played_by(environment, interpreter(python) if python else python)
         environment = _as_named(environment, names)
-        config = TrainConfig.from_dict(changed(saved, **changes), environment, plug_in)
-        config.require_named(names_cluster)
+        config = TrainConfig.from_dict(changed(saved, **changes), environment)
+        config.require_named("cluster" in asked)
         return config
     except InvalidEnvironmentError as error:
         raise ConfigError(error.argument, str(error)) from None

@@ -124,7 +124,7 @@ def trained(config: TrainConfig, folder: Path, **options: Any) -> Outcome | None
     n_policies, init_from = options.pop("n_policies", 1), options.pop("init_from", None)
     if can_go_on(folder):
         asked = {name: value for name, value in config.to_dict().items() if name != "seed"}
-        plan, init_from = resumed_plan(folder, asked, names_cluster=True), None
+        plan, init_from = resumed_plan(folder, asked), None
         separate_like(config.environment, *(of.environment for of in plan.configs))
     else:
         plan = new_plan(config, n_policies)

@@ -23,10 +23,11 @@ from workflow_rl.cage2.attackers import (
     action_index,
 )
 from workflow_rl.cage2.compiled import generator
+from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.episode_random import EpisodeRandom
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.compiled.red_steps import OUTSIDE
-from workflow_rl.cage2.compiled.simulator import BatchedSimulator, CompiledSimulator
+from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.compiled.state import STATE
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTION_NAMES, RED_OBS_SIZE
 

@@ -15,7 +15,7 @@ import pytest
 from tests.faulty_env import FAULTS, FaultyEnv, kill_process
 from tests.tiny_envs import CountingEnv, RaisingEnv
 from tests.workflow_rl.collection.collectors import COLLECTORS, Collector
-from workflow_rl.cage2.compiled.simulator import CompiledEnvs
+from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.async_collector import AsyncCollector
@@ -34,7 +34,7 @@ class KilledOnce(CompiledEnvs):
     """Compiled envs whose worker is killed at a step, once."""
 
     def __init__(self, ticket: Path, at: int, n_envs: int) -> None:
-        super().__init__(25, n_envs)
+        super().__init__(BatchedSimulator(n_envs, 25), 25)
         self._ticket, self._steps_to_go = ticket, at
 
     def step(self, envs: Sequence[int], actions: np.ndarray) -> StepAnswers:

@@ -53,7 +53,7 @@ def test_no_shape_changes_the_result(
 
 def test_on_cyborg_synchronous_and_asynchronous_are_equal(policy, same_trajectories):
     specs = [episode_spec(1, number, RED_AGENTS) for number in range(5)]
-    make_envs = Cage2(max_steps=12).make_envs
+    make_envs = Cage2(max_steps=12, simulator="cyborg").make_envs
     with LocalPool(make_envs, 2) as pool:
         one = AsyncCollector(pool, 3).collect(policy, specs)
     with LocalPool(make_envs, 2, 2) as pool:

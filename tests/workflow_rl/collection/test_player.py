@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.tiny_envs import CountingEnv
 from tests.workflow_rl.conftest import assert_same_trajectories
-from workflow_rl.cage2.compiled.simulator import CompiledEnvs
+from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.player import play_episode, play_episodes
@@ -79,8 +79,10 @@ def test_trajectories_are_not_changed_by_what_is_played_later(policy):
 @pytest.mark.parametrize("n_envs", [1, 4, 16])
 def test_compiled_envs_play_what_cyborg_plays(policy, n_envs):
     specs = specs_of(9)
-    compiled = itertools.chain(*play_episodes(CompiledEnvs(25, n_envs), policy, specs))
-    cyborg = play_episodes(Cage2(max_steps=25).make_envs(1), policy, specs)
+    envs = CompiledEnvs(BatchedSimulator(n_envs, 25), 25)
+    compiled = itertools.chain(*play_episodes(envs, policy, specs))
+    on_cyborg = Cage2(max_steps=25, simulator="cyborg")
+    cyborg = play_episodes(on_cyborg.make_envs(1), policy, specs)
     assert_same_trajectories(
         sorted(compiled, key=lambda trajectory: trajectory.episode),
         list(itertools.chain(*cyborg)),
@@ -89,7 +91,7 @@ def test_compiled_envs_play_what_cyborg_plays(policy, n_envs):
 
 def test_compiled_envs_that_are_not_named_rest():
     specs = specs_of(3)
-    envs, others = CompiledEnvs(30, 3), CompiledEnvs(30, 3)
+    envs, others = (CompiledEnvs(BatchedSimulator(3, 30), 30) for _ in range(2))
     envs.reset([0, 1, 2], specs)
     others.reset([1], [specs[1]])
     for _ in range(20):

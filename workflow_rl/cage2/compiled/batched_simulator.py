@@ -1,4 +1,4 @@
-"""Many networks that step in one call of compiled code."""
+"""Many networks that step in one call of compiled code, and how a worker plays them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage.network_batch import (
     NetworkBatch,
+    NetworkEnvs,
+    Numbers,
     SimulationError,
     Snapshot,
     bytes_of,
@@ -24,6 +27,8 @@ from workflow_rl.cage2.compiled.state import NO_ERROR, SIZES, error_of, state_fo
 from workflow_rl.cage2.compiled.tables import UNKNOWN, Tables
 from workflow_rl.cage2.scenario.simulator_protocol import SEED_LIMIT
 from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.environments.env_batch import Obs
+from workflow_rl.environments.episode import EpisodeSpec
 
 FACTS = ("blue_success", "red_action", "red_target", "red_success", "caught_host")
 """Further facts about a step: see `Simulator.facts`."""
@@ -230,3 +235,34 @@ class BatchedSimulator(NetworkBatch):
             raise ValueError(f"{name}: {wrong} is not from 0 to {stop - 1}")
         # This is a copy, because read-only arrays would make numba compile once more.
         return np.array(of_shape(name, array, (len(self.states),)), np.int64)
+
+
+class CompiledEnvs(NetworkEnvs):
+    """The networks of a batch, as Blue's policy plays them. They show the bits of the hosts.
+
+    They play what as many `Cage2Env` play. An episode's variant names its red agent. Of several
+    scenarios, each episode plays one by its seed.
+
+    playing: the number of the scenario that each env plays, `[n_envs]`.
+    """
+
+    def __init__(self, batch: BatchedSimulator, n_steps: int) -> None:
+        super().__init__(len(batch.states), n_steps)
+        self.batch = batch
+        self.playing = np.zeros(self.n_envs, np.int64)
+
+    def _begin(
+        self, envs: Numbers, specs: Sequence[EpisodeSpec], seeds: Numbers, mask: NDArray[np.bool_]
+    ) -> Obs:
+        red_agents = np.zeros(self.n_envs, np.int64)
+        red_agents[envs] = [self.batch.red_agents.index(spec.variant) for spec in specs]
+        self.playing[envs] = seeds[envs] % len(self.batch.family)
+        return self.batch.reset(seeds, red_agents, mask, self.playing)[envs]
+
+    def _play(
+        self, envs: Numbers, actions: Actions, mask: NDArray[np.bool_]
+    ) -> tuple[Obs, NDArray[Any]]:
+        all_actions = np.zeros(self.n_envs, np.int64)
+        all_actions[envs] = actions
+        obs, rewards = self.batch.step(all_actions, mask)
+        return obs[envs], rewards[envs]

@@ -174,3 +174,15 @@ class RedSimulator(BatchedSimulator):
         failed = step_reds(*self._known, self._notes, chosen, *both, *shown)
         if failed >= 0:
             raise self._error_of(failed)
+
+
+def batch_with(
+    n_envs: int,
+    max_steps: int,
+    attackers: Mapping[str, AttackerBatch],
+    tables: Tables = SCENARIO2,
+) -> BatchedSimulator:
+    """Return a simulator whose `red_agents` are CybORG's and the attackers, by name."""
+    if not attackers:
+        return BatchedSimulator(n_envs, max_steps, tables=tables)
+    return RedSimulator(n_envs, max_steps, attackers, tables=tables)

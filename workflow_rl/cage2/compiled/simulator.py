@@ -1,38 +1,21 @@
-"""Compiled networks as a worker's envs, and one behind the interface of all simulators."""
+"""One compiled network behind the interface of all simulators."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.cage.network_batch import NetworkEnvs, Numbers, OneNetwork
+from workflow_rl.cage.network_batch import OneNetwork
 from workflow_rl.cage2.attackers import AttackerBatch
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.cyborg_words import red_action_of
 from workflow_rl.cage2.compiled.description import SCENARIO2
-from workflow_rl.cage2.compiled.red_simulator import NO_ATTACKERS, RedSimulator
+from workflow_rl.cage2.compiled.red_simulator import NO_ATTACKERS, batch_with
 from workflow_rl.cage2.compiled.state import SIZES
 from workflow_rl.cage2.compiled.tables import Tables
 from workflow_rl.cage2.scenario.simulator_protocol import Facts
-from workflow_rl.environments.env_batch import Obs
-from workflow_rl.environments.episode import EpisodeSpec
-
-
-def batch_with(
-    n_envs: int,
-    max_steps: int,
-    attackers: Mapping[str, AttackerBatch],
-    tables: Tables | Sequence[Tables] = SCENARIO2,
-) -> BatchedSimulator:
-    """Return a simulator whose `red_agents` are CybORG's and the attackers, by name."""
-    if not attackers:
-        return BatchedSimulator(n_envs, max_steps, tables=tables)
-    assert isinstance(tables, Tables), "attackers play one scenario"
-    return RedSimulator(n_envs, max_steps, attackers, tables=tables)
 
 
 class CompiledSimulator(OneNetwork[BatchedSimulator]):
@@ -75,42 +58,3 @@ class CompiledSimulator(OneNetwork[BatchedSimulator]):
     def texts(self) -> tuple[str, str]:
         tables = self.batch.tables
         return tables.scenario.action_names[self._action[0]], red_action_of(self.state, tables)
-
-
-class CompiledEnvs(NetworkEnvs):
-    """`n_envs` networks that step in one call of compiled code, as Blue's policy plays them.
-
-    They play what as many `Cage2Env` play.
-
-    attackers: further red agents, by name. An episode's variant names its red agent. tables: the
-    scenario, or several, of which each episode plays one by its seed.
-
-    playing: the number of the scenario that each env plays, `[n_envs]`.
-    """
-
-    def __init__(
-        self,
-        max_steps: int,
-        n_envs: int,
-        attackers: Mapping[str, AttackerBatch] = NO_ATTACKERS,
-        tables: Tables | Sequence[Tables] = SCENARIO2,
-    ) -> None:
-        super().__init__(n_envs, max_steps)
-        self.batch = batch_with(n_envs, max_steps, attackers, tables)
-        self.playing = np.zeros(n_envs, np.int64)
-
-    def _begin(
-        self, envs: Numbers, specs: Sequence[EpisodeSpec], seeds: Numbers, mask: NDArray[np.bool_]
-    ) -> Obs:
-        red_agents = np.zeros(self.n_envs, np.int64)
-        red_agents[envs] = [self.batch.red_agents.index(spec.variant) for spec in specs]
-        self.playing[envs] = seeds[envs] % len(self.batch.family)
-        return self.batch.reset(seeds, red_agents, mask, self.playing)[envs]
-
-    def _play(
-        self, envs: Numbers, actions: Actions, mask: NDArray[np.bool_]
-    ) -> tuple[Obs, NDArray[Any]]:
-        all_actions = np.zeros(self.n_envs, np.int64)
-        all_actions[envs] = actions
-        obs, rewards = self.batch.step(all_actions, mask)
-        return obs[envs], rewards[envs]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from workflow_rl.agents.spaces import Spaces
     from workflow_rl.cage2.agent.network_facts import NetworkFacts
     from workflow_rl.cage2.attackers import AttackerBatch
-    from workflow_rl.cage2.compiled.simulator import CompiledEnvs
+    from workflow_rl.cage2.compiled.batched_simulator import CompiledEnvs
     from workflow_rl.environments.env_batch import EnvBatch, SerialEnvs
 
 _log = logging.getLogger(__name__)
@@ -164,7 +164,7 @@ class Cage2(AgainstReds):
             return "workflow_rl.cage2.compiled.preload"
         if self.family is None and self.network.is_scenario2:
             return "workflow_rl.cage2.compiled.preload_simulator"
-        return "workflow_rl.cage2.compiled.simulator"
+        return "workflow_rl.cage2.compiled.batched_simulator"
 
     def spaces(self) -> Spaces:
         """Return the spaces: 52 bits and 145 actions, unless the arguments choose others."""
@@ -301,11 +301,17 @@ class Cage2(AgainstReds):
         """
         # A worker imports one simulator alone. One call steps all compiled envs.
         if self.steps_together:
+            from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, CompiledEnvs
             from workflow_rl.cage2.compiled.description import tables_of
-            from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 
-            tables = tables_of(self.network)
-            return CompiledEnvs(self.max_steps, n_envs, self.batches(), tables)
+            tables, attackers = tables_of(self.network), self.batches()
+            if attackers:
+                from workflow_rl.cage2.compiled.red_simulator import RedSimulator
+
+                batch = RedSimulator(n_envs, self.max_steps, attackers, tables=tables)
+                return CompiledEnvs(batch, self.max_steps)
+            batch = BatchedSimulator(n_envs, self.max_steps, tables=tables)
+            return CompiledEnvs(batch, self.max_steps)
         from workflow_rl.cage2.env.cage2_env import Cage2Env
         from workflow_rl.environments.env_batch import SerialEnvs
 

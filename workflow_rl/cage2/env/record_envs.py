@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage2.agent.records import records
+from workflow_rl.cage2.compiled.batched_simulator import CompiledEnvs
 from workflow_rl.cage2.compiled.cyborg_words import red_action_of
-from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.environments.env_batch import EpisodeError, StepAnswers, is_the_envs
 from workflow_rl.environments.episode import EpisodeSpec

@@ -17,7 +17,7 @@ from workflow_rl.cage2.agent.network_facts import BlueDecoys, untold_facts
 from workflow_rl.cage2.compiled.batched_simulator import FACTS
 from workflow_rl.cage2.compiled.cyborg_words import red_action_of
 from workflow_rl.cage2.compiled.description import tables_of
-from workflow_rl.cage2.compiled.simulator import batch_with
+from workflow_rl.cage2.compiled.red_simulator import batch_with
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.red.roster import REDS, checked_reds
 from workflow_rl.cage2.red.user_reds import batches_of

@@ -151,8 +151,9 @@ def family_envs(
     facts: NetworkFacts, view: tuple[str, str, Sequence[str]], max_steps: int, n_envs: int
 ) -> ViewedEnvs:
     """Return envs that play the networks of facts. view: see `Cage2.view`. Raises ScenarioError."""
+    from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, CompiledEnvs
     from workflow_rl.cage2.compiled.description import family_of
-    from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 
-    envs = CompiledEnvs(max_steps, n_envs, tables=family_of(facts.scenarios))
+    batch = BatchedSimulator(n_envs, max_steps, tables=family_of(facts.scenarios))
+    envs = CompiledEnvs(batch, max_steps)
     return ViewedEnvs(envs, *view, facts)

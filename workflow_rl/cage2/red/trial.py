@@ -10,8 +10,9 @@ import numpy as np
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage2.attackers import Asleep, OneByOne
+from workflow_rl.cage2.compiled.batched_simulator import CompiledEnvs
 from workflow_rl.cage2.compiled.description import tables_of
-from workflow_rl.cage2.compiled.simulator import CompiledEnvs
+from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.red.user_reds import in_cyborg
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import try_in_worker
@@ -38,8 +39,9 @@ def found_by_trying(environment: Cage2) -> str | None:
         reds = environment.opponents
         if len(in_cyborg(reds, environment.network)) < len(reds.foreign):
             # Compile, so that the workers find it on disk: a trial is soon given up.
-            tables = tables_of(environment.network)
-            envs = CompiledEnvs(environment.max_steps, 1, {"": OneByOne(Asleep)}, tables)
+            max_steps, tables = environment.max_steps, tables_of(environment.network)
+            batch = RedSimulator(1, max_steps, {"": OneByOne(Asleep)}, tables=tables)
+            envs = CompiledEnvs(batch, max_steps)
             for red_agent in ("", RED_AGENTS[2]):
                 envs.reset([0], [EpisodeSpec(0, red_agent, 0, 0)])
                 envs.step([0], np.zeros(1, np.int64))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tests.workflow_rl.cage2.compiled.doors import door
 from workflow_rl.cage2.agent.network_facts import BlueDecoys, untold_facts
+from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.blue_belief import (
     BELIEF,
     CONTESTED,
@@ -28,7 +29,6 @@ from workflow_rl.cage2.compiled.blue_belief import (
 )
 from workflow_rl.cage2.compiled.description import SCENARIO2, Tables, tables_of
 from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS, reds_options
-from workflow_rl.cage2.compiled.simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS
 from workflow_rl.cage2.compiled.tables import N_DECOYS
 from workflow_rl.cage2.scenario.scenario import Scenario

@@ -13,7 +13,7 @@ from workflow_rl.cage import playing
 from workflow_rl.cage.scoring import SimulatorsDifferError
 from workflow_rl.cage2.agent.blue import Blue
 from workflow_rl.cage2.agent.scripted import make_scripted_agent, scripted_blue
-from workflow_rl.cage2.compiled.simulator import CompiledEnvs
+from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, CompiledEnvs
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
@@ -102,7 +102,8 @@ def test_a_cell_without_all_its_episodes_has_no_score(tmp_path, monkeypatch):
 
     def make_envs(environment, n_envs):
         envs = RecordEnvs(environment, n_envs)
-        envs._envs = Broken(environment.max_steps, n_envs)
+        batch = BatchedSimulator(n_envs, environment.max_steps)
+        envs._envs = Broken(batch, environment.max_steps)
         return envs
 
     monkeypatch.setattr(Blue, "make_envs", lambda _, environment: partial(make_envs, environment))

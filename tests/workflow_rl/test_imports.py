@@ -24,7 +24,7 @@ NOT_LOADED = {
     "workflow_rl.cage2.agent.scripted": {"torch", "numba", "csle_cyborg"},
     "workflow_rl.cage2.cyborg.preload": {*LIGHT, "numba"},
     "workflow_rl.cage2.parity": {"numba"},
-    "workflow_rl.cage2.env.record_envs": {"torch"},
+    "workflow_rl.cage2.env.viewed_envs": {*LIGHT, "numba"},
     "workflow_rl.cage2.scoring.players": {"torch"},
     "workflow_rl.cage4.agent.rules": {"torch", "numba", "networkx"},
     "workflow_rl.collection.worker": {*LIGHT, "numba"},

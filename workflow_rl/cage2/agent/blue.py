@@ -82,9 +82,9 @@ class Blue:
 
     def make_envs(self, environment: Cage2) -> EnvBatchFactory:
         """Return what makes the envs of `environment`, with what the agent acts on."""
-        from workflow_rl.cage2.env.record_envs import RecordEnvs
+        from workflow_rl.cage2.env.viewed_envs import record_envs
 
-        return functools.partial(RecordEnvs, environment)
+        return functools.partial(record_envs, environment)
 
     def watch(self) -> None:
         """Remember from now on how an action is chosen, for `decision`. One env plays."""

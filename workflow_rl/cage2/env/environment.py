@@ -285,14 +285,14 @@ class Cage2(AgainstReds):
 
         Raise InvalidEnvironmentError for red agents that only a file names.
         """
-        from workflow_rl.cage2.env.viewed_envs import ViewedEnvs, family_envs
+        from workflow_rl.cage2.env.viewed_envs import family_envs, viewed_envs
 
         if self.family is not None:
             return family_envs(self.facts, self.view, self.max_steps, n_envs)
         envs = self.envs_on_bits(n_envs)
         if self.view == Cage2().view:
             return envs
-        return ViewedEnvs(envs, *self.view, self.facts)
+        return viewed_envs(envs, *self.view, self.facts)
 
     def envs_on_bits(self, n_envs: int) -> CompiledEnvs | SerialEnvs:
         """Return `n_envs` envs of one network, which show its bits and take all its actions.

@@ -1,8 +1,9 @@
-"""CAGE-2 envs as Blue's policy sees them while it learns."""
+"""CAGE-2 envs as agents of Blue's see them: policies that learn, and agents that act on records."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,16 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.agent.network_facts import Indices, NetworkFacts
+from workflow_rl.cage2.agent.records import records
 from workflow_rl.cage2.agent.views import ActionSet, Bits, Sees, View, plain
-from workflow_rl.environments.env_batch import EnvBatch, StepAnswers
+from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.environments.env_batch import (
+    EnvBatch,
+    EpisodeError,
+    SerialEnvs,
+    StepAnswers,
+    is_the_envs,
+)
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -47,104 +56,177 @@ class TrueStateView:
         return self.begin(envs, obs)
 
 
-class ViewedEnvs:
-    """CAGE-2 envs with the observations and actions of Blue's policy. An EnvBatch.
+class RecordView:
+    """Shows records of what Blue is shown: see `agent.blue` and `views.Sees`.
 
-    Observations end with the mask of the actions, if the actions have masks, and then with what a
+    A record tells of the last step. The first record of an episode tells nothing.
+
+    envs: of the network, in compiled code or in CybORG.
+    """
+
+    def __init__(self, envs: EnvBatch, network: Scenario) -> None:
+        self._envs, self._network = envs, network
+
+    def begin(self, envs: Sequence[int], obs: Bits) -> NDArray[Any]:
+        return records(self._network, obs)
+
+    def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> NDArray[Any]:
+        if isinstance(self._envs, SerialEnvs):
+            simulators = [self._envs.envs[env].unwrapped._simulator for env in envs]  # type: ignore[attr-defined]
+            caught = np.array([simulator.facts[-1] for simulator in simulators])
+            reds = [simulator.texts[1] for simulator in simulators]
+        else:
+            from workflow_rl.cage2.compiled.cyborg_words import red_action_of
+
+            batch: BatchedSimulator = self._envs.batch  # type: ignore[attr-defined]
+            caught = batch.caught[envs]
+            reds = [red_action_of(batch.states[env], batch.tables) for env in envs]
+        return records(self._network, obs, caught, reds)
+
+
+class ViewedEnvs:
+    """CAGE-2 envs with what an agent of Blue's sees and chooses from. An EnvBatch.
+
+    Observations end with the mask of the choices, if the choices have masks, and then with what a
     teacher would choose now, if there is one.
 
-    opening: actions that begin every episode. The policy chooses after them. facts: what Blue knows
-    of the networks. teacher: acts on records of compiled envs, see `agent.blue`.
+    Args:
+        envs: show the bits of the hosts, and take the network's actions by index.
+        view: what the agent sees.
+        choices: what the agent chooses from; None: the network's actions, without an opening or a
+            teacher.
+        opening: actions that begin every episode. The agent chooses after them, and its first
+            reward includes theirs.
+        teacher: acts on records of compiled envs, see `agent.blue`.
+        names_episodes: let EpisodeError name the episode in which any exception is raised, where
+            one env plays.
     """
 
     def __init__(
         self,
         envs: EnvBatch,
-        observation: str,
-        actions: str,
-        opening: Sequence[str],
-        facts: NetworkFacts,
+        view: Sees,
+        choices: ActionSet | None = None,
+        opening: Sequence[int] = (),
         teacher: Actor | None = None,
+        names_episodes: bool = False,
     ) -> None:
         self.n_envs = envs.n_envs
         self.close = envs.close
-        self._envs = envs
-        playing = getattr(envs, "playing", None)
-        self.view: Sees = (
-            TrueStateView(envs)
-            if observation == "true-state"
-            else View(observation, facts, playing)
-        )
-        self._actions = ActionSet(actions, facts, playing)
-        self._opening = [facts.named.index(name) for name in opening]
+        self._envs, self._view, self._choices = envs, view, choices
+        self._opening = opening
         self._opening_rewards = np.zeros(envs.n_envs)
         self._teacher = teacher
         # What the teacher would do next, by env: indices of Blue's actions.
         self._advice = np.zeros(envs.n_envs, np.int64)
+        self._names_episodes = names_episodes
+        self._specs: dict[int, EpisodeSpec] = {}
 
-    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Bits:
-        """Begin an episode in each of M envs. Return what Blue sees, uint8 [M, D]."""
-        seen = self.view.begin(envs, self._envs.reset(envs, specs))
-        self._actions.begin(envs)
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> NDArray[Any]:
+        """Begin an episode in each of M envs. Return what the agent sees, [M] or [M, D]."""
+        self._specs.update(zip(envs, specs, strict=True))
+        with self._episode_named(envs):
+            obs = self._envs.reset(envs, specs)
+        seen = self._view.begin(envs, obs)
+        if self._choices is None:
+            return seen
+        self._choices.begin(envs)
         if self._teacher is not None:
             for env, spec in zip(envs, specs, strict=True):
                 self._teacher.reset(spec.action_seed, env)
             self._ask(envs)
         self._opening_rewards[envs] = 0
         for action in self._opening:
-            transitions = self._step(envs, np.full(len(envs), action))
-            self._opening_rewards[envs] += transitions.reward
-            seen = transitions.obs
-        return self._rows(envs, seen)
+            answers = self._step(envs, np.full(len(envs), action))
+            self._opening_rewards[envs] += answers.reward
+            seen = answers.obs
+        return self._rows(self._choices, envs, seen)
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        """Step each of M envs once. actions: indices [M] into the action set.
-
-        The first reward of an episode includes the rewards of the opening.
-        """
-        transitions = self._step(envs, self._actions.chosen(envs, actions))
-        reward = transitions.reward + self._opening_rewards[envs]
+        """Step each of M envs once. actions: indices [M] into the choices."""
+        if self._choices is None:
+            return self._step(envs, actions)
+        answers = self._step(envs, self._choices.chosen(envs, actions))
+        reward = answers.reward + self._opening_rewards[envs]
         self._opening_rewards[envs] = 0
-        return transitions._replace(obs=self._rows(envs, transitions.obs), reward=reward)
+        rows = self._rows(self._choices, envs, answers.obs)
+        return answers._replace(obs=rows, reward=reward)
 
     def _step(self, envs: Sequence[int], actions: Indices) -> StepAnswers:
-        transitions = self._envs.step(envs, actions)
-        self._actions.after(envs, actions)
+        with self._episode_named(envs):
+            answers = self._envs.step(envs, actions)
+        if self._choices is not None:
+            self._choices.after(envs, actions)
         if self._teacher is not None:
             self._ask(envs)
-        return transitions._replace(obs=self.view.after(envs, actions, transitions.obs))
+        return answers._replace(obs=self._view.after(envs, actions, answers.obs))
 
-    def _rows(self, envs: Sequence[int], seen: Bits) -> Bits:
-        rows = self._actions.with_masks(seen, envs)
+    @contextmanager
+    def _episode_named(self, envs: Sequence[int]) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:  # SystemExit too.
+            is_known = self._names_episodes and len(envs) == 1
+            if not is_known or isinstance(error, EpisodeError) or not is_the_envs(error):
+                raise
+            raise EpisodeError(self._specs[envs[0]]) from error
+
+    def _rows(self, choices: ActionSet, envs: Sequence[int], seen: Bits) -> Bits:
+        rows = choices.with_masks(seen, envs)
         if self._teacher is None:
             return rows
-        return np.concatenate([rows, self._choices_of_teacher(envs)[:, None]], axis=1)
+        advice = self._choices_of_teacher(choices, envs)
+        return np.concatenate([rows, advice[:, None]], axis=1)
 
     def _ask(self, envs: Sequence[int]) -> None:
-        from workflow_rl.cage2.agent.records import records
-
         assert self._teacher is not None
         batch: BatchedSimulator = self._envs.batch  # type: ignore[attr-defined]
         shown = records(batch.tables.scenario, batch.obs[envs], batch.caught[envs])
         self._advice[envs], _ = self._teacher.act(shown, envs)
 
-    def _choices_of_teacher(self, envs: Sequence[int]) -> Bits:
+    def _choices_of_teacher(self, choices: ActionSet, envs: Sequence[int]) -> Bits:
         """Return the first choice of each env that stands for what the teacher would do, or
         SLEEP_CHOICE, `[M]`."""
-        n, m = self._actions.n, len(envs)
-        choices = np.tile(np.arange(n), m)
-        options = self._actions.chosen(np.repeat(envs, n).tolist(), choices).reshape(m, n)
-        fits = options == self._advice[envs][:, None]
-        masks = self._actions.with_masks(np.zeros((m, 0), np.uint8), envs)
-        fits &= masks.astype(bool) if masks.shape[1] else True
+        n, m = choices.n, len(envs)
+        each_choice = np.tile(np.arange(n), m)
+        actions = choices.chosen(np.repeat(envs, n).tolist(), each_choice).reshape(m, n)
+        fits = actions == self._advice[envs][:, None]
+        if choices.has_masks:
+            fits &= choices.with_masks(np.zeros((m, 0), np.uint8), envs).astype(bool)
         return np.where(fits.any(axis=1), fits.argmax(axis=1), SLEEP_CHOICE).astype(np.uint8)
+
+
+def viewed_envs(
+    envs: EnvBatch,
+    observation: str,
+    actions: str,
+    opening: Sequence[str],
+    facts: NetworkFacts,
+    teacher: Actor | None = None,
+) -> ViewedEnvs:
+    """Return envs with what a policy sees and chooses from: see `Cage2.view`.
+
+    facts: what Blue knows of the networks. teacher: see `ViewedEnvs`.
+    """
+    playing = getattr(envs, "playing", None)
+    view: Sees = (
+        TrueStateView(envs) if observation == "true-state" else View(observation, facts, playing)
+    )
+    numbers = [facts.named.index(name) for name in opening]
+    return ViewedEnvs(envs, view, ActionSet(actions, facts, playing), numbers, teacher)
+
+
+def record_envs(environment: Cage2, n_envs: int) -> ViewedEnvs:
+    """Return the envs of `environment`, in compiled code or in CybORG, with records as views."""
+    envs = environment.envs_on_bits(n_envs)
+    return ViewedEnvs(envs, RecordView(envs, environment.network), names_episodes=True)
 
 
 def taught_envs(environment: Cage2, teacher: Actor, n_envs: int) -> ViewedEnvs:
     """Return the envs of `environment` on the compiled simulator, with a teacher: see
     `Guest.teaching`."""
     envs = environment.envs_on_bits(n_envs)
-    return ViewedEnvs(envs, *environment.view, environment.facts, teacher)
+    return viewed_envs(envs, *environment.view, environment.facts, teacher)
 
 
 def family_envs(
@@ -156,4 +238,4 @@ def family_envs(
 
     batch = BatchedSimulator(n_envs, max_steps, tables=family_of(facts.scenarios))
     envs = CompiledEnvs(batch, max_steps)
-    return ViewedEnvs(envs, *view, facts)
+    return viewed_envs(envs, *view, facts)

@@ -15,8 +15,8 @@ from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.cage2 import Cage2RedEnv
 from workflow_rl.cage2.agent.scripted import scripted_blue
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.env.record_envs import RecordEnvs
 from workflow_rl.cage2.env.red_environment import Cage2Red
+from workflow_rl.cage2.env.viewed_envs import record_envs
 from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.cage2.red.user_reds import red_policy
 from workflow_rl.cage2.scenario.scenario import Scenario
@@ -112,7 +112,7 @@ def test_an_attacker_learns_in_a_scenario_and_plays_there_alone(tmp_path: Path) 
     train(config, red := tmp_path / "red")
     policy = red_policy(str(red), greedy=False, scenario=OFFICE)
     gained = play_episode(make_environment(RED_ENV_ID, args).make_envs(1), policy, SPEC)
-    envs = RecordEnvs(Cage2(str(red), 10, scenario=OFFICE.text), 1)
+    envs = record_envs(Cage2(str(red), 10, scenario=OFFICE.text), 1)
     lost = play_episode(envs, scripted_blue("decoys", OFFICE), SPEC._replace(variant=str(red)))
     assert gained.reward.tolist() == (0.0 - lost.reward).tolist()
     with pytest.raises(InvalidEnvironmentError, match="which has other hosts than scenario2"):

@@ -12,7 +12,7 @@ import pytest
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.agent.views import ActionSet
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.env.record_envs import RecordEnvs
+from workflow_rl.cage2.env.viewed_envs import record_envs
 from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.cage2.presets import ANY_NETWORK
 from workflow_rl.cage2.scenario.loading import scenario_text
@@ -48,7 +48,7 @@ def taught(teacher: str, **args: Any) -> Trajectory:
 
 def evaluated(agent: str, scenario: Scenario | None = None) -> Trajectory:
     blue = load_blue(agent, scenario, greedy=True)
-    return play_episode(RecordEnvs(Cage2(RED, STEPS, scenario=blue.network.text), 1), blue, SPEC)
+    return play_episode(record_envs(Cage2(RED, STEPS, scenario=blue.network.text), 1), blue, SPEC)
 
 
 @pytest.mark.parametrize("teacher", ["react-restore", "react-remove", "random"])

@@ -17,7 +17,7 @@ from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, Compi
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.env.record_envs import RecordEnvs
+from workflow_rl.cage2.env.viewed_envs import record_envs
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.players import TrainedBlue
 from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_blue
@@ -101,7 +101,7 @@ def test_a_cell_without_all_its_episodes_has_no_score(tmp_path, monkeypatch):
             return super().reset(envs, specs)
 
     def make_envs(environment, n_envs):
-        envs = RecordEnvs(environment, n_envs)
+        envs = record_envs(environment, n_envs)
         batch = BatchedSimulator(n_envs, environment.max_steps)
         envs._envs = Broken(batch, environment.max_steps)
         return envs

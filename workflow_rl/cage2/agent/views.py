@@ -230,7 +230,7 @@ def plain(obs: Bits) -> Bits:
 
 
 class ActionSet:
-    """What Blue chooses from: one of `env.arguments.ACTION_SETS`, in envs that are numbered from 0.
+    """What Blue chooses from: one of `guest.ACTION_SETS`, in envs that are numbered from 0.
 
     `all` has every action. `by-host` has Sleep, and BY_HOST on each host: NEXT_DECOY sets up the
     next possible decoy, in the order in which Red falls for them, and sleeps where there is none.

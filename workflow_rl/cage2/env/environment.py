@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Cage2(AgainstReds):
-    """CAGE Challenge 2 against a red agent. `arguments.Cage2Arguments` describes the arguments."""
+    """CAGE Challenge 2 against a red agent. `guest.Cage2Arguments` describes the arguments."""
 
     red_agent: str = "B_lineAgent"
     max_steps: int = 100
@@ -304,14 +304,12 @@ class Cage2(AgainstReds):
             from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, CompiledEnvs
             from workflow_rl.cage2.compiled.description import tables_of
 
-            tables, attackers = tables_of(self.network), self.batches()
-            if attackers:
-                from workflow_rl.cage2.compiled.red_simulator import RedSimulator
+            steps, tables, attackers = self.max_steps, tables_of(self.network), self.batches()
+            if not attackers:
+                return CompiledEnvs(BatchedSimulator(n_envs, steps, tables=tables), steps)
+            from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 
-                batch = RedSimulator(n_envs, self.max_steps, attackers, tables=tables)
-                return CompiledEnvs(batch, self.max_steps)
-            batch = BatchedSimulator(n_envs, self.max_steps, tables=tables)
-            return CompiledEnvs(batch, self.max_steps)
+            return CompiledEnvs(RedSimulator(n_envs, steps, attackers, tables=tables), steps)
         from workflow_rl.cage2.env.cage2_env import Cage2Env
         from workflow_rl.environments.env_batch import SerialEnvs
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cage2Red(AgainstBlue):
-    """CAGE Challenge 2 from Red's side. `arguments.Cage2RedArguments` describes the arguments."""
+    """CAGE Challenge 2 from Red's side. `guest.Cage2RedArguments` describes the arguments."""
 
     scenario: str = SCENARIO2
 

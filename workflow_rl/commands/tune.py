@@ -121,9 +121,9 @@ def tune(**options: Any) -> None:
 
 def _new_search(options: dict[str, Any]) -> Search:
     """Return a new search, whose folder has been made unless this is a dry run."""
+    from workflow_rl.runs.exchange import require_shareable, require_variable
     from workflow_rl.runs.execute import ready
     from workflow_rl.runs.folder import begin_folder, make_run_folder
-    from workflow_rl.runs.resume import require_shareable, require_variable
     from workflow_rl.studies.search import Search
 
     config = new_config("async", options)
@@ -172,7 +172,7 @@ def _search_to_resume(options: dict[str, Any]) -> Search:
 
 def _read(path: Path) -> tuple[TrainConfig, dict[str, tuple[float, float]], int, int]:
     from workflow_rl.collection import try_in_worker
-    from workflow_rl.runs.resume import require_shareable
+    from workflow_rl.runs.exchange import require_shareable
     from workflow_rl.runs.saved_config import import_classes
 
     try:

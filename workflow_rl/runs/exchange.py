@@ -1,4 +1,4 @@
-"""Exchange settings between policies of one run: pure functions and their settings.
+"""Several policies of one run: what they begin with, and how they exchange settings.
 
 Jaderberg et al. 2017, "Population based training of neural networks", algorithm 1, with truncation
 selection. Settings and names are those of Sample Factory (Petrenko et al. 2020). Imports no torch.
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from workflow_rl.agents.settings import ConfigError, Count, NotNegative, Settings, Share
+
+if TYPE_CHECKING:
+    from workflow_rl.runs.config import TrainConfig
 
 Values = dict[str, float]
 """Settings of PPO by their names."""
@@ -134,6 +137,63 @@ def drawn(ranges: Mapping[str, tuple[float, float]], seed: int) -> Values:
         value = float(np.exp(random.uniform(np.log(low), np.log(high))))
         settings[name] = 1 - value if name in SHARES else value
     return settings
+
+
+def member_configs(
+    config: TrainConfig, n_policies: int, exchange: ExchangeConfig | None
+) -> list[TrainConfig]:
+    """Return the configs of several policies, each with a seed of its own. Raises ConfigError.
+
+    exchange: how the policies learn from each other, or None. Each begins with settings drawn from
+    the exchange's ranges.
+    """
+    require_shareable(config)
+    if exchange is not None:
+        require_variable(config)
+        require_same_end(config)
+    configs = []
+    for seed in range(config.seed, config.seed + n_policies):
+        changes: dict[str, Any] = {} if seed == config.seed else {"seed": seed}
+        if exchange is not None:
+            changes["settings"] = config.settings.changed(**drawn(exchange.ranges, seed))
+        configs.append(config.changed(**changes) if changes else config)
+    return configs
+
+
+def require_same_end(config: TrainConfig) -> None:
+    """Raise ConfigError if a member could come to its end before the others."""
+    for name in ("stop_at_return", "patience"):
+        if (value := getattr(config, name)) is not None:
+            raise ConfigError(
+                name, f"{value} does not go with a population, whose policies end together"
+            )
+
+
+def require_variable(config: TrainConfig) -> None:
+    """Raise ConfigError if the algorithm lacks settings that searches and populations vary."""
+    missing = [name for name in VARIABLE if name not in type(config.settings).model_fields]
+    if missing:
+        raise ConfigError(
+            "algorithm",
+            f"{config.algorithm} does not go with searches and populations: it has no "
+            f"{', '.join(missing)}",
+        )
+
+
+def require_shareable(config: TrainConfig) -> None:
+    """Raise ConfigError if several policies like this cannot share workers."""
+    if config.batching != "exact-lag":
+        raise ConfigError(
+            "batching",
+            f"{config.batching} does not go with several policies: they share workers batch by "
+            "batch, with exact-lag",
+        )
+    if config.num_steps_per_env is not None:
+        raise ConfigError(
+            "num_steps_per_env",
+            f"{config.num_steps_per_env} does not go with several policies: they share envs from "
+            "one complete episode to the next",
+        )
 
 
 def meeting_random(seed: int, number: int) -> np.random.Generator:

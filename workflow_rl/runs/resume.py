@@ -56,62 +56,14 @@ def new_plan(
 ) -> Plan:
     """Return the plan of new runs, each with a seed of its own. Raises ConfigError.
 
-    exchange: how the policies of a population learn from each other. Each begins with settings
-    drawn from the exchange's ranges.
+    exchange: how the policies of a population learn from each other: see `exchange.member_configs`.
     """
-    if n_policies > 1:
-        require_shareable(config)
-    if exchange is not None:
-        require_variable(config)
-        _require_same_end(config)
+    if n_policies == 1 and exchange is None:
+        return Plan([config], [None])
+    from workflow_rl.runs.exchange import member_configs
 
-    def policy(number: int) -> TrainConfig:
-        changes: dict[str, Any] = {"seed": config.seed + number} if number else {}
-        if exchange is not None:
-            from workflow_rl.runs.exchange import drawn
-
-            settings = drawn(exchange.ranges, config.seed + number)
-            changes["settings"] = config.settings.changed(**settings)
-        return config.changed(**changes) if changes else config
-
-    return Plan([policy(number) for number in range(n_policies)], [None] * n_policies, exchange)
-
-
-def _require_same_end(config: TrainConfig) -> None:
-    for name in ("stop_at_return", "patience"):
-        if (value := getattr(config, name)) is not None:
-            raise ConfigError(
-                name, f"{value} does not go with a population, whose policies end together"
-            )
-
-
-def require_variable(config: TrainConfig) -> None:
-    """Raise ConfigError if the algorithm lacks settings that searches and populations vary."""
-    from workflow_rl.runs.exchange import VARIABLE
-
-    missing = [name for name in VARIABLE if name not in type(config.settings).model_fields]
-    if missing:
-        raise ConfigError(
-            "algorithm",
-            f"{config.algorithm} does not go with searches and populations: it has no "
-            f"{', '.join(missing)}",
-        )
-
-
-def require_shareable(config: TrainConfig) -> None:
-    """Raise ConfigError if several policies like this cannot share workers."""
-    if config.batching != "exact-lag":
-        raise ConfigError(
-            "batching",
-            f"{config.batching} does not go with several policies: they share workers batch by "
-            "batch, with exact-lag",
-        )
-    if config.num_steps_per_env is not None:
-        raise ConfigError(
-            "num_steps_per_env",
-            f"{config.num_steps_per_env} does not go with several policies: they share envs from "
-            "one complete episode to the next",
-        )
+    configs = member_configs(config, n_policies, exchange)
+    return Plan(configs, [None] * n_policies, exchange)
 
 
 def resumed_plan(path: Path, asked: Mapping[str, Any]) -> Plan:
@@ -133,7 +85,7 @@ def resumed_plan(path: Path, asked: Mapping[str, Any]) -> Plan:
         require_no_member(path)
         checkpoint = load_checkpoint(path / "checkpoint.safetensors")
         return Plan(_resumed_configs([checkpoint], path, asked), [checkpoint])
-    from workflow_rl.runs.exchange import ExchangeConfig
+    from workflow_rl.runs.exchange import ExchangeConfig, require_same_end
 
     folders = record.folders(path)
     # A run can be stopped before all of its policies have begun.
@@ -153,7 +105,7 @@ def resumed_plan(path: Path, asked: Mapping[str, Any]) -> Plan:
             raise UserError(f"{path}: {folder.name} is of another environment than policy-0")
     exchange = None if record.exchange is None else ExchangeConfig(**record.exchange)
     if exchange is not None:
-        _require_same_end(configs[0])
+        require_same_end(configs[0])
     return Plan(configs, resumed, exchange, record)
 
 

@@ -29,7 +29,7 @@ from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.folder import read_config
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import make_agent, restored_agent
 from workflow_rl.text_table import text_table
 
@@ -95,11 +95,12 @@ def errors_ahead(
 @click.option("--steps", default=5, help="How far ahead.")
 @click.option("--seed", default=1000)
 def main(run: Path, episodes: int, steps: int, seed: int) -> None:
-    config = read_config(run)
-    config.require_named()
-    agent, file = make_agent(config), run / "checkpoint.safetensors"
+    file = run / "checkpoint.safetensors"
     try:
-        restored_agent(agent, load_checkpoint(file), file)
+        checkpoint = load_checkpoint(file)
+        config = TrainConfig.to_train(checkpoint.config)
+        agent = make_agent(config)
+        restored_agent(agent, checkpoint, file)
     except UserError as error:
         raise click.ClickException(str(error)) from None
     if not isinstance(agent, MBPOAgent) or agent.dynamics is None:

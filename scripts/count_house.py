@@ -56,13 +56,19 @@ CAGE2 = "workflow_rl/cage2/"
 ACTS = {"act", "decide"}
 ON_HOSTS = [action for action, kind in BLUE.items() if kind.on_host]
 """The others are Red's, too, or nothing."""
+TRUSTS = {
+    *("trust", "require_named", "needs_signature", "refused", "TRUST_IT"),
+    *("named_by_file", "made_here", "signed", "accept", "sign_named"),
+}
+"""What says whose a file is, and refuses what only a file names."""
+OF_TRUST = ("workflow_rl.runs.trust", "workflow_rl.runs.signature")
 PLAYS = {"play_episode", "play_episodes", "play_with_progress"}
 ASKS_OF_POPULATION = {"POPULATION_FILE", "is_population", "_is_population", "read_population"}
 """By these names a module asks whether a folder is a population, or reads its file. A list of
 files' names asks nothing."""
 ONCE = {
     "configs made for a run": "workflow_rl/runs/config.py TrainConfig.__init__",
-    "environments resolved for a run": "workflow_rl/runs/resolve.py environment_of",
+    "environments resolved for a run": "workflow_rl/environments/source.py environment_of",
     "algorithms looked up for a run": "agents/algorithm.py find",
 }
 
@@ -243,6 +249,25 @@ def files_that_know(actions: Iterable[str], trees: dict[str, ast.Module]) -> int
     )
 
 
+def knows_trust(tree: ast.AST) -> bool:
+    """Return whether a module names one of TRUSTS, a module of OF_TRUST or the option --trust. Its
+    comments and docstrings do not count."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=module) if module in OF_TRUST:
+                return True
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                if name in TRUSTS:
+                    return True
+            case ast.keyword(arg=name) | ast.alias(name=name) | ast.FunctionDef(name=name):
+                if name in TRUSTS:
+                    return True
+            case ast.Constant(value=str(text)):
+                if text in TRUSTS or text == "--trust":
+                    return True
+    return False
+
+
 def evaluators(trees: dict[str, ast.Module]) -> list[str]:
     """Return the functions of what CAGE-2 is played by that play episodes from specs.
 
@@ -339,6 +364,7 @@ def of_sources(lines: dict[str, int]) -> Iterator[tuple[str, int]]:
     vague = sum(name in VAGUE for name in bound)
     yield "vague bindings of 10,000", round(10_000 * vague / len(bound))
     yield "circles of files", circles()
+    yield "files that know trust", sum(map(knows_trust, trees.values()))
     yield from of_guests(lines, trees)
 
 

@@ -45,7 +45,8 @@ from workflow_rl.runs.saved_agent import (
     scored_as,
 )
 from workflow_rl.runs.seed_groups import groups_of
-from workflow_rl.runs.trust import sign_named, trusted
+from workflow_rl.runs.signature import signed
+from workflow_rl.runs.trust import sign_named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -101,7 +102,8 @@ def train(
         config = config.changed(make_env=env, **_named_after(env, config))
     if trust:
         sign_named([run_dir, init_from, config.teacher])
-        config = trusted(config)
+    if trust and config.named_by_file:
+        config = TrainConfig.to_train(signed(config.to_dict()), names_cluster=True)
     config.require_named(names_cluster=trust or not config.named_by_file)
     if init_from is not None:
         config.require_no_teacher()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import functools
 import hashlib
 import os
 import shutil
@@ -78,12 +79,12 @@ def _require_no_other(path: Path) -> None:
             raise OSError(errno.EINVAL, f"{path.name} is no file", str(path))
 
 
-def _new(path: str, flags: int) -> int:
+def _new(path: str, flags: int, mode: int = 0o666) -> int:
     """Make a file that is not there yet, as `open`'s opener.
 
     The lock tells `remove_unfinished` that a process is writing the file.
     """
-    descriptor = os.open(path, flags | os.O_EXCL, 0o666)
+    descriptor = os.open(path, flags | os.O_EXCL, mode)
     with suppress(OSError):  # Not all file systems have locks.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return descriptor
@@ -154,7 +155,7 @@ def made_once(path: Path, content: bytes) -> bytes:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         temporary = _temporary(path)
         try:
-            with open(temporary, "wb", opener=_new_private) as file:
+            with open(temporary, "wb", opener=functools.partial(_new, mode=0o600)) as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -163,10 +164,6 @@ def made_once(path: Path, content: bytes) -> bytes:
         finally:
             remove_own(temporary)
     return read_private(path, len(content))
-
-
-def _new_private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_EXCL, 0o600)
 
 
 def read_private(path: Path, least: int) -> bytes:

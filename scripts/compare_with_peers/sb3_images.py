@@ -143,7 +143,7 @@ def score(run: str, games: int) -> None:
     """Score a checkpoint of this package in Breakout, or "random"."""
     from workflow_rl import load_agent
 
-    print_points(None if run == "random" else load_agent(run, trust=True), games)
+    print_points(None if run == "random" else load_agent(run), games)
 
 
 if __name__ == "__main__":

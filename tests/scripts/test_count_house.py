@@ -19,6 +19,7 @@ from scripts.count_house import (
     files_asking_of_population,
     files_that_know,
     homes,
+    knows_trust,
     limits,
     lines_of,
     public_definitions,
@@ -122,3 +123,18 @@ def test_what_is_over_its_limit_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     found = {**limits(), next(iter(ONCE)): 0}
     result = CliRunner().invoke(count_house.main)
     assert result.output.endswith("nothing was counted: configs made for a run\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "knows"),
+    [
+        ("from workflow_rl.runs.signature import changed", True),
+        ("config.require_named()", True),
+        ("click.Option(['--trust'])", True),
+        ("load_agent(run, trust=True)", True),
+        ("environment.make_envs(1)  # --trust", False),
+        ('"""Takes --trust."""; print("do not trust them")', False),
+    ],
+)
+def test_files_that_know_trust(source: str, knows: bool) -> None:
+    assert knows_trust(ast.parse(source)) == knows

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage.attackers import AttackerError, Attackers, Roster
 from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.environments.named_by_file import refused
+from workflow_rl.environments.named_by_file import Gated, refused
 
 if TYPE_CHECKING:
     from workflow_rl.agents.spaces import Spaces
-    from workflow_rl.environments.env_batch import EnvBatch
 
 
 @dataclass(frozen=True)
-class CageEnvironment:
+class CageEnvironment(Gated):
     """A side that learns, against opponents that do not. named_by_file: see `Guest.foreign`.
 
     The arguments are checked elsewhere, so that workers import no pydantic, and methods import what
@@ -61,6 +60,11 @@ class CageEnvironment:
         if self.named_by_file and self.foreign:
             told = refused(self.foreign[0], self.opponents_in)
             raise InvalidEnvironmentError(self.opponents_in, told)
+
+    def check(self) -> str | None:
+        """Raise InvalidEnvironmentError if only a file names opponents."""
+        self.require_named()
+        return None
 
     def _found_opponents(self) -> Any:
         """Return `opponents`, which may be read. Raise AttackerError or InvalidEnvironmentError."""
@@ -121,10 +125,6 @@ class AgainstBlue(CageEnvironment):
         raise NotImplementedError
 
     def spaces(self) -> Spaces:
-        raise NotImplementedError
-
-    def make_envs(self, n_envs: int) -> EnvBatch:
-        """Return `n_envs` envs as Red's policy sees them."""
         raise NotImplementedError
 
     def check(self) -> None:

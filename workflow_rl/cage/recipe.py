@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,9 +14,9 @@ from workflow_rl.environments.challenge import Chosen
 from workflow_rl.machine_facts import environment
 from workflow_rl.output_files import sha256_of
 from workflow_rl.reporting import learning_curve
-from workflow_rl.runs import checkpoint, execute, export, folder, loop, resume, signature
+from workflow_rl.runs import checkpoint, execute, export, folder, loop, resume
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.saved_agent import load_saved
+from workflow_rl.runs.saved_agent import load_saved, save_with
 
 AGENT_FILE = "champion.npz"
 
@@ -53,12 +52,9 @@ class Recipe:
         candidates = last_agents(run_dir, self.n_candidates)
         rounds = [max(2, episodes // share) for share in self.shares]
         best = tournament(candidates, rounds, self.score, quiet)[0]
-        chosen = checkpoint.load_checkpoint(best)
-        config = signature.changed(chosen.config, **self.plays_with)
-        checkpoint.save_checkpoint(
-            run_dir / "best.safetensors", dataclasses.replace(chosen, config=config)
-        )
-        policy, its_environment = load_saved(run_dir / "best.safetensors")
+        agent = run_dir / "best.safetensors"
+        save_with(best, agent, **self.plays_with)
+        policy, its_environment = load_saved(agent)
         export.write_policy(policy.parameters, its_environment, run_dir / AGENT_FILE)
         return Chosen(str(best.relative_to(run_dir)), len(candidates), episodes)
 

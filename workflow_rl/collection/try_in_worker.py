@@ -17,7 +17,7 @@ from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.worker_process import is_worker
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
-from workflow_rl.environments.facts import Facts, Refusal, Separate, Tell, tell_of
+from workflow_rl.environments.facts import Facts, Refusal, Separate, Tell
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 TIMEOUT = 60.0
@@ -43,10 +43,8 @@ def learn_facts(
     """
     if not isinstance(environment, GymnasiumEnvironment) or (environment.is_known and not plays):
         return None
-    environment.require_named()
     difference: str | None = None
-    about = functools.partial(tell_of, environment, plays)
-    for answer in list(ask(about, environment.env_id, timeout)):
+    for answer in list(ask(environment.teller(plays), environment.env_id, timeout)):
         if isinstance(answer, Refusal):
             raise InvalidEnvironmentError(*answer)
         if isinstance(answer, Facts):
@@ -81,10 +79,6 @@ def steps_together(environment: Environment, timeout: float = TIMEOUT) -> bool:
         return False
     env_id = environment.env_id
     if env_id not in _steps_together:
-        try:
-            environment.require_named()
-        except InvalidEnvironmentError:  # Whoever plays the environment is told so.
-            return False
         named = functools.partial(_tell_of_steps, GymnasiumEnvironment(env_id))
         for answer in ask(named, env_id, timeout):
             _steps_together[env_id] = answer

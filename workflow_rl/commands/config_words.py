@@ -17,7 +17,7 @@ from workflow_rl.terminal import printable
 
 _KEPT = {
     *("mode", "env", "env_args", "preset", "algorithm", "n_envs", "action_mask"),
-    *("ignore_unknown", "make_env", "named_by_file", "env_python"),
+    *("ignore_unknown", "make_env", "env_python"),
 }
 """The fields that stay when the others get their defaults."""
 _ASKED = ("preset", "n_envs", "action_mask", "ignore_unknown")

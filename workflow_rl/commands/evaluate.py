@@ -21,9 +21,9 @@ from workflow_rl.commands.options import (
     PATH,
     PROCESSES,
     PYTHON,
+    SAVED,
     SECONDS,
     SEED,
-    TRUST,
     OutputFile,
     given_options,
     setting_options,
@@ -82,7 +82,7 @@ def _named(look: Look) -> Named:
 
 
 _OPTIONS: list[click.Parameter] = [
-    click.Argument(["agents"], type=PATH, nargs=-1, metavar="RUN_OR_CHECKPOINT..."),
+    click.Argument(["agents"], type=SAVED, nargs=-1, metavar="RUN_OR_CHECKPOINT..."),
     *under(
         "What is scored",
         click.Option(["--env"], metavar="ID", default=default_env(), show_default=True,
@@ -92,7 +92,6 @@ _OPTIONS: list[click.Parameter] = [
         click.Option(["--stochastic/--greedy"], default=None,
                      help="Sample the policy's actions, as in training, or choose its likeliest.  "
                           "[default: --play of the training]"),
-        click.Option(["--trust"], is_flag=True, help=TRUST),
         click.Option(["--env-python"], type=PYTHON, default="", metavar="PATH",
                      help="Python interpreter that plays the environment.  "
                           "[default: that of the training]"),

@@ -13,7 +13,7 @@ import click
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.commands.errors import own_command
 from workflow_rl.commands.guest_options import scripted_agents
-from workflow_rl.commands.options import PATH, TRUST
+from workflow_rl.commands.options import PATH, SAVED
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, env_of_agent
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.source import guests, make_environment
@@ -52,7 +52,7 @@ def _named(look: Look) -> Named:
 
 
 @click.command(cls=OpenCommand, named=_named)
-@click.argument("agent", type=PATH)
+@click.argument("agent", type=SAVED)
 @click.option(
     "--output",
     type=PATH,
@@ -64,7 +64,6 @@ def _named(look: Look) -> Named:
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @click.option("--which", type=click.Choice(["best", "latest"]),
               help="Checkpoint of a run folder.  [default: best if there is one]")  # fmt: skip
-@click.option("--trust", is_flag=True, help=TRUST)
 def export(agent: Path, format_: str, output: Path, overwrite: bool, which: str | None) -> None:
     """Write a trained agent in a format that others read.
 

@@ -19,6 +19,8 @@ from workflow_rl.environments.source import register_envs
 from workflow_rl.errors import UserError
 from workflow_rl.terminal import PrintableFormatter, printable, safe_output
 
+ADDED = ("trust",)
+"""Names of the options that a ClearCommand may add to its own."""
 REPEAT_SECONDS = 0.05
 _NO_MEMORY = re.compile(
     "failed to map segment|can(no|')t allocate|not enough memory|can't start new thread", re.I
@@ -131,7 +133,14 @@ def given_names(ctx: click.Context) -> frozenset[str]:
 
 
 class ClearCommand(click.Command):
-    """A command whose errors are one line each. `-h` shows its help, too."""
+    """A command whose errors are one line each. `-h` shows its help, too. The command takes
+    `--trust` if a parameter's type `is_of_others`: it is for what somebody else may have made."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        if any(hasattr(parameter.type, "is_of_others") for parameter in self.params):
+            text = "Import and call what the given files name. Trust the files' authors first."
+            self.params.append(click.Option(["--trust"], is_flag=True, help=text))
 
     def main(self, *arguments: Any, **extra: Any) -> Any:
         with safe_output(), _stops_come_again():

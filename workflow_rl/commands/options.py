@@ -24,8 +24,6 @@ from workflow_rl.environments.source import register_envs
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.presets import preset_named
 
-TRUST = "Import and call what the files name. Trust the files' authors first."
-
 MOST_POLICIES = 1000
 
 
@@ -83,6 +81,12 @@ class UsablePath(click.Path):
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             self.fail(f"{path} is neither a file nor a folder", param, ctx)
         return path
+
+
+class SavedPath(UsablePath):
+    """The path of a run, a checkpoint, a policy file or the like, or an agent's name."""
+
+    is_of_others = True
 
 
 class OutputFile(UsablePath):
@@ -202,6 +206,7 @@ POLICIES = click.IntRange(1, MOST_POLICIES)
 PROCESSES = click.IntRange(1, 4096)
 SECONDS = FiniteRange(0, 1_000_000, min_open=True)
 PATH = UsablePath()
+SAVED = SavedPath()
 
 # What cannot be derived from a field.
 _SPELLED = {

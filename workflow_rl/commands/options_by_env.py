@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.commands.one_line_errors import ClearCommand
+from workflow_rl.commands.one_line_errors import ADDED, ClearCommand
 from workflow_rl.commands.options import ALGORITHMS
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.output_files import NOT_OURS, read_text
@@ -94,7 +94,7 @@ class OpenCommand(ClearCommand):
         **settings: Any,
     ) -> None:
         super().__init__(*arguments, **settings)
-        self.named, self.rare = named, rare
+        self.named, self.rare = named, {*rare, *ADDED} if rare else rare
         if rare:
             self.params.append(
                 click.Option(

@@ -12,11 +12,10 @@ from workflow_rl.commands.guest_options import chosen_env, guest_options, requir
 from workflow_rl.commands.options import (
     EPISODES,
     FUNCTION,
-    PATH,
     PROCESSES,
+    SAVED,
     SECONDS,
     SEED,
-    TRUST,
     OutputFile,
     env_options,
     given_options,
@@ -33,7 +32,7 @@ from workflow_rl.runs.config import TrainConfig
 
 SECTION = "Use"
 
-_AGENT = click.Argument(["agent"], type=PATH)
+_AGENT = click.Argument(["agent"], type=SAVED)
 _OPTIONS: list[click.Parameter] = [
     _AGENT,
     click.Argument(["file"], type=OutputFile(".npz")),
@@ -49,7 +48,6 @@ _OPTIONS: list[click.Parameter] = [
         click.Option(["--worker-timeout"], type=SECONDS, default=60.0, show_default=True,
                      metavar="X",
                      help="Seconds for which a worker may be silent, as in one long step."),
-        click.Option(["--trust"], is_flag=True, help=TRUST),
         click.Option(["--quiet"], is_flag=True, help="No progress bar."),
     ),
 ]  # fmt: skip

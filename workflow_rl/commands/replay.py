@@ -9,9 +9,8 @@ import click
 
 from workflow_rl.commands.guest_options import name_of, require_agent
 from workflow_rl.commands.options import (
-    PATH,
+    SAVED,
     SEED,
-    TRUST,
     OutputFile,
     given_options,
     setting_options,
@@ -46,20 +45,19 @@ def _named(look: Look) -> Named:
 
 
 _OPTIONS: list[click.Parameter] = [
-    click.Argument(["agent"], type=PATH),
+    click.Argument(["agent"], type=SAVED),
     *under(
         "Who plays",
         click.Option(["--env"], type=click.Choice(list(guests)), metavar="ID",
                      default=default_env(), show_default=True,
                      help="Environment of an agent that comes by its name."),
-        click.Option(["--against", "other"], type=PATH, metavar="AGENT",
+        click.Option(["--against", "other"], type=SAVED, metavar="AGENT",
                      help="Show how another agent plays the same episode."),
         click.Option(["--which"], type=click.Choice(["best", "latest"]),
                      help="Checkpoint of a run folder.  [default: best if there is one]"),
         click.Option(["--stochastic/--greedy"], default=None,
                      help="Sample the policy's actions, as in training, or choose its likeliest.  "
                           "[default: --play of the training]"),
-        click.Option(["--trust"], is_flag=True, help=TRUST),
     ),
     *under(
         "The episode",

@@ -9,18 +9,17 @@ from urllib.parse import quote
 import click
 
 from workflow_rl.commands.one_line_errors import ClearCommand
-from workflow_rl.commands.options import PATH, TRUST, OutputFile
+from workflow_rl.commands.options import PATH, SAVED, OutputFile
 from workflow_rl.output_files import require_writable, written
 
 SECTION = "Look"
 
 
 @click.command(cls=ClearCommand)
-@click.argument("runs", nargs=-1, required=True, type=PATH)
+@click.argument("runs", nargs=-1, required=True, type=SAVED)
 @click.option("--trace", "trace_paths", type=PATH, multiple=True, metavar="FILE",
               help="What --trace of a trainer wrote, to show what each worker did; may be given "
                    "again.")  # fmt: skip
-@click.option("--trust", is_flag=True, help=TRUST)
 @click.option("--output", type=OutputFile(".html"), default=Path("report.html"),
               show_default=True, metavar="FILE",
               help="The page to write. The pages that it links to lie beside it, in a folder named "

@@ -16,9 +16,8 @@ from workflow_rl.commands.options import (
     ALGORITHMS,
     FUNCTION,
     PAIR,
-    PATH,
     POLICIES,
-    TRUST,
+    SAVED,
     OutputFile,
     env_options,
     given_options,
@@ -48,7 +47,7 @@ _MOST_USED = (
 )
 _RARE = {
     *("action_mask", "ignore_unknown", "curriculum", "learner_threads", "keep_every"),
-    *("eval_episodes", "stop_at_return", "patience", "play", "trust", "n_policies", "trace"),
+    *("eval_episodes", "stop_at_return", "patience", "play", "n_policies", "trace"),
     *("envs_per_worker", "cluster", "worker_timeout", "max_worker_failures", "batching"),
     *("num_batches_to_accumulate", "when_full", "take_all", "activation", "reward_scale"),
     *("log_std_init", "normalise_obs", "normalise_returns", "learning_rate_final"),
@@ -77,16 +76,14 @@ def _run_options() -> list[click.Option]:
     of_run = [name for name, field in fields if name not in _NOT_OF_RUN and not field.exclude]
     return [
         *setting_options(TrainConfig, of_run),
-        plain_option("--run-dir", type=PATH,
+        plain_option("--run-dir", type=SAVED,
             show_default="runs/<time>-<mode>-<red agent or environment>",
             help="Folder of the run, which must be new or empty."),
-        plain_option("--resume", type=PATH, is_flag=False,
+        plain_option("--resume", type=SAVED, is_flag=False,
             flag_value=RESUME_RUN_DIR, metavar="[FOLDER]",
             help="Continue the run in FOLDER (or in --run-dir) as if it had not stopped. With a "
                  "larger --total-episodes or --total-steps, continue past its end."),
-        plain_option("--trust", is_flag=True,
-            help=f"With --resume, --init-from and --teacher. {TRUST}"),
-        plain_option("--init-from", type=PATH, metavar="RUN",
+        plain_option("--init-from", type=SAVED, metavar="RUN",
             help="Begin with the agent of a run folder or a checkpoint (.safetensors). By "
                  "default the agent is untrained. A policy file (.npz), such as the champion's, "
                  "cannot begin a run, because it has no critic."),

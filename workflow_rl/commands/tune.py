@@ -55,7 +55,7 @@ TUNE_FILE = "tune.json"
 MOST_OF_TUNE = 2**20
 SHOWN_TRIALS = 10
 IGNORED = frozenset(("init_from", "trace", "final_evaluation", "on_update"))
-GOES_ON_WITH = frozenset(("resume", "run_dir", "trials", "minutes", "quiet", "dry_run", "trust"))
+GOES_ON_WITH = frozenset(("resume", "run_dir", "trials", "minutes", "quiet", "dry_run"))
 
 
 _OPTIONS = under(
@@ -136,7 +136,7 @@ def _new_search(options: dict[str, Any]) -> Search:
     if not options["dry_run"]:
         path = path or make_run_folder("tune", config.environment.label)
         content = {
-            "config": config.signed(),
+            "config": config.to_save(),
             "ranges": ranges,
             "n_policies": options["n_policies"],
             "finalists": options["finalists"],
@@ -173,14 +173,12 @@ def _search_to_resume(options: dict[str, Any]) -> Search:
 def _read(path: Path) -> tuple[TrainConfig, dict[str, tuple[float, float]], int, int]:
     from workflow_rl.collection import try_in_worker
     from workflow_rl.runs.exchange import require_shareable
-    from workflow_rl.runs.saved_config import import_classes
 
     try:
         values = json.loads(read_text(path / TUNE_FILE, MOST_OF_TUNE))
         ranges = {str(n): (float(low), float(high)) for n, (low, high) in values["ranges"].items()}
-        import_classes(values["config"])
-        config = TrainConfig.from_dict(values["config"])
-        config.require_named("cluster" in given_options())
+        names_cluster = "cluster" in given_options()
+        config = TrainConfig.to_train(values["config"], names_cluster=names_cluster)
         try_in_worker.check(config.environment, config.worker_timeout)
         n_policies, n_finalists = int(values["n_policies"]), int(values["finalists"])
         if not 1 <= n_policies <= MOST_POLICIES or n_finalists < 0:

@@ -10,10 +10,9 @@ import click
 
 from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.commands.one_line_errors import ClearCommand
-from workflow_rl.commands.options import PATH, TRUST
+from workflow_rl.commands.options import SAVED
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.run_record import RECORD_FILE, RunRecord, read_record
-from workflow_rl.runs.saved_config import import_classes
 from workflow_rl.terminal import printable
 
 if TYPE_CHECKING:
@@ -23,10 +22,9 @@ SECTION = "Check"
 
 
 @click.command(cls=ClearCommand)
-@click.argument("run", type=PATH)
-@click.option("--init-from", type=PATH, metavar="RUN",
+@click.argument("run", type=SAVED)
+@click.option("--init-from", type=SAVED, metavar="RUN",
               help="The agent with which RUN began, if it had --init-from.")  # fmt: skip
-@click.option("--trust", is_flag=True, help=TRUST)
 def verify(run: Path, init_from: Path | None) -> None:
     """Say whether this machine reproduces a run's weights.
 
@@ -47,7 +45,6 @@ def verify(run: Path, init_from: Path | None) -> None:
             raise ValueError(f"it has several policies: name one, such as {first}")
         record = read_record(run / RECORD_FILE)
         config = config_of(record)
-        config.require_named()
         if config.teacher is not None:
             require_same_teacher(run, config.teacher)
         if record.init_from != (init_from is not None):
@@ -85,8 +82,7 @@ def verify(run: Path, init_from: Path | None) -> None:
 def config_of(record: RunRecord) -> TrainConfig:
     """Return the config to replay. Raises ValueError for a run that promises no weights."""
     try:
-        import_classes(record.config)
-        config = TrainConfig.from_dict(record.config)
+        config = TrainConfig.to_train(record.config, names_cluster=True)  # It joins none.
     except ConfigError:
         raise
     except (KeyError, TypeError, ValueError):

@@ -267,8 +267,9 @@ class Guest:
         """Return what an environment's arguments name that no package brings: "module:Name" to
         import, or the path of a file or folder to read. By default the environment's `foreign`.
 
-        An environment of which this is not empty is a dataclass with the field `named_by_file`. If
-        that is true, only somebody else's file names the arguments, and no envs are made.
+        An environment of which this is not empty is a dataclass that inherits
+        `named_by_file.Gated`. If its field `named_by_file` is true, only somebody else's file names
+        the arguments, and no envs are made.
         """
         return getattr(environment, "foreign", ())
 

@@ -19,8 +19,8 @@ from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.user_modules import imported, refuse_a_file
 from workflow_rl.environments.environment import ENV, SETTINGS, InvalidEnvironmentError
-from workflow_rl.environments.facts import Facts, Tell
-from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, refused, texts_in
+from workflow_rl.environments.facts import Facts, Tell, tell_of
+from workflow_rl.environments.named_by_file import TRUST_IT, Gated, is_plain, refused, texts_in
 
 if TYPE_CHECKING:
     from workflow_rl.environments.env_batch import Env, EnvBatch
@@ -30,7 +30,7 @@ MOST_LEVELS = 32
 
 
 @dataclass(frozen=True)
-class GymnasiumEnvironment:
+class GymnasiumEnvironment(Gated):
     """An environment by its id.
 
     env_id: an id of Gymnasium's ("CartPole-v1", "module:ID"), or "module:name" of a function or
@@ -77,8 +77,8 @@ class GymnasiumEnvironment:
 
     @property
     def imports_a_module(self) -> bool:
-        """Whether the id names a module, which is imported before the environment is made."""
-        return self.factory is None and ":" in self.env_id
+        """Whether the user's id names a module, which is imported before envs are made."""
+        return self.factory is None and ":" in self.env_id and not self.named_by_file
 
     def require_named(self) -> None:
         """Raise InvalidEnvironmentError if only a file names the environment, and if to make it
@@ -90,12 +90,10 @@ class GymnasiumEnvironment:
                 "env_python",
                 f"only the file names the interpreter {self.python}, which would run: {TRUST_IT}",
             )
-        if self.imports_a_module:
+        if self.factory is None and ":" in self.env_id:
             # An environment of the package's own may make the one that an argument names.
-            names = (self.env_id, *texts_in(self.args))
-            of_others = (
-                name for name in names if ":" in name and not name.startswith("workflow_rl.")
-            )
+            names = [name for name in (self.env_id, *texts_in(self.args)) if ":" in name]
+            of_others = (name for name in names if not name.startswith("workflow_rl."))
             raise InvalidEnvironmentError(ENV, refused(next(of_others, self.env_id)))
         for name, value in self.args.items():
             if not is_plain({name: value}):
@@ -122,16 +120,13 @@ class GymnasiumEnvironment:
         """
         try:
             self.require_named()
-            return not self.python and self._is_batched()
+            if self.python or (factory := self.made_by()) is None:
+                return False
+            from workflow_rl.environments.making import is_batched
+
+            return is_batched(factory)
         except Exception:  # `check` says what is wrong with the module.
             return False
-
-    def _is_batched(self) -> bool:
-        if (factory := self.made_by()) is None:
-            return False
-        from workflow_rl.environments.making import is_batched
-
-        return is_batched(factory)
 
     def made_by(self) -> Callable[..., Any] | None:
         """Return the function or class that makes the environment; None for an id of Gymnasium's.
@@ -168,11 +163,16 @@ class GymnasiumEnvironment:
         """Return the actor: observations and actions are not transformed."""
         return actor
 
-    def make_envs(self, n_envs: int) -> EnvBatch:
+    def _make_envs(self, n_envs: int) -> EnvBatch:
         from workflow_rl.environments.making import several_envs
 
-        self.require_named()
         return several_envs(self, n_envs)
+
+    def teller(self, checks: bool) -> Callable[[Tell], None]:
+        """Return what a worker calls to tell the facts, and what `check` finds if that is asked
+        for. Raises InvalidEnvironmentError if only a file names the environment."""
+        self.require_named()
+        return functools.partial(tell_of, self, checks)
 
     @property
     def is_known(self) -> bool:

@@ -19,6 +19,7 @@ from workflow_rl.agents.user_modules import place_of
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 if TYPE_CHECKING:
+    from workflow_rl.environments.env_batch import EnvBatch, EnvBatchFactory
     from workflow_rl.environments.environment import Environment
 
 TRUST_IT = "give --trust (in Python trust=True) if you trust whoever made the file"
@@ -26,23 +27,44 @@ WORD = re.compile(r"[\w-]*")
 _BETWEEN_NAMES = re.compile(r"[^\w.:-]+")
 
 
+class Gated:
+    """An environment that makes no envs if only somebody else's file names what that would import,
+    start or read. Whoever asks for `make_envs` is refused, before anything reaches a worker."""
+
+    named_by_file: bool
+
+    def require_named(self) -> None:
+        """Raise InvalidEnvironmentError for such an environment."""
+        raise NotImplementedError
+
+    @property
+    def make_envs(self) -> EnvBatchFactory:
+        """What makes envs, in a worker. Raises InvalidEnvironmentError."""
+        self.require_named()
+        return self._make_envs
+
+    def _make_envs(self, n_envs: int) -> EnvBatch:
+        """Return `n_envs` envs. The caller has passed `require_named`."""
+        raise NotImplementedError
+
+
 def require_named(environment: Environment) -> None:
     """Raise InvalidEnvironmentError if only somebody else's file names what would be imported,
     started or read to make the environment."""
-    if (require := getattr(environment, "require_named", None)) is not None:
-        require()
+    if isinstance(environment, Gated):
+        environment.require_named()
 
 
-def needs_trust(environment: Environment) -> bool:
-    """Return whether `require_named` would refuse the environment if only somebody else's file
-    named the environment."""
-    if not hasattr(environment, "require_named"):
+def needs_signature(environment: Environment) -> bool:
+    """Return whether the user names the environment, and `require_named` would refuse the
+    environment if only somebody else's file named it."""
+    if not isinstance(environment, Gated) or environment.named_by_file:
         return False
-    try:
-        require_named(dataclasses.replace(environment, named_by_file=True))  # type: ignore[type-var]
-    except InvalidEnvironmentError:
-        return True
-    return False
+    flagged: Any = environment
+    with suppress(InvalidEnvironmentError):
+        require_named(dataclasses.replace(flagged, named_by_file=True))
+        return False
+    return True
 
 
 def is_plain(value: Any) -> bool:

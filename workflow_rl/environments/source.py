@@ -7,11 +7,12 @@ environment. A guest is imported when it is asked for, never before.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.named_by_file import Gated, refused, require_named
 from workflow_rl.errors import UserError
 from workflow_rl.plug_ins import PlugIn, plug_ins
 
@@ -88,6 +89,7 @@ def make_environment(
     masks: bool = True,
     ignore_unknown: bool = False,
     python: str = "",
+    factory: Callable[..., Any] | None = None,
 ) -> Environment:
     """Return the environment of this name with these arguments, without importing or calling what
     they name.
@@ -100,11 +102,12 @@ def make_environment(
         masks: whether agents see the masks of actions that the environment offers, if it does.
         ignore_unknown: see `GymnasiumEnvironment`.
         python: the interpreter that plays it, see `GymnasiumEnvironment`. "" is this one.
+        factory: the user's function that makes it, see `GymnasiumEnvironment`.
 
     Raises:
         InvalidEnvironmentError: an argument is wrong.
     """
-    if env_id in guests:
+    if env_id in guests and factory is None:
         if python:
             raise InvalidEnvironmentError(
                 "env_python", f"{python} does not go with {env_id}, which plays in this interpreter"
@@ -114,20 +117,40 @@ def make_environment(
             raise InvalidEnvironmentError(
                 "action_mask", f"{env_id} was asked for masks of actions by its own arguments"
             )
-        if named_by_file and guests[env_id].foreign(guest):
-            flagged: Any = guest
-            return cast(Environment, dataclasses.replace(flagged, named_by_file=True))
-        return guest
+        if not named_by_file or not (foreign := guests[env_id].foreign(guest)):
+            return guest
+        if not isinstance(guest, Gated):  # It would make envs, whoever names them.
+            raise InvalidEnvironmentError("env", refused(foreign[0]))
+        flagged: Any = guest
+        return cast(Environment, dataclasses.replace(flagged, named_by_file=True))
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
     return GymnasiumEnvironment(
-        env_id,
-        dict(args),
-        masks=masks,
-        named_by_file=named_by_file,
-        ignore_unknown=ignore_unknown,
-        python=python,
+        env_id, dict(args), factory, masks, named_by_file, ignore_unknown, python
     )
+
+
+def environment_of(fields: Mapping[str, Any]) -> Environment:
+    """Return the environment that the fields of a TrainConfig name, unmade. Raises
+    InvalidEnvironmentError."""
+    factory = fields["make_env"]
+    return make_environment(
+        *(fields["env"], fields["env_args"], fields["named_by_file"] and factory is None),
+        *(fields["action_mask"], fields["ignore_unknown"], fields["env_python"], factory),
+    )
+
+
+def fields_of(environment: Environment) -> dict[str, Any]:
+    """Return the fields of a TrainConfig that name an environment, for the user to train or play
+    with. Raises InvalidEnvironmentError if only somebody else's file names it."""
+    require_named(environment)
+    return {
+        "env": environment.env_id,
+        "env_args": dict(environment.args),
+        "action_mask": getattr(environment, "masks", True),
+        "ignore_unknown": getattr(environment, "ignore_unknown", False),
+        "env_python": getattr(environment, "python", ""),
+    }
 
 
 def played_by(environment: Environment, python: str | None) -> Environment:

@@ -29,7 +29,6 @@ from workflow_rl.collection.rollout import outweighing, what_is_not_finite
 from workflow_rl.environments.challenge import Scores, Scoring
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
-from workflow_rl.environments.named_by_file import require_named
 from workflow_rl.environments.source import guests
 from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.machine_facts import usable_cores
@@ -216,7 +215,6 @@ def evaluate_policy(
     numbers that are not finite: a mean of the others would be biased.
     """
     _require_counts(episodes, seed)
-    require_named(environment)
     specs = [
         episode_spec(seed, number, environment.variants, SeedStream.EVALUATION)
         for number in range(episodes)

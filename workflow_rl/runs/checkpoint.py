@@ -195,7 +195,7 @@ def _slot(
 class Checkpoint:
     """Everything a run needs to go on as if it had never stopped.
 
-    config: TrainConfig.signed(). agent: PPOAgent.state_dict(). begun: the batches that are being
+    config: TrainConfig.to_save(). agent: PPOAgent.state_dict(). begun: the batches that are being
     collected meanwhile. run_id: of the run that saved it. memory: the files with the steps that the
     agent remembers, if this is the latest checkpoint of a run whose agent remembers any. written:
     `writing_of` its file, if it was read from one. There is no random state to keep: every random
@@ -242,7 +242,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
         written = writing_of(path)
         content = read_values(path)
     except Exception as error:  # Whatever somebody else's file makes of its reader.
-        raise UserError(f"{path} {_other_kind(path) or _damage(error)}") from None
+        reason = f": {str(error)[:300]}" if isinstance(error, ValueError) else ""
+        damage = f"is damaged, or not a checkpoint{reason}"
+        raise UserError(f"{path} {_other_kind(path) or damage}") from None
     try:
         if content["format"] != FORMAT:
             raise UserError(
@@ -254,24 +256,17 @@ def load_checkpoint(path: Path) -> Checkpoint:
         distribution = saved_distribution(content["agent"]) if content["policies"] else None
         begun = [_begun_batch(values, distribution) for values in content["policies"]]
         config, agent = dict(content["config"]), dict(content["agent"])
-        memory = None if content["memory"] is None else _parts_of(content["memory"])
+        memory = None
+        if content["memory"] is not None:
+            from workflow_rl.runs.replay_files import parts_of  # Few agents remember anything.
+
+            memory = parts_of(content["memory"])
         run_id = str(content["run_id"])
         return Checkpoint(config, agent, training, begun, run_id, memory, written)
     except UserError as error:
         raise UserError(f"{path} cannot be read: {error}") from None
     except Exception:  # Whatever somebody else's file makes of its reader.
         raise UserError(f"{path} is not a checkpoint of this package") from None
-
-
-def _parts_of(values: Sequence[Any]) -> list[Part]:
-    from workflow_rl.runs.replay_files import parts_of  # Few agents remember anything.
-
-    return parts_of(values)
-
-
-def _damage(error: Exception) -> str:
-    reason = f": {str(error)[:300]}" if isinstance(error, ValueError) else ""
-    return f"is damaged, or not a checkpoint{reason}"
 
 
 def _other_kind(path: Path) -> str:

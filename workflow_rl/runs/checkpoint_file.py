@@ -215,12 +215,8 @@ def _from_json(value: Any, tensors: dict[str, torch.Tensor], level: int = 0) -> 
     if mark == _TUPLE and isinstance(items, list):
         return tuple(items)
     if mark == _PAIRS and isinstance(items, list):
-        return _of_pairs(items)
+        pairs = dict(items)
+        if len(pairs) < len(items) or not all(type(name) in (str, int) for name in pairs):
+            raise ValueError("its pairs begin with no names")
+        return pairs
     raise ValueError("it has a value of an unknown kind")
-
-
-def _of_pairs(pairs: list[Any]) -> dict[str | int, Any]:
-    values = dict(pairs)
-    if len(values) < len(pairs) or not all(type(name) in (str, int) for name in values):
-        raise ValueError("its pairs begin with no names")
-    return values

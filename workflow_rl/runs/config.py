@@ -32,13 +32,15 @@ from workflow_rl.runs.resolve import LEAST_EPISODES, LEAST_OF_LONG, resolve
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
     flattened,
+    import_classes,
     only_the_file_names,
     require_fields,
     require_same_fields,
     unnamed_classes,
     with_network,
 )
-from workflow_rl.runs.signature import CAME_FROM, SIGNATURE, made_here, signed
+from workflow_rl.runs.signature import CAME_FROM as CAME_FROM
+from workflow_rl.runs.signature import SIGNATURE, made_here, signed
 
 Mode: TypeAlias = Literal["sync", "async"]
 
@@ -449,8 +451,9 @@ class TrainConfig(Settings):
         values = self.model_dump(mode="json", exclude={"settings", "env_args"})
         return {**values, "settings": self.settings.to_dict(), **self.named_env_args}
 
-    def signed(self) -> dict[str, Any]:
-        """Return `to_dict` as the files of this user keep it: see `signature`."""
+    def to_save(self) -> dict[str, Any]:
+        """Return `to_dict` as files keep it, signed if the user names all of it: see
+        `signature`."""
         is_named = not self.named_by_file and not isinstance(self.settings, UnknownSettings)
         # Another name would not find the function again.
         is_found = self.make_env is None or is_found_as(self.env, self.make_env)
@@ -468,7 +471,7 @@ class TrainConfig(Settings):
 
     @classmethod
     def parts(cls, saved: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the environment's arguments in what `to_dict` or `signed` gave, and the other
+        """Return the environment's arguments in what `to_dict` or `to_save` gave, and the other
         fields.
 
         Raises UserError for fields that are not those of this version, KeyError and
@@ -487,7 +490,7 @@ class TrainConfig(Settings):
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any], environment: Environment | None = None) -> Self:
-        """Return the config that `to_dict` or `signed` gave.
+        """Return the config that `to_dict` or `to_save` gave, as data.
 
         Imports and calls nothing that the values name: an algorithm is looked up among those that
         are known, and the environment is not made. Raises KeyError, TypeError or ValueError.
@@ -507,6 +510,20 @@ class TrainConfig(Settings):
             environment=environment,
             plug_in=plug_in,
         )
+
+    @classmethod
+    def to_train(
+        cls,
+        saved: Mapping[str, Any],
+        environment: Environment | None = None,
+        names_cluster: bool = False,
+    ) -> Self:
+        """Return the config that `to_dict` or `to_save` gave, to train with. What the user's own
+        command wrote there is imported. Raises what `from_dict` and `require_named` raise."""
+        import_classes(saved)
+        config = cls.from_dict(saved, environment)
+        config.require_named(names_cluster)
+        return config
 
     @field_validator("cluster")
     @classmethod

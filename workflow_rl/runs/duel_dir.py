@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.named_by_file import is_plain
 from workflow_rl.environments.one_team_of_two import weights_of
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import NOT_OURS, read_text, require_numbers, write_text
@@ -80,6 +82,17 @@ class DuelRecord:
         agents = [self.agent(path, name) for name in self.agents[side]]
         return dict(zip(agents, shares[side], strict=False))
 
+    def require_playable(self, path: Path, agents: Iterable[str]) -> None:
+        """Raise UserError if one of the agents is a class to import, or a path that leads out of
+        the duel's folder, and the duel is somebody else's."""
+        for name in () if self.is_own else agents:
+            lies_below = not os.path.isabs(name) and ".." not in Path(name).parts
+            if not (is_plain(name) or (lies_below and (path / name).is_file())):
+                raise UserError(
+                    f"{path / DUEL_FILE}: only the file names the agent {name}, which would be "
+                    "imported or read: give --trust if you trust its author"
+                )
+
 
 def is_duel(path: Path) -> bool:
     """Return whether a folder is that of a duel."""
@@ -91,7 +104,8 @@ def read_duel(path: Path) -> DuelRecord:
     try:
         values = json.loads(read_text(path / DUEL_FILE, MOST_OF_DUEL))
         is_own = made_here(values)
-        values.pop(SIGNATURE, None)
+        for names in (values, values["config"]):
+            names.pop(SIGNATURE, None)
         record = DuelRecord(**values, is_own=is_own)
         _require_whole(record)
         return record

@@ -208,7 +208,7 @@ def _record_of(plan: Plan, path: Path) -> PopulationRecord | None:
     from workflow_rl.runs.population_dir import PopulationRecord, begin_population
 
     exchange = None if plan.exchange is None else plan.exchange.to_dict()
-    record = PopulationRecord([config.signed() for config in plan.configs], exchange)
+    record = PopulationRecord([config.to_save() for config in plan.configs], exchange)
     begin_population(path, record)
     return record
 

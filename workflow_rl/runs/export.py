@@ -21,10 +21,9 @@ from workflow_rl.agents.settings import ConfigError
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.challenge import Export, Exported
 from workflow_rl.environments.environment import Environment
-from workflow_rl.environments.named_by_file import needs_trust
 from workflow_rl.environments.source import guests
 from workflow_rl.output_files import put, replacing
-from workflow_rl.runs.signature import signed
+from workflow_rl.runs.saved_agent import named_in_file
 from workflow_rl.runs.submission_files import members_of
 
 
@@ -155,10 +154,7 @@ def write_policy(policy: Any, environment: Environment, path: Path) -> None:
     Raises ConfigError.
     """
     _require_numpy(policy)
-    about: dict[str, Any] = {"env": environment.env_id, "env_args": dict(environment.args)}
-    # Whoever makes the agent anew gets the same file, unless it names code of the user's own.
-    if needs_trust(environment) and not environment.named_by_file:  # type: ignore[attr-defined]
-        about = signed(about)
+    about = named_in_file(environment)
     with replacing(path, "wb") as file:
         if isinstance(policy, TeamParameters):
             save_team(file, policy, about)

@@ -40,14 +40,13 @@ from workflow_rl.output_files import (
     write_text,
 )
 from workflow_rl.runs.checkpoint import MEMORY_FOLDER, Checkpoint, save_checkpoint, writing_of
-from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.config import CAME_FROM, TrainConfig
 from workflow_rl.runs.event_file import EventFile
 from workflow_rl.runs.metrics import METRICS as METRICS
 from workflow_rl.runs.metrics import columns
 from workflow_rl.runs.metrics import return_columns as return_columns
 from workflow_rl.runs.run_record import N_UPDATES, RECORD_FILE, RunRecord, read_record
 from workflow_rl.runs.saved_config import flattened
-from workflow_rl.runs.signature import CAME_FROM
 
 if TYPE_CHECKING:
     from workflow_rl.runs.population_dir import PopulationRecord
@@ -164,7 +163,7 @@ class RunDir:
             self._memory = (resumed and resumed.memory) or []
             self._record = None
             if resumed is None:
-                self._record = RunRecord(machines=[machine()], config=config.signed())
+                self._record = RunRecord(machines=[machine()], config=config.to_save())
                 self._record.write(path / RECORD_FILE)
             else:
                 self._record_machine()
@@ -272,7 +271,7 @@ class RunDir:
             self._put_config(config)
 
     def _put_config(self, config: TrainConfig) -> None:
-        content = {**config.signed(), CAME_FROM: dict(sorted(self._came_from.items()))}
+        content = {**config.to_save(), CAME_FROM: dict(sorted(self._came_from.items()))}
         write_text(self.path / "config.json", json.dumps(content, indent=2) + "\n")
 
     def _origins(self, config: TrainConfig, resumed: Checkpoint | None) -> dict[str, str]:

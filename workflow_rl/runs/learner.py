@@ -340,7 +340,7 @@ class Learner:
         """Write a checkpoint. The latest one keeps the steps that the agent remembers."""
         begun = self.schedule.begun()
         state = self.agent.state_dict()
-        checkpoint = Checkpoint(self.config.signed(), state, self.state, begun)
+        checkpoint = Checkpoint(self.config.to_save(), state, self.state, begun)
         self.run.save(name, checkpoint, self.agent.memory() if name == LATEST else None)
 
     def interrupt(self) -> None:

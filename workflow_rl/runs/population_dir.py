@@ -46,7 +46,7 @@ class Meeting:
 class PopulationRecord:
     """What POPULATION_FILE holds.
 
-    configs: `TrainConfig.signed` of each policy, as it began. exchange: the settings by which they
+    configs: `TrainConfig.to_save` of each policy, as it began. exchange: the settings by which they
     learn from each other; None if they have nothing to do with each other. meetings: so far.
     """
 

@@ -9,8 +9,7 @@ from typing import Any
 from workflow_rl.collection import try_in_worker
 from workflow_rl.collection.failures import UnplayableError
 from workflow_rl.environments.function_actor import actor_of, spaces_of
-from workflow_rl.environments.named_by_file import require_named
-from workflow_rl.environments.source import default_env, guests, played_by
+from workflow_rl.environments.source import default_env, fields_of, guests, played_by
 from workflow_rl.errors import UserError
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.copy_teacher import episodes_of, teacher_of
@@ -110,16 +109,8 @@ def _environment(
         if path.exists() or (env is None and guests.bringing("released", agent)):
             trained_on = load_saved(path).environment
             if env in (None, trained_on.env_id):
-                trained_on = played_by(trained_on, env_python)
-                require_named(trained_on)
-                return {
-                    "env": trained_on.env_id,
-                    "env_args": {**trained_on.args, **env_args},
-                    "action_mask": getattr(trained_on, "masks", True),
-                    "ignore_unknown": getattr(trained_on, "ignore_unknown", False),
-                    "env_python": getattr(trained_on, "python", ""),
-                    **given,
-                }
+                fields = fields_of(played_by(trained_on, env_python))
+                return {**fields, "env_args": {**fields["env_args"], **env_args}, **given}
     if env is None or isinstance(env, str):
         return {"env": env or default_env(), "env_args": dict(env_args), **given}
     return {"env": _named(env), "env_args": dict(env_args), "make_env": env, **given}

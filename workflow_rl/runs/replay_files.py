@@ -141,16 +141,13 @@ def read_parts(folder: Path, parts: Sequence[Part], memory: Mapping[str, Series]
         first, end = (pieces[0].first, pieces[-1].end) if pieces else (0, 0)
         capacity = memory[kind].capacity
         oldest[kind] = first if capacity is None else max(0, end - capacity)
-        if first > oldest[kind] or not _follow(pieces):
+        follow = all(part.end == later.first for part, later in itertools.pairwise(pieces))
+        if first > oldest[kind] or not follow:
             raise ValueError("the files that it names are not all of its agent's steps")
     _require_room(folder, parts, oldest)
     for kind, pieces in of_kind.items():
         rows = (_rows(folder, part)[max(0, oldest[kind] - part.first) :] for part in pieces)
         memory[kind].load(pieces[-1].end if pieces else 0, map(_steps, rows))
-
-
-def _follow(parts: Sequence[Part]) -> bool:
-    return all(part.end == following.first for part, following in itertools.pairwise(parts))
 
 
 def _steps(rows: NDArray[Any]) -> Transitions:

@@ -12,7 +12,7 @@ from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection.cluster_address import LOCAL, NONE
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
-from workflow_rl.environments.source import guests, make_environment
+from workflow_rl.environments.source import environment_of, guests
 from workflow_rl.runs.saved_config import UnknownSettings
 
 EPISODES_PER_UPDATE = 24
@@ -54,7 +54,10 @@ def resolve(
             )
         args = {**preset.get("env_args", {}), **(given.get("env_args") or {})}
         values["env_args"] = {**off_policy_args(plug_in, values["env"], args), **args}
-        environment = environment_of(values)
+        try:
+            environment = environment_of(values)
+        except InvalidEnvironmentError as error:
+            raise ConfigError(error.argument, str(error)) from None
     values["env_args"] = dict(environment.args)
     if values["env"] in guests and (both := values.keys() & environment.args.keys()):
         raise ConfigError(
@@ -120,26 +123,6 @@ def off_policy_args(plug_in: Algorithm | None, env: str, asked: Collection[str])
     if plug_in is None or not plug_in.off_policy or env not in guests:
         return {}
     return {name: value for name, value in guests[env].off_policy.items() if name not in asked}
-
-
-def environment_of(values: Mapping[str, Any]) -> Environment:
-    """Return the environment that a config's fields name, unmade. Raises ConfigError."""
-    try:
-        if values["make_env"] is not None:
-            from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-
-            return GymnasiumEnvironment(
-                *(values["env"], values["env_args"], values["make_env"], values["action_mask"]),
-                ignore_unknown=values["ignore_unknown"],
-                python=values["env_python"],
-            )
-        return make_environment(
-            *(values["env"], values["env_args"], values["named_by_file"], values["action_mask"]),
-            ignore_unknown=values["ignore_unknown"],
-            python=values["env_python"],
-        )
-    except InvalidEnvironmentError as error:
-        raise ConfigError(error.argument, str(error)) from None
 
 
 def _settings(

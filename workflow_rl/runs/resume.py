@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from workflow_rl.environments.environment import InvalidEnvironmentError, interpreter
 from workflow_rl.environments.named_by_file import TRUST_IT, is_plain
-from workflow_rl.environments.source import guests, make_environment, played_by
+from workflow_rl.environments.source import environment_of, guests, make_environment, played_by
 from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import OF_WORKERS, ConfigError, Resume, TrainConfig
 from workflow_rl.runs.folder import is_finished, population_of, record_of
-from workflow_rl.runs.resolve import environment_of
-from workflow_rl.runs.saved_config import flattened, import_classes
+from workflow_rl.runs.saved_config import flattened
 from workflow_rl.runs.signature import changed, made_here
 from workflow_rl.terminal import in_short
 
 if TYPE_CHECKING:
     # What several policies need is imported for them alone.
-    from workflow_rl.environments.environment import Environment
     from workflow_rl.runs.exchange import ExchangeConfig
     from workflow_rl.runs.population_dir import PopulationRecord
 
@@ -135,19 +133,20 @@ def _resumed_config(saved: Mapping[str, Any], path: Path, asked: Mapping[str, An
     """
     names = {*asked, *asked.get("env_args", {}), *asked.get("settings", {})}
     try:
-        import_classes(saved)
         args, others = TrainConfig.parts(saved)
         python = asked.get("env_python")
-        _require_named_teacher(saved, asked)
-        is_named = made_here(saved) or _names_environment(asked, saved, args)
+        teacher, is_own = saved["teacher"], made_here(saved)
+        # A run that has begun does not read the teacher. But the resumed run is the user's own.
+        if not (is_own or is_plain(teacher) or teacher == asked.get("teacher")):
+            named = f"only the file names the agent {teacher!s:.200}"
+            raise ConfigError("teacher", f"{named}: {TRUST_IT}")
+        is_named = is_own or _names_environment(asked, saved, args)
         changes = changes_on_resume(saved, _by_name(saved["env"], args, asked))
         by_file = {**others, "env_args": args, "make_env": None, "named_by_file": not is_named}
         environment = environment_of(by_file)
         environment = played_by(environment, interpreter(python) if python else python)
-        environment = _as_named(environment, names)
-        config = TrainConfig.from_dict(changed(saved, **changes), environment)
-        config.require_named("cluster" in asked)
-        return config
+        saved = changed(saved, **changes)
+        return TrainConfig.to_train(saved, environment, "cluster" in asked)
     except InvalidEnvironmentError as error:
         raise ConfigError(error.argument, str(error)) from None
     except ConfigError as error:
@@ -158,41 +157,23 @@ def _resumed_config(saved: Mapping[str, Any], path: Path, asked: Mapping[str, An
         raise UserError(f"{path}: its config cannot be read: {str(error)[:300]}") from None
 
 
-def _require_named_teacher(saved: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    """Raise ConfigError for the path of a teacher that only a stranger's file names. A run that has
-    begun does not read the teacher, but the config of the resumed run is the user's own."""
-    teacher = saved["teacher"]
-    if not (is_plain(teacher) or teacher == asked.get("teacher") or made_here(saved)):
-        raise ConfigError("teacher", f"only the file names the agent {teacher!s:.200}: {TRUST_IT}")
-
-
 def _names_environment(
     asked: Mapping[str, Any], saved: Mapping[str, Any], args: Mapping[str, Any]
 ) -> bool:
     """Return whether the user names the environment of a file with all its arguments, and the
-    interpreter if the file names one."""
-    is_named = asked.get("env") == saved["env"]
-    is_named = is_named and _text(asked.get("env_args", {})) == _text(args)
+    interpreter if the file names one; or all that is foreign in a guest's environment."""
+    env = saved["env"]
+    if env in guests:
+        made: Any = make_environment(env, args, named_by_file=True)
+        defaults = make_environment(env, {}).args
+        given = asked.get("env_args", {})
+        typed = {name: value for name, value in defaults.items() if name in given}
+        foreign = guests[env].foreign
+        return not foreign(made) or not foreign(dataclasses.replace(made, **typed))
+    # As JSON: in Python 1, 1.0 and True are equal.
+    typed_text = json.dumps([asked.get("env"), asked.get("env_args", {})], sort_keys=True)
+    is_named = typed_text == json.dumps([env, args], sort_keys=True)
     return is_named and (asked.get("env_python") is not None or not saved["env_python"])
-
-
-def _as_named(environment: Environment, asked: Collection[str]) -> Environment:
-    """Return a guest's environment as the user's own, if the user names all that is foreign in
-    it. asked: the names of the arguments that the user gives, and other names."""
-    guest = guests.get(environment.env_id)
-    if guest is None or not guest.foreign(environment):
-        return environment
-    defaults = make_environment(guest.env_id, {}).args
-    typed = {name: value for name, value in defaults.items() if name in asked}
-    flagged: Any = environment
-    if guest.foreign(dataclasses.replace(flagged, **typed)):
-        return environment
-    return cast("Environment", dataclasses.replace(flagged, named_by_file=False))
-
-
-def _text(env_args: Mapping[str, Any]) -> str:
-    """Return arguments as JSON: in Python 1, 1.0 and True are equal."""
-    return json.dumps(dict(env_args), sort_keys=True)
 
 
 def _by_name(env: str, args: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class RunRecord(BaseModel):
     """One run's.
 
     machines: what it began on, then whatever else it went on with after being resumed, as from
-    `machine.machine`. config: TrainConfig.signed(), as it began. init_from: whether that was with
+    `machine.machine`. config: TrainConfig.to_save(), as it began. init_from: whether that was with
     another run's agent. weights: digests of them, before the first update and after each of
     the first N_UPDATES.
     """

@@ -22,6 +22,7 @@ from workflow_rl.environments.agent_player import Critic, Team, team_of
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import flattener, unflattener
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.named_by_file import needs_signature
 from workflow_rl.environments.source import guests, make_environment, played_by
 from workflow_rl.errors import UserError
 from workflow_rl.plug_ins import plug_ins
@@ -34,7 +35,7 @@ from workflow_rl.runs.checkpoint import (
     own_settings,
     save_checkpoint,
 )
-from workflow_rl.runs.signature import changed, made_here
+from workflow_rl.runs.signature import changed, made_here, signed
 from workflow_rl.suggestions import question, word_meant
 
 _log = logging.getLogger(__name__)
@@ -157,13 +158,25 @@ def load_saved(source: Path, which: str | None = None, greedy: bool | None = Non
     return SavedAgent(actor, environment)
 
 
+def named_in_file(environment: Environment) -> dict[str, Any]:
+    """Return what a policy file says of its environment, signed if that is code of the user's own.
+    Whoever makes another agent anew gets the same file."""
+    names = {"env": environment.env_id, "env_args": dict(environment.args)}
+    return signed(names) if needs_signature(environment) else names
+
+
+def save_with(source: Path, target: Path, **changes: Any) -> None:
+    """Write a checkpoint as another, with changes of its config. It is signed if the source is.
+    Raises UserError."""
+    saved = load_checkpoint(source)
+    save_checkpoint(target, dataclasses.replace(saved, config=changed(saved.config, **changes)))
+
+
 def play_sampled(run: Path) -> None:
     """Have the agents of a finished run sample their actions wherever they play."""
     for file in (run / "best.safetensors", run / "checkpoint.safetensors"):
         if file.exists():
-            saved = load_checkpoint(file)
-            config = changed(saved.config, play="sampled")
-            save_checkpoint(file, dataclasses.replace(saved, config=config))
+            save_with(file, file, play="sampled")
 
 
 def load_player(

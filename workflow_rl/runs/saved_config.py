@@ -68,16 +68,16 @@ def import_classes(config: Mapping[str, Any]) -> None:
     ConfigError."""
     if not unnamed_classes(config) or not made_here(config):
         return
-    from workflow_rl.agents.policies import own_network
+    classes = classes_in(config)
+    if "algorithm" in classes:
+        algorithm.load(classes["algorithm"])
+    if "network" in classes:
+        from workflow_rl.agents.policies.own_network import load_network
 
-    loads = {"algorithm": algorithm.load, "network": own_network.load_network}
-    for what, name in classes_in(config).items():
         try:
-            loads[what](name)
-        except ConfigError:
-            raise
+            load_network(classes["network"])
         except ValueError as error:
-            raise ConfigError(what, str(error)) from None
+            raise ConfigError("network", str(error)) from None
 
 
 def only_the_file_names(config: Mapping[str, Any]) -> str:

@@ -16,8 +16,6 @@ from typing import Any
 from workflow_rl.agents.policies.policy_file import load_file, save_file
 from workflow_rl.output_files import NOT_OURS, read_text, replacing, write_text
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
-from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.saved_config import import_classes
 from workflow_rl.runs.signature import accept, signed
 
 RECORDS = ("config.json", "machine.json", "population.json", "tune.json", "duel.json")
@@ -99,12 +97,3 @@ def _with_signatures(value: Any) -> Any:
         return value
     accept(value)
     return signed(value)
-
-
-def trusted(config: TrainConfig) -> TrainConfig:
-    """Return a config from a file of somebody else as the user's own. Raises ConfigError."""
-    if not config.named_by_file:
-        return config
-    saved = signed(config.to_dict())
-    import_classes(saved)
-    return TrainConfig.from_dict(saved)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from workflow_rl.environments.challenge import NOTHING, Side
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.named_by_file import is_plain
 from workflow_rl.environments.one_team_of_two import sides_of, text_of_weights
 from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.errors import UserError
@@ -54,7 +53,6 @@ from workflow_rl.runs.make_agent import LATEST, make_agent
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.resume import free_on_resume, new_plan, resumed_plan
 from workflow_rl.runs.saved_agent import load_saved, policy_of
-from workflow_rl.runs.signature import SIGNATURE
 from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.studies.matrix_game import Array, equilibrium, priorities
 from workflow_rl.terminal import in_short
@@ -247,7 +245,7 @@ def _try_start(
 
 def _going_on(path: Path, asked: DuelRecord) -> DuelRecord:
     """Return the record with which the duel in a folder goes on. Raise UserError for another."""
-    before, free = read_duel(path), {*free_on_resume(asked.config), "generations", SIGNATURE}
+    before, free = read_duel(path), {*free_on_resume(asked.config), "generations"}
     # Older records lack settings that are newer than they are.
     was = {**before.config, **DuelConfig().to_dict(), **before.duel}
     now = {**asked.config, **asked.duel}
@@ -259,25 +257,8 @@ def _going_on(path: Path, asked: DuelRecord) -> DuelRecord:
             )
     typed = {agent for agents in asked.duel["start"].values() for agent in agents}
     agents = {name for of in before.agents.values() for name in of}
-    require_named_agents(path, before, agents - typed)
+    before.require_playable(path, agents - typed)
     return dataclasses.replace(before, config=asked.config, duel=asked.duel)
-
-
-def require_named_agents(path: Path, record: DuelRecord, agents: Iterable[str]) -> None:
-    """Raise UserError if one of the agents is a class to import, or a path that leads out of the
-    duel's folder, and the duel is somebody else's."""
-    foreign = [name for name in agents if not (is_plain(name) or _lies_in(path, name))]
-    if foreign and not record.is_own:
-        raise UserError(
-            f"{path / DUEL_FILE}: only the file names the agent {foreign[0]}, which would be "
-            "imported or read: give --trust if you trust its author"
-        )
-
-
-def _lies_in(path: Path, name: str) -> bool:
-    """Whether an agent is a file in the folder of a duel."""
-    is_below = not os.path.isabs(name) and ".." not in Path(name).parts
-    return is_below and (path / name).is_file()
 
 
 @dataclass

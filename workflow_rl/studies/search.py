@@ -251,7 +251,7 @@ class Search:
         configs = [
             self.config.changed(settings=tried, seed=self.config.seed + seed) for seed in seeds
         ]
-        path, record = _unused(self.path / name), PopulationRecord([c.signed() for c in configs])
+        path, record = _unused(self.path / name), PopulationRecord([c.to_save() for c in configs])
         begin_population(path, record)
         outcome = execute(
             Plan(configs, [None] * len(configs), record=record),

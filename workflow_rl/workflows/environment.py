@@ -60,7 +60,7 @@ class OrderedCage2(Cage2):
         ordered = OrderedActor(actor, self.rules, self._order, self.obedience)
         return super().actor_on_observations(ordered, network)
 
-    def make_envs(self, n_envs: int) -> EnvBatch:
+    def _make_envs(self, n_envs: int) -> EnvBatch:
         """Return `n_envs` envs as Blue's policy sees them."""
-        envs = super().make_envs(n_envs)
+        envs = super()._make_envs(n_envs)
         return OrderedEnvs(envs, self.rules, self._order, self.obedience, self.penalty)

@@ -11,7 +11,6 @@ from tqdm import tqdm
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
-from workflow_rl.environments.named_by_file import require_named
 from workflow_rl.runs.saved_agent import load_player
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.order import Order, Workflow
@@ -43,8 +42,6 @@ class OrderedAgents:
         if len({run.resolve() for run in runs}) < len(runs):
             raise InvalidEnvironmentError(ENV, "one of the runs is given twice")
         players = [load_player(run) for run in runs]
-        for player in players:
-            require_named(player.environment)
         environment = players[0].environment
         rules = rules_of(environment)
         for run, player in zip(runs[1:], players[1:], strict=True):

@@ -13,7 +13,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from workflow_rl.commands.main import main
 from workflow_rl.commands.one_line_errors import ClearCommand
+from workflow_rl.environments.source import guests
 from workflow_rl.errors import StoppedAtOnce, UserError
 
 LIMIT = 400 * 2**20
@@ -83,3 +85,20 @@ def test_a_limit_of_memory_is_named(tmp_path: Path) -> None:
     assert result.returncode == 1
     assert "Traceback" not in result.stderr
     assert result.stderr.splitlines()[-1].endswith("may have 400 MiB (ulimit -v).")
+
+
+def test_the_commands_that_read_files_of_others_take_trust() -> None:
+    context = click.Context(main)
+    commands = {name: main.get_command(context, name) for name in main.list_commands(context)}
+    names = {
+        name
+        for name, command in commands.items()
+        if command is not None and any(option.name == "trust" for option in command.params)
+    }
+    assert names == {
+        *("train-sync", "train-async", "train-population", "train-duel", "tune", "exploit"),
+        *("evaluate", "export", "record", "replay", "report", "verify", "search-workflow"),
+    }
+    parity = guests["workflow_rl/CAGE2-v0"].parity()
+    assert parity is not None
+    assert any(option.name == "trust" for option in parity.params)

@@ -10,7 +10,7 @@ import pytest
 from workflow_rl.errors import UserError
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.saved_config import only_the_file_names
-from workflow_rl.runs.trust import trusted
+from workflow_rl.runs.signature import signed
 
 
 def saved(env: str = "workflow_rl/CAGE2-v0", **changes: Any) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def test_an_algorithm_that_only_a_file_names_is_not_imported(
         config.require_named()
     assert not called.exists()
     with pytest.raises(ConfigError):  # The module has no Own.
-        trusted(config)
+        TrainConfig.to_train(signed(values))
     assert called.exists()
 
 

@@ -377,7 +377,7 @@ def test_a_function_of_the_user_gets_no_argument_that_only_a_file_names(
 def test_a_teacher_that_only_a_file_names_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless it has a plain name, as released agents have."""
     config = TrainConfig("async", env="CartPole-v1", total_steps=64, teacher="../agents/mine.npz")
-    TrainConfig.from_dict(config.signed()).require_named()
+    TrainConfig.from_dict(config.to_save()).require_named()
     with pytest.raises(ConfigError, match=r"the agent \.\./agents/mine\.npz: give --trust"):
         TrainConfig.from_dict(config.to_dict()).require_named()
     TrainConfig.from_dict(config.changed(teacher="mine").to_dict()).require_named()

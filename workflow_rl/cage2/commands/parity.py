@@ -27,7 +27,8 @@ from workflow_rl.cage2.scenario.loading import scenario_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS, PUBLISHED
 from workflow_rl.cage2.scenario2 import RED_AGENTS, RED_ENV_ID, SCENARIO2, ScenarioError
-from workflow_rl.commands.options import PATH, TRUST, Read, plain_option
+from workflow_rl.commands.one_line_errors import ClearCommand
+from workflow_rl.commands.options import SAVED, Read, plain_option
 from workflow_rl.commands.parity import shared_options
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.machine_facts import usable_cores
@@ -39,12 +40,11 @@ REDS = (*RED_AGENTS, *DRAWN_REDS, CHECKPOINT)
 _OPTIONS = [
     *shared_options(REDS, BLUES, f"all but {', '.join(HOARDERS)}; checkpoint if "
                                        "--checkpoint is given"),
-    plain_option("--checkpoint", type=PATH, show_default=False,
+    plain_option("--checkpoint", type=SAVED, show_default=False,
                  help="Run folder or checkpoint of --blue checkpoint, whose policy samples."),
-    plain_option("--red-checkpoint", type=PATH, show_default=False,
+    plain_option("--red-checkpoint", type=SAVED, show_default=False,
                  help="Run folder or checkpoint of --red-agent checkpoint, trained on "
                       f"{RED_ENV_ID}, whose policy samples."),
-    plain_option("--trust", is_flag=True, help=TRUST),
     plain_option("--max-steps", type=click.IntRange(1, MAX_STEPS), default=100,
                  help="Length of an episode in steps."),
     plain_option("--network-episodes", type=click.IntRange(0, 1_000_000), default=0,
@@ -58,7 +58,7 @@ _OPTIONS = [
 ]  # fmt: skip
 
 
-@click.command(params=_OPTIONS)
+@click.command(params=_OPTIONS, cls=ClearCommand)
 def parity(**options: Any) -> None:
     """Compare CybORG and the compiled simulator of CAGE-2.
 

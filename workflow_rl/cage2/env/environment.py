@@ -135,9 +135,20 @@ class Cage2(AgainstReds):
         from workflow_rl.cage2.red.user_reds import in_cyborg
 
         try:
-            return [] if self.named_by_file else in_cyborg(self.opponents, self.network)
+            return in_cyborg(self.opponents, self.network)
         except (AttackerError, InvalidEnvironmentError):
             return []
+
+    @property
+    def all_compiled(self) -> bool:
+        """Whether compiled code plays all red agents. It plays none that is not there, or that only
+        somebody else's file names."""
+        from workflow_rl.cage2.red.user_reds import in_cyborg
+
+        try:
+            return not in_cyborg(self.opponents, self.network)
+        except (AttackerError, InvalidEnvironmentError):
+            return False
 
     @property
     def steps_together(self) -> bool:
@@ -190,7 +201,7 @@ class Cage2(AgainstReds):
         user's own red agents. Return None, unless an episode of theirs is not determined by its
         seed: a seed determines an episode of every simulator.
         """
-        self.require_named()
+        super().check()
         if self.observation == "true-state":
             self.batches(why="only compiled code shows true-state")
         if self.network.is_cage1:
@@ -280,11 +291,8 @@ class Cage2(AgainstReds):
         """Return the environment that scores an agent: fast, with the challenge's rewards alone."""
         return dataclasses.replace(self, simulator="compiled")
 
-    def make_envs(self, n_envs: int) -> EnvBatch:
-        """Return `n_envs` envs as Blue's policy sees them.
-
-        Raise InvalidEnvironmentError for red agents that only a file names.
-        """
+    def _make_envs(self, n_envs: int) -> EnvBatch:
+        """Return `n_envs` envs as Blue's policy sees them."""
         from workflow_rl.cage2.env.viewed_envs import family_envs, viewed_envs
 
         if self.family is not None:

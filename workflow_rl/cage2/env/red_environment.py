@@ -80,7 +80,7 @@ class Cage2Red(AgainstBlue):
 
         return BareRed(actor, self.network)
 
-    def make_envs(self, n_envs: int) -> EnvBatch:
+    def _make_envs(self, n_envs: int) -> EnvBatch:
         """Return `n_envs` envs as Red's policy sees them."""
         from workflow_rl.cage2.env.red_envs import RedEnvs
 

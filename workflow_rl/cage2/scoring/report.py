@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import re
@@ -13,26 +14,23 @@ from urllib.parse import quote
 import numpy as np
 
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage.playing import play
 from workflow_rl.cage.replay_frame import replay_command
 from workflow_rl.cage.when_and_where import Act, when_and_where
 from workflow_rl.cage2.agent.blue import Blue
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.red.roster import REDS, refusals
-from workflow_rl.cage2.red.user_reds import in_cyborg
 from workflow_rl.cage2.scenario.actions import GROUPS, report_group_of
 from workflow_rl.cage2.scenario.loading import played_in
 from workflow_rl.cage2.scenario.report import lines, lines_of_family, scenario_figure
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import ENV_ID, HORIZONS, RED_AGENTS, SCENARIO2
+from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
 from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, compared_scores
 from workflow_rl.cage2.scoring.players import load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
 from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.environments.source import make_environment
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import make_folder, write_text
 from workflow_rl.progress_bar import Progress
@@ -200,16 +198,10 @@ def _checkpoints(run: Run, most: int) -> list[Path]:
 def _reds(run: Run) -> list[str]:
     """Return the red agents that the run's agents play against: the challenge's, and those of the
     training that compiled code plays, if the run is the user's own."""
-    config = read_config(run.path)  # Whose it is, and what it names, are of one reading.
-    args = {"red_agent": config.env_args["red_agent"]}
-    environment = make_environment(ENV_ID, args, config.named_by_file)
+    environment = read_config(run.path).environment
     assert isinstance(environment, Cage2)
-    try:
-        if environment.named_by_file or in_cyborg(environment.reds, environment.network):
-            return [*RED_AGENTS]
-    except AttackerError:  # What attacked is not there any more.
-        return [*RED_AGENTS]
-    return [*RED_AGENTS, *environment.foreign]
+    on_scenario2 = dataclasses.replace(environment, scenario=SCENARIO2)
+    return [*RED_AGENTS, *(on_scenario2.foreign if on_scenario2.all_compiled else ())]
 
 
 def _played(paths: Sequence[Path], reds: Sequence[str], progress: Progress) -> list[Played]:

@@ -18,7 +18,6 @@ from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage.playing import play
 from workflow_rl.cage.selection import save_best_candidate
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.red.user_reds import in_cyborg
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
 from workflow_rl.cage2.scoring.leaderboard import champion_score
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
@@ -122,7 +121,7 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     if not attackers(environment) or len(environment.opening) >= min(_horizons(environment)):
         return None
     # With CybORG, choosing would take longer than the training.
-    if environment.named_by_file or in_cyborg(environment.reds, environment.network):
+    if not environment.all_compiled:
         return None
     # All play with the run's actions. A champion's best.safetensors plays by a clock, too.
     played = functools.partial(candidate_score, actions=environment.actions)

@@ -142,7 +142,7 @@ class Cage4(AgainstReds, Scenario):
             "evaluate plays it, and export --format cage4 writes it for the challenge",
         )
 
-    def make_envs(self, n_envs: int) -> EnvBatch:
+    def _make_envs(self, n_envs: int) -> EnvBatch:
         """Return `n_envs` envs as the policies of the team see them."""
         rows = self.rows(n_envs)
         return TeamEnvs(self.networks(n_envs, rows.reads_raw), rows, self.episode_steps)

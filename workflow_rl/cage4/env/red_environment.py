@@ -60,7 +60,7 @@ class Cage4Red(AgainstBlue, Scenario):
         """Return the team as it is: it plays on what CybORG shows red agents, as vectors."""
         return actor
 
-    def make_envs(self, n_envs: int) -> EnvBatch:
+    def _make_envs(self, n_envs: int) -> EnvBatch:
         """Return `n_envs` envs as the policies of the red team see them."""
         from workflow_rl.cage4.env.red_env_batch import RedTeamEnvs
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.commands.one_line_errors import ClearCommand
-from workflow_rl.commands.options import PATH, SEED, TRUST, given_options, spelling
+from workflow_rl.commands.options import PATH, SAVED, SEED, given_options, spelling
 from workflow_rl.output_files import require_writable, require_writable_folder, write_text
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SOME_ORDERS = click.IntRange(2, 5040)
 
 
 @click.command(cls=ClearCommand)
-@click.argument("runs", nargs=-1, required=True, type=PATH)
+@click.argument("runs", nargs=-1, required=True, type=SAVED)
 @click.option("--orders", type=SOME_ORDERS, metavar="N",
               help="Score N random orders.  [default: all orders, of which there may be up to "
                    "5040]")  # fmt: skip
@@ -36,7 +36,6 @@ SOME_ORDERS = click.IntRange(2, 5040)
               metavar="FOLDER", help="Folder for workflow.html and workflow.json.")  # fmt: skip
 @click.option("--seed", type=SEED, default=0, show_default=True, metavar="N",
               help="The same seed gives the same episodes and the same random orders.")  # fmt: skip
-@click.option("--trust", is_flag=True, help=TRUST)
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def search_workflow(runs: tuple[Path, ...], **options: Any) -> None:
     """Find the order in which the agents of RUNS do best.

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.files import write_scenario
 from workflow_rl.cage2.scenario.loading import scenario_of
@@ -195,7 +196,7 @@ def test_a_run_keeps_its_scenario(office: Path, tmp_path: Path, monkeypatch: pyt
 def test_a_report_shows_scenarios_and_families(
     office: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    own = SimpleNamespace(named_by_file=False, env_args={"red_agent": "B_lineAgent"})
+    own = SimpleNamespace(environment=Cage2())
     monkeypatch.setattr("workflow_rl.cage2.scoring.report.read_config", lambda path: own)
     family = ScenarioFamily.from_ranges({"networks": 2, "hosts": {"User": [3, 5]}})
     texts = [scenario_of(office).text, family.text]

@@ -28,7 +28,8 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 from prettytable import PrettyTable
 
-from workflow_rl.commands.guest_options import chosen_env, guest_options
+from workflow_rl.commands.benchmark import output_options, require_outputs, write_outputs
+from workflow_rl.commands.errors import errors_in_one_line
 from workflow_rl.commands.options import (
     COUNT,
     EPISODES,
@@ -37,12 +38,13 @@ from workflow_rl.commands.options import (
     env_options,
     spelling,
 )
-from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, named_env
-from workflow_rl.commands.outputs import (
-    errors_in_one_line,
-    output_options,
-    require_outputs,
-    write_outputs,
+from workflow_rl.commands.options_by_env import (
+    Look,
+    Named,
+    OpenCommand,
+    chosen_env,
+    guest_options,
+    named_env,
 )
 from workflow_rl.environments.environment import described
 from workflow_rl.environments.source import guests

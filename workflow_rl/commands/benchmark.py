@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.commands.guest_options import chosen_env, guest_options
-from workflow_rl.commands.options import EPISODES, SEED, FiniteRange, env_options, under
-from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, named_env
-from workflow_rl.commands.outputs import (
-    errors_in_one_line,
-    output_options,
-    require_outputs,
-    write_outputs,
+from workflow_rl.commands.errors import errors_in_one_line
+from workflow_rl.commands.options import EPISODES, SEED, FiniteRange, OutputFile, env_options, under
+from workflow_rl.commands.options_by_env import (
+    Look,
+    Named,
+    OpenCommand,
+    chosen_env,
+    guest_options,
+    named_env,
 )
 from workflow_rl.environments.environment import described
 from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.measuring.benchmark import VARIANTS, machine_name, measured_rows
 from workflow_rl.measuring.benchmark_report import benchmark_figure, benchmark_table
+from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.hints import warn_if_results_vary
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 SECTION = "Check"
+
+
+def output_options(json_help: str, png_help: str) -> list[click.Parameter]:
+    return [
+        click.Option(
+            ["--json", "json_path"], type=OutputFile(".json"), metavar="FILE", help=json_help
+        ),
+        click.Option(["--png", "png_path"], type=OutputFile(".png"), metavar="FILE", help=png_help),
+        click.Option(["--quiet"], is_flag=True, help="No progress bar."),
+    ]
+
 
 _OPTIONS: list[click.Parameter] = [
     click.Option(["--n-envs"], type=EPISODES, multiple=True, default=(8, 100),
@@ -103,3 +121,31 @@ def _simulators(chosen: Mapping[str, Any], names: Sequence[str]) -> dict[str, Ma
     if ways := _ways(chosen["env"]):
         return {name: {**chosen["env_args"], **ways[name]} for name in names or ways}
     return {make_environment(chosen["env"], chosen["env_args"]).label: chosen["env_args"]}
+
+
+def require_outputs(options: Mapping[str, Any]) -> None:
+    """Raise click.BadParameter if a file of `output_options` could not be written."""
+    for option in ("json", "png"):
+        if options[f"{option}_path"] is not None:
+            require_writable(options[f"{option}_path"], f"--{option}")
+
+
+def write_outputs(
+    options: Mapping[str, Any], content: Any, draw: Callable[[], Figure], names: tuple[str, str]
+) -> list[str]:
+    """Write the files that were asked for, and return lines that say where they are.
+
+    content: what the JSON file holds. names: what the two files are called in the output.
+    """
+    json_path: Path | None = options["json_path"]
+    png_path: Path | None = options["png_path"]
+    lines = []
+    if json_path is not None:
+        write_text(json_path, json.dumps(content, indent=2) + "\n")
+        lines.append(f"{names[0]}: {json_path}")
+    if png_path is not None:
+        from workflow_rl.reporting.drawing import save_png
+
+        save_png(draw(), png_path)
+        lines.append(f"{names[1]}: {png_path}")
+    return lines

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from workflow_rl.collection import try_in_worker
+from workflow_rl.commands.errors import errors_in_one_line
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import EPISODES, PAIR, PYTHON, SECONDS
-from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.environments.examination import examine
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.source import guests

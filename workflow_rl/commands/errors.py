@@ -1,4 +1,4 @@
-"""How training commands end if they do not come to their end: a message, a hint, an exit code."""
+"""How commands end that do not come to their end: a message, a hint, an exit code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from pathlib import Path
 import click
 
 from workflow_rl.agents.algorithm import DivergedError
-from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.agents.settings import ConfigError
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
+from workflow_rl.commands.options import spelling, usage_error
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.errors import NotFiniteError, StoppedAtOnce
 from workflow_rl.terminal import printable
 
@@ -87,6 +90,23 @@ def training_errors(
         lines = [f"Error: learning diverged: {error}", kept]
     click.echo("\n".join(map(printable, lines)), err=True)
     raise SystemExit(code)
+
+
+@contextlib.contextmanager
+def errors_in_one_line(spelled: Callable[[str], str] = spelling) -> Iterator[None]:
+    """Turn what ends a measurement into one line and an exit code.
+
+    spelled: a field of a config as the command's option.
+    """
+    try:
+        yield
+    except (ConfigError, InvalidEnvironmentError) as error:
+        raise usage_error(error, spelled) from None
+    except StopRequested as stop:
+        raise SystemExit(128 + stop.signal_number) from None
+    except (TooManyFailuresError, WorkerError, NotFiniteError, DivergedError) as error:
+        click.echo(f"Error: {printable(error)}", err=True)
+        raise SystemExit(1) from None
 
 
 def _batch_in(path: Path) -> Path | None:

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from workflow_rl.commands.errors import own_command
-from workflow_rl.commands.guest_options import (
-    name_of,
-    place_options,
-    require_agent,
-    scripted_agents,
-)
+from workflow_rl.commands.errors import errors_in_one_line, own_command
 from workflow_rl.commands.options import (
     EPISODES,
     PATH,
@@ -26,12 +20,21 @@ from workflow_rl.commands.options import (
     SEED,
     OutputFile,
     given_options,
+    given_settings,
     setting_options,
     spelling,
     under,
 )
-from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, env_of_agents
-from workflow_rl.commands.outputs import errors_in_one_line, given_settings
+from workflow_rl.commands.options_by_env import (
+    Look,
+    Named,
+    OpenCommand,
+    env_of_agents,
+    name_of,
+    place_options,
+    require_agent,
+    scripted_agents,
+)
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.output_files import (

@@ -12,9 +12,14 @@ import click
 
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.commands.errors import own_command
-from workflow_rl.commands.guest_options import scripted_agents
 from workflow_rl.commands.options import PATH, SAVED
-from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, env_of_agent
+from workflow_rl.commands.options_by_env import (
+    Look,
+    Named,
+    OpenCommand,
+    env_of_agent,
+    scripted_agents,
+)
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.errors import UserError

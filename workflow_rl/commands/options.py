@@ -389,3 +389,14 @@ def _blamed(field_name: str) -> str:
         return f"--preset {options['preset']} ({spelling(field_name)} {value})"
     is_pair = field_name in dict(options.get("setting", ()))
     return f"--setting {field_name}" if is_pair else spelling(field_name)
+
+
+def given_settings(
+    settings: type[Settings], options: Mapping[str, Any], also: Collection[str] = ()
+) -> Settings:
+    """Return settings that the command line asks for, with defaults for the others.
+
+    also: names of options that count as given.
+    """
+    names = settings.model_fields.keys() & {*given_options(), *also} & options.keys()
+    return settings(**{name: options[name] for name in names})

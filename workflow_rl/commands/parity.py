@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from workflow_rl.commands.guest_options import place_options
 from workflow_rl.commands.options import EPISODES, PROCESSES, SEED, plain_option
-from workflow_rl.commands.options_by_env import Look, Named, OpenCommand
+from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, place_options
 from workflow_rl.environments.source import default_env, guests
 
 SECTION = "CAGE"

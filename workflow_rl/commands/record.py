@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from workflow_rl.commands.guest_options import chosen_env, guest_options, require_agent
+from workflow_rl.commands.errors import errors_in_one_line
 from workflow_rl.commands.options import (
     EPISODES,
     FUNCTION,
@@ -24,8 +24,16 @@ from workflow_rl.commands.options import (
     spelling,
     under,
 )
-from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, env_of_agents, named_here
-from workflow_rl.commands.outputs import errors_in_one_line
+from workflow_rl.commands.options_by_env import (
+    Look,
+    Named,
+    OpenCommand,
+    chosen_env,
+    env_of_agents,
+    guest_options,
+    named_here,
+    require_agent,
+)
 from workflow_rl.environments.source import guests
 from workflow_rl.output_files import require_writable
 from workflow_rl.runs.config import TrainConfig

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.commands.guest_options import name_of, require_agent
+from workflow_rl.commands.errors import errors_in_one_line
 from workflow_rl.commands.options import (
     SAVED,
     SEED,
     OutputFile,
     given_options,
+    given_settings,
     setting_options,
     under,
 )
@@ -22,8 +23,9 @@ from workflow_rl.commands.options_by_env import (
     OpenCommand,
     env_of_agent,
     env_of_agents,
+    name_of,
+    require_agent,
 )
-from workflow_rl.commands.outputs import errors_in_one_line, given_settings
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.output_files import require_writable, written
 from workflow_rl.reporting.pages import uncollected

@@ -10,8 +10,8 @@ import click
 
 from workflow_rl.collection.cluster_address import is_address
 from workflow_rl.commands.errors import own_command, telling, training_errors
-from workflow_rl.commands.guest_options import require_agent
 from workflow_rl.commands.options import given_options, spelling
+from workflow_rl.commands.options_by_env import require_agent
 from workflow_rl.commands.training_options import asked_of_run, new_config, path_to_resume
 from workflow_rl.environments.source import guests
 from workflow_rl.output_files import require_writable, require_writable_folder

@@ -10,8 +10,8 @@ import click
 
 from workflow_rl.commands.config_words import show_config
 from workflow_rl.commands.errors import own_command, training_errors
-from workflow_rl.commands.guest_options import chosen_env
 from workflow_rl.commands.options import PAIR, given_options, plain_option, setting_options, under
+from workflow_rl.commands.options_by_env import chosen_env
 from workflow_rl.commands.training_options import new_config, training_command
 from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.terminal import printable

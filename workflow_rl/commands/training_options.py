@@ -11,7 +11,6 @@ from pydantic.fields import FieldInfo
 
 from workflow_rl.agents.algorithm import Algorithm, find
 from workflow_rl.agents.settings import ConfigError, ForTeams, WithTeacher, is_marked
-from workflow_rl.commands.guest_options import chosen_env, guest_options
 from workflow_rl.commands.options import (
     ALGORITHMS,
     FUNCTION,
@@ -31,6 +30,8 @@ from workflow_rl.commands.options_by_env import (
     Look,
     Named,
     OpenCommand,
+    chosen_env,
+    guest_options,
     named_env,
     named_field,
     named_here,

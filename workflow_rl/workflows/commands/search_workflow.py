@@ -45,7 +45,7 @@ def search_workflow(runs: tuple[Path, ...], **options: Any) -> None:
 
     Example: search-workflow runs/workflow
     """
-    from workflow_rl.commands.outputs import errors_in_one_line
+    from workflow_rl.commands.errors import errors_in_one_line
     from workflow_rl.environments.environment import ENV
     from workflow_rl.workflows.page import workflow_page
     from workflow_rl.workflows.search import OrderedAgents

@@ -43,11 +43,11 @@ def words_of(config: TrainConfig) -> list[str]:
     for name, value in mine.items():
         if name not in OF_WORKERS[1:] and value != defaults.get(name):
             words += _words(name, value)
-    words += _pairs("env_args", args)
+    words += pairs_of("env_args", args)
     changed = {name: value for name, value in settings.items() if value != of_preset[name]}
-    words += _pairs("network_args", changed.pop("network_args", {}))
+    words += pairs_of("network_args", changed.pop("network_args", {}))
     if config.algorithm not in ALGORITHMS:
-        return [*words, *_pairs("settings", changed)]
+        return [*words, *pairs_of("settings", changed)]
     return [*words, *(word for name, value in changed.items() for word in _words(name, value))]
 
 
@@ -65,11 +65,13 @@ def show_config(config: TrainConfig, options: dict[str, Any], drawn: Iterable[st
         click.echo(f"{name}: {printable(value)}  # {origins.get(name, usual)}")
 
 
-def _pairs(name: str, values: Mapping[str, Any]) -> list[str]:
-    told = {
-        key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()
-    }
-    return [word for key, value in told.items() for word in (spelling(name), f"{key}={value}")]
+def pairs_of(name: str, values: Mapping[str, Any]) -> list[str]:
+    """Return an option for each value. name: the field of a config that holds the values."""
+    words = []
+    for key, value in values.items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        words += [spelling(name), f"{key}={text}"]
+    return words
 
 
 def _words(name: str, value: Any) -> list[str]:

@@ -43,13 +43,11 @@ def telling(hook: Callable[..., object] | None) -> Callable[..., object] | None:
 
 
 @contextlib.contextmanager
-def training_errors(
-    again: str, path: Path, lower: Callable[[], str] | None = None
-) -> Iterator[None]:
+def training_errors(again: str, path: Path, lower: str = "") -> Iterator[None]:
     """End the command with a message and an exit code if an error ends the training in `path`.
 
-    again: the command to go on with. lower: returns the options that make learning more careful, if
-    the command has them, and --init-from.
+    again: the command to go on with. lower: the options of which smaller values make learning more
+    careful, if the command has them, and --init-from.
     """
     # Imported here: an error in the options should not wait for torch.
     from workflow_rl.runs.folder import NotWrittenError
@@ -82,8 +80,8 @@ def training_errors(
         kept = f"The last checkpoint is kept, and the batch is in {batch}"
         if batch is None:  # The agent diverged while it copied a teacher.
             kept = "Nothing is kept"
-        if lower is not None:
-            kept += f"; begin again with a smaller {lower()}"
+        if lower:
+            kept += f"; begin again with a smaller {lower}"
             if batch is not None:
                 latest = batch.with_name("checkpoint.safetensors")
                 kept += f", from its weights with --init-from {latest}"

@@ -72,7 +72,7 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         click.echo(f"Hint: {hint}.", err=True)
     with (
         run_folder(resume or options["run_dir"], config) as path,
-        training_errors(_again(plan, path, options), path, lambda: _careful_options(config)),
+        training_errors(_again(plan, path, options), path, _careful_options(config)),
     ):
         outcome = execute(
             plan,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
-from workflow_rl.commands.config_words import show_config
+from workflow_rl.commands.config_words import pairs_of, show_config
 from workflow_rl.commands.errors import own_command, training_errors
 from workflow_rl.commands.options import PAIR, given_options, plain_option, setting_options, under
 from workflow_rl.commands.options_by_env import chosen_env
@@ -94,10 +93,8 @@ def train_duel(**options: Any) -> None:
     click.echo(f"duel:     {path / 'duel.json'}, and in the same folder a run of each policy")
     click.echo(f"picture:  {path / 'duel.png'}")
     asked = [("--env", config.env), ("--preset", config.preset), ("--sides", settings.sides)]
-    for name, value in chosen_env(options)["env_args"].items():
-        text = value if type(value) is str else json.dumps(value)
-        if "\n" in text:
-            text = "FILE"  # The content alone is known, such as a scenario's.
-        asked.append(("--env-arg", f"{name}={text}"))
     words = [word for option, value in asked if value for word in (option, value)]
+    args = chosen_env(options)["env_args"]
+    # The content alone is known of a file, such as a scenario's.
+    words += pairs_of("env_args", {n: "FILE" if "\n" in str(v) else v for n, v in args.items()})
     click.echo(f"how far a new opponent gets:  {own_command('exploit', path, *words)}")

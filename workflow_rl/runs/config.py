@@ -317,9 +317,13 @@ class TrainConfig(Settings):
         preset = preset_named(given["preset"]) if given.get("preset") else {}
         if given.get("teacher", preset.get("teacher")) is None:  # Nobody, instead of the preset's.
             preset = {name: value for name, value in preset.items() if name not in OF_TEACHERS}
-        # None asks for the default, which is None itself where it follows from other fields.
-        asked = {n: v for n, v in given.items() if v is not None or fields[n].default is None}
-        asked = {n: v for n, v in {**preset, **asked}.items() if v is not None and n != "settings"}
+        asked = {name: value for name, value in preset.items() if name != "settings"}
+        for name, value in given.items():
+            if value is not None:
+                asked[name] = value
+            elif fields[name].default is None:  # It follows from other fields, not from a preset.
+                asked.pop(name, None)
+        asked.pop("settings", None)
         super().__init__(**asked)
         resolved = resolve(dict(self), preset, given, environment, plug_in)
         values, self._environment, self._plug_in = resolved

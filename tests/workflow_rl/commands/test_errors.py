@@ -142,7 +142,7 @@ def test_what_ends_a_training_is_told_with_what_is_left(
     (tmp_path / "checkpoint.safetensors").touch()
     if has_batch:
         (tmp_path / "diverged.npz").touch()
-    with pytest.raises(SystemExit) as ended, training_errors("AGAIN", tmp_path, lambda: "--lr"):
+    with pytest.raises(SystemExit) as ended, training_errors("AGAIN", tmp_path, "--lr"):
         raise error
     assert ended.value.code == code
     lines = capsys.readouterr().err.splitlines()

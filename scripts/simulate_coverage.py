@@ -7,7 +7,7 @@
 
 Returns are drawn from a normal distribution, from one with rare large losses, and from the episodes
 in each file of scores, whose mean is then the true one. Files of CAGE-2 have cells, and are not
-taken. Prints the table of docs/explanations/scores.md.
+taken. Prints the table of docs/explanations/records.md.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def _holds(row: Compared, figure: str, truth: float) -> bool:
 def test_how_many_intervals_hold_the_true_value(
     shape: str, n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The shares that docs/explanations/scores.md tells."""
+    """The shares that docs/explanations/records.md tells."""
     monkeypatch.setattr(compare, "N_RESAMPLES", 1000)
     rng = np.random.default_rng(n)
     draw = rng.standard_normal if shape == "normal" else rng.standard_exponential

@@ -15,10 +15,12 @@ ENTERPRISE = "Enterprise"
 
 
 class Reach(NamedTuple):
-    """A host as Red reaches it. found_from: where its address is found: all hosts that lead there
-    and that Red can hold, or else the subnet; empty where Red begins, or if Red never finds it.
-    exploits: those that give a session. is_held:
-    whether Red can get a privileged session, in any number of steps."""
+    """A host as Red reaches it.
+
+    found_from: where Red finds the host's address: all hosts that lead there and that Red can hold,
+    or else the subnet. Empty where Red begins, or if Red never finds the host. exploits: those that
+    give a session. is_held: whether Red can get a privileged session, in any number of steps.
+    """
 
     found_from: tuple[str, ...]
     exploits: tuple[str, ...]
@@ -30,7 +32,8 @@ def attack_graph(scenario: Scenario) -> Mapping[str, Reach]:
     description, exploits = scenario.description(), _exploits(scenario)
     subnet_of = scenario.subnet_of
     home = subnet_of[scenario.red_host]
-    found: dict[str, str | None] = {scenario.red_host: None}
+    # By host that Red finds: the host or the subnet where Red finds it first.
+    first_source: dict[str, str | None] = {scenario.red_host: None}
     held, subnets = [scenario.red_host], [home]
 
     def is_open(subnet: str) -> bool:
@@ -41,31 +44,34 @@ def attack_graph(scenario: Scenario) -> Mapping[str, Reach]:
         )
 
     def explore(host: str) -> None:
-        for other, facts in description["Hosts"][host].get("info", {}).items():
+        for target, facts in description["Hosts"][host].get("info", {}).items():
             if "Interfaces" in facts:
-                found.setdefault(other, host)
-            if facts.get("Interfaces") == "All" and subnet_of[other] not in subnets:
-                subnets.append(subnet_of[other])
+                first_source.setdefault(target, host)
+            if facts.get("Interfaces") == "All" and subnet_of[target] not in subnets:
+                subnets.append(subnet_of[target])
 
     explore(scenario.red_host)
-    n_known = -1
-    while n_known != (n_known := len(found) + len(held) + len(subnets)):
+    finds_more = True
+    while finds_more:
+        n_known = len(first_source) + len(held) + len(subnets)
         for subnet in filter(is_open, subnets):
             for host in scenario.subnets[subnet]:
-                found.setdefault(host, subnet)
-        for host in list(found):
+                first_source.setdefault(host, subnet)
+        for host in list(first_source):
             if host not in held and exploits[host] and is_open(subnet_of[host]):
                 held.append(host)
                 explore(host)
+        finds_more = len(first_source) + len(held) + len(subnets) > n_known
 
     def sources(host: str) -> tuple[str, ...]:
-        first = found.get(host)
+        first = first_source.get(host)
         if first is None:
             return ()
-        lead = [other for other in scenario.hosts if other in held and other != host]
-        leading = [
-            o for o in lead if "Interfaces" in description["Hosts"][o].get("info", {}).get(host, {})
-        ]
+        leading = []
+        for source in scenario.hosts:
+            facts = description["Hosts"][source].get("info", {}).get(host, {})
+            if source in held and source != host and "Interfaces" in facts:
+                leading.append(source)
         return tuple(leading) or (first,)
 
     return {host: Reach(sources(host), exploits[host], host in held) for host in scenario.hosts}

@@ -89,13 +89,7 @@ def tables_of(
     description = scenario.description()
     agents, rows, subnets = (description[kind] for kind in ("Agents", "Hosts", "Subnets"))
     hosts, kinds = scenario.hosts, agents["Blue"]["actions"]
-    starting = tuple(
-        (agent, hosts.index(session["hostname"]), session["username"])
-        for agent, row in agents.items()
-        for is_child in (False, True)
-        for session in row["starting_sessions"]
-        if (session.get("parent") is not None) == is_child
-    )
+    starting = _starting_sessions(agents, hosts)
     of: dict[str, Any] = {
         "n_hosts": len(hosts),
         "n_subnets": len(subnets),
@@ -329,18 +323,37 @@ def _lists_of_ports(capacity: Capacity, of: Row) -> dict[str, Any]:
 # --- Sessions at the start, and rewards ----------------------------------------------------------
 
 
+def _starting_sessions(agents: Row, hosts: tuple[str, ...]) -> tuple[tuple[str, int, str], ...]:
+    """Return agent, host and user of each session. CybORG makes sessions before their children."""
+    starting = []
+    for agent, row in agents.items():
+        sessions = row["starting_sessions"]
+        first = [session for session in sessions if session.get("parent") is None]
+        children = [session for session in sessions if session.get("parent") is not None]
+        for session in (*first, *children):
+            starting.append((agent, hosts.index(session["hostname"]), session["username"]))
+    return tuple(starting)
+
+
 def _sessions(starting: Iterable[tuple[str, int, str]], n_hosts: int) -> dict[str, Any]:
-    at = np.array([host for _, host, _ in starting])
-    users = [[u for agent, h, u in starting if (agent, h) == ("Blue", i)] for i in range(n_hosts)]
+    host_of_session = np.array([host for _, host, _ in starting])
+    blue_users: list[list[str]] = [[] for _ in range(n_hosts)]
+    for agent, host, user in starting:
+        if agent == "Blue":
+            blue_users[host].append(user)
+    # Whether Blue's processes on a host run as root or SYSTEM: a bit for each session.
+    is_privileged = []
+    for users in blue_users:
+        privileged = [number for number, user in enumerate(users) if user in PRIVILEGED_USERS]
+        is_privileged.append(_mask_of(privileged))
+    # Slots are in the order of hosts. The place of a number in this order is its rank.
+    order = np.argsort(host_of_session, kind="stable")
     return {
-        "starting_host": at,
-        "starting_slot": np.argsort(np.argsort(at, kind="stable")),
-        "first_slot": np.searchsorted(np.sort(at), np.arange(n_hosts + 1)),
-        "n_blue_sessions": np.array(list(map(len, users))),
-        # Whether Blue's processes on a host run as root or SYSTEM: a bit for each session.
-        "blue_is_privileged": np.array(
-            [_mask_of(i for i, user in enumerate(row) if user in PRIVILEGED_USERS) for row in users]
-        ),
+        "starting_host": host_of_session,
+        "starting_slot": np.argsort(order),
+        "first_slot": np.searchsorted(host_of_session[order], np.arange(n_hosts + 1)),
+        "n_blue_sessions": np.array([len(users) for users in blue_users]),
+        "blue_is_privileged": np.array(is_privileged),
     }
 
 
@@ -360,15 +373,18 @@ def _rewards(rows: Row, of: Row) -> dict[str, Any]:
 
 
 def _actions_of_blue(kinds: Iterable[str], rows: Row, n_hosts: int | None) -> dict[str, Any]:
-    numbered = [
-        (KINDS.index(kind), host) if host < len(rows) else (SLEEP, 0)
-        for kind in kinds
-        for host in range((n_hosts or len(rows)) if BLUE[kind].on_host else 1)
-    ]
-    systems = list(map(_system, rows.values()))
+    action_kinds, action_hosts = [], []
+    for kind in kinds:
+        n_targets = (n_hosts or len(rows)) if BLUE[kind].on_host else 1
+        for host in range(n_targets):
+            # An action on a host that the scenario lacks does what Sleep does.
+            exists = host < len(rows)
+            action_kinds.append(KINDS.index(kind) if exists else SLEEP)
+            action_hosts.append(host if exists else 0)
+    systems = [_system(row) for row in rows.values()]
     return {
-        "action_kind": np.array([kind for kind, _ in numbered]),
-        "action_host": np.array([host for _, host in numbered]),
+        "action_kind": np.array(action_kinds),
+        "action_host": np.array(action_hosts),
         "decoy_runs_on": np.array(
             [[decoy.system in (None, system) for system in systems] for decoy in DECOYS.values()]
         ),
@@ -393,9 +409,10 @@ def _explored(rows: Row, of: Row) -> dict[str, Any]:
         info = {hosts.index(other): facts for other, facts in row.get("info", {}).items()}
         shown = {host: facts.get("Interfaces") for host, facts in info.items()}
         addresses.append(_mask_of(host for host, kind in shown.items() if kind))
-        subnets.append(_mask_of(of["subnet"][h] for h, kind in shown.items() if kind == "All"))
-        listed = {host for host, facts in info.items() if facts.get("Services")}
-        shows.append(any(of["ot_number"][host] != NONE for host in listed))
+        wholly_shown = [host for host, kind in shown.items() if kind == "All"]
+        subnets.append(_mask_of(of["subnet"][host] for host in wholly_shown))
+        with_services = [host for host, facts in info.items() if facts.get("Services")]
+        shows.append(any(of["ot_number"][host] != NONE for host in with_services))
     return {
         "explored_addresses": np.array(addresses),
         "explored_subnets": np.array(subnets),
@@ -412,13 +429,14 @@ def _actions_of_red(scenario: Scenario) -> dict[str, Any]:
         kind, _, target = name.partition(" ")
         kinds.append(RED_ACTIONS.index(kind))
         if target in hosts:
-            at = hosts.index(target)
+            host = hosts.index(target)
             fact = FACTS_OF_A_HOST.index(f"{RED[kind].needs} known")
-            needed.append(len(subnets) + at * N_FACTS_OF_A_HOST + fact)
+            needed.append(len(subnets) + host * N_FACTS_OF_A_HOST + fact)
+            targets.append(host)
         else:
-            at = subnets.index(target) if target else 0
-            needed.append(at)
-        targets.append(at)
+            subnet = subnets.index(target) if target else 0
+            needed.append(subnet)
+            targets.append(subnet)
     return {
         "n_red_actions": len(kinds),
         "red_obs_size": len(subnets) + N_FACTS_OF_A_HOST * len(hosts) + 2,
@@ -445,8 +463,9 @@ def _b_line(rows: Row, of: Row) -> dict[str, Any]:
     plans[red_host] = user
     for host in first:
         info = rows[hosts[host]].get("info", {})
-        found = [other for other in (hosts[host], *hosts) if other in info]
-        enterprise = next((hosts.index(name) for name in found if "Enterprise" in name), 0)
+        explored = [name for name in (hosts[host], *hosts) if name in info]
+        in_enterprise = [hosts.index(name) for name in explored if "Enterprise" in name]
+        enterprise = in_enterprise[0] if in_enterprise else 0
         subnet = of["subnet"][enterprise]
         targets = {
             "user": user,

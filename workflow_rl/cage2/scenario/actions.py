@@ -98,11 +98,13 @@ def blue_kinds(challenge: int) -> tuple[str, ...]:
 
 def blue_action_names(kinds: Iterable[str], hosts: Sequence[str]) -> tuple[str, ...]:
     """Return Blue's actions by index, named as CybORG prints them."""
-    return tuple(
-        name
-        for kind in kinds
-        for name in ([f"{kind} {host}" for host in hosts] if BLUE[kind].on_host else [kind])
-    )
+    names = []
+    for kind in kinds:
+        if BLUE[kind].on_host:
+            names += [f"{kind} {host}" for host in hosts]
+        else:
+            names.append(kind)
+    return tuple(names)
 
 
 def report_group_of(kind: str) -> str:
@@ -142,11 +144,13 @@ def red_action_names(
 ) -> tuple[str, ...]:
     """Return Red's actions by index, if Red is told what to do."""
     targets = {"subnet": subnets, "host": hosts, "OT host": ot_hosts}
-    return tuple(
-        name
-        for kind, about in RED.items()
-        for name in ([f"{kind} {t}" for t in targets[about.target]] if about.target else [kind])
-    )
+    names = []
+    for kind, about in RED.items():
+        if about.target:
+            names += [f"{kind} {target}" for target in targets[about.target]]
+        else:
+            names.append(kind)
+    return tuple(names)
 
 
 class Exploit(NamedTuple):

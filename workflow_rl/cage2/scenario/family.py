@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -82,10 +81,12 @@ class ScenarioFamily:
     @functools.cached_property
     def digest(self) -> str:
         """What tells contents apart, whatever files are called: 12 hexadecimal digits."""
-        # A range that is newer than others counts if it is not the default.
-        ranges = {name: of for name, of in self.ranges.items() if (name, of) != ("decoys", [True])}
-        told = json.dumps([ranges, self.start.digest], sort_keys=True)
-        return hashlib.sha256(told.encode()).hexdigest()[:12]
+        ranges = dict(self.ranges)
+        # This range is newer than the others. Its default does not count.
+        if ranges.get("decoys") == [True]:
+            del ranges["decoys"]
+        content = json.dumps([ranges, self.start.digest], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:12]
 
     @functools.cached_property
     def ranges(self) -> Mapping[str, Any]:
@@ -168,8 +169,7 @@ class _Drawing:
             network = network.remove_host(host)
         while len(network.subnets[subnet]) < n_hosts:
             model = self._random.choice(self._models[subnet])
-            names = (f"{model.rstrip('0123456789')}{i}" for i in itertools.count())
-            name = next(name for name in names if name not in network.hosts)
+            name = _free_name(network, model.rstrip("0123456789"))
             row = self._rows[model]
             worth = row.get("ConfidentialityValue"), row.get("AvailabilityValue")
             network = network.add_host(name, row["image"], subnet, *worth)
@@ -178,19 +178,35 @@ class _Drawing:
 
     def _changed(self, network: Scenario, host: str) -> Scenario:
         subnet = network.subnet_of[host]
-        row, drawn = self._rows[self._model[host]], {}
-        for kind, named in (("images", "image"), ("values", "confidentiality")):
-            if subnet in self._ranges[kind] and host not in (GOAL, self._start.red_host):
-                drawn[named] = self._random.choice(self._ranges[kind][subnet])
-        links = [other for other in row.get("info", {}) if other != self._model[host]]
-        kept = [other for other in links if other == GOAL]
-        for target in dict.fromkeys(self._start.subnet_of[other] for other in links):
-            models = self._models[target]
-            among = [h for h in network.subnets[target] if self._model.get(h) in models]
-            if not among or GOAL in kept:
-                continue
-            n_links = min(self._random.randint(*self._ranges["links"]), len(among))
-            kept += self._random.sample(among, n_links)
+        drawn = {}
+        if host not in (GOAL, self._start.red_host):
+            for kind, argument in (("images", "image"), ("values", "confidentiality")):
+                if subnet in self._ranges[kind]:
+                    drawn[argument] = self._random.choice(self._ranges[kind][subnet])
+        info = self._rows[self._model[host]].get("info", {})
+        links = [target for target in info if target != self._model[host]]
         if not drawn and not links:
             return network
-        return network.change_host(host, leads_to=kept, **drawn)
+        return network.change_host(host, leads_to=self._drawn_links(network, links), **drawn)
+
+    def _drawn_links(self, network: Scenario, links: Sequence[str]) -> list[str]:
+        """Return where a host leads, which leads to `links` in the start. A link to GOAL stays, and
+        is the only one."""
+        if GOAL in links:
+            return [GOAL]
+        drawn: list[str] = []
+        for subnet in dict.fromkeys(self._start.subnet_of[target] for target in links):
+            models = self._models[subnet]
+            targets = [host for host in network.subnets[subnet] if self._model.get(host) in models]
+            if targets and GOAL not in drawn:
+                n_links = min(self._random.randint(*self._ranges["links"]), len(targets))
+                drawn += self._random.sample(targets, n_links)
+        return drawn
+
+
+def _free_name(network: Scenario, beginning: str) -> str:
+    """Return the first name that no host has: the beginning, and a number."""
+    number = 0
+    while f"{beginning}{number}" in network.hosts:
+        number += 1
+    return f"{beginning}{number}"

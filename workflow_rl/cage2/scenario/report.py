@@ -32,11 +32,7 @@ def scenario_facts(scenario: Scenario) -> dict[str, Any]:
         "subnets": {
             name: {
                 "hosts": list(hosts),
-                "closed_to": [
-                    other
-                    for other, access in described["Subnets"][name]["NACLs"].items()
-                    if access["in"] == "None"
-                ],
+                "closed_to": _closed_to(described["Subnets"][name]),
             }
             for name, hosts in scenario.subnets.items()
         },
@@ -59,28 +55,35 @@ def scenario_facts(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def _ports(facts: Mapping[str, Any]) -> list[int]:
-    processes = facts["Processes"]
-    connections = [c for process in processes for c in process.get("Connections") or ()]
-    return sorted({connection["local_port"] for connection in connections})
+def _closed_to(subnet: Mapping[str, Any]) -> list[str]:
+    """Return the subnets from which Red cannot reach this one."""
+    return [name for name, access in subnet["NACLs"].items() if access["in"] == "None"]
+
+
+def _ports(host: Mapping[str, Any]) -> list[int]:
+    ports = set()
+    for process in host["Processes"]:
+        for connection in process.get("Connections") or ():
+            ports.add(connection["local_port"])
+    return sorted(ports)
 
 
 def lines(scenario: Scenario) -> list[str]:
     """Return the scenario in words, line by line."""
-    told = scenario_facts(scenario)
+    facts = scenario_facts(scenario)
     table = PrettyTable(align="l")
     table.set_style(SINGLE_BORDER)
     table.field_names = ["subnet", "host", "value", "open ports", "Red finds it from", "gets in by"]
-    for name, subnet in told["subnets"].items():
+    for name, subnet in facts["subnets"].items():
         for number, host in enumerate(subnet["hosts"]):
             is_last = number == len(subnet["hosts"]) - 1
-            row = _row(told["hosts"][host], host == scenario.red_host)
+            row = _row(facts["hosts"][host], host == scenario.red_host)
             table.add_row(["" if number else name, host, *row], divider=is_last)
     heading = f"{scenario}: {len(scenario.hosts)} hosts in {len(scenario.subnets)} subnets"
     closed = [
         f"{name} is closed to {' and '.join(subnet['closed_to'])}, until Red holds a host that is "
         "called Enterprise"
-        for name, subnet in told["subnets"].items()
+        for name, subnet in facts["subnets"].items()
         if subnet["closed_to"]
     ]
     sees = f"Blue sees {scenario.obs_size} bits and has {len(scenario.action_names)} actions."
@@ -91,11 +94,10 @@ def lines_of_family(family: ScenarioFamily) -> list[str]:
     """Return a family in words, line by line. Raises ScenarioError."""
     networks = family.drawn(range(family.networks))
     sizes = sorted(len(network.hosts) for network in networks)
-    subnets = [
-        f"{name}: {min(counts)} to {max(counts)} hosts"
-        for name in family.start.subnets
-        if (counts := [len(network.subnets[name]) for network in networks])
-    ]
+    subnets = []
+    for name in family.start.subnets:
+        counts = [len(network.subnets[name]) for network in networks]
+        subnets.append(f"{name}: {min(counts)} to {max(counts)} hosts")
     n_different = len({network.digest for network in networks})
     return [
         f"{family}: {len(networks)} networks like {family.start.name}, {n_different} of them "
@@ -117,11 +119,11 @@ def _row(host: Mapping[str, Any], is_entry: bool) -> list[str]:
     if host["has_ot_service"]:
         value = f"{value}, OT {host['availability']}"
     red = host["red"]
-    found = "it begins here" if is_entry else ", ".join(red["found_from"]) or "nowhere"
+    sources = "it begins here" if is_entry else ", ".join(red["found_from"]) or "nowhere"
     ways = " ".join(str(EXPLOITS[exploit].port) for exploit in red["exploits"]) or "nothing"
     if not red["is_held"] and red["exploits"]:
         ways = f"not reached ({ways})"
-    return [value, " ".join(map(str, host["ports"])), found, ways]
+    return [value, " ".join(map(str, host["ports"])), sources, ways]
 
 
 def scenario_figure(scenario: Scenario) -> Figure:

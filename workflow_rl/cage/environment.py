@@ -58,8 +58,8 @@ class CageEnvironment(Gated):
     def require_named(self) -> None:
         """Raise InvalidEnvironmentError if only a file names opponents."""
         if self.named_by_file and self.foreign:
-            told = refused(self.foreign[0], self.opponents_in)
-            raise InvalidEnvironmentError(self.opponents_in, told)
+            problem = refused(self.foreign[0], self.opponents_in)
+            raise InvalidEnvironmentError(self.opponents_in, problem)
 
     def check(self) -> str | None:
         """Raise InvalidEnvironmentError if only a file names opponents."""

@@ -53,15 +53,15 @@ def moments_of(costs: Iterable[Mapping[str, float]], longest_pause: int = 1) -> 
 
     costs: of each step, by cause. longest_pause: steps from a cost to the next one of its moment.
     """
-    found: dict[str, list[Moment]] = {}
+    by_cause: dict[str, list[Moment]] = {}
     for number, step in enumerate(costs, 1):
         for cause, cost in step.items():
-            moments, first = found.setdefault(cause, []), number
+            moments, first = by_cause.setdefault(cause, []), number
             if moments and number - moments[-1].last <= longest_pause:
                 before = moments.pop()
                 first, cost = before.first, round(before.cost + cost, 1)
             moments.append(Moment(cause, first, number, cost))
-    every = [moment for moments in found.values() for moment in moments]
+    every = [moment for moments in by_cause.values() for moment in moments]
     return tuple(sorted(every, key=lambda moment: (-moment.cost, moment.first)))
 
 

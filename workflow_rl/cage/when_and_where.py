@@ -44,12 +44,12 @@ def when_and_where(
     edges = [0, *np.cumsum(widths).tolist()]
     figure = heat_maps_figure(rows, edges, shares)
     heading = ["Action", *(f"{a + 1} to {b}" for a, b in itertools.pairwise(edges))]
-    cells = [
-        [escaped(f"{kind} {place}"), *(number(100 * share) for share in of_kind[i])]
-        for kind, of_kind in shares.items()
-        for i, place in enumerate(rows)
-        if of_kind[i].any()
-    ]
+    cells = []
+    for kind, of_kind in shares.items():
+        for place, of_place in zip(rows, of_kind, strict=True):
+            if of_place.any():
+                percentages = [number(100 * share) for share in of_place]
+                cells.append([escaped(f"{kind} {place}"), *percentages])
     label = f"{title}: percentage of the steps from the one to the other"
     drawn = chart(figure, title, f"{title}; a table follows")
     return (

@@ -43,8 +43,9 @@ def missing_for_b_line(scenario: Scenario) -> str | None:
         if host == entry:
             continue
         # An observation names the explored host first.
-        found = [name for name in (host, *hosts) if name in hosts[host].get("info", {})]
-        target = next((name for name in (host, *found) if "Enterprise" in name), host)
+        explored = [name for name in (host, *hosts) if name in hosts[host].get("info", {})]
+        in_enterprise = [name for name in (host, *explored) if "Enterprise" in name]
+        target = in_enterprise[0] if in_enterprise else host
         if target == host or "Interfaces" not in hosts[host]["info"][target]:
             return f"its plan needs a host that is called Enterprise in what {host} leads to"
         if hosts[target].get("info", {}).get(target, {}).get("Interfaces") != "All":

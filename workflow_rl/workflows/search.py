@@ -108,9 +108,9 @@ def _require_same_task(environment: Environment, first: Environment, name: str) 
     if isinstance(environment, OrderedCage2):
         skipped |= {"simulator"}  # Scores are of one simulator, whichever a run was trained on.
     for argument in {**first.args, **environment.args}:
-        found = environment.args.get(argument, "the default")
+        given = environment.args.get(argument, "the default")
         wanted = first.args.get(argument, "the default")
-        if argument not in skipped and found != wanted:
+        if argument not in skipped and given != wanted:
             raise InvalidEnvironmentError(
-                ENV, f"{name} has {argument} {found}, the first of RUNS has {wanted}"
+                ENV, f"{name} has {argument} {given}, the first of RUNS has {wanted}"
             )

@@ -65,28 +65,30 @@ def describe_scenario(
     if write is not None and write.exists():
         raise click.BadParameter(f"{write} exists already: give another name", param_hint="--write")
     try:
-        found = played_of(scenario)
-        if isinstance(found, ScenarioFamily):
+        network = played_of(scenario)
+        if isinstance(network, ScenarioFamily):
             if draw is None and any(written.values()):
-                raise click.UsageError(f"{found} is a family: choose a network with --draw")
+                raise click.UsageError(f"{network} is a family: choose a network with --draw")
             if draw is None:
-                click.echo("\n".join(lines_of_family(found)))
+                click.echo("\n".join(lines_of_family(network)))
                 return
-            found = found.draw(draw)
+            network = network.draw(draw)
         elif draw is not None:
-            raise click.UsageError(f"--draw {draw} goes with a family, and {found} is one scenario")
+            raise click.UsageError(
+                f"--draw {draw} goes with a family, and {network} is one scenario"
+            )
     except ScenarioError as error:
         raise click.BadParameter(str(error), param_hint="FILE") from None
-    click.echo("\n".join(lines(found)))
+    click.echo("\n".join(lines(network)))
     if json_path is not None:
-        write_text(json_path, json.dumps(scenario_facts(found), indent=2) + "\n")
+        write_text(json_path, json.dumps(scenario_facts(network), indent=2) + "\n")
         click.echo(f"facts: {json_path}")
     if picture is not None:
-        save_png(scenario_figure(found), picture)
+        save_png(scenario_figure(network), picture)
         click.echo(f"picture: {picture}")
     if write is not None:
         try:
-            write_scenario(found, write)
+            write_scenario(network, write)
         except ScenarioError as error:
             raise click.BadParameter(str(error), param_hint="--write") from None
         click.echo(f"scenario file: {write}")

@@ -31,12 +31,15 @@ def refusals(played: Scenario | ScenarioFamily) -> Mapping[str, str | None]:
         start = played.start
         moved = [host for host in played.ranges["entry"] if host != start.red_host]
         places = [refusals(place) for place in (start, *map(start.enter_at, moved))]
-        found = {name: [reasons[name] for reasons in places] for name in RED_AGENTS}
-        return {name: next(filter(None, reasons), None) for name, reasons in found.items()}
+        first_reasons: dict[str, str | None] = {}
+        for name in RED_AGENTS:
+            reasons = [of_place[name] for of_place in places if of_place[name] is not None]
+            first_reasons[name] = reasons[0] if reasons else None
+        return first_reasons
     if played.is_scenario2:
         return dict.fromkeys(RED_AGENTS)
-    reasons = {name: missing(played) for name, missing in _MISSING_FOR.items()}
-    return dict.fromkeys(RED_AGENTS) | reasons
+    missing = {name: missing_in(played) for name, missing_in in _MISSING_FOR.items()}
+    return dict.fromkeys(RED_AGENTS) | missing
 
 
 def able_reds(played: Scenario | ScenarioFamily) -> tuple[str, ...]:

@@ -93,8 +93,8 @@ def batches_of(
     reds = {attacker.name: found(attacker, scenario) for attacker in attackers}
     for name, red in reds.items():
         if acts_in_cyborg(red):
-            told = f"{name} acts as csle-cyborg's agents do, which compiled code does not play"
-            raise AttackerError(f"{told}: {why}" if why else told)
+            problem = f"{name} acts as csle-cyborg's agents do, which compiled code does not play"
+            raise AttackerError(f"{problem}: {why}" if why else problem)
     return {name: batch_of(red) for name, red in reds.items()}
 
 

@@ -166,17 +166,17 @@ def _index_of(path: Path) -> Mapping[str, Path]:
     folder = path.parent / "images"
     if not (folder / "images.yaml").exists():
         return {}
-    index, found = PlacedFile(folder / "images.yaml"), {}
+    index, files = PlacedFile(folder / "images.yaml"), {}
     for name, entry in index.data.items():
         file = entry.get("path") if isinstance(entry, dict) else None
         place = (name, "path") if isinstance(entry, dict) else (name,)
         if not isinstance(file, str):
             raise error_at(index.located(place), "give path, the name of its file")
-        found[name] = folder / f"{file}.yaml"
-        is_inside = found[name].resolve().parent == folder.resolve()
+        files[name] = folder / f"{file}.yaml"
+        is_inside = files[name].resolve().parent == folder.resolve()
         if Path(file).name != file or not is_inside:
             raise error_at(index.located(place), f"{file!r:.100} is outside of the folder images")
-    return found
+    return files
 
 
 def _text_of(path: Path) -> str:

@@ -103,8 +103,8 @@ def _version(simulator: str, reds: Attackers, scenario: Scenario) -> SimulatorVe
     if len(others) == len(reds.members):
         return simulator_version("compiled", scenario.is_cage1)
     if others:
-        told = f"compiled code for {' and '.join(others)}, and {version.name}"
-        version = version._replace(name=told)
+        name = f"compiled code for {' and '.join(others)}, and {version.name}"
+        version = version._replace(name=name)
     return version
 
 

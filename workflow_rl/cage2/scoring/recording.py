@@ -207,33 +207,33 @@ def _network(
     scenario: Scenario, red: WatchedRed, obs: NDArray[np.uint8], row: NDArray[np.uint8]
 ) -> NetworkState:
     """Return the network now. row: see `red_view.ShownToRed`."""
-    told, tables = _told_by(red, scenario), tables_of(scenario)
+    network, tables = _network_in_words(red, scenario), tables_of(scenario)
     first, n_facts = len(scenario.subnets), len(scenario2.FACTS_OF_A_HOST)
     facts = row[first : first + len(scenario.hosts) * n_facts].reshape(-1, n_facts)
     thought, bits = facts[:, -2:].sum(axis=1), obs.reshape(-1, 4)
     stopped = (
         name
         for name, host in zip(scenario.ot_hosts, tables.ot_hosts, strict=True)
-        if all(pid != tables.of["ot_pid"][host] for pid, *_ in told[f"{name}: processes"])
+        if all(pid != tables.of["ot_pid"][host] for pid, *_ in network[f"{name}: processes"])
     )
     return NetworkState(
         tuple(
-            _state_of(told, name, bits[host].tolist(), int(thought[host]))
+            _state_of(network, name, bits[host].tolist(), int(thought[host]))
             for host, name in enumerate(scenario.hosts)
         ),
-        tuple(told["subnets Red knows"]),
+        tuple(network["subnets Red knows"]),
         tuple(stopped),
-        told["Red knows the OT service"],
+        network["Red knows the OT service"],
     )
 
 
-def _told_by(red: WatchedRed, scenario: Scenario) -> dict[str, Any]:
+def _network_in_words(red: WatchedRed, scenario: Scenario) -> dict[str, Any]:
     """Return the simulator's network in CybORG's words, and the decoys on each host."""
     if isinstance(red, CybORGRed):
         from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 
-        told = cyborg_network(red.env)
-        services = {name: told[f"{name}: services"] for name in scenario.hosts}
+        network = cyborg_network(red.env)
+        services = {name: network[f"{name}: services"] for name in scenario.hosts}
         decoys = {
             name: [d for d in listed if d != "OTService"] for name, listed in services.items()
         }
@@ -241,22 +241,24 @@ def _told_by(red: WatchedRed, scenario: Scenario) -> dict[str, Any]:
         from workflow_rl.cage2.compiled.cyborg_words import compiled_network, decoys_on
 
         state = red.simulator.state
-        told = compiled_network(state, tables_of(scenario))
+        network = compiled_network(state, tables_of(scenario))
         decoys = {name: decoys_on(state, host) for host, name in enumerate(scenario.hosts)}
-    return told | {f"{name}: decoys": of_host for name, of_host in decoys.items()}
+    return network | {f"{name}: decoys": of_host for name, of_host in decoys.items()}
 
 
-def _state_of(told: Mapping[str, Any], name: str, bits: Sequence[int], thought: int) -> HostState:
-    rights = [is_privileged for _, is_privileged in told[f"{name}: red sessions"]]
-    ports = told[f"{name}: ports Red knows"]
-    known = "address" if name in told["addresses Red knows"] else "nothing"
+def _state_of(
+    network: Mapping[str, Any], name: str, bits: Sequence[int], thought: int
+) -> HostState:
+    rights = [is_privileged for _, is_privileged in network[f"{name}: red sessions"]]
+    ports = network[f"{name}: ports Red knows"]
+    known = "address" if name in network["addresses Red knows"] else "nothing"
     return _host_state(
         "privileged" if any(rights) else "user" if rights else "none",
         THOUGHTS[thought],
         known if ports is None else "ports",
         tuple(ports or ()),
-        told[f"{name}: red files"],
-        tuple(decoy.removeprefix("Decoy") for decoy in told[f"{name}: decoys"]),
+        network[f"{name}: red files"],
+        tuple(decoy.removeprefix("Decoy") for decoy in network[f"{name}: decoys"]),
         *scenario2.bits_in_words(bits),
     )
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from workflow_rl.cage.comparison import ComparedEpisode, compare_episode
 from workflow_rl.cage.replay_frame import framed
 from workflow_rl.cage2.compiled.description import tables_of
+from workflow_rl.cage2.compiled.tables import Tables
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.protocol import cell_spec
@@ -111,28 +112,32 @@ def replay_page(
 
 
 def _network_of(scenario: Scenario) -> dict[str, Any]:
-    tables = tables_of(scenario)
-    of, hosts = tables.of, scenario.hosts
-    leads = [
-        (host, other)
-        for host, explored in enumerate(of["explored_addresses"].tolist())
-        for other in range(len(hosts))
-        if other != host and explored >> other & 1
-    ]
-    # From where Red begins to what it is after.
-    subnet, order = of["subnet"].tolist(), [int(of["subnet"][of["red_host"]])]
-    for at in order:
-        order += dict.fromkeys(
-            subnet[other]
-            for host, other in leads
-            if subnet[host] == at and subnet[other] not in order
-        )
-    order += [number for number in range(len(tables.subnets)) if number not in order]
-    names = [tuple(tables.subnets)[number] for number in order]
+    tables, hosts = tables_of(scenario), scenario.hosts
+    leads = []
+    for host, explored in enumerate(tables.of["explored_addresses"].tolist()):
+        for target in range(len(hosts)):
+            if target != host and explored >> target & 1:
+                leads.append((host, target))
+    names = [tuple(tables.subnets)[number] for number in _on_reds_way(tables, leads)]
     return {
         "hosts": hosts,
         "red_host": scenario.red_host,
         "red_actions": scenario.red_action_names,
         "subnets": {name: scenario.subnets[name] for name in names},
-        "leads": [(hosts[host], hosts[other]) for host, other in leads],
+        "leads": [(hosts[host], hosts[target]) for host, target in leads],
     }
+
+
+def _on_reds_way(tables: Tables, leads: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the subnets by number, from where Red begins to what it is after.
+
+    leads: pairs of a host and another one, whose address Red finds there.
+    """
+    subnet_of = tables.of["subnet"].tolist()
+    order = [subnet_of[int(tables.of["red_host"])]]
+    # The list grows while it is read, and ends with the subnets that lead to no further one.
+    for subnet in order:
+        for host, target in leads:
+            if subnet_of[host] == subnet and subnet_of[target] not in order:
+                order.append(subnet_of[target])
+    return order + [number for number in range(len(tables.subnets)) if number not in order]

@@ -70,8 +70,8 @@ class Cage2Replays:
         except (Exception, SystemExit) as error:
             if not environment.foreign:
                 raise
-            told = f"the episode against {red_agent} failed: {in_one_line(error)}"
-            raise InvalidEnvironmentError("red_agent", told) from error
+            problem = f"the episode against {red_agent} failed: {in_one_line(error)}"
+            raise InvalidEnvironmentError("red_agent", problem) from error
         lines = [
             f"{recording.agent} against {recording.opponent}, {len(recording.steps)} steps: "
             f"return {recording.episode_return:.1f}"

@@ -83,9 +83,9 @@ def _played_sections(runs: Sequence[Run], further: Path) -> list[Section]:
 def _in_network(text: str, runs: Sequence[Run]) -> Section:
     played = played_in(text)
     if isinstance(played, Scenario):
-        scenario, told, shows = played, lines(played), "The network"
+        scenario, words, shows = played, lines(played), "The network"
     else:
-        scenario, told, shows = played.start, lines_of_family(played), "The start of the family"
+        scenario, words, shows = played.start, lines_of_family(played), "The start of the family"
     cells = {run.name: _cells(run) for run in runs}
     keys_of = dict.fromkeys(key for of_run in cells.values() for key in of_run)
     rows = [
@@ -95,7 +95,7 @@ def _in_network(text: str, runs: Sequence[Run]) -> Section:
     heading = ["Mean return, 95%", *(escaped(run.name) for run in runs)]
     body = table(heading, rows, f"Scores in {played}") if rows else "<p>Not scored yet.</p>"
     body += image(scenario_figure(scenario), f"{shows}; the text below says more")
-    text_of = escaped("\n".join(told))
+    text_of = escaped("\n".join(words))
     return Section(f"In {escaped(played)}", body + folded("In words", f"<pre>{text_of}</pre>"))
 
 

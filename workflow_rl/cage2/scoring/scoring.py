@@ -207,8 +207,8 @@ def _checkable(
         return 0, None
     if isinstance(played, ScenarioFamily):
         is_asked = "check" in settings.model_fields_set
-        told = f"No episode was played again: CybORG does not play {played}."
-        return 0, told if is_asked else None
+        reason = f"No episode was played again: CybORG does not play {played}."
+        return 0, reason if is_asked else None
     try:
         if not played.is_scenario2:
             Cage2(simulator="cyborg", scenario=played.text).check()

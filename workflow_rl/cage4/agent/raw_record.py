@@ -106,14 +106,7 @@ class RawReader:
 
     def begin(self, dictionaries: Sequence[Mapping[str, Any]]) -> NDArray[Any]:
         """Read what a reset shows, which names the hosts of own zones. Return RAW `[1]`."""
-        self._hosts = [
-            {
-                interface["ip_address"]: HOST_NUMBERS[name]
-                for name in KNOWN_NAMES & told.keys()
-                for interface in told[name].get("Interface", ())
-            }
-            for told in dictionaries
-        ]
+        self._hosts = [_numbers_by_address(dictionary) for dictionary in dictionaries]
         return self.read(dictionaries)
 
     def read(self, dictionaries: Sequence[Mapping[str, Any]]) -> NDArray[Any]:
@@ -123,23 +116,32 @@ class RawReader:
         """
         records = np.zeros(1, RAW)
         record = records[0]
-        for agent, told in enumerate(dictionaries):
-            record["success"][agent] = OUTCOMES.get(told["success"], UNKNOWN)
-            kind, _, target = told.get("action", "").partition(" ")
+        for agent, dictionary in enumerate(dictionaries):
+            record["success"][agent] = OUTCOMES.get(dictionary["success"], UNKNOWN)
+            kind, _, target = dictionary.get("action", "").partition(" ")
             if kind == "Analyse":
                 record["files"][HOST_NUMBERS[target]] = ANALYSED
-            for name in KNOWN_NAMES & told.keys():
-                _read_host(record, HOST_NUMBERS[name], told[name], self._hosts[agent])
+            for name in KNOWN_NAMES & dictionary.keys():
+                _read_host(record, HOST_NUMBERS[name], dictionary[name], self._hosts[agent])
         return records
 
 
-def _read_host(record: Any, host: int, told: Mapping[str, Any], hosts: Mapping[str, int]) -> None:
+def _numbers_by_address(dictionary: Mapping[str, Any]) -> dict[Any, int]:
+    """Return the numbers of the hosts that an agent's dictionary names, by address."""
+    numbers = {}
+    for name in KNOWN_NAMES & dictionary.keys():
+        for interface in dictionary[name].get("Interface", ()):
+            numbers[interface["ip_address"]] = HOST_NUMBERS[name]
+    return numbers
+
+
+def _read_host(record: Any, host: int, facts: Mapping[str, Any], hosts: Mapping[str, int]) -> None:
     """Write what an agent is told of a host. hosts: by address, those whose names it knows."""
-    for file in told.get("Files", ()):
+    for file in facts.get("Files", ()):
         record["files"][host] |= {"cmd.sh": CMD, "escalate.sh": ESCALATE}[file["File Name"]]
     events: Counter[tuple[Any, ...]] = Counter()
     shells = []
-    for process in told.get("Processes", ()):
+    for process in facts.get("Processes", ()):
         if "service_name" in process:
             record["decoy_pid"][host] = process["PID"]
             record["decoy"][host] = DECOYS[process["service_name"]]

@@ -194,11 +194,11 @@ class BeliefView(View):
 
     def asks(self, envs: Sequence[int], may_act: Bits) -> Bits:
         """Return which agents [M, 5] of those that may act have something to decide."""
-        of, belief = list(envs), self.belief
-        asked, step = self._asked[of], belief.step[of][:, None]
-        is_due = (belief.news[of] > asked) | (step - asked >= RHYTHM)
-        asks: Bits = may_act & (is_due | belief.is_pressing(of))
-        self._asked[of] = np.where(asks, step, asked)
+        numbers, belief = list(envs), self.belief
+        asked, step = self._asked[numbers], belief.step[numbers][:, None]
+        is_due = (belief.news[numbers] > asked) | (step - asked >= RHYTHM)
+        asks: Bits = may_act & (is_due | belief.is_pressing(numbers))
+        self._asked[numbers] = np.where(asks, step, asked)
         return asks
 
     def sweep(self, envs: Sequence[int]) -> Joint:
@@ -209,21 +209,21 @@ class BeliefView(View):
         return self.belief.suspects(list(envs))
 
     def _shown(self, envs: Sequence[int], obs: Shown) -> NDArray[np.float32]:
-        belief, of = self.belief, list(envs)
-        step = belief.step[of]
-        hosts = np.empty((len(of), N_FEATURES, *belief.exists.shape[1:]), np.float32)
+        belief, numbers = self.belief, list(envs)
+        step = belief.step[numbers]
+        hosts = np.empty((len(numbers), N_FEATURES, *belief.exists.shape[1:]), np.float32)
         flags = (belief.exists, belief.shell, belief.had_shell, belief.root, belief.source)
         for i, flag in enumerate((*flags, belief.removed)):
-            hosts[:, i] = flag[of]
+            hosts[:, i] = flag[numbers]
         hosts[:, 6] = ~IS_USER
         for i, counts in enumerate((belief.n_taken, belief.decoys), start=7):
-            hosts[:, i] = np.minimum(counts[of], 4) / 4
+            hosts[:, i] = np.minimum(counts[numbers], 4) / 4
         for i, name in enumerate(_TIMES):
-            ago = (step[:, None, None] - getattr(belief, name)[of]).astype(np.float32)
+            ago = (step[:, None, None] - getattr(belief, name)[numbers]).astype(np.float32)
             for j, span in enumerate(SPANS):
                 hosts[:, _N_PLAIN + 2 * i + j] = span / (span + ago)
         hosts *= hosts[:, :1]
-        context = np.empty((len(of), N_AGENTS, N_CONTEXT), np.float32)
+        context = np.empty((len(numbers), N_AGENTS, N_CONTEXT), np.float32)
         n_clock = CLOCK.shape[-1]
         context[..., :n_clock] = CLOCK[np.minimum(step, scenario4.MAX_STEPS)]
         counts = np.add.reduceat(
@@ -231,15 +231,15 @@ class BeliefView(View):
         ).transpose(0, 2, 1)
         context[..., n_clock : n_clock + 3] = np.minimum(counts[..., :3], 5) / 3
         context[..., n_clock + 3] = counts[..., 3] / (N_PLACES * scenario4.N_ZONES_OF_AGENT)
-        context[..., n_clock + 4] = belief.n_restores[of] == 0
-        context[..., n_clock + 5] = np.log1p(belief.n_restores[of]) / 3
-        ago = step[:, None] - belief.last_seen[of]
+        context[..., n_clock + 4] = belief.n_restores[numbers] == 0
+        context[..., n_clock + 5] = np.log1p(belief.n_restores[numbers]) / 3
+        ago = step[:, None] - belief.last_seen[numbers]
         context[..., n_clock + 6 :] = SPANS / (SPANS + ago[..., None])
         parts: list[NDArray[np.generic]] = []
         first_heard = scenario4.FIRST_OBS + np.array(scenario4.OBS_SIZES) - _HEARD
         for agent, first in enumerate(scenario4.FIRST_ZONE_OF_AGENT.tolist()):
             zones = slice(first, first + int(scenario4.N_ZONES_OF_AGENT[agent]))
-            parts += [context[:, agent], hosts[:, :, zones].reshape(len(of), -1)]
+            parts += [context[:, agent], hosts[:, :, zones].reshape(len(numbers), -1)]
             if self.listens:
                 parts.append(obs[:, first_heard[agent] : first_heard[agent] + _HEARD])
         return np.concatenate(parts, axis=1, dtype=np.float32)

@@ -46,23 +46,25 @@ class RedTeamEnvs(NetworkEnvs):
     def _begin(
         self, envs: Numbers, specs: Sequence[EpisodeSpec], seeds: Numbers, mask: NDArray[np.bool_]
     ) -> Obs:
-        simulator, of = self._simulator, envs.tolist()
+        simulator, numbers = self._simulator, envs.tolist()
         simulator.reset(seeds.tolist(), mask)
-        self._blue.begin(of, seeds[of].tolist(), simulator.masks[of], self._seen(of))
-        return simulator.rows[of]
+        self._blue.begin(
+            numbers, seeds[numbers].tolist(), simulator.masks[numbers], self._seen(numbers)
+        )
+        return simulator.rows[numbers]
 
     def _play(
         self, envs: Numbers, actions: Actions, mask: NDArray[np.bool_]
     ) -> tuple[Obs, NDArray[Any]]:
         """actions: [M, 6], indices of `red_api.RED_CHOICES`."""
-        simulator, of = self._simulator, envs.tolist()
-        self._blues[of], self._messages[of] = self._blue.act(of)
-        self._reds[of] = actions
+        simulator, numbers = self._simulator, envs.tolist()
+        self._blues[numbers], self._messages[numbers] = self._blue.act(numbers)
+        self._reds[numbers] = actions
         simulator.choose(self._reds)
         simulator.play(self._blues, self._messages, mask)
-        self._blue.see(of, self._blues[of], self._seen(of))
+        self._blue.see(numbers, self._blues[numbers], self._seen(numbers))
         # 0.0 - x is never -0.0.
-        return simulator.rows[of], 0.0 - simulator.rewards[of].sum(axis=1)
+        return simulator.rows[numbers], 0.0 - simulator.rewards[numbers].sum(axis=1)
 
     def _seen(self, envs: list[int]) -> BlueSees:
         simulator = self._simulator
@@ -81,19 +83,19 @@ class MixedTeams:
     def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
         for env, seed in zip(envs, seeds, strict=True):
             self._draws.begin(seed, env)
-        for number, places, of in self._draws.parts(envs):
-            drawn = [seeds[place] for place in places.tolist()]
-            self._teams[number].begin(of, drawn, masks[places], seen.of(places))
+        for number, places, team_envs in self._draws.parts(envs):
+            team_seeds = [seeds[place] for place in places.tolist()]
+            self._teams[number].begin(team_envs, team_seeds, masks[places], seen.of(places))
 
     def act(self, envs: Sequence[int]) -> tuple[Joint, Bits]:
         actions = np.zeros((len(envs), N_AGENTS), np.int64)
         sent = np.zeros((*actions.shape, MESSAGE_BITS), np.bool_)
-        for number, places, of in self._draws.parts(envs):
-            actions[places], messages = self._teams[number].act(of)
+        for number, places, team_envs in self._draws.parts(envs):
+            actions[places], messages = self._teams[number].act(team_envs)
             if messages is not None:
                 sent[places] = messages
         return actions, sent
 
     def see(self, envs: Sequence[int], taken: Joint, seen: BlueSees) -> None:
-        for number, places, of in self._draws.parts(envs):
-            self._teams[number].see(of, taken[places], seen.of(places))
+        for number, places, team_envs in self._draws.parts(envs):
+            self._teams[number].see(team_envs, taken[places], seen.of(places))

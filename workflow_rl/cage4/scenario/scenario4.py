@@ -241,10 +241,8 @@ def _actions(agent: int) -> tuple[BlueAction, ...]:
 ACTIONS = tuple(_actions(agent) for agent in range(len(AGENT_ZONES)))
 """Each blue agent's actions, by index."""
 assert tuple(map(len, ACTIONS)) == N_ACTIONS
-FIRST_OF_KIND = {
-    kind: np.array([[action.kind for action in actions].index(kind) for actions in ACTIONS])
-    for kind in BLUE
-}
+_KINDS = [[action.kind for action in actions] for actions in ACTIONS]
+FIRST_OF_KIND = {kind: np.array([kinds.index(kind) for kinds in _KINDS]) for kind in BLUE}
 """By kind: each agent's first action of that kind. Those on hosts are in the order of hosts."""
 
 # A row of observations `[578]` and a row of masks `[570]` have the parts of agents 0 to 4 one after

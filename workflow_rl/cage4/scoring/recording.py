@@ -282,8 +282,8 @@ _IS_SEEN = (constants.BLUE_OF_ZONE[constants.ZONE] != constants.NOBODY) & (
 
 def host_states(state: Any) -> NDArray[np.int64]:
     """Return the `HostState` of each host, int64 `[137, 7]`."""
-    found = np.zeros((constants.N_HOSTS, len(HostState._fields)), np.int64)
-    user, root, decoys, stopped, failing, seen, known = found.T
+    states = np.zeros((constants.N_HOSTS, len(HostState._fields)), np.int64)
+    user, root, decoys, stopped, failing, seen, known = states.T
     for agent, n in enumerate(state["n_sessions"].tolist()):
         sessions = state["sessions"][agent, :n]
         is_root = sessions["user"] == constants.ROOT
@@ -302,4 +302,4 @@ def host_states(state: Any) -> NDArray[np.int64]:
     seen[:] = (events & CONNECTION_BITS > 0) + 2 * (events & PROCESS_BITS > 0)
     remembered = _KNOWN[state["host_state"]].max(axis=0)
     known[:] = np.maximum(remembered, state["knows_address"].max(axis=0))
-    return found
+    return states

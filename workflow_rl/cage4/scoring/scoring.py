@@ -108,13 +108,14 @@ class Cage4Scores(NamedTuple):
 
     def closing_lines(self, agent: str) -> list[str]:
         """Return the text that ends a training run."""
-        told = self.to_dict()
-        half = "" if told["interval_95"] is None else f" ± {told['interval_95']:,.1f}"
+        values = self.to_dict()
+        half = "" if values["interval_95"] is None else f" ± {values['interval_95']:,.1f}"
         scenarios = f" in {len(self.by_scenario)} scenarios" * (len(self.by_scenario) > 1)
         compared = [f"{known.name} {known.mean:,.0f}" for known in KNOWN if known.is_compared]
         return [
-            f"score: {told['mean']:,.1f}{half}, the mean total reward of {len(told['totals'])} "
-            f"episodes by the challenge's evaluation{scenarios} on {told['simulator']}; at best 0.",
+            f"score: {values['mean']:,.1f}{half}, the mean total reward of {len(values['totals'])} "
+            f"episodes by the challenge's evaluation{scenarios} on {values['simulator']}; "
+            "at best 0.",
             *([f"For comparison: {'; '.join(compared)}."] if self._is_official else []),
             *self._changes(),
         ]
@@ -134,15 +135,15 @@ class Cage4Scores(NamedTuple):
             name: {**asdict(scores), "returns": scores.returns, **scores.statistics()}
             for name, scores in self.by_scenario.items()
         }
-        told: dict[str, Any] = {"agent": self.team, "checked": self.checked}
-        told |= next(iter(parts.values()))
+        values: dict[str, Any] = {"agent": self.team, "checked": self.checked}
+        values |= next(iter(parts.values()))
         if len(parts) > 1:
             samples = [scores.totals for scores in self.by_scenario.values()]
             totals = [total for sample in samples for total in sample]
-            told |= mean_of(samples, [1 / len(samples)] * len(samples)).plain()
-            told |= {"totals": totals, "returns": totals, "std": None, "scenario": None}
-            told["scenarios"] = parts
-        return told
+            values |= mean_of(samples, [1 / len(samples)] * len(samples)).plain()
+            values |= {"totals": totals, "returns": totals, "std": None, "scenario": None}
+            values["scenarios"] = parts
+        return values
 
 
 def learned_elsewhere(

@@ -127,6 +127,11 @@ def test_a_record_does_not_have_anything_called(finished: Path, tmp_path: Path) 
     assert not called.exists()
 
 
+def test_a_cluster_that_a_record_names_is_not_joined(finished: Path, tmp_path: Path) -> None:
+    run = changed(finished, tmp_path / "run", config={"cluster": "127.0.0.1:9"})
+    assert invoke("verify", run).exit_code == 0
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"machines": [1], "config": {}}', "\x00"])
 def test_a_damaged_record(text: str, tmp_path: Path) -> None:
     (tmp_path / "machine.json").write_text(text)

@@ -278,6 +278,17 @@ def test_a_red_agent_that_is_typed_on_a_resume_is_not_asked_for(
         assert (result.exit_code == 0) == (stranger in typed), result.output
 
 
+def test_who_types_the_red_agent_has_no_file_read(stranger: str, tmp_path: Path) -> None:
+    """A run holds the content of its scenario. A stranger's may hold a path in its place."""
+    run(tmp_path / "run", config_of(simulator="compiled"))
+    Path("secret.yaml").write_text("hosts: {}")
+    poison(tmp_path, lambda config: config.update(red_agent=stranger, scenario="secret.yaml"))
+    resumed = ["train-async", "--resume", str(tmp_path / "run"), "--total-episodes", "99"]
+    result = CliRunner().invoke(main, [*resumed, "--red-agent", stranger, "--dry-run"])
+    assert result.exit_code == 2
+    assert "only what the user names is read" in " ".join(result.output.split())
+
+
 def test_an_agent_is_scored_without_the_red_agent_that_it_learned_against(
     stranger: str, tmp_path: Path
 ) -> None:

@@ -51,8 +51,8 @@ def attack_graph(scenario: Scenario) -> Mapping[str, Reach]:
                 subnets.append(subnet_of[target])
 
     explore(scenario.red_host)
-    finds_more = True
-    while finds_more:
+    n_known = 0
+    while n_known < len(first_source) + len(held) + len(subnets):
         n_known = len(first_source) + len(held) + len(subnets)
         for subnet in filter(is_open, subnets):
             for host in scenario.subnets[subnet]:
@@ -61,7 +61,6 @@ def attack_graph(scenario: Scenario) -> Mapping[str, Reach]:
             if host not in held and exploits[host] and is_open(subnet_of[host]):
                 held.append(host)
                 explore(host)
-        finds_more = len(first_source) + len(held) + len(subnets) > n_known
 
     def sources(host: str) -> tuple[str, ...]:
         first = first_source.get(host)

@@ -40,11 +40,10 @@ from workflow_rl.environments.challenge import (
     Scoring,
     Side,
 )
+from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 
 if TYPE_CHECKING:
     from workflow_rl.environments.env_batch import EnvBatchFactory
-    from workflow_rl.environments.environment import Environment
-
 
 OBSERVATIONS = ("table", "belief", "evidence", "history", "true-state")
 ACTION_SETS = ("all", "by-host", "by-host-timed")
@@ -216,8 +215,6 @@ class Cage2Guest(Guest):
         return Cage2(**dict(args))
 
     def sides(self, args: Mapping[str, Any]) -> Mapping[str, Side]:
-        from workflow_rl.environments.environment import InvalidEnvironmentError
-
         network = played_of(args["scenario"])
         if isinstance(network, ScenarioFamily):
             raise InvalidEnvironmentError(
@@ -261,7 +258,6 @@ class Cage2Guest(Guest):
         from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
         from workflow_rl.cage2.env.viewed_envs import taught_envs
         from workflow_rl.cage2.scoring.players import load_blue, load_trained, require_fit
-        from workflow_rl.environments.environment import InvalidEnvironmentError
 
         assert isinstance(environment, Cage2)
         policy, trained_on = (None, None) if agent in SCRIPTED_AGENTS else load_trained(agent)

@@ -177,10 +177,7 @@ class RedSimulator(BatchedSimulator):
 
 
 def batch_with(
-    n_envs: int,
-    max_steps: int,
-    attackers: Mapping[str, AttackerBatch],
-    tables: Tables = SCENARIO2,
+    n_envs: int, max_steps: int, attackers: Mapping[str, AttackerBatch], tables: Tables
 ) -> BatchedSimulator:
     """Return a simulator whose `red_agents` are CybORG's and the attackers, by name."""
     if not attackers:

@@ -59,9 +59,8 @@ class TrueStateView:
 class RecordView:
     """Shows records of what Blue is shown: see `agent.blue` and `views.Sees`.
 
-    A record tells of the last step. The first record of an episode tells nothing.
-
-    envs: of the network, in compiled code or in CybORG.
+    A record tells of the last step. The first record of an episode tells nothing. envs: of the
+    network, in compiled code or in CybORG.
     """
 
     def __init__(self, envs: EnvBatch, network: Scenario) -> None:

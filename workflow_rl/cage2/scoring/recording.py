@@ -246,19 +246,17 @@ def _network_in_words(red: WatchedRed, scenario: Scenario) -> dict[str, Any]:
     return network | {f"{name}: decoys": of_host for name, of_host in decoys.items()}
 
 
-def _state_of(
-    network: Mapping[str, Any], name: str, bits: Sequence[int], thought: int
-) -> HostState:
-    rights = [is_privileged for _, is_privileged in network[f"{name}: red sessions"]]
-    ports = network[f"{name}: ports Red knows"]
-    known = "address" if name in network["addresses Red knows"] else "nothing"
+def _state_of(words: Mapping[str, Any], name: str, bits: Sequence[int], thought: int) -> HostState:
+    rights = [is_privileged for _, is_privileged in words[f"{name}: red sessions"]]
+    ports = words[f"{name}: ports Red knows"]
+    known = "address" if name in words["addresses Red knows"] else "nothing"
     return _host_state(
         "privileged" if any(rights) else "user" if rights else "none",
         THOUGHTS[thought],
         known if ports is None else "ports",
         tuple(ports or ()),
-        network[f"{name}: red files"],
-        tuple(decoy.removeprefix("Decoy") for decoy in network[f"{name}: decoys"]),
+        words[f"{name}: red files"],
+        tuple(decoy.removeprefix("Decoy") for decoy in words[f"{name}: decoys"]),
         *scenario2.bits_in_words(bits),
     )
 

@@ -11,7 +11,7 @@ import click
 from workflow_rl.collection.cluster_address import is_address
 from workflow_rl.commands.errors import own_command, telling, training_errors
 from workflow_rl.commands.options import given_options, spelling
-from workflow_rl.commands.options_by_env import require_agent
+from workflow_rl.commands.options_by_env import named_here, require_agent
 from workflow_rl.commands.training_options import asked_of_run, new_config, path_to_resume
 from workflow_rl.environments.source import guests
 from workflow_rl.output_files import require_writable, require_writable_folder
@@ -149,7 +149,7 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
         raise click.UsageError(f"--resume {path} is a population: resume it with train-population")
     if exchange and not meets:
         raise click.UsageError(f"--resume {path} is not a population: see train-{mode}")
-    plan = resumed_plan(path, asked_of_run(options))
+    plan = resumed_plan(path, asked_of_run(options), named_here().plug_in)
     n_policies = len(plan.configs)
     if "n_policies" in given and options["n_policies"] != n_policies:
         raise click.UsageError(

@@ -493,16 +493,24 @@ class TrainConfig(Settings):
         return {name: values.pop(name) for name in arguments}, values
 
     @classmethod
-    def from_dict(cls, saved: Mapping[str, Any], environment: Environment | None = None) -> Self:
+    def from_dict(
+        cls,
+        saved: Mapping[str, Any],
+        environment: Environment | None = None,
+        plug_in: Algorithm | None = None,
+    ) -> Self:
         """Return the config that `to_dict` or `to_save` gave, as data.
 
         Imports and calls nothing that the values name: an algorithm is looked up among those that
         are known, and the environment is not made. Raises KeyError, TypeError or ValueError.
 
-        environment: the environment, if the user names it.
+        environment: the environment, if the user names it. plug_in: the algorithm, if it is known.
         """
         args, values = cls.parts(saved)
-        plug_in = None if unnamed_classes(saved) else algorithm.find(values["algorithm"])
+        if unnamed_classes(saved):
+            plug_in = None
+        elif plug_in is None or plug_in.name != values["algorithm"]:
+            plug_in = algorithm.find(values["algorithm"])
         kind = UnknownSettings if plug_in is None else plug_in.settings
         if plug_in is not None:
             known = kind.model_fields
@@ -520,12 +528,13 @@ class TrainConfig(Settings):
         cls,
         saved: Mapping[str, Any],
         environment: Environment | None = None,
+        plug_in: Algorithm | None = None,
         names_cluster: bool = False,
     ) -> Self:
         """Return the config that `to_dict` or `to_save` gave, to train with. What the user's own
         command wrote there is imported. Raises what `from_dict` and `require_named` raise."""
         import_classes(saved)
-        config = cls.from_dict(saved, environment)
+        config = cls.from_dict(saved, environment, plug_in)
         config.require_named(names_cluster)
         return config
 

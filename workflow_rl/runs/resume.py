@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.environments.environment import InvalidEnvironmentError, interpreter
 from workflow_rl.environments.named_by_file import TRUST_IT, is_plain
 from workflow_rl.environments.source import environment_of, guests, make_environment, played_by
@@ -64,13 +65,14 @@ def new_plan(
     return Plan(configs, [None] * n_policies, exchange)
 
 
-def resumed_plan(path: Path, asked: Mapping[str, Any]) -> Plan:
+def resumed_plan(path: Path, asked: Mapping[str, Any], plug_in: Algorithm | None = None) -> Plan:
     """Return the plan with which the run in `path` goes on.
 
     Args:
         path: a run's folder, of one policy or of several.
         asked: the fields of a TrainConfig that are asked for anew, some of the arguments of the
             environment and of the settings among them.
+        plug_in: the algorithm, if it is known.
 
     Raises:
         UserError: the run cannot be resumed.
@@ -82,7 +84,7 @@ def resumed_plan(path: Path, asked: Mapping[str, Any]) -> Plan:
     if record is None:
         require_no_member(path)
         checkpoint = load_checkpoint(path / "checkpoint.safetensors")
-        return Plan(_resumed_configs([checkpoint], path, asked), [checkpoint])
+        return Plan(_resumed_configs([checkpoint], path, asked, plug_in), [checkpoint])
     from workflow_rl.runs.exchange import ExchangeConfig, require_same_end
 
     folders = record.folders(path)
@@ -97,7 +99,7 @@ def resumed_plan(path: Path, asked: Mapping[str, Any]) -> Plan:
         checkpoint or Checkpoint(config, {}, TrainingState())
         for checkpoint, config in zip(resumed, record.configs, strict=True)
     ]
-    configs = _resumed_configs(states, path, asked)
+    configs = _resumed_configs(states, path, asked, plug_in)
     for folder, config in zip(folders, configs, strict=True):
         if (config.env, config.env_args) != (configs[0].env, configs[0].env_args):
             raise UserError(f"{path}: {folder.name} is of another environment than policy-0")
@@ -112,7 +114,10 @@ class FinishedError(ConfigError):
 
 
 def _resumed_configs(
-    checkpoints: Sequence[Checkpoint], path: Path, asked: Mapping[str, Any]
+    checkpoints: Sequence[Checkpoint],
+    path: Path,
+    asked: Mapping[str, Any],
+    plug_in: Algorithm | None,
 ) -> list[TrainConfig]:
     """Return the configs of a run that is not at its end. Raises ConfigError."""
     # A policy that diverged may have stayed behind.
@@ -120,13 +125,16 @@ def _resumed_configs(
     over = _over(last, path, asked)
     if over is not None and not isinstance(over, FinishedError):
         raise over
-    configs = [_resumed_config(checkpoint.config, path, asked) for checkpoint in checkpoints]
+    saved = [checkpoint.config for checkpoint in checkpoints]
+    configs = [_resumed_config(config, path, asked, plug_in) for config in saved]
     if over is not None and configs[0].play == last.config["play"]:
         raise over
     return configs
 
 
-def _resumed_config(saved: Mapping[str, Any], path: Path, asked: Mapping[str, Any]) -> TrainConfig:
+def _resumed_config(
+    saved: Mapping[str, Any], path: Path, asked: Mapping[str, Any], plug_in: Algorithm | None
+) -> TrainConfig:
     """Return the config with which a checkpoint's run goes on, whose environment may be made.
 
     Raises UserError for a config that cannot be used, and ConfigError for what is asked.
@@ -146,7 +154,7 @@ def _resumed_config(saved: Mapping[str, Any], path: Path, asked: Mapping[str, An
         environment = environment_of(by_file)
         environment = played_by(environment, interpreter(python) if python else python)
         saved = changed(saved, **changes)
-        return TrainConfig.to_train(saved, environment, "cluster" in asked)
+        return TrainConfig.to_train(saved, environment, plug_in, "cluster" in asked)
     except InvalidEnvironmentError as error:
         raise ConfigError(error.argument, str(error)) from None
     except ConfigError as error:

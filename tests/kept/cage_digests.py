@@ -3,7 +3,7 @@
 Values are hashed as float64, int64, booleans or text, so that no digest depends on a dtype.
 
 This command writes the file, or parts of it. CybORG as published plays. CAGE-1's has to be
-installed apart (docs/explanations/simulators.md): without it the digests of CAGE-1 stay as they are.
+installed apart (docs/explanations/simulators.md): without it the digests of CAGE-1 stay as before.
 
     python -m tests.kept.cage_digests --only 'CAGE-2 champion*'
 """

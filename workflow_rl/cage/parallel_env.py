@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     ParallelEnv = object
 else:
     try:
-        # Clients of PettingZoo ask for its class.
+        # PettingZoo's tools check that an env is an instance of this class.
         from pettingzoo import ParallelEnv
     except ImportError:
         ParallelEnv = object
@@ -38,7 +38,8 @@ class PlainParallelEnv(ParallelEnv):
     def max_num_agents(self) -> int:
         return len(self.possible_agents)
 
-    __copy__ = copy.deepcopy
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)
 
     def observation_space(self, agent: str) -> Space[Any]:
         return self.observation_spaces[agent]

@@ -12,9 +12,9 @@ from workflow_rl.progress_bar import Progress
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 
 Score: TypeAlias = Callable[[Path, int, int], Mean]
-"""Plays a checkpoint in so many episodes of a seed. Raises UserError."""
+"""Is called with a checkpoint, a number of episodes and a seed: the mean. Raises UserError."""
 FRESH_SEED = 1
-"""Of the episodes that score what those of seed 0 chose."""
+"""The seed of the episodes that score the chosen agent. Episodes of seed 0 chose it."""
 
 
 def tournament(
@@ -36,7 +36,9 @@ def tournament(
                 progress.update()
         ranked = sorted(playing, key=lambda agent: -means[agent])
         n_playing = 0 if number == len(rounds) else math.ceil(len(ranked) / 3)
-        playing, out = ranked[:n_playing], ranked[n_playing:] + out
+        # An agent that leaves in a later round is better: it comes first.
+        out = ranked[n_playing:] + out
+        playing = ranked[:n_playing]
     return out
 
 
@@ -45,8 +47,9 @@ def save_best_candidate(
 ) -> tuple[int, Mean] | None:
     """Make best.safetensors of a finished run the best of its candidates: see `eligible_agents`.
 
-    least, most: the episodes of the last round, which are half of the training's. Returns the
-    update of the best, and what it scores in fresh episodes; None if there is one candidate alone.
+    The last round has half as many episodes as the training, but at least `least` and at most
+    `most`. Returns the update of the best, and what it scores in fresh episodes; None if there is
+    one candidate alone.
     """
     paths = eligible_agents(run_path)
     if len(paths) == 1:
@@ -63,10 +66,10 @@ def save_best_candidate(
 
 
 def eligible_agents(run_dir: Path) -> list[Path]:
-    """Return checkpoints that may be the best of a finished run, each agent once: the agent that
-    the training returns suggest, the last one, and those of the last half that --keep-every kept.
+    """Return checkpoints that may be the best of a finished run, each agent once.
 
-    Raises UserError.
+    They are the agent with the best returns in training, the last agent, and the agents of the last
+    half that --keep-every kept. Raises UserError.
     """
     half = load_checkpoint(run_dir / "checkpoint.safetensors").training.updates / 2
     paths = [
@@ -74,10 +77,10 @@ def eligible_agents(run_dir: Path) -> list[Path]:
         run_dir / "best.safetensors",
         *sorted(run_dir.glob("kept/*.safetensors")),
     ]
-    by_update = {
-        updates: path
-        for path in reversed(paths)
-        if (updates := load_checkpoint(path).training.updates) >= half
-        or path.name == "best.safetensors"
-    }
+    by_update = dict[int, Path]()
+    # Of several files with one agent, the first one of `paths` stays.
+    for path in reversed(paths):
+        updates = load_checkpoint(path).training.updates
+        if updates >= half or path.name == "best.safetensors":
+            by_update[updates] = path
     return list(by_update.values())

@@ -21,7 +21,7 @@ class OrderedCage2Guest(Cage2Guest):
 
     env_id = ENV_ID
     title = "CAGE-2 workflows"
-    # The orders make what an agent meets more varied.
+    # Orders vary the episodes, so there is one preset.
     presets: ClassVar = {"workflow-quick": Cage2Guest.presets["cage2-quick"]}
     measured: ClassVar = {}
     released: ClassVar = {}
@@ -38,7 +38,7 @@ class OrderedCage2Guest(Cage2Guest):
         return OrderedCage2(**dict(args))
 
     def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:
-        # Returns of the training contain the price of fixes, and no other agent's do.
+        # With a penalty, returns contain the price of fixes: no other agent's returns compare.
         is_priced = args["obedience"] == "penalty" and args["penalty"]
         return NOTHING if is_priced else super().known_returns(args)
 

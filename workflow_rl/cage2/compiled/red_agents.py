@@ -1,8 +1,8 @@
 """The red agents: how each chooses its next action, and what it notes.
 
-`begin_red` and the programs without their draws serve Blue's hypotheses too, which follow every
-draw that fits. They take any record with the fields `error`, `n_events` and those of
-`state.red_fields`.
+Blue's hypotheses call `begin_red`, and the functions of the programs that draw nothing: Blue keeps
+a hypothesis for every draw that fits. These functions take any record with the fields `error`,
+`n_events` and those of `state.red_fields`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ B_LINE, MEANDER, SLEEP = map(RED_AGENTS.index, ("B_lineAgent", "RedMeanderAgent"
 PLAN = np.array([RED_ACTIONS.index(kind) for kind, _ in b_line_plan.PLAN])
 AFTER_FAILURE = np.array(b_line_plan.AFTER_FAILURE)
 CHOOSES_FIRST_HOST, EXPLOITS_OT_HOST, LAST = 1, 12, len(PLAN) - 1
-# At first, these exploit what the scan before them showed. CybORG fails if it showed nothing.
-READ_A_SCAN = 1 << 5 | 1 << 9
+# A mask of the two exploits that attack what the scan before them showed, the first time that they
+# are made. CybORG fails if the scan showed nothing.
+READ_A_SCAN = (1 << 5) | (1 << 9)
 
 # Hosts in their order, four bits each, as `shuffle_nibbles` takes them.
 MOST_NIBBLES = 15
-IN_ORDER = sum(host << 4 * host for host in range(MOST_NIBBLES))
+IN_ORDER = sum(host << (4 * host) for host in range(MOST_NIBBLES))
 
 
 @compiled
@@ -76,14 +77,15 @@ def choose_as_red(s: Any, t: Any) -> None:
 def b_line(s: Any, t: Any) -> None:
     """`B_lineAgent.get_action`.
 
-    A repeated action has the same target as before, so that all targets follow from the first host.
+    A repeated action keeps its target. All targets therefore follow from the first host.
     """
     action = next_of_b_line(s)
-    if action == CHOOSES_FIRST_HOST and not s.b_line_made >> action & 1:
+    if action == CHOOSES_FIRST_HOST and not (s.b_line_made >> action) & 1:
         # In CAGE-1, B_line always takes the first host.
         number = 0 if t.is_cage1 else randbelow(s, int64(t.n_first_hosts))
         s.b_line_host = t.first_hosts[number]
-    if (READ_A_SCAN & ~s.b_line_made) >> action & 1 and s.n_events == 0:
+    reads_a_scan = ((READ_A_SCAN & ~s.b_line_made) >> action) & 1 != 0
+    if reads_a_scan and s.n_events == 0:
         s.error = CYBORG_FAILS
         return
     act_as_b_line(s, t, action)
@@ -105,17 +107,20 @@ def next_of_b_line(s: Any) -> int:
     succeeded = s.red_success == tables.TRUE
     while True:
         action = min(action + 1, LAST) if succeeded else int(AFTER_FAILURE[action])
-        if s.b_line_made >> action & 1 or action != EXPLOITS_OT_HOST or s.n_events > 0:
+        # Only the first exploit of the OT host needs what the scan showed.
+        was_made = (s.b_line_made >> action) & 1 != 0
+        if was_made or action != EXPLOITS_OT_HOST or s.n_events > 0:
             return action
-        # The scan before this exploit showed nothing: its host is out of reach.
+        # The scan before this exploit showed nothing: its host is out of reach. Red goes on as
+        # after the first action.
         action = 0
 
 
 @compiled
 def target_of_b_line(s: Any, t: Any, action: int) -> int:
     """Return the host or the subnet of an action."""
-    host = s.b_line_host
-    return int64(t.plan_of_b_line[t.red_host if host == NONE else host, action])
+    first_host = t.red_host if s.b_line_host == NONE else s.b_line_host
+    return int64(t.plan_of_b_line[first_host, action])
 
 
 @compiled
@@ -135,7 +140,8 @@ def meander(s: Any, t: Any) -> None:
     else:
         target = first_of_list(s, t, int(kind), int(targets))
     act_as_meander(s, int(kind), target)
-    if kind == tables.IMPACT and not s.known_hostnames >> target & 1:
+    # CybORG refuses an Impact on a host whose name Red does not know.
+    if kind == tables.IMPACT and not (s.known_hostnames >> target) & 1:
         s.red_kind = tables.REFUSED
 
 
@@ -143,7 +149,7 @@ def meander(s: Any, t: Any) -> None:
 def lowest_bit(mask: int) -> int:
     """Return the number of a mask's lowest bit."""
     i = 0
-    while not mask >> i & 1:
+    while not (mask >> i) & 1:
         i += 1
     return i
 
@@ -152,8 +158,9 @@ def lowest_bit(mask: int) -> int:
 def first_in_order(s: Any, t: Any, kind: int, targets: int) -> int:
     """Return the first host of a mask in the order of Red's action space: see `address_order`."""
     target, first, bound = lowest_bit(targets), int(s.first_address), int64(t.bound_host)
-    is_first = bound <= target < first and targets >> first & 1 != 0
-    return first if kind != tables.ESCALATE and is_first else target
+    comes_first = bound <= target < first and (targets >> first) & 1 != 0
+    # An escalation goes by hostnames, whose order is the hosts'.
+    return first if comes_first and kind != tables.ESCALATE else target
 
 
 @compiled
@@ -164,27 +171,32 @@ def first_of_nibbles(s: Any, t: Any, kind: int, targets: int) -> int:
     it needs.
     """
     n_hosts = int64(t.n_hosts)
-    in_order = IN_ORDER & ((1 << 4 * n_hosts) - 1)
+    in_order = IN_ORDER & ((1 << (4 * n_hosts)) - 1)
     bound = int64(t.bound_host)
     order = shuffle_nibbles(s, address_order(in_order, int(s.first_address), bound), n_hosts)
     if kind != tables.DISCOVER_SERVICES:
         hostnames = shuffle_nibbles(s, in_order, n_hosts)
         if kind == tables.ESCALATE:
             order = hostnames
-    while not targets >> (order & 15) & 1:
+    while not (targets >> (order & 15)) & 1:
         order >>= 4
     return order & 15
 
 
 @compiled
 def address_order(in_order: int, first: int, bound: int) -> int:
-    """Return the order of the addresses in Red's action space: the hosts' order, but `first` comes
-    right before `bound`, if it would come after it."""
+    """Return the order of the addresses in Red's action space.
+
+    It is the hosts' order, but `first`, if it is the later host, is moved to right before `bound`.
+    """
     shift = 4 * bound
-    before, after = in_order & ((1 << shift) - 1), in_order >> shift
-    below = (1 << 4 * (first - bound)) - 1
-    moved = (after & ~((below << 4) | 15)) | (after & below) << 4 | first
-    return before | moved << shift
+    before = in_order & ((1 << shift) - 1)
+    after = in_order >> shift
+    # A mask of the hosts that `first` passes when it is moved.
+    passed = (1 << (4 * (first - bound))) - 1
+    behind = after & ~((passed << 4) | 15)
+    moved = behind | ((after & passed) << 4) | first
+    return before | (moved << shift)
 
 
 @compiled
@@ -194,6 +206,7 @@ def first_of_list(s: Any, t: Any, kind: int, targets: int) -> int:
     bound, n = int64(t.bound_host), int64(t.n_hosts)
     for host in range(n):
         order[host] = host
+    # The first address is moved to right before the bound host.
     for host in range(int64(s.first_address), bound, -1):
         order[host] = host - 1
     order[bound] = s.first_address
@@ -204,7 +217,7 @@ def first_of_list(s: Any, t: Any, kind: int, targets: int) -> int:
         if kind == tables.ESCALATE:
             order = hostnames
     i = 0
-    while not targets >> order[i] & 1:
+    while not (targets >> order[i]) & 1:
         i += 1
     return order[i]
 
@@ -215,7 +228,7 @@ def meanders_options(s: Any, t: Any) -> tuple[np.int64, np.int64]:
 
     RED_SLEEP means that CybORG's agent has nothing left to do and fails.
     """
-    # All are signed: numba turns a mixture of signed and unsigned integers into a float.
+    # All integers are signed here: numba turns signed and unsigned ones together into a float.
     goal = int64(t.op_server)
     if goal != NONE and s.meander_escalated >> goal & 1 and not t.is_cage1:
         return int64(tables.IMPACT), int64(1) << goal
@@ -226,6 +239,7 @@ def meanders_options(s: Any, t: Any) -> tuple[np.int64, np.int64]:
     hosts = int64(s.known_addresses & ~s.meander_scanned)
     if hosts != 0:
         return int64(tables.DISCOVER_SERVICES), hosts
+    # Hosts that Red once took and has given up.
     lost = s.meander_mapped & ~s.meander_exploited
     hosts = int64(s.known_hostnames & ~s.meander_escalated & ~lost)
     if hosts != 0:
@@ -248,9 +262,10 @@ def act_as_meander(s: Any, kind: int, target: int) -> None:
     elif kind == tables.EXPLOIT:
         s.meander_exploited |= 1 << target
         s.meander_last_address = target
-    else:
-        if kind == tables.ESCALATE:
-            s.meander_escalated |= 1 << target
+    elif kind == tables.ESCALATE:
+        s.meander_escalated |= 1 << target
+        s.meander_last_host = target
+    else:  # IMPACT
         s.meander_last_host = target
     s.red_kind = kind
     s.red_target = target
@@ -270,6 +285,7 @@ def learn_as_meander(s: Any, t: Any) -> None:
             for i in range(2):
                 given_up = s.meander_escalated & t.groups_of_meander[i]
                 if given_up != 0:
+                    # CybORG removes a host from both lists, and fails if a list lacks it.
                     if given_up & ~(s.meander_mapped & s.meander_exploited):
                         s.error = CYBORG_FAILS
                     s.meander_escalated &= ~given_up
@@ -280,5 +296,6 @@ def learn_as_meander(s: Any, t: Any) -> None:
         bit = 1 << int(s.meander_last_host)
         if s.red_success == tables.FALSE:
             s.meander_escalated &= ~bit
+            # The host stays exploited if Red never took it.
             s.meander_exploited &= ~(bit & s.meander_mapped)
         s.meander_last_host = NONE

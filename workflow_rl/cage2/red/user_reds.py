@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
 
 def with_policies(attackers: Attackers, scenario: Scenario) -> Attackers:
-    """Return the attackers with the policies of the trained ones, which workers cannot read.
+    """Return the attackers, of which the trained ones have their policies loaded.
 
-    scenario: what they play. Raises AttackerError.
+    Workers do not read the files of policies. scenario: what the attackers play. Raises
+    AttackerError.
     """
     members = (
         dataclasses.replace(member, given=found(member, scenario)) if member.is_path else member
@@ -48,8 +49,8 @@ def found(attacker: Attacker, scenario: Scenario) -> Any:
     scenario: what is played. Raises AttackerError.
     """
     if attacker.is_path:
-        # It draws its actions: one that always takes the likeliest may repeat one that does
-        # nothing.
+        # The policy draws its actions. A policy that always takes the likeliest action may repeat
+        # an action that does nothing.
         return PolicyAttacker(red_policy(attacker.name, greedy=False, scenario=scenario))
     red = attacker.found()
     if acts_in_cyborg(red) or (hasattr(red, "act") and hasattr(red, "begin")):
@@ -66,9 +67,10 @@ def acts_in_cyborg(red: Any) -> bool:
 
 
 def in_cyborg(attackers: Attackers, scenario: Scenario) -> list[str]:
-    """Return the names of those that CybORG plays, whatever simulator is asked for.
+    """Return the names of the red agents that CybORG plays, whatever simulator is asked for.
 
-    Compiled code plays the others of users, also if CybORG is asked for. Raises AttackerError.
+    Compiled code plays all other red agents of users, even if CybORG is asked for. Raises
+    AttackerError.
     """
     return [
         attacker.name for attacker in attackers.foreign if acts_in_cyborg(found(attacker, scenario))
@@ -76,11 +78,14 @@ def in_cyborg(attackers: Attackers, scenario: Scenario) -> list[str]:
 
 
 def batch_of(red: Any) -> AttackerBatch:
-    """Return what plays a class, an object or a `PolicyAttacker` in compiled code. Objects are
-    copied."""
+    """Return the batch with which compiled code plays a red agent.
+
+    red: a class, an object, which is copied, or a `PolicyAttacker`.
+    """
     if isinstance(red, PolicyAttacker):
         return copy.deepcopy(red)
-    return OneByOne(red if isinstance(red, type) else functools.partial(copy.deepcopy, red))
+    make = red if isinstance(red, type) else functools.partial(copy.deepcopy, red)
+    return OneByOne(make)
 
 
 def batches_of(
@@ -128,7 +133,8 @@ def red_policy(name: str, greedy: bool, scenario: Scenario) -> NumpyPolicy:
             )
     if (
         not isinstance(policy, NumpyPolicy)
-        or (policy.network.n_inputs, policy.distribution) != (size, Categorical(n))
+        or policy.network.n_inputs != size
+        or policy.distribution != Categorical(n)
         or not policy.masked
     ):
         raise AttackerError(

@@ -25,7 +25,7 @@ MOST_ATTEMPTS = 30
 
 @dataclass(frozen=True)
 class ScenarioFamily:
-    """Networks that are like one, the start, but for what its ranges leave open.
+    """Networks that differ from one scenario, the start, only within the family's ranges.
 
     name: what people call it. content: JSON of the ranges, and of the start's text. A network is a
     function of its number. A training plays those below `networks`; all others it never sees.
@@ -80,9 +80,9 @@ class ScenarioFamily:
 
     @functools.cached_property
     def digest(self) -> str:
-        """What tells contents apart, whatever files are called: 12 hexadecimal digits."""
+        """Of the ranges and the start, without the names of files: 12 hexadecimal digits."""
         ranges = dict(self.ranges)
-        # This range is newer than the others. Its default does not count.
+        # Families of before this range keep their digests: its default is left out.
         if ranges.get("decoys") == [True]:
             del ranges["decoys"]
         content = json.dumps([ranges, self.start.digest], sort_keys=True)
@@ -124,9 +124,10 @@ def _drawn(family: ScenarioFamily, number: int) -> Scenario:
             problem = error
             continue
         reasons = refusals(network)
-        problem = next((reasons[name] for name in able if reasons[name] is not None), None)
-        if problem is None:
+        problems = [reasons[name] for name in able if reasons[name] is not None]
+        if not problems:
             return network.renamed(f"{family.name}-{number}")
+        problem = problems[0]
     raise ScenarioError(f"{family}: {MOST_ATTEMPTS} draws gave no network to play in: {problem}")
 
 
@@ -139,7 +140,8 @@ class _Drawing:
         self._rows: dict[str, Any] = data["Hosts"]
         self._kept = kept_hosts(self._start, self._ranges["entry"])
         unlike_others = (server_host(data["Agents"]), GOAL, self._start.red_host)
-        self._models = {  # Of each subnet, the hosts that further ones are like.
+        # By subnet, the hosts of which added hosts are copies.
+        self._models = {
             name: [host for host in hosts if host not in unlike_others] or list(hosts)
             for name, hosts in self._start.subnets.items()
         }
@@ -195,9 +197,12 @@ class _Drawing:
         if GOAL in links:
             return [GOAL]
         drawn: list[str] = []
-        for subnet in dict.fromkeys(self._start.subnet_of[target] for target in links):
+        # Each subnet once, in order.
+        subnets = dict.fromkeys(self._start.subnet_of[target] for target in links)
+        for subnet in subnets:
             models = self._models[subnet]
             targets = [host for host in network.subnets[subnet] if self._model.get(host) in models]
+            # A host that leads to GOAL leads nowhere else.
             if targets and GOAL not in drawn:
                 n_links = min(self._random.randint(*self._ranges["links"]), len(targets))
                 drawn += self._random.sample(targets, n_links)

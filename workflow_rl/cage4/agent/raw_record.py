@@ -1,7 +1,7 @@
 """What the agents' raw observations tell of hosts, as arrays that a policy reads.
 
-A record `RAW` holds one step of one network. It tells no more than the dictionaries of
-`simulator_protocol.Simulator.raw_observations` do, for the hosts in the blue agents' zones.
+A record `RAW` holds one step of one network. It covers the hosts in the blue agents' zones, and
+tells nothing that the dictionaries of `simulator_protocol.Simulator.raw_observations` do not tell.
 
 Hosts are numbered as in `scenario4.HOST_NAMES`. This module needs NumPy alone, because submissions
 contain a copy.
@@ -26,13 +26,19 @@ from workflow_rl.cage4.scenario.scenario4 import (
 )
 
 MAX_SOURCES = 6
-"""Sources and shells that a step can show on one host: each of six red agents acts once."""
-ANALYSED, CMD, ESCALATE = 4, 1, 2
+"""The most sources, and the most shells, that a step can show on a host: one of each red agent."""
+CMD, ESCALATE, ANALYSED = 1, 2, 4
 """Bits of `files`."""
 SCANNED, APPROACHED, PASSED, TAKEN, DECEIVED = 1, 2, 4, 8, 16
-"""Bits of `seen`: the source scanned the host, which an exploit of a decoy does as well; an SSH
-connection to the host was seen on its way; one to another host passed here; an SSH exploit took the
-host; a decoy made an exploit fail."""
+"""Bits of `seen`.
+
+- SCANNED: the source scanned the host. An exploit of a decoy looks like a scan.
+- APPROACHED: another host saw an SSH connection to this host pass.
+- PASSED: this host saw an SSH connection to another host pass.
+- TAKEN: an SSH exploit took the host.
+- DECEIVED: a decoy made an exploit fail.
+"""
+_FILE_BITS = {"cmd.sh": CMD, "escalate.sh": ESCALATE}
 STRANGER = 255
 """A host of which the agent does not know the name."""
 SSH_PORT, FIRST_PORT = 22, 49152
@@ -52,7 +58,7 @@ RAW = np.dtype(
         ("n_shells", np.uint8, scenario4.N_HOSTS),
         ("shell_pid", np.uint16, (scenario4.N_HOSTS, MAX_SOURCES)),
         ("false_alerts", np.uint8, scenario4.N_HOSTS),
-        # Hosts from which red acted, each once, and how; the first n_sources count.
+        # The hosts from which red acted, without repeats, and how. The first n_sources are valid.
         ("n_sources", np.uint8, scenario4.N_HOSTS),
         ("source", np.uint8, (scenario4.N_HOSTS, MAX_SOURCES)),
         ("seen", np.uint8, (scenario4.N_HOSTS, MAX_SOURCES)),
@@ -73,12 +79,13 @@ KNOWN_NAMES = HOST_NUMBERS.keys() - {scenario4.INTERNET_HOST}
 
 
 def plain_observation(value: Any) -> Any:
-    """Return a dictionary that CybORG hands to a blue agent with plain values in CybORG's order.
+    """Return a blue agent's dictionary from CybORG with plain values, in CybORG's order.
 
-    Addresses and networks are str, enumerations their names, an action the words of
-    `scenario4.BlueAction`, arrays and tuples lists, and numbers int, float or bool. A policy that
-    reads this form plays on the official wrapper too: there, apply this function to what
-    `observation_change(agent, observation)` gets.
+    An address or a network becomes a str. An enumeration becomes its name, or its value if that is
+    a str by type. An action becomes the words of `scenario4.BlueAction`. An array or a tuple
+    becomes a list, and a number an int, float or bool. A policy that reads this form plays on the
+    official wrapper too: call this function there on the argument `observation` of
+    `observation_change`.
     """
     if isinstance(value, dict):
         return {key: plain_observation(part) for key, part in value.items()}
@@ -92,6 +99,7 @@ def plain_observation(value: Any) -> Any:
         return value.tolist()
     if value is None or isinstance(value, str | int | float):
         return value
+    # What is left is an action.
     parts = vars(value)
     words = [type(value).__name__]
     if "hostname" in parts:
@@ -136,9 +144,12 @@ def _numbers_by_address(dictionary: Mapping[str, Any]) -> dict[Any, int]:
 
 
 def _read_host(record: Any, host: int, facts: Mapping[str, Any], hosts: Mapping[str, int]) -> None:
-    """Write what an agent is told of a host. hosts: by address, those whose names it knows."""
+    """Write what an agent is told of a host.
+
+    hosts: by address, the numbers of the hosts that the agent knows by name.
+    """
     for file in facts.get("Files", ()):
-        record["files"][host] |= {"cmd.sh": CMD, "escalate.sh": ESCALATE}[file["File Name"]]
+        record["files"][host] |= _FILE_BITS[file["File Name"]]
     events: Counter[tuple[Any, ...]] = Counter()
     shells = []
     for process in facts.get("Processes", ()):
@@ -158,8 +169,12 @@ def _read_host(record: Any, host: int, facts: Mapping[str, Any], hosts: Mapping[
     sources: dict[int, int] = {}
     for (local_port, remote_port, local, remote), n in events.items():
         if local_port is not None:
-            # A password attack is a row of equal events.
-            how = DECEIVED if local_port >= FIRST_PORT else TAKEN if n > 1 else SCANNED
+            if local_port >= FIRST_PORT:
+                how = DECEIVED
+            elif n > 1:  # A password attack is a row of equal events.
+                how = TAKEN
+            else:
+                how = SCANNED
         elif remote_port == SSH_PORT:
             how = APPROACHED if hosts.get(local) == host else PASSED
         else:

@@ -19,6 +19,8 @@ from workflow_rl.cage4.scenario.simulator_protocol import RedSideSimulator, Step
 from workflow_rl.errors import UserError
 
 REDS = Roster(RED_AGENTS, takes_classes=False)
+_OF_TEAM_SEEDS = 7
+"""Makes these numbers others than those of `scripted.RandomReds`, which has 6."""
 
 
 def load_reds(name: str) -> TeamPolicy:
@@ -40,7 +42,7 @@ def load_reds(name: str) -> TeamPolicy:
 
 
 class PolicyReds:
-    """A trained red team in one episode at a time, in the form of `red_scripted.RandomReds`."""
+    """A trained red team in one episode at a time, with the methods of `scripted.RandomReds`."""
 
     def __init__(self, policy: TeamPolicy) -> None:
         self._policy = copy.deepcopy(policy)
@@ -50,13 +52,15 @@ class PolicyReds:
 
     def act(self, row: NDArray[np.uint8], sessions: Sequence[Sequence[int]] = ()) -> Chosen:
         choices, _ = self._policy.act(row[None])
-        return choices[0].tolist(), [FIRST_KNOWN] * len(RED_TEAM)
+        first_sessions = [FIRST_KNOWN] * len(RED_TEAM)
+        return choices[0].tolist(), first_sessions
 
 
 class WithReds:
-    """A simulator whose red agents a trained team plays: all else is as in the simulator.
+    """Plays a trained red team in a simulator, and hands on all else to that simulator.
 
-    In an episode without a seed of its own, the team's seed is drawn.
+    If an episode is reset without a seed, the team's seed is drawn. The draws follow from the last
+    seed that was given.
     """
 
     def __init__(self, simulator: RedSideSimulator, policy: TeamPolicy) -> None:
@@ -64,7 +68,8 @@ class WithReds:
         self._seeds = np.random.default_rng()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # A copy has no simulator yet.
+        # copy and pickle ask for attributes before there is a simulator: the look-up must end.
+        if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._simulator, name)
 
@@ -74,16 +79,19 @@ class WithReds:
 
     def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
         observations = self._simulator.reset(seed)
-        if seed is not None:
+        if seed is None:
+            seed = int(self._seeds.integers(2**63))
+        else:
             self._seeds = _seeds_of(seed)
-        self._reds.reset(int(self._seeds.integers(2**63)) if seed is None else seed)
+        self._reds.reset(seed)
         return observations
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
-        self._simulator.choose(*self._reds.act(self._simulator.red_row()))
+        choices, sessions = self._reds.act(self._simulator.red_row())
+        self._simulator.choose(choices, sessions)
         return self._simulator.step(actions, messages)
 
 
 def _seeds_of(seed: int) -> np.random.Generator:
-    """Return what draws the team's seeds after a seed, apart from the simulator's own numbers."""
-    return np.random.default_rng([seed, 7])
+    """Return a generator of the team's seeds, which differs from the simulator's own generator."""
+    return np.random.default_rng([seed, _OF_TEAM_SEEDS])

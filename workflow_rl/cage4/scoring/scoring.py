@@ -54,8 +54,8 @@ class ProtocolSettings(EpisodeSettings, ResultSettings):
     )
     check: Check = Field(
         default=3,
-        description="How many of the episodes, from the first one on, CybORG 4 plays again, to see "
-        "that their totals are equal, if its checkout is there; 0 for none.",
+        description="How many of the first episodes CybORG 4 plays again, if its checkout is "
+        "there. The totals must be equal. 0 for none.",
     )
 
     @model_validator(mode="after")
@@ -67,11 +67,15 @@ class ProtocolSettings(EpisodeSettings, ResultSettings):
 
 
 class Cage4Scores(NamedTuple):
-    """What a team scored, with as many episodes in each scenario.
+    """What a team scored, with equally many episodes in each scenario.
 
-    team: what tables call it. by_scenario: the scores by the scenario's name, which is "" for one
-    that is chosen by its values. learned: the scenarios that the team learned in, by name. checked:
-    a line that says which episodes CybORG 4 played again; None: none were.
+    Args:
+        team: what tables call it.
+        by_scenario: the scores by the scenario's name, which is "" for a scenario that is chosen by
+            its values.
+        learned: the scenarios that the team learned in, by name. None if it did not learn.
+        checked: a line on the episodes that CybORG 4 played again, or on why it played none. None
+            if there is nothing to say.
     """
 
     team: str
@@ -81,23 +85,30 @@ class Cage4Scores(NamedTuple):
 
     @property
     def _is_official(self) -> bool:
-        return [scores.is_official for scores in self.by_scenario.values()] == [True]
+        scores = [*self.by_scenario.values()]
+        return len(scores) == 1 and scores[0].is_official
 
     def lines(self, agent: str) -> list[str]:
-        """Return the table beside the known scores, and what was played."""
+        """Return a table of these scores and of the known ones, and what was played."""
         table = PrettyTable(["", "mean", "95%", "std", "episodes", "simulator"], align="r")
         table.set_style(SINGLE_BORDER)
         table.align[""] = table.align["simulator"] = "l"
         for name, scores in self.by_scenario.items():
-            row: list[Any] = [self.team + f", {name}" * (name != ""), f"{scores.mean:,.1f}", "", ""]
+            title = f"{self.team}, {name}" if name else self.team
+            half = deviation = ""
             if len(scores.totals) > 1:
-                row[2:] = f"± {scores.interval_95:,.1f}", f"{scores.std:,.1f}"
-            row += [len(scores.totals), scores.simulator]
+                half = f"± {scores.interval_95:,.1f}"
+                deviation = f"{scores.std:,.1f}"
+            row = [title, f"{scores.mean:,.1f}", half, deviation]
+            row += [str(len(scores.totals)), scores.simulator]
             table.add_row(row, divider=self._is_official)
-        for known in KNOWN if self._is_official else ():
-            deviation = "" if known.stdev is None else f"{known.stdev:,.0f}"
-            mean, episodes = f"{known.mean:,.1f}", known.episodes or ""
-            table.add_row([known.name, mean, "", deviation, episodes, known.simulator])
+        if self._is_official:
+            for known in KNOWN:
+                deviation = "" if known.stdev is None else f"{known.stdev:,.0f}"
+                mean, episodes = f"{known.mean:,.1f}", known.episodes or ""
+                table.add_row([known.name, mean, "", deviation, episodes, known.simulator])
+        # All scenarios have the same simulator, seed and steps.
+        scores = [*self.by_scenario.values()][-1]
         return [
             str(table),
             f"{agent} on {scores.simulator}: {len(scores.totals)} episodes of one stream with seed "
@@ -110,7 +121,8 @@ class Cage4Scores(NamedTuple):
         """Return the text that ends a training run."""
         values = self.to_dict()
         half = "" if values["interval_95"] is None else f" ± {values['interval_95']:,.1f}"
-        scenarios = f" in {len(self.by_scenario)} scenarios" * (len(self.by_scenario) > 1)
+        n_scenarios = len(self.by_scenario)
+        scenarios = f" in {n_scenarios} scenarios" if n_scenarios > 1 else ""
         compared = [f"{known.name} {known.mean:,.0f}" for known in KNOWN if known.is_compared]
         return [
             f"score: {values['mean']:,.1f}{half}, the mean total reward of {len(values['totals'])} "
@@ -121,7 +133,8 @@ class Cage4Scores(NamedTuple):
         ]
 
     def _changes(self) -> list[str]:
-        (name, scores), *_ = self.by_scenario.items()
+        name, scores = next(iter(self.by_scenario.items()))
+        # A scenario that has a name is told by it.
         changes = "" if name else scores.scenario.changes
         lines = [] if self.checked is None else [self.checked]
         lines += [f"Changed from the challenge: {changes}."] if changes else []
@@ -136,6 +149,7 @@ class Cage4Scores(NamedTuple):
             for name, scores in self.by_scenario.items()
         }
         values: dict[str, Any] = {"agent": self.team, "checked": self.checked}
+        # Of several scenarios, all but the following stays that of the first.
         values |= next(iter(parts.values()))
         if len(parts) > 1:
             samples = [scores.totals for scores in self.by_scenario.values()]
@@ -149,7 +163,10 @@ class Cage4Scores(NamedTuple):
 def learned_elsewhere(
     learned: Mapping[str, Scenario] | None, played: Sequence[Scenario]
 ) -> list[str]:
-    """Return a line if a team learned in other scenarios than it plays. None: it did not learn."""
+    """Return a line if a team learned in other scenarios than it plays.
+
+    learned: None if the team did not learn.
+    """
     if learned is None or list(learned.values()) == played:
         return []
     names = [name or scenario.changes or "unchanged" for name, scenario in learned.items()]
@@ -182,7 +199,8 @@ class Cage4Scoring:
         """Return the settings that score a team against the red agent of its training."""
         single = REDS.single(args["red_agent"])
         return ProtocolSettings(
-            # A stream of episodes is played against one class. What a file names is not read.
+            # A stream of episodes is played against one class. A red agent that only a file names,
+            # such as a trained team, is not loaded: the challenge's plays.
             red_agent=(single if single in RED_AGENTS else RED_AGENTS[0],),
             max_steps=(args["max_steps"],),
             **asdict(Scenario.among(args)),
@@ -192,8 +210,11 @@ class Cage4Scoring:
     def is_whole(self, settings: Settings) -> bool:
         """Return whether this is the challenge's evaluation."""
         assert isinstance(settings, ProtocolSettings)
-        played = settings.red_agent, settings.max_steps, scenarios_of(dict(settings))
-        return played == ((RED_AGENTS[0],), (MAX_STEPS,), {"": CHALLENGE})
+        return (
+            settings.red_agent == (RED_AGENTS[0],)
+            and settings.max_steps == (MAX_STEPS,)
+            and scenarios_of(dict(settings)) == {"": CHALLENGE}
+        )
 
     def returns(self, scores: Mapping[str, Any]) -> dict[str, list[float]]:
         """Return the episodes' total rewards."""
@@ -226,25 +247,33 @@ class Cage4Scoring:
             assert settings.agent is not None
             team = make_scripted_team(settings.agent)
         else:
-            team = SingleTeam(trained_team(actor, environment)(1))
+            make_team = trained_team(actor, environment)
+            team = SingleTeam(make_team(1))
         author = Author(settings.author, settings.team, name if environment is None else "PPO")
-        scores, settled = {}, (red_agent, steps, quiet)
-        reds = played.opponents.get(red_agent)
-        twice = []
+        shared: dict[str, Any] = {
+            "seed": seed,
+            "red_agent": red_agent,
+            "steps": steps,
+            "quiet": quiet,
+            "reds": played.opponents.get(red_agent),
+        }
+        scores, twice = dict[str, TeamScores](), []
         n_twice, why_none = _checkable(settings)
         n_twice = min(n_twice, episodes)
         for key, scenario in scenarios_of(dict(settings)).items():
             folder = settings.output_dir and settings.output_dir / key
-            given = team, author, settings.simulator, episodes, seed, folder
-            scores[key] = play_protocol(*given, *settled, scenario, reds)
+            shared["scenario"] = scenario
+            scores[key] = play_protocol(
+                team, author, settings.simulator, episodes, folder=folder, **shared
+            )
             if n_twice:
-                on_cyborg = team, author, "cyborg", n_twice, seed, None
-                again = play_protocol(*on_cyborg, *settled, scenario, reds).totals
+                on_cyborg = play_protocol(team, author, "cyborg", n_twice, **shared)
                 twice += [
                     PlayedTwice(f"{number} {key}".strip(), scores[key].totals[number], total)
-                    for number, total in enumerate(again)
+                    for number, total in enumerate(on_cyborg.totals)
                 ]
         line = checked(twice, f"CybORG 4 (commit {COMMIT[:7]})") if twice else why_none
         learned = None if environment is None else scenarios_of(environment.args)
+        # A checkpoint is called by its run's folder.
         team_name = settings.agent or Path(name).parent.name or name
         return Cage4Scores(team_name, scores, learned, line)

@@ -12,12 +12,17 @@ int64 = int
 
 
 class _PlainRecord:
-    """A NumPy record with Python's own numbers. Integers of fixed size take no negative mask."""
+    """A NumPy record with Python's own numbers.
+
+    NumPy's unsigned integers raise an error for a mask such as ~1, and Python's do not.
+    """
 
     def __init__(self, record: Any) -> None:
         for name in record.dtype.names:
             value = record[name]
-            setattr(self, name, value.astype(_plain(value)) if value.ndim else value.item())
+            # A field is an array or a number.
+            plain = value.astype(_plain_type(value)) if value.ndim else value.item()
+            setattr(self, name, plain)
 
     def copy(self) -> _PlainRecord:
         copied = _PlainRecord.__new__(_PlainRecord)
@@ -35,26 +40,27 @@ class _PlainRecords:
 
     def __init__(self, records: Any) -> None:
         self._records = records
-        self._plain: dict[int, Any] = {}
+        self._made: dict[int, Any] = {}
 
     def __getitem__(self, n: int) -> Any:
-        if n not in self._plain:
+        if n not in self._made:
             part = self._records[n]
-            self._plain[n] = _PlainRecords(part) if part.ndim else _PlainRecord(part)
-        return self._plain[n]
+            is_row = part.ndim > 0
+            self._made[n] = _PlainRecords(part) if is_row else _PlainRecord(part)
+        return self._made[n]
 
     def __setitem__(self, n: int, record: _PlainRecord) -> None:
-        self._plain[n] = record.copy()
+        self._made[n] = record.copy()
 
     def write(self) -> None:
-        for n, part in self._plain.items():
+        for n, part in self._made.items():
             if isinstance(part, _PlainRecords):
                 part.write()
             else:
                 part.write_to(self._records[n])
 
 
-def _plain(values: Any) -> type:
+def _plain_type(values: Any) -> type:
     return float if values.dtype.kind == "f" else int
 
 
@@ -63,7 +69,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def entry_point(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with plain records in the place of arrays of records."""
+    """Return a function that calls this one with plain records, and then writes them back."""
 
     @functools.wraps(function)
     def run(*arguments: Any) -> None:

@@ -11,9 +11,9 @@ import gc
 import marshal
 import multiprocessing
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -74,8 +74,7 @@ class Comparison(NamedTuple):
     """The result of one episode.
 
     steps: that both simulators played. difference: in words, "" if there is none. error: what the
-    first simulator raised where both did, or "". seconds: CPU time of each simulator. counts: what
-    the challenge counted, by name.
+    first simulator raised where both did, or "". seconds: CPU time of each simulator.
     """
 
     episode: ComparedEpisode
@@ -83,7 +82,6 @@ class Comparison(NamedTuple):
     difference: str
     error: str
     seconds: tuple[float, float]
-    counts: dict[str, int]
 
 
 class ComparedChallenge(Hashable, Protocol):
@@ -99,9 +97,6 @@ class ComparedChallenge(Hashable, Protocol):
         self, difference: Difference, first: ComparedSimulator, second: ComparedSimulator
     ) -> str:
         """Return the difference in words. The simulators stand where it was found."""
-
-    def counting(self) -> AbstractContextManager[Mapping[str, int]]:
-        """Return a context that counts rare events in the episodes that are played inside."""
 
 
 class WorkShare(NamedTuple):
@@ -215,12 +210,12 @@ def _play(challenge: ComparedChallenge, share: WorkShare) -> list[Comparison]:
     for episode in share.episodes:
         simulators = _simulators(challenge, episode.red_agent)
         players = challenge.players(episode)
-        with challenge.counting() as counts, _garbage_collected_seldom():
+        with _garbage_collected_seldom():
             steps, difference, error, seconds = compare_episode(
                 *simulators, players, episode, share.network_every
             )
         text = challenge.described(difference, *simulators) if difference else ""
-        results.append(Comparison(episode, steps, text, error, seconds, dict(counts)))
+        results.append(Comparison(episode, steps, text, error, seconds))
         if text:
             break
     return results

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -203,9 +202,6 @@ class Cage2Comparison:
             *_side_by_side(paired(first.network(), second.network())),
         ]
         return "\n".join(lines)
-
-    def counting(self) -> AbstractContextManager[dict[str, int]]:
-        return nullcontext({})
 
     def shares(self, seeds: range, n_networks: int) -> Iterator[WorkShare]:
         """Yield the episodes of each pair of agents, in the order of the seeds.

@@ -10,8 +10,7 @@ import functools
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -154,14 +153,6 @@ class Cage4Comparison:
             f"simulator, {other!r} in the second"
         )
 
-    def counting(self) -> AbstractContextManager[Mapping[str, int]]:
-        """Count rare paths, if the sped-up CybORG plays."""
-        if "cyborg" not in self.names:
-            return nullcontext({})
-        from workflow_rl.cage4.cyborg.rare_paths import counted_rare_paths
-
-        return counted_rare_paths()
-
 
 @functools.cache
 def _reds_outside(name: str) -> RandomReds | PolicyReds:
@@ -241,20 +232,17 @@ def _recorded(record: Path, asked: dict[str, Any]) -> dict[ComparedEpisode, Comp
         except json.JSONDecodeError:
             continue  # The last line of a run that was killed.
         if all(entry.get(name) == value for name, value in asked.items()):
-            names, steps, difference, error, seconds, counts = entry["comparison"]
+            names, steps, difference, error, seconds = entry["comparison"]
             episode = ComparedEpisode(*names)
-            known[episode] = Comparison(episode, steps, difference, error, tuple(seconds), counts)
+            known[episode] = Comparison(episode, steps, difference, error, tuple(seconds))
     return known
 
 
 def summary(results: Sequence[Comparison], names: tuple[str, str]) -> list[str]:
-    """Return lines that say what was compared, the differences, speeds and rare paths."""
+    """Return lines that say what was compared, the differences and the speeds."""
     steps = sum(result.steps for result in results)
     differences = [result.difference for result in results if result.difference]
     seconds = [sum(result.seconds[i] for result in results) for i in range(2)]
-    counts: Counter[str] = Counter()
-    for result in results:
-        counts.update(result.counts)
     errors = Counter(result.error for result in results if result.error)
     lines = [
         f"{len(results)} episodes, {steps:,} steps, {len(differences)} differences",
@@ -265,5 +253,4 @@ def summary(results: Sequence[Comparison], names: tuple[str, str]) -> list[str]:
         ),
         f"ratio of CPU seconds: {seconds[0] / max(seconds[1], 1e-9):,.1f}",
     ]
-    lines += [f"raised by both in {n} episodes: {error}" for error, n in errors.items()]
-    return lines + [f"{name}: {n:,} times" for name, n in counts.items()]
+    return lines + [f"raised by both in {n} episodes: {error}" for error, n in errors.items()]

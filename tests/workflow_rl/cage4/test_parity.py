@@ -127,8 +127,6 @@ def test_the_summary_counts_and_shows_differences(made: list[str], tmp_path: Pat
         *CHALLENGE.names,
         "ratio of CPU seconds",
     ]
-    failed = results[0]._replace(error="no step 9", counts={"PID reused": 1_200})
-    assert summary([failed, failed], CHALLENGE.names)[-2:] == [
-        "raised by both in 2 episodes: no step 9",
-        "PID reused: 2,400 times",
-    ]
+    failed = results[0]._replace(error="no step 9")
+    summed = summary([failed, failed], CHALLENGE.names)
+    assert summed[-1] == "raised by both in 2 episodes: no step 9"

@@ -73,7 +73,6 @@ def get_ephemeral_port(host: Any) -> int:
     ports = host.ephemeral_ports
     port: int = host.np_random.integers(49152, 60000)
     if port in ports:
-        host.redrawn_ports = getattr(host, "redrawn_ports", 0) + 1  # For `rare_paths`.
         port = host.np_random.integers(49152, 60000)
     ports.append(port)
     return port

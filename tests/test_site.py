@@ -18,6 +18,10 @@ WANTED = {
     "pandas": "how-to/pandas/",
     "troubleshooting": "how-to/troubleshooting/",
     **dict.fromkeys(
+        ("EvalCallback", "VecNormalize", "SubprocVecEnv", "policy_kwargs", "zip", "RolloutWorker"),
+        "how-to/other-libraries/",
+    ),
+    **dict.fromkeys(
         ("RNN", "custom", "extend", "MARL", "SLURM", "recurrent", "warm"), "reference/glossary/"
     ),
 }

@@ -3,7 +3,7 @@
 For every file of `examples/` an environment of its own, `.clients/NAME`, with the package by its
 ranges and the versions of `examples/requirements/NAME.txt`; several GB in all. There the example
 runs in full, once a seed. Rows go to docs/figures/clients.json as examples end, replacing those of
-the same example, and the table of all of them to docs/explanations/clients.md. One that fails has
+the same example, and the table of all of them to docs/how-to/clients.md. One that fails has
 no row. Exits with 1 if an example fails, or if with some seed the example misses its target. The
 target on CAGE-2 is a mean return of -60 in 100 further episodes. The target on CAGE-4 is -5,000 in
 the last update.
@@ -30,7 +30,7 @@ from client_environments import build_wheel, install, versions  # noqa: E402
 
 from workflow_rl.output_files import write_text  # noqa: E402
 
-PAGE = ROOT / "docs" / "explanations" / "clients.md"
+PAGE = ROOT / "docs" / "how-to" / "clients.md"
 ROWS = ROOT / "docs" / "figures" / "clients.json"
 CLIENTS = {
     "sb3_ppo": "stable-baselines3",
@@ -86,7 +86,7 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
         row, runs = rows[name], rows[name]["runs"]
         returns = [run["return"] for run in runs]
         cells = [
-            f"[`{name}`](../how-to/clients.md#{name})",
+            f"[`{name}`](#{name})",
             f"{CLIENTS[name]} {row['version']}",
             row["gymnasium"],
             f"{runs[0]['steps']:,}",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scripts.benchmark_model import errors_ahead
-from workflow_rl.agents.mbpo.algorithm import MBPOConfig
+from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.mbpo.dynamics import Dynamics
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.replay import Transitions

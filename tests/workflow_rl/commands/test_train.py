@@ -15,7 +15,7 @@ import torch
 from click.testing import CliRunner, Result
 
 from tests.workflow_rl.commands.any_env_commands import refused
-from workflow_rl.agents.mbpo.algorithm import MBPOConfig
+from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.commands.main import main
 from workflow_rl.runs.checkpoint import load_checkpoint

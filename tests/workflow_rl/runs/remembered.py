@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.tiny_runs import config_of
 from workflow_rl.agents.mbpo.agent import MBPOAgent
-from workflow_rl.agents.mbpo.algorithm import MBPOConfig
+from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.replay import Transitions
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from workflow_rl import machine_facts
 from workflow_rl.agents.ppo.agent import PPOConfig
-from workflow_rl.agents.sac.algorithm import SACConfig
+from workflow_rl.agents.sac.config import SACConfig
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.resolve import workers_for
 

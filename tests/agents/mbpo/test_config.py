@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from workflow_rl.agents.mbpo.algorithm import MBPOConfig
-from workflow_rl.agents.sac.algorithm import SACConfig
+from workflow_rl.agents.mbpo.config import MBPOConfig
+from workflow_rl.agents.sac.config import SACConfig
 from workflow_rl.agents.settings import ConfigError
 
 

@@ -22,6 +22,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from workflow_rl.errors import UserError
+
 NOT_OURS = (
     *(OSError, ValueError, LookupError, TypeError, AttributeError),
     *(ArithmeticError, RecursionError),
@@ -124,6 +126,21 @@ def make_folder(path: Path) -> None:
     path.mkdir(exist_ok=True)
     if path.is_symlink():
         raise OSError(errno.ELOOP, f"{path.name} {A_LINK}", str(path))
+
+
+def begin_folder(path: Path, name: str, text: str) -> None:
+    """Make a folder, which must be new or empty, with this file in it. Raises UserError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if not all(entry.match(UNFINISHED) for entry in path.iterdir()):
+            raise UserError(
+                f"{path} is not empty: choose another folder, or go on with --resume (in Python "
+                "resume=True)"
+            )
+        remove_unfinished(path)
+        write_text(path / name, text)
+    except OSError as error:
+        raise UserError(f"{path} cannot be used: {error.strerror}") from None
 
 
 def private_folder(make: bool = True) -> Path:

@@ -27,7 +27,6 @@ from workflow_rl.errors import UserError
 from workflow_rl.machine_facts import machine
 from workflow_rl.output_files import (
     NOT_OURS,
-    UNFINISHED,
     appending,
     make_folder,
     no_link,
@@ -45,7 +44,13 @@ from workflow_rl.runs.event_file import EventFile
 from workflow_rl.runs.metrics import METRICS as METRICS
 from workflow_rl.runs.metrics import columns
 from workflow_rl.runs.metrics import return_columns as return_columns
-from workflow_rl.runs.run_record import N_UPDATES, RECORD_FILE, RunRecord, read_record
+from workflow_rl.runs.run_record import (
+    N_UPDATES,
+    POPULATION_FILE,
+    RECORD_FILE,
+    RunRecord,
+    read_record,
+)
 from workflow_rl.runs.saved_config import flattened
 
 if TYPE_CHECKING:
@@ -58,8 +63,6 @@ MOST_OF_CONFIG, MOST_OF_METRICS, MOST_OF_ID = 2**20, 2**30, 100
 """Bytes; a larger file is not one of ours."""
 
 KEPT_FOLDER = "kept"
-POPULATION_FILE = "population.json"
-"""What says that a folder is one of several policies."""
 RUN_FILE = "run_id"
 """By which a folder and its checkpoints know each other; locked while a process trains there."""
 DIVERGED_FILE = "diverged.npz"
@@ -100,21 +103,6 @@ def make_run_folder(mode: str, label: str, root: Path = Path("runs")) -> Path:
             path, number = root / f"{name}-{number}", number + 1
         except OSError as error:
             raise UserError(f"{path} cannot be made: {error.strerror}") from None
-
-
-def begin_folder(path: Path, name: str, text: str) -> None:
-    """Make a folder, which must be new or empty, with this file in it. Raises UserError."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        if not all(entry.match(UNFINISHED) for entry in path.iterdir()):
-            raise UserError(
-                f"{path} is not empty: choose another folder, or go on with --resume (in Python "
-                "resume=True)"
-            )
-        remove_unfinished(path)
-        write_text(path / name, text)
-    except OSError as error:
-        raise UserError(f"{path} cannot be used: {error.strerror}") from None
 
 
 class RunDir:

@@ -14,6 +14,7 @@ from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import (
     NOT_OURS,
+    begin_folder,
     copy_file,
     read_text,
     remove_own,
@@ -22,7 +23,7 @@ from workflow_rl.output_files import (
 )
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import Copy, ExchangeConfig, Values
-from workflow_rl.runs.folder import POPULATION_FILE, begin_folder
+from workflow_rl.runs.run_record import POPULATION_FILE
 from workflow_rl.terminal import shortened
 
 MOST_OF_POPULATION = 2**26

@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from workflow_rl.output_files import read_text, write_text
 
 RECORD_FILE = "machine.json"
+POPULATION_FILE = "population.json"
+"""Its presence says that a folder is one of several policies."""
 N_UPDATES = 3
 """Updates after which the weights are recorded."""
 MOST_BYTES = 2**20

@@ -31,7 +31,7 @@ from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.errors import UserError
 from workflow_rl.evaluation.evaluate import play_with_progress
 from workflow_rl.evaluation.intervals import mean_of
-from workflow_rl.output_files import make_folder
+from workflow_rl.output_files import begin_folder, make_folder
 from workflow_rl.progress_bar import Progress
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -46,7 +46,7 @@ from workflow_rl.runs.duel_dir import (
 )
 from workflow_rl.runs.execute import AtOnce, Outcome, execute
 from workflow_rl.runs.export import write_policy
-from workflow_rl.runs.folder import begin_folder, can_go_on, is_finished, locked
+from workflow_rl.runs.folder import can_go_on, is_finished, locked
 from workflow_rl.runs.learner import only_warned
 from workflow_rl.runs.loop import stopped_by_signals
 from workflow_rl.runs.make_agent import LATEST, make_agent

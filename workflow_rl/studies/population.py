@@ -13,10 +13,11 @@ from typing import Any
 from workflow_rl.environments.episode import SeedStream
 from workflow_rl.errors import UserError
 from workflow_rl.runs.exchange import ExchangeConfig, Values, exchanged, meeting_random
-from workflow_rl.runs.folder import POPULATION_FILE, NotWrittenError
+from workflow_rl.runs.folder import NotWrittenError
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.loop import Meetings
 from workflow_rl.runs.population_dir import Meeting, PopulationRecord
+from workflow_rl.runs.run_record import POPULATION_FILE
 
 RANKED_EPISODES = 100
 

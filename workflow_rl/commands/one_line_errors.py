@@ -126,12 +126,6 @@ def _choice_meant(error: click.UsageError) -> str:
     return question(word_meant(typed[1], [str(choice) for choice in kind.choices]))
 
 
-def given_names(ctx: click.Context) -> frozenset[str]:
-    """Return the names of the parameters that the command line of a command has."""
-    typed = click.core.ParameterSource.COMMANDLINE
-    return frozenset(name for name in ctx.params if ctx.get_parameter_source(name) is typed)
-
-
 class ClearCommand(click.Command):
     """A command whose errors are one line each. `-h` shows its help, too. The command takes
     `--trust` if a parameter's type `is_of_others`: it is for what somebody else may have made."""
@@ -161,8 +155,9 @@ class ClearCommand(click.Command):
             register_envs()
         with one_line():
             if ctx.params.pop("trust", False):
+                from workflow_rl.commands.options import given_options
                 from workflow_rl.runs.trust import sign_named
 
                 # A default is no word of the user's, and a folder here may be called like one.
-                sign_named({name: ctx.params[name] for name in given_names(ctx)})
+                sign_named({name: ctx.params[name] for name in given_options()})
             return super().invoke(ctx)

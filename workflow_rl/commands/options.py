@@ -18,7 +18,6 @@ from workflow_rl.agents import algorithm
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import LARGEST_COUNT, ConfigError, ContentOf, OneOf, Settings
 from workflow_rl.agents.user_modules import attribute_named
-from workflow_rl.commands.one_line_errors import given_names
 from workflow_rl.environments.environment import InvalidEnvironmentError, interpreter
 from workflow_rl.environments.source import register_envs
 from workflow_rl.runs.config import TrainConfig
@@ -363,7 +362,9 @@ def env_options() -> list[click.Option]:
 
 def given_options() -> frozenset[str]:
     """Return the names of the options that the command line of the present command has."""
-    return given_names(click.get_current_context())
+    ctx = click.get_current_context()
+    typed = click.core.ParameterSource.COMMANDLINE
+    return frozenset(name for name in ctx.params if ctx.get_parameter_source(name) is typed)
 
 
 def usage_error(

@@ -311,7 +311,17 @@ def error_classes(trees: Mapping[str, ast.Module]) -> list[str]:
 
 
 def files_asking_of_population(trees: Mapping[str, ast.Module]) -> list[str]:
-    return [file for file, tree in trees.items() if ASKS_OF_POPULATION & {*words_of(tree)}]
+    """Return the files that use a name of ASKS_OF_POPULATION. To define a name is no use of it."""
+    return [file for file, tree in trees.items() if ASKS_OF_POPULATION & {*uses_in(tree)}]
+
+
+def uses_in(tree: ast.AST) -> Iterator[str]:
+    """Yield the identifiers that a module imports or reads."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.alias):
+            yield node.name
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            yield node.id if isinstance(node, ast.Name) else node.attr
 
 
 def called_in(tree: ast.AST) -> set[str]:

@@ -106,6 +106,7 @@ def test_a_file_asks_for_a_population_by_a_function_or_the_files_name() -> None:
         "a.py": "from folder import POPULATION_FILE",
         "b.py": "folder.is_population(path)",
         "c.py": 'RECORDS = ["population.json"]\nruns_in(path)',
+        "d.py": 'POPULATION_FILE = "population.json"',
     }
     trees = {file: ast.parse(source) for file, source in sources.items()}
     assert files_asking_of_population(trees) == ["a.py", "b.py"]

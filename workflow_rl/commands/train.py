@@ -138,12 +138,12 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
     exchange: whether it has to be a population. Raises what `resume.resumed_plan` raises, and
     click.UsageError.
     """
-    from workflow_rl.runs.folder import record_of
+    from workflow_rl.runs.folder import population_record
     from workflow_rl.runs.resume import resumed_plan
 
     given = given_options()
     # The user is told this before what the run lacks to go on, such as a later end.
-    record = record_of(path)
+    record = population_record(path)
     meets = record is not None and record.exchange is not None
     if meets and not exchange:
         raise click.UsageError(f"--resume {path} is a population: resume it with train-population")

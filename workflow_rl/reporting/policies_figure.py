@@ -23,7 +23,7 @@ from workflow_rl.reporting.learning_curve import learning_curve_figure
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.duel_dir import DuelRecord, Measured, is_duel, read_duel, read_measured
 from workflow_rl.runs.exchange import SHARES, Values
-from workflow_rl.runs.folder import read_metrics, record_of
+from workflow_rl.runs.folder import population_record, read_metrics
 from workflow_rl.runs.population_dir import PopulationRecord
 from workflow_rl.runs.return_curves import Metrics, running_mean
 
@@ -53,7 +53,7 @@ def figure_of_folder(path: Path) -> Figure | None:
     if is_duel(path):
         duel = read_duel(path)
         return duel_figure(duel, read_measured(path, duel))
-    record = record_of(path)
+    record = population_record(path)
     if record is None:
         return None
     folders = record.folders(path)

@@ -351,7 +351,7 @@ def locked(path: Path, name: str = RUN_FILE) -> IO[str]:
     return file
 
 
-def record_of(path: Path) -> PopulationRecord | None:
+def population_record(path: Path) -> PopulationRecord | None:
     """Return what a folder says of its several policies; None for a run. Raises UserError."""
     if not _is_population(path):
         return None
@@ -367,7 +367,7 @@ def runs_in(*paths: Path) -> list[Path]:
     """
     folders: list[Path] = []
     for path in paths:
-        record = record_of(path)
+        record = population_record(path)
         folders += [path] if record is None else record.folders(path)
     return folders
 

@@ -16,7 +16,7 @@ from workflow_rl.environments.source import environment_of, guests, make_environ
 from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import OF_WORKERS, ConfigError, Resume, TrainConfig
-from workflow_rl.runs.folder import is_finished, population_of, record_of
+from workflow_rl.runs.folder import is_finished, population_of, population_record
 from workflow_rl.runs.saved_config import flattened
 from workflow_rl.runs.signature import changed, made_here
 from workflow_rl.terminal import in_short
@@ -80,7 +80,7 @@ def resumed_plan(path: Path, asked: Mapping[str, Any], plug_in: Algorithm | None
         FinishedError: nothing is left to do.
     """
 
-    record = record_of(path)
+    record = population_record(path)
     if record is None:
         require_no_member(path)
         checkpoint = load_checkpoint(path / "checkpoint.safetensors")
@@ -194,7 +194,7 @@ def _by_name(env: str, args: Mapping[str, Any], asked: Mapping[str, Any]) -> dic
 def require_no_member(path: Path) -> None:
     """Refuse to resume one member: a population is resumed as a whole. Raises UserError."""
     above = population_of(path)
-    record = None if above is None else record_of(above)
+    record = None if above is None else population_record(above)
     if record is not None and record.exchange is not None:
         raise UserError(
             f"{path} is one of a population, which is resumed as a whole: {path.parent}, with "

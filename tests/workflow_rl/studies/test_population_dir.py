@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import can_go_on, population_of, record_of, runs_in
+from workflow_rl.runs.folder import can_go_on, population_of, population_record, runs_in
 from workflow_rl.runs.population_dir import (
     PopulationRecord,
     begin_population,
@@ -24,8 +24,8 @@ def test_a_folder_says_which_runs_are_in_it(tmp_path: Path) -> None:
     begin_population(population, record)
     members = [policy_folder(population, number) for number in range(2)]
     assert runs_in(alone, population) == [alone, *members]
-    assert record_of(alone) is None
-    assert record_of(population) == record
+    assert population_record(alone) is None
+    assert population_record(population) == record
     assert population_of(alone) is None
     assert population_of(members[1]) == population.resolve()
 

@@ -224,6 +224,7 @@ def _evaluate(options: dict[str, Any]) -> bool:
     written = [] if json_path is None else [_write(json_path, scores, scoring, player, short)]
     click.echo("\n".join([*scores.lines(f"{player.name}{acts}"), *written]))
     if is_best_of_several:
+        assert source is not None
         policies = f"{own_command('evaluate', source)}/policy-*"
         click.echo(f"the best policy alone; to score each: {policies}")
     if video:

@@ -266,8 +266,18 @@ def turn(
 @click.option("--only", default="", metavar="NAME,...", help="Not all; nothing is written.")
 @click.option("--rounds", type=click.IntRange(1), default=2)
 @click.option("--seconds", type=click.FloatRange(1), help="Of every run, instead of 15 to 60.")
+@click.option(
+    "--simulator",
+    "simulators",
+    multiple=True,
+    type=click.Choice(list(ENTRIES)),
+    show_default="all",
+    help="The rows of the others stay. May be given again.",
+)
 @click.option("--json", "rows_file", type=Path, default=ROWS, metavar="FILE")
-def main(only: str, rounds: int, seconds: float | None, rows_file: Path) -> None:
+def main(
+    only: str, rounds: int, seconds: float | None, simulators: tuple[str, ...], rows_file: Path
+) -> None:
     everyone = {name for names in ENTRIES.values() for name in names}
     names = only.split(",") if only else list(everyone)
     if unknown := sorted(set(names) - everyone):
@@ -275,18 +285,21 @@ def main(only: str, rounds: int, seconds: float | None, rows_file: Path) -> None
     pythons = installed(names)
     turns = {
         f"{name} on {simulator}": functools.partial(turn, name, simulator, pythons, seconds)
-        for simulator, entries in ENTRIES.items()
-        for name in entries
+        for simulator in simulators or ENTRIES
+        for name in ENTRIES[simulator]
         if name in names
     }
+    before = json.loads(ROWS.read_text()) if simulators else {"measured": {}, "rows": []}
+    kept = [row for row in before["rows"] if row["simulator"] not in simulators]
+    measured = [row for rows in in_turns(turns, rounds, quiet=False).values() for row in rows]
+    about = {"date": datetime.now(UTC).date().isoformat(), **environment()}
     told = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": environment(),
+        "measured": {**before["measured"], **dict.fromkeys(simulators or ENTRIES, about)},
         "versions": {
             peer: versions(python, [PACKAGES[peer], "gymnasium", "numpy", "torch"])
             for peer, python in pythons.items()
         },
-        "rows": [row for rows in in_turns(turns, rounds, quiet=False).values() for row in rows],
+        "rows": [*kept, *measured],
     }
     click.echo(page_tables(told))
     if not only:

@@ -31,9 +31,9 @@ ROWS = [
     row("async", "cyborg", 1, 28.0, reached={"-60": 31.0, "-30": 55.0}),
     row("async", "cyborg", 2, 36.0),
 ]
+MACHINE = {"date": "2026-01-02", "cores": 2, "processor": "A chip", "python": "3.11.7"}
 TOLD = {
-    "date": "2026-01-02",
-    "machine": {"cores": 2, "processor": "A chip", "python": "3.11.7"},
+    "measured": {"published": MACHINE, "cyborg": MACHINE},
     "versions": {"sb3": {"stable-baselines3": "2.9.2", "torch": "2.13.0"}},
     "rows": ROWS,
 }

@@ -13,7 +13,6 @@ from workflow_rl.commands.errors import own_command, training_errors
 from workflow_rl.commands.options import COUNT, EPISODES, PATH, SEED, plain_option
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand
 from workflow_rl.environments.source import default_env, guests
-from workflow_rl.errors import UserError
 from workflow_rl.output_files import write_text
 
 SECTION = "Train"
@@ -83,14 +82,11 @@ def train_champion(
     command = ["train-champion", *which, *words.split()]
     again = own_command(*command, "--run-dir", run_dir)
     recipe = guest.champion_recipe()
-    try:
-        with training_errors(again, run_dir):
-            training = recipe.train(run_dir, seed, total_episodes, quiet)
-            start = time.perf_counter()
-            with stopped_by_signals(AtOnce()):
-                chosen = recipe.choose(run_dir, selection_episodes, quiet)
-    except UserError as error:
-        raise click.BadParameter(str(error), param_hint="--run-dir") from None
+    with training_errors(again, run_dir):
+        training = recipe.train(run_dir, seed, total_episodes, quiet)
+        start = time.perf_counter()
+        with stopped_by_signals(AtOnce()):
+            chosen = recipe.choose(run_dir, selection_episodes, quiet)
     click.echo(
         f"chosen: {chosen.chosen} of {chosen.candidates} candidates, by {chosen.episodes} "
         "episodes of each kind, which do not score it"

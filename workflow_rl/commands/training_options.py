@@ -216,7 +216,7 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
         raise click.UsageError(
             f"--setting {name} is no setting of {named.algorithm}.{question(meant)}"
         )
-    return TrainConfig(mode, **{**fields, "env": named.env}, plug_in=named.plug_in)
+    return TrainConfig(mode, **{**fields, "env": named.env}, known_plug_in=named.plug_in)
 
 
 def asked_of_run(options: Mapping[str, Any]) -> dict[str, Any]:

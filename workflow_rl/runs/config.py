@@ -305,11 +305,11 @@ class TrainConfig(Settings):
         n_envs: Any = None,
         /,
         *,
-        environment: Environment | None = None,
-        plug_in: Algorithm | None = None,
+        known_environment: Environment | None = None,
+        known_plug_in: Algorithm | None = None,
         **given: Any,
     ) -> None:
-        """environment, plug_in: what the fields name, if it is known."""
+        """known_environment, known_plug_in: what the fields name, if it is known."""
         positional = {"mode": mode, "n_envs": n_envs}
         given = with_network({n: v for n, v in positional.items() if v is not None} | given)
         fields = type(self).model_fields
@@ -325,7 +325,7 @@ class TrainConfig(Settings):
                 asked.pop(name, None)
         asked.pop("settings", None)
         super().__init__(**asked)
-        resolved = resolve(dict(self), preset, given, environment, plug_in)
+        resolved = resolve(dict(self), preset, given, known_environment, known_plug_in)
         values, self._environment, self._plug_in = resolved
         vars(self).update(values)
         self._given = given
@@ -375,8 +375,8 @@ class TrainConfig(Settings):
         is_other = changes.keys() & _NAME_THE_ENVIRONMENT
         learns_otherwise = changes.keys() & {"algorithm", "preset"}
         return type(self)(
-            environment=None if is_other else self._environment,
-            plug_in=None if learns_otherwise else self._plug_in,
+            known_environment=None if is_other else self._environment,
+            known_plug_in=None if learns_otherwise else self._plug_in,
             **{**self._given, **changes},
         )
 
@@ -519,8 +519,8 @@ class TrainConfig(Settings):
             **{**values, "settings": kind(**values["settings"])},
             env_args=args,
             named_by_file=environment is None and not made_here(saved),
-            environment=environment,
-            plug_in=plug_in,
+            known_environment=environment,
+            known_plug_in=plug_in,
         )
 
     @classmethod

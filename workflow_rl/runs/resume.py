@@ -174,7 +174,7 @@ def _names_environment(
     if env in guests:
         made: Any = make_environment(env, args, named_by_file=True)
         defaults = make_environment(env, {}).args
-        given = asked.get("env_args", {})
+        given = {*asked, *asked.get("env_args", {})}
         typed = {name: value for name, value in defaults.items() if name in given}
         foreign = guests[env].foreign
         return not foreign(made) or not foreign(dataclasses.replace(made, **typed))

@@ -87,6 +87,12 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_field(field, value):
     assert str(value) in str(caught.value)
 
 
+@pytest.mark.parametrize("guessed", ["environment", "plug_in"])
+def test_a_name_that_is_no_field_is_refused(guessed):
+    with pytest.raises(ConfigError, match=f"{guessed}: there is no such setting"):
+        TrainConfig("async", **{guessed: "CartPole-v1"})
+
+
 def test_config_survives_json_and_cannot_be_changed():
     config = TrainConfig("sync", n_envs=3, settings=PPOConfig(hidden_sizes=(8, 9), target_kl=0.1))
     assert TrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config

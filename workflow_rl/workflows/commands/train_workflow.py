@@ -17,7 +17,6 @@ from workflow_rl.commands.options import (
     setting_options,
     spelling,
 )
-from workflow_rl.errors import UserError
 from workflow_rl.output_files import read_text
 
 SECTION = "CAGE"
@@ -65,20 +64,17 @@ def train_workflow(**options: Any) -> None:
     again = ["train-workflow", "--run-dir", str(run_dir)]
     for name in sorted(given_options() - {"run_dir", "quiet"}):
         again += ["--workflow" if name == "file" else spelling(name), str(options[name])]
-    try:
-        with training_errors(own_command(*again), run_dir):
-            if options["file"] is not None:
-                args["workflow"] = _text_of(options["file"])
-            config = TrainConfig(
-                "async",
-                preset=PRESET,
-                env_args=args,
-                seed=options["seed"],
-                total_episodes=options["total_episodes"],
-            )
-            summary = train_recipe(config, run_dir, options["quiet"])
-    except UserError as error:
-        raise click.BadParameter(str(error), param_hint="--run-dir") from None
+    with training_errors(own_command(*again), run_dir):
+        if options["file"] is not None:
+            args["workflow"] = _text_of(options["file"])
+        config = TrainConfig(
+            "async",
+            preset=PRESET,
+            env_args=args,
+            seed=options["seed"],
+            total_episodes=options["total_episodes"],
+        )
+        summary = train_recipe(config, run_dir, options["quiet"])
     click.echo(f"{summary['episodes']} episodes, {summary['wall_seconds']:.0f} s")
     click.echo(f"agent:       {run_dir}")
     click.echo(f"which order: {own_command('search-workflow', run_dir)}")

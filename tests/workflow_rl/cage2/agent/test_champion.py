@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from tests.workflow_rl.cage2.agent.test_views import BELIEF, policy_for
 from workflow_rl import TrainConfig, train
 from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.cage.recipe import AGENT_FILE
+from workflow_rl.cage.recipe import AGENT_FILE, Recipe
 from workflow_rl.cage.selection import tournament
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.presets import CHAMPION
@@ -26,6 +26,7 @@ from workflow_rl.cage2.scoring.selection import candidate_score, score
 from workflow_rl.commands.evaluate import evaluate
 from workflow_rl.commands.train_champion import train_champion
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
+from workflow_rl.errors import UserError
 from workflow_rl.evaluation.intervals import Mean
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.saved_agent import load_saved, policy_of, saved_path
@@ -88,6 +89,18 @@ def test_train_champion(tmp_path: Path) -> None:
     damaged = CliRunner().invoke(train_champion, command)
     assert damaged.exit_code == 2
     assert "000002.safetensors" in damaged.output
+
+
+def test_no_option_is_blamed_for_what_the_machine_lacks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fails(*given: object) -> None:
+        raise UserError("workers need a shorter TMPDIR")
+
+    monkeypatch.setattr(Recipe, "train", fails)
+    result = CliRunner().invoke(train_champion, ["--run-dir", str(tmp_path / "run"), *SMALL])
+    assert result.exit_code == 2
+    assert "Error: workers need a shorter TMPDIR" in result.output
 
 
 @pytest.mark.usefixtures("small_recipe")

@@ -38,6 +38,7 @@ from workflow_rl.environments.source import make_environment
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.loop import train_policy
+from workflow_rl.runs.resume import resumed_plan
 from workflow_rl.runs.saved_agent import load_player
 
 OF_CYBORG, COMPILED = "tests.own_reds:RestlessRed", "tests.own_reds:Restless"
@@ -276,6 +277,18 @@ def test_a_red_agent_that_is_typed_on_a_resume_is_not_asked_for(
         result = CliRunner().invoke(main, [*resumed, *typed, "--dry-run"])
         assert message in result.output
         assert (result.exit_code == 0) == (stranger in typed), result.output
+
+
+def test_a_study_asks_for_the_red_agent_of_the_run_that_it_resumes(
+    stranger: str, tmp_path: Path
+) -> None:
+    """A study asks for all of a config, which has the environment's arguments by their names."""
+    run(tmp_path / "run", config_of(simulator="compiled"))
+    poison(tmp_path, lambda config: config.update(red_agent=stranger))
+    asked = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").config
+    (config,) = resumed_plan(tmp_path / "run", {**asked, "total_episodes": 99}).configs
+    assert isinstance(config.environment, Cage2)
+    assert (config.environment.red_agent, config.environment.named_by_file) == (stranger, False)
 
 
 def test_who_types_the_red_agent_has_no_file_read(stranger: str, tmp_path: Path) -> None:

@@ -32,6 +32,13 @@ class Remembering(nn.Module):
         return outputs, state
 
 
+class OfFile(nn.Linear):
+    """Takes the name of a file, which it could read."""
+
+    def __init__(self, n_inputs: int, n_outputs: int, file: str = "none") -> None:
+        super().__init__(n_inputs, n_outputs)
+
+
 class Waiting(nn.Linear):
     """Draws its bias anew once others had time to draw theirs."""
 

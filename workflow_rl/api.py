@@ -21,7 +21,7 @@ from workflow_rl.environments.environment import interpreter
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.evaluation.evaluate import ChallengeScore, Evaluation, is_scripted, score_agent
 from workflow_rl.reporting import learning_curve
-from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, own_config
+from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, own_config, own_settings
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.config import TrainConfig as TrainConfig
 from workflow_rl.runs.execute import execute, ready, run_folder
@@ -133,6 +133,7 @@ def _checkpoint_of(config: TrainConfig, run_dir: PathLike | None) -> Checkpoint:
         raise ConfigError("run_dir", "None: give the folder of the run to resume")
     require_no_member(Path(run_dir))
     checkpoint = load_checkpoint(Path(run_dir) / "checkpoint.safetensors")
+    own_settings(checkpoint, Path(run_dir))  # Raises what is wrong with its classes.
     changes_on_resume(own_config(checkpoint, Path(run_dir)).to_dict(), config.to_dict())
     return checkpoint
 

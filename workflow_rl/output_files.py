@@ -113,10 +113,11 @@ def new_file(path: Path) -> IO[bytes]:
 
 
 def copy_file(source: Path, path: Path, most: int) -> None:
-    """Replace `path` by a copy of a file of at most so many bytes. Raises OSError, and ValueError
-    for another."""
+    """Replace `path` by a copy of a file of at most so many bytes. Raises ValueError for another,
+    and OSError, also for a link: it may lead to a file that the user would not hand on."""
     _require_file(source, most)
-    with source.open("rb") as file, replacing(path, "wb") as copy:
+    _require_no_other(source)
+    with open(source, "rb", opener=no_link) as file, replacing(path, "wb") as copy:
         shutil.copyfileobj(file, copy)
 
 

@@ -142,7 +142,8 @@ def _fits_together(policy: PolicyParameters) -> bool:
     log_std = [] if policy.log_std is None else [policy.log_std]
     arrays = [*policy.weights, *policy.biases, *normalising, *log_std]
     return (
-        network.fits(policy.layers)
+        ":" not in policy.network  # A class of the user's is in checkpoints alone: it needs torch.
+        and network.fits(policy.layers)
         and type(policy.masked) is bool
         and type(policy.n_further) is int
         and type(policy.sampled) is bool

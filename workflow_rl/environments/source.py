@@ -133,11 +133,8 @@ def make_environment(
 def environment_of(fields: Mapping[str, Any]) -> Environment:
     """Return the environment that the fields of a TrainConfig name, unmade. Raises
     InvalidEnvironmentError."""
-    factory = fields["make_env"]
-    return make_environment(
-        *(fields["env"], fields["env_args"], fields["named_by_file"] and factory is None),
-        *(fields["action_mask"], fields["ignore_unknown"], fields["env_python"], factory),
-    )
+    names = "env", "env_args", "named_by_file", "action_mask", "ignore_unknown", "env_python"
+    return make_environment(*(fields[name] for name in (*names, "make_env")))
 
 
 def fields_of(environment: Environment) -> dict[str, Any]:

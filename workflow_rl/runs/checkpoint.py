@@ -19,6 +19,7 @@ from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameter
 from workflow_rl.agents.policy_from_checkpoint import saved_distribution, saved_flag, saved_further
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection.schedule import BegunBatch, Share
+from workflow_rl.environments.named_by_file import is_plain, texts_in
 from workflow_rl.errors import UserError
 from workflow_rl.evaluation.intervals import Mean, by_kind, mean_of
 from workflow_rl.runs.checkpoint_file import read_values, write_values
@@ -254,8 +255,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         require_same_fields(content, _PARTS)
         training = TrainingState.from_dict(content["training"])
         distribution = saved_distribution(content["agent"]) if content["policies"] else None
-        begun = [_begun_batch(values, distribution) for values in content["policies"]]
         config, agent = dict(content["config"]), dict(content["agent"])
+        begun = [_begun_batch(values, distribution, config) for values in content["policies"]]
         memory = None
         if content["memory"] is not None:
             from workflow_rl.runs.replay_files import parts_of  # Few agents remember anything.
@@ -402,14 +403,18 @@ def _plain_parameters(parameters: Parameters) -> dict[str, Any]:
     }
 
 
-def _begun_batch(values: dict[str, Any], distribution: Distribution | None) -> BegunBatch:
+def _begun_batch(values: Any, distribution: Distribution | None, config: Any) -> BegunBatch:
     """Return the batch that `_plain_batch` gave. distribution: of the run's actions.
 
     Raises LookupError, TypeError, AttributeError or ValueError for what never was a batch.
     """
-    share = values["share"]
-    policy = _parameters(values, distribution).actor(values["policy_version"])
-    return BegunBatch(policy, share and Share._make(share))
+    share, parameters = values["share"], _parameters(values, distribution)
+    named = {*texts_in(config["settings"])}
+    for member in getattr(parameters, "parameters", {"": parameters}).values():
+        # The config alone is signed: it names the files that a class of the user's gets.
+        if ":" in member.network and not is_plain([*{*texts_in(member.network_args)} - named]):
+            raise UserError(f"only a batch in it gives {member.network} the name of a file")
+    return BegunBatch(parameters.actor(values["policy_version"]), share and Share._make(share))
 
 
 def _parameters(values: dict[str, Any], distribution: Distribution | None) -> Parameters:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
 import math
@@ -26,7 +25,7 @@ from workflow_rl.environments.source import guests
 from workflow_rl.errors import NotFiniteError, UserError
 from workflow_rl.evaluation.intervals import by_kind, mean_of
 from workflow_rl.output_files import write_text
-from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE, NotWrittenError, RunDir, kept_name, read_metrics
 from workflow_rl.runs.make_agent import LATEST, begin_with, load_memory, restored_agent
@@ -141,10 +140,10 @@ class Learner:
         """Have the best agent so far play as a resumed run says anew."""
         if self._resumed is None or self._resumed.config.get("play") == self.config.play:
             return
-        with suppress(UserError):
-            best = load_checkpoint(self.path / "best.safetensors")
-            config = {**best.config, "play": self.config.play}
-            self.run.save("best.safetensors", dataclasses.replace(best, config=config))
+        from workflow_rl.runs.saved_agent import save_with
+
+        with suppress(UserError), self.run.writing("best.safetensors") as best:
+            save_with(best, best, play=self.config.play)
 
     def start_clock(self) -> None:
         """Count the run's seconds from here on."""

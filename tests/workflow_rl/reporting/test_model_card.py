@@ -79,6 +79,18 @@ def test_a_strangers_text_is_text(trained: Path, tmp_path: Path) -> None:
     assert not re.search(r"[<`\[]|\*[cd]|\n# heading", told), told
 
 
+def test_a_link_in_a_strangers_run_is_not_copied(trained: Path, tmp_path: Path) -> None:
+    """The folder is to be published, and the link may lead to the user's own files."""
+    (tmp_path / "own").write_text("the user's")
+    shutil.copytree(trained, run := tmp_path / "run")
+    (run / "learning_curve.png").unlink()
+    (run / "learning_curve.png").symlink_to(tmp_path / "own")
+    result = call("export", run, "--format", "hub", "--output", tmp_path / "hub")
+    assert result.exit_code == 2, result.output
+    assert "learning_curve.png is a link" in result.output
+    assert not (tmp_path / "hub").exists()
+
+
 def test_the_folder_is_an_agent(trained: Path, tmp_path: Path) -> None:
     exported(trained, tmp_path / "hub")
     of_run, of_folder = (api.evaluate(path, 4, n_workers=1) for path in (trained, tmp_path / "hub"))

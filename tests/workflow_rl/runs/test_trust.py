@@ -15,20 +15,25 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from tests.strangers.watch import HOSTILE_MODULE, TINY, watched
 from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.agents.policies.networks import NETWORKS
+from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.commands.main import main
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.errors import UserError
+from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.resume import resumed_plan
+from workflow_rl.runs.saved_agent import load_saved
 from workflow_rl.runs.signature import SIGNATURE, changed, made_here, signed
 
 ENV = "own_environment_of_the_user"
@@ -370,7 +375,11 @@ def test_a_function_of_the_user_gets_no_argument_that_only_a_file_names(
     for opened in (load_agent, lambda path, env: evaluate(path, episodes=1, env=env)):
         with pytest.raises(UserError, match=r"its argument length='\.\./levels'"):
             opened("mine/checkpoint.safetensors", env=make)  # type: ignore[operator]
+    config = TrainConfig.from_dict(content["config"])
+    with pytest.raises(ConfigError, match=r"its argument length='\.\./levels'"):
+        train(config, "again", env=make)
     assert "../levels" not in given
+    train(config.changed(env_args={"length": "4"}), "again", env=make)
     load_agent("mine/checkpoint.safetensors", env=make, trust=True)
 
 
@@ -568,6 +577,46 @@ def test_a_read_only_file_is_trusted_for_one_command(monkeypatch: pytest.MonkeyP
     before = Path("mine/checkpoint.safetensors").read_bytes()
     assert CliRunner().invoke(main, [*EVALUATE, "--trust"]).exit_code == 0
     assert Path("mine/checkpoint.safetensors").read_bytes() == before
+
+
+def test_a_batch_in_a_checkpoint_gives_a_class_nothing_that_the_config_does_not_name() -> None:
+    """Of a checkpoint, the config alone is signed."""
+    options = ["--network", "tests.own_networks:OfFile", "--network-arg", "file=../mine"]
+    trained(*options, "--async-rl", "--keep-every", "1")
+    kept = Path("mine/kept/000001.safetensors")
+    assert load_checkpoint(kept).begun
+    content = read_values(kept)
+    content["policies"][0]["network_args"] = {"file": "../another"}
+    write_values(kept, content)
+    assert made_here(content["config"])
+    with pytest.raises(UserError, match=r"only a batch in it gives .*OfFile the name of a file"):
+        load_checkpoint(kept)
+    # Nor a config that nobody has signed.
+    del content["config"][SIGNATURE]
+    content["config"]["settings"]["more"] = "../another"
+    write_values(Path("mine/checkpoint.safetensors"), content)
+    with pytest.raises(UserError, match="which may name a file"):
+        train(read_config(Path("mine")), "mine", resume=True)
+
+
+def test_a_policy_file_holds_no_class_of_the_users(tmp_path: Path) -> None:
+    trained("--network", "tests.own_networks:OfFile")
+    policy = load_saved(Path("mine")).policy.parameters
+    assert isinstance(policy, PolicyParameters)
+    empty = tuple(np.zeros(0, np.float32) for _ in policy.weights)
+    given = policy._replace(biases=empty, network_args={"file": "../another"})
+    save_policy(tmp_path / "agent.npz", given, {"env": "CartPole-v1", "env_args": {}})
+    with pytest.raises(UserError, match="do not fit together"):
+        load_saved(tmp_path / "agent.npz")
+
+
+def test_the_best_agent_of_a_run_that_plays_otherwise_is_still_the_users() -> None:
+    trained("--eval-every", "1", "--eval-episodes", "2")
+    resume = ["train-async", "--resume", "mine", "--total-steps", "96", "--quiet"]
+    assert CliRunner().invoke(main, [*resume, "--play", "sampled"]).exit_code == 0
+    best = load_checkpoint(Path("mine/best.safetensors"))
+    assert best.config["play"] == "sampled"
+    assert made_here(best.config)
 
 
 NET = (

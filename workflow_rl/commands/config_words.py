@@ -30,8 +30,7 @@ def words_of(config: TrainConfig) -> list[str]:
     """
     fields, preset = TrainConfig.model_fields, preset_named(config.preset)
     kept = {name: getattr(config, name) for name in _KEPT}
-    known = {"known_environment": config.environment, "known_plug_in": config.plug_in}
-    usual = TrainConfig(**kept, **known)
+    usual = TrainConfig(**kept, known_environment=config.environment, known_plug_in=config.plug_in)
     mine, defaults = config.to_dict(), usual.to_dict()
     settings, of_preset = mine.pop("settings"), defaults.pop("settings")
     defaults |= {name: fields[name].default for name in _ASKED}

@@ -86,7 +86,8 @@ class DuelRecord:
         """Raise UserError if one of the agents is a class to import, or a path that leads out of
         the duel's folder, and the duel is somebody else's."""
         for name in () if self.is_own else agents:
-            lies_below = not os.path.isabs(name) and ".." not in Path(name).parts
+            # Once a file is gone that is called like a class, the name is that of the class.
+            lies_below = not (os.path.isabs(name) or ".." in Path(name).parts or ":" in name)
             if not (is_plain(name) or (lies_below and (path / name).is_file())):
                 raise UserError(
                     f"{path / DUEL_FILE}: only the file names the agent {name}, which would be "

@@ -356,6 +356,7 @@ def test_what_only_a_file_names_is_not_imported_nor_read(agent, tmp_path):
     record = DuelRecord(config_of().to_dict(), settings, agents, [[0.0]], [[0.0]], [alone])
     record.write(tmp_path)
     (tmp_path / "x.npz").touch()
+    (tmp_path / "evil:Agent").touch()  # It may be gone once the agent plays.
     file = tmp_path / "duel.json"
     file.write_text(file.read_text().replace("evil:Other", agent))
     for goes_on in (

@@ -23,7 +23,7 @@ from workflow_rl.agents.settings import (
     is_marked,
 )
 from workflow_rl.agents.user_modules import is_found_as
-from workflow_rl.collection.cluster_address import NONE, host_and_port, is_address
+from workflow_rl.collection.cluster_address import AUTO, LOCAL, NONE, host_and_port, is_address
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError, interpreter
 from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, require_named
 from workflow_rl.environments.source import default_env, guests
@@ -412,7 +412,7 @@ class TrainConfig(Settings):
             raise ConfigError(
                 "teacher", f"only the file names the agent {self.teacher}: {TRUST_IT}"
             )
-        if not names_cluster and is_address(self.cluster):
+        if not names_cluster and self.cluster not in (NONE, LOCAL):
             raise ConfigError(
                 "cluster",
                 f"only the file names the cluster {self.cluster}: give --cluster {self.cluster} to "
@@ -535,7 +535,8 @@ class TrainConfig(Settings):
         command wrote there is imported. Raises what `from_dict` and `require_named` raise."""
         import_classes(saved)
         config = cls.from_dict(saved, environment, plug_in)
-        config.require_named(names_cluster)
+        is_auto_of_ours = config.cluster == AUTO and made_here(saved)
+        config.require_named(names_cluster or is_auto_of_ours)
         return config
 
     @field_validator("cluster")

@@ -399,6 +399,15 @@ def test_a_teacher_that_only_a_file_names_is_not_read(monkeypatch: pytest.Monkey
     resumed_plan(Path("population"), {"teacher": "../agents/mine.npz"})
 
 
+def test_auto_in_a_strangers_file_joins_no_cluster() -> None:
+    """Somebody else on this machine may have started the one that is found."""
+    config = TrainConfig("async", env="CartPole-v1", n_workers=1, cluster="auto")
+    TrainConfig.to_train(config.to_save())
+    with pytest.raises(ConfigError, match="only the file names the cluster auto"):
+        TrainConfig.to_train(config.to_dict())
+    TrainConfig.to_train(config.to_dict(), names_cluster=True)
+
+
 def test_trust_signs_each_file_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only the first of several with one config."""
     trained()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow_rl.agents.policies.archive import MOST_BYTES
+from workflow_rl.agents.settings import ConfigError
 from workflow_rl.cage.selection import Score, tournament
 from workflow_rl.environments.challenge import Chosen
 from workflow_rl.machine_facts import environment
@@ -80,16 +81,18 @@ class Recipe:
 def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict[str, Any]:
     """Train in a new folder, or go on with this run in its own. Returns the run's summary.
 
-    Raises UserError if the folder holds another run or a damaged one, and what ends a training.
+    Raises ConfigError if the folder holds another run, UserError if it holds a damaged one, and
+    what ends a training.
     """
     resumed = None
     if (run_dir / "checkpoint.safetensors").exists():
         _require_same_run(config, run_dir)
         resumed = checkpoint.load_checkpoint(run_dir / "checkpoint.safetensors")
     elif run_dir.is_dir() and any(run_dir.iterdir()):
-        raise folder.UserError(
+        raise ConfigError(
+            "run_dir",
             f"{run_dir} holds no run of {config.env} that can go on: choose another folder, or "
-            "give the --env of its run"
+            "give the --env of its run",
         )
     if resumed is None or not folder.is_finished(run_dir):
         ready = execute.ready(resume.Plan([config], [resumed]))
@@ -107,9 +110,10 @@ def _require_same_run(config: TrainConfig, run_dir: Path) -> None:
     before, free = folder.read_config(run_dir).flat(), resume.free_on_resume(config.to_dict())
     for name, value in config.flat().items():
         if name not in free and before.get(name) != value:
-            raise folder.UserError(
+            raise ConfigError(
+                "run_dir",
                 f"{run_dir} holds another run, whose {name} is {before.get(name)} and not {value}: "
-                "choose another folder"
+                "choose another folder",
             )
 
 

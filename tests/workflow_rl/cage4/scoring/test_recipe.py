@@ -14,13 +14,13 @@ from click.testing import CliRunner
 
 from tests.workflow_rl.cage4.small_champion import small_preset
 from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
+from workflow_rl.agents.settings import ConfigError
 from workflow_rl.cage.recipe import AGENT_FILE
 from workflow_rl.cage4.guest import Cage4Guest
 from workflow_rl.cage4.scenario.scenario4 import ENV_ID
 from workflow_rl.cage4.scoring import selection
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.commands.main import main
-from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.run_record import weights_digest
@@ -85,16 +85,16 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(
 
 
 def test_other_runs_and_strange_folders_are_refused(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="whose seed is 3 and not 4"):
+    with pytest.raises(ConfigError, match="whose seed is 3 and not 4"):
         train(run, seed=4)
     shutil.copytree(run, tmp_path / "run")
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     text = json.dumps(config).replace('"teacher_episodes": 2', '"teacher_episodes": 3')
     (tmp_path / "run" / "config.json").write_text(text)
-    with pytest.raises(UserError, match="whose teacher_episodes is 3 and not 2"):
+    with pytest.raises(ConfigError, match="whose teacher_episodes is 3 and not 2"):
         train(tmp_path / "run")
     (tmp_path / "a file").touch()
-    with pytest.raises(UserError, match="holds no run of workflow_rl/CAGE4-v0"):
+    with pytest.raises(ConfigError, match="holds no run of workflow_rl/CAGE4-v0"):
         train(tmp_path)
 
 

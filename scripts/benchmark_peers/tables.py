@@ -35,12 +35,19 @@ TITLES = {
     "compiled": "this package's compiled simulator",
 }
 GAINS = {
-    "published": "This package, asynchronous on CybORG as it speeds it up, trains {gain} times as "
+    (
+        "cyborg",
+        "published",
+    ): "This package, asynchronous on CybORG as it speeds it up, trains {gain} times as "
     "many episodes a second as the best of the others does on CybORG as published.",
-    "compiled": "If all have this package's compiled simulator, the asynchronous trainer trains "
+    (
+        "compiled",
+        "compiled",
+    ): "If all have this package's compiled simulator, the asynchronous trainer trains "
     "{gain} times as many episodes a second as the best of the others.",
 }
-"""Where the best of the others trains, and by how much this package is faster."""
+"""A sentence for each pair of simulators: this package trains on the first simulator, and the best
+of the others trains on the second."""
 HEADING = (
     "| trained with | episodes/s | of random play | start, s | memory, MB | s to -60 | s to -30 |\n"
     "| --- | --- | --- | --- | --- | --- | --- |"
@@ -109,8 +116,7 @@ def page_tables(told: Mapping[str, Any]) -> str:
         "Interleaved rounds: medians, and from the least to the most.",
         f"Versions: {'; '.join(versions)}.",
     ]
-    for over, words in GAINS.items():
-        simulator = "cyborg" if over == "published" else over
+    for (simulator, over), words in GAINS.items():
         if found := gains(rows, "async", simulator, over):
             lines.append(words.format(gain=spread(found)))
     for simulator, title in TITLES.items():

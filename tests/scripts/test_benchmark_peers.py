@@ -145,6 +145,16 @@ def test_everyone_has_a_turn_and_all_is_written_at_the_end(
     assert asked == everyone + everyone[::-1]
     assert len(json.loads(written.read_text())["rows"]) == 2 * len(everyone)
     assert "1 (1 to 1) times" in page.read_text()
+    alone = ["--simulator", "compiled", "--rounds", "1", *options]
+    result = CliRunner().invoke(compare.main, alone, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    told = json.loads(written.read_text())
+    before = json.loads(compare.ROWS.read_text())
+    others = [row for row in before["rows"] if row["simulator"] != "compiled"]
+    assert told["rows"][: len(others)] == others
+    assert len(told["rows"]) == len(others) + len(compare.ENTRIES["compiled"])
+    assert told["measured"]["cyborg"] == before["measured"]["cyborg"]
+    assert told["measured"]["compiled"]["date"] != before["measured"]["cyborg"]["date"]
     written.unlink()
     result = CliRunner().invoke(compare.main, ["--only", "sb3", *options], catch_exceptions=False)
     assert result.exit_code == 0, result.output

@@ -12,7 +12,7 @@ from workflow_rl.progress_bar import Progress
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 
 Score: TypeAlias = Callable[[Path, int, int], Mean]
-"""Is called with a checkpoint, a number of episodes and a seed: the mean. Raises UserError."""
+"""Takes a checkpoint, a number of episodes and their seed. Returns a mean, raises UserError."""
 FRESH_SEED = 1
 """The seed of the episodes that score the chosen agent. Episodes of seed 0 chose it."""
 

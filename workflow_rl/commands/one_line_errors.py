@@ -128,7 +128,7 @@ def _choice_meant(error: click.UsageError) -> str:
 
 class ClearCommand(click.Command):
     """A command whose errors are one line each. `-h` shows its help, too. The command takes
-    `--trust` if a parameter's type `is_of_others`: it is for what somebody else may have made."""
+    `--trust` if the type of a parameter `is_of_others`: somebody else may have made its files."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)

@@ -27,7 +27,7 @@ MOST_POLICIES = 1000
 
 
 class Read(click.ParamType):
-    """What a function makes of the typed text. The function raises ValueError for a wrong text."""
+    """A type whose values a function makes of the typed text, or raises ValueError."""
 
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
         self.name = name

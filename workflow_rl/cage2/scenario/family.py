@@ -80,7 +80,7 @@ class ScenarioFamily:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Of the ranges and the start, without the names of files: 12 hexadecimal digits."""
+        """12 hexadecimal digits of the ranges and of the start, without the names of files."""
         ranges = dict(self.ranges)
         # Families of before this range keep their digests: its default is left out.
         if ranges.get("decoys") == [True]:

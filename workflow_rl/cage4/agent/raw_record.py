@@ -33,8 +33,8 @@ SCANNED, APPROACHED, PASSED, TAKEN, DECEIVED = 1, 2, 4, 8, 16
 """Bits of `seen`.
 
 - SCANNED: the source scanned the host. An exploit of a decoy looks like a scan.
-- APPROACHED: another host saw an SSH connection to this host pass.
-- PASSED: this host saw an SSH connection to another host pass.
+- APPROACHED: an SSH connection to this host was seen.
+- PASSED: an SSH connection to another host was seen here.
 - TAKEN: an SSH exploit took the host.
 - DECEIVED: a decoy made an exploit fail.
 """

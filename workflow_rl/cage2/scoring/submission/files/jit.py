@@ -69,7 +69,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def entry_point(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls this one with plain records, and then writes them back."""
+    """Return a function that calls `function` with plain records, and then writes these back."""
 
     @functools.wraps(function)
     def run(*arguments: Any) -> None:

@@ -21,10 +21,10 @@ from workflow_rl.environments.environment import interpreter
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.evaluation.evaluate import ChallengeScore, Evaluation, is_scripted, score_agent
 from workflow_rl.reporting import learning_curve
-from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, own_config, own_settings
+from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.config import TrainConfig as TrainConfig
-from workflow_rl.runs.execute import execute, ready, run_folder
+from workflow_rl.runs.execute import Plan, execute, require_ready, run_folder
 from workflow_rl.runs.folder import (
     distinct_names,
     read_config,
@@ -34,7 +34,6 @@ from workflow_rl.runs.folder import (
 )
 from workflow_rl.runs.on_update import OnUpdate
 from workflow_rl.runs.record_episodes import written_episodes
-from workflow_rl.runs.resume import Plan, changes_on_resume, require_no_member
 from workflow_rl.runs.return_curves import known_to_all, warn_of_short_runs, with_returns
 from workflow_rl.runs.run_record import begins_with_another
 from workflow_rl.runs.saved_agent import load_agent as load_agent
@@ -108,12 +107,24 @@ def train(
     if init_from is not None:
         config.require_no_teacher()
     begin_with = None if init_from is None else load_checkpoint(saved_path(Path(init_from)))
-    resumed = _checkpoint_of(config, run_dir) if resume else None
-    plan, draw = ready(Plan([config], [resumed])), learning_curve.plot_learning_curve
-    with run_folder(None if run_dir is None else Path(run_dir), config) as path:
-        return execute(
-            plan, path, init_from=begin_with, quiet=quiet, draw=draw, on_update=on_update
-        ).path
+    folder, resumed = None if run_dir is None else Path(run_dir), None
+    if resume:
+        from workflow_rl.runs.resume import checkpoint_to_resume
+
+        if folder is None:
+            raise ConfigError("run_dir", "None: give the folder of the run to resume")
+        resumed = checkpoint_to_resume(folder, config)
+    require_ready(config, begins=resumed is None)
+    with run_folder(folder, config) as path:
+        execute(
+            Plan([config], [resumed]),
+            path,
+            init_from=begin_with,
+            quiet=quiet,
+            draw=learning_curve.plot_learning_curve,
+            on_update=on_update,
+        )
+        return path
 
 
 def _named_after(env: MakeEnv, config: TrainConfig) -> dict[str, Any]:
@@ -125,17 +136,6 @@ def _named_after(env: MakeEnv, config: TrainConfig) -> dict[str, Any]:
         return {}
     name = getattr(env, "__qualname__", type(env).__qualname__)
     return {"env": f"{env.__module__}:{name}", "env_args": {}}
-
-
-def _checkpoint_of(config: TrainConfig, run_dir: PathLike | None) -> Checkpoint:
-    """Return the checkpoint to go on from. Raises ConfigError if the config is of another run."""
-    if run_dir is None:
-        raise ConfigError("run_dir", "None: give the folder of the run to resume")
-    require_no_member(Path(run_dir))
-    checkpoint = load_checkpoint(Path(run_dir) / "checkpoint.safetensors")
-    own_settings(checkpoint, Path(run_dir))  # Raises what is wrong with its classes.
-    changes_on_resume(own_config(checkpoint, Path(run_dir)).to_dict(), config.to_dict())
-    return checkpoint
 
 
 def record(

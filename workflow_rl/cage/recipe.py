@@ -95,9 +95,9 @@ def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict
             "give the --env of its run",
         )
     if resumed is None or not folder.is_finished(run_dir):
-        ready = execute.ready(resume.Plan([config], [resumed]))
+        execute.require_ready(config, begins=resumed is None)
         execute.execute(
-            *(ready, run_dir),
+            *(execute.Plan([config], [resumed]), run_dir),
             quiet=quiet,
             choose=False,
             watch=loop.stopped_by_signals,

@@ -22,8 +22,7 @@ from workflow_rl.terminal import printable
 if TYPE_CHECKING:
     from workflow_rl.runs.checkpoint import Checkpoint
     from workflow_rl.runs.exchange import ExchangeConfig
-    from workflow_rl.runs.execute import MeetingsOf
-    from workflow_rl.runs.resume import Plan
+    from workflow_rl.runs.execute import MeetingsOf, Plan
 
 ExchangeOf: TypeAlias = "Callable[[TrainConfig], ExchangeConfig]"
 """Returns how the policies of a new run learn from each other. Raises ConfigError."""
@@ -35,35 +34,21 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
     exchange_of: for a population, whose policies learn from each other.
     """
     resume = None if options["resume"] is None else path_to_resume(options)
-    # A new run's config is checked before torch is imported, which takes seconds.
-    config = new_config(mode, options) if resume is None else None
-    exchange = exchange_of(config) if exchange_of and config else None
-    if config is not None and config.env not in guests:
-        from workflow_rl.collection.local_pool import ensure_fork_server
-
-        # It imports what workers need while this process imports torch.
-        ensure_fork_server(config.environment.preload)
+    plan: Plan | None
+    if resume is None:
+        plan = _new_plan(mode, options, exchange_of)
+    else:
+        plan = _plan_to_resume(mode, resume, options, exchange_of is not None)
+    if plan is None:
+        return
+    config = plan.configs[0]
+    init_from = _accepted(options, config) if resume is None else None
 
     from workflow_rl.reporting import learning_curve
-    from workflow_rl.runs.execute import execute, ready, run_folder
+    from workflow_rl.runs.execute import execute, require_ready, run_folder
     from workflow_rl.runs.loop import stopped_by_signals
-    from workflow_rl.runs.resume import FinishedError, new_plan
 
-    if config is not None:
-        plan = new_plan(config, options["n_policies"], exchange)
-    else:
-        assert resume is not None
-        try:
-            plan = _plan_to_resume(mode, resume, options, exchange_of is not None)
-        except FinishedError as finished:
-            if options["final_evaluation"] and not _is_scored(resume):
-                raise
-            click.echo(printable(finished.told(spelling)))
-            return
-    begins_with = {"init_from", "teacher"} & given_options()
-    init_from = _accepted(options, config) if begins_with else None
-    plan = ready(plan)
-    config = plan.configs[0]
+    require_ready(config, begins=plan.resumed[0] is None)
     if options["dry_run"]:
         _show(plan, options)
         return
@@ -104,42 +89,59 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         click.echo(f"draw the trace:  {own_command('plot', '--timeline', options['trace'])}")
 
 
-def _accepted(options: dict[str, Any], config: TrainConfig | None) -> Checkpoint | None:
-    """Return the checkpoint that --init-from names, if it does, and let --teacher's classes in.
+def _new_plan(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | None) -> Plan:
+    """Return the plan of a new run. Raises ConfigError, click.UsageError."""
+    # The config is checked before torch is imported, which takes seconds.
+    config = new_config(mode, options)
+    exchange = None if exchange_of is None else exchange_of(config)
+    if config.env not in guests:
+        from workflow_rl.collection.local_pool import ensure_fork_server
 
-    config: of a new run. Raises UserError, ConfigError, click.UsageError.
+        # It imports what workers need while this process imports torch.
+        ensure_fork_server(config.environment.preload)
+    from workflow_rl.runs.execute import new_plan
+
+    return new_plan(config, options["n_policies"], exchange)
+
+
+def _accepted(options: dict[str, Any], config: TrainConfig) -> Checkpoint | None:
+    """Return the checkpoint that --init-from names for a new run, if it does, and check what
+    --teacher names.
+
+    Raises UserError, ConfigError, click.UsageError.
     """
-    from workflow_rl.runs.checkpoint import load_checkpoint, own_policy
-    from workflow_rl.runs.saved_agent import saved_path
-    from workflow_rl.teaching.episode_files import holds_episodes
-
     source, teacher = options["init_from"], options["teacher"]
     if teacher is not None:
+        from workflow_rl.teaching.episode_files import holds_episodes
+
         is_episodes = holds_episodes(Path(teacher))
         if ":" in teacher and not is_episodes and not Path(teacher).exists():
             raise click.BadParameter(
                 f"{teacher} names a function: record its episodes in a file, and give the file",
                 param_hint="--teacher",
             )
-        if config is not None and config.env in guests and not is_episodes:
+        if config.env in guests and not is_episodes:
             require_agent(Path(teacher), config.env, "--teacher")
     if source is None:
         return None
-    if config is not None:
-        config.require_no_teacher()
+    from workflow_rl.runs.checkpoint import load_checkpoint, own_policy
+    from workflow_rl.runs.saved_agent import saved_path
+
+    config.require_no_teacher()
     init_from = load_checkpoint(saved_path(source))
     own_policy(init_from, source)  # Raises what is wrong with the weights.
     return init_from
 
 
-def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: bool) -> Plan:
-    """Return the plan with which the run in `path` goes on.
+def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: bool) -> Plan | None:
+    """Return the plan with which the run in `path` goes on. Return None, and say so, if the run is
+    finished.
 
     exchange: whether it has to be a population. Raises what `resume.resumed_plan` raises, and
     click.UsageError.
     """
     from workflow_rl.runs.folder import population_record
-    from workflow_rl.runs.resume import resumed_plan
+    from workflow_rl.runs.resume import FinishedError, resumed_plan
 
     given = given_options()
     # The user is told this before what the run lacks to go on, such as a later end.
@@ -149,7 +151,13 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
         raise click.UsageError(f"--resume {path} is a population: resume it with train-population")
     if exchange and not meets:
         raise click.UsageError(f"--resume {path} is not a population: see train-{mode}")
-    plan = resumed_plan(path, asked_of_run(options), named_here().plug_in)
+    try:
+        plan = resumed_plan(path, asked_of_run(options), named_here().plug_in)
+    except FinishedError as finished:
+        if options["final_evaluation"] and not _is_scored(path):
+            raise
+        click.echo(printable(finished.told(spelling)))
+        return None
     n_policies = len(plan.configs)
     if "n_policies" in given and options["n_policies"] != n_policies:
         raise click.UsageError(

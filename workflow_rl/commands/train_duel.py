@@ -67,10 +67,10 @@ def train_duel(**options: Any) -> None:
     start: dict[str, list[str]] = {}
     for side, agent in options["start"]:
         start.setdefault(side, []).append(str(agent))
-    from workflow_rl.runs.execute import ready, run_folder
+    from workflow_rl.runs.execute import require_ready, run_folder
     from workflow_rl.studies.duel import checked_sides, run_duel
 
-    ready(config)
+    require_ready(config)
     if options["dry_run"]:
         checked_sides(config, settings, start)
         show_config(config, options)

@@ -123,14 +123,14 @@ def _new_search(options: dict[str, Any]) -> Search:
     """Return a new search, whose folder has been made unless this is a dry run."""
     from workflow_rl.output_files import begin_folder
     from workflow_rl.runs.exchange import require_shareable, require_variable
-    from workflow_rl.runs.execute import ready
+    from workflow_rl.runs.execute import require_ready
     from workflow_rl.runs.folder import make_run_folder
     from workflow_rl.studies.search import Search
 
     config = new_config("async", options)
     require_variable(config)
     require_shareable(config)
-    ready(config)
+    require_ready(config)
     ranges = dict(options["ranges"]) or RANGES
     _require_ranges(config, ranges)
     path = options["run_dir"]

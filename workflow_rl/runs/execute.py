@@ -26,16 +26,54 @@ from workflow_rl.runs.learner import Draw, Learner
 from workflow_rl.runs.loop import Meetings, Watch, train_together
 from workflow_rl.runs.make_agent import require_device
 from workflow_rl.runs.on_update import OnUpdate
-from workflow_rl.runs.resume import Plan, new_plan
 
 if TYPE_CHECKING:
     # What several policies need is imported for them alone.
+    from workflow_rl.runs.exchange import ExchangeConfig
     from workflow_rl.runs.population_dir import PopulationRecord
 
 _log = logging.getLogger(__name__)
 
 MeetingsOf = Callable[[Path, "PopulationRecord | None", Sequence[Learner]], Meetings]
 """Makes the meetings of learners that learn from each other, in a folder with this record."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run, or several policies of one run.
+
+    configs: of each policy. resumed: the checkpoint that each policy goes on from, or None for a
+    policy that begins. exchange: how the policies learn from each other, or None. record: what the
+    folder of several policies says, if it has been written.
+    """
+
+    configs: Sequence[TrainConfig]
+    resumed: Sequence[Checkpoint | None]
+    exchange: ExchangeConfig | None = None
+    record: PopulationRecord | None = None
+
+    def folders(self, path: Path) -> list[Path]:
+        """Return where the policies of a run in `path` are kept."""
+        if len(self.configs) == 1 and self.record is None:
+            return [path]
+        from workflow_rl.runs.population_dir import policy_folder
+
+        return [policy_folder(path, number) for number in range(len(self.configs))]
+
+
+def new_plan(
+    config: TrainConfig, n_policies: int = 1, exchange: ExchangeConfig | None = None
+) -> Plan:
+    """Return the plan of new runs, each with a seed of its own. Raises ConfigError.
+
+    exchange: how the policies of a population learn from each other: see `exchange.member_configs`.
+    """
+    if n_policies == 1 and exchange is None:
+        return Plan([config], [None])
+    from workflow_rl.runs.exchange import member_configs
+
+    configs = member_configs(config, n_policies, exchange)
+    return Plan(configs, [None] * n_policies, exchange)
 
 
 @dataclass(frozen=True)
@@ -55,23 +93,19 @@ class Outcome:
     record: PopulationRecord | None
 
 
-def ready(plan: Plan | TrainConfig) -> Plan:
-    """Return the plan, once device, processor, environment and cluster are tried.
+def require_ready(config: TrainConfig, begins: bool = True) -> None:
+    """Try device, processor, environment and cluster, and the teacher of a run that begins.
 
-    Raises ConfigError if one of them or the teacher cannot be used, and RuntimeError
-    in a worker.
+    Raises ConfigError if one of them cannot be used, and RuntimeError in a worker.
     """
     require_no_worker("nothing can be trained")
-    plan = new_plan(plan) if isinstance(plan, TrainConfig) else plan
-    config = plan.configs[0]
     require_device(config)
     warn_if_results_vary(config)
     require_cluster(config)
-    if config.teacher is not None and plan.resumed[0] is None:
+    if config.teacher is not None and begins:
         from workflow_rl.runs.copy_teacher import teacher_of
 
         teacher_of(config)
-    return plan
 
 
 def require_cluster(config: TrainConfig) -> None:
@@ -116,7 +150,7 @@ def execute(
     """Train the policies of a plan, new or resumed, in a folder.
 
     Args:
-        plan: from `ready`.
+        plan: what is trained. Its first config has passed `require_ready`.
         path: the folder: new or empty, or that of the run to resume.
         init_from: a checkpoint whose agent new policies begin with.
         quiet: show no progress bar.

@@ -1,68 +1,32 @@
-"""Plan what is trained: one policy, or several that share workers, new or resumed."""
+"""Plan how a run goes on that was stopped, or is to go on past its end."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.environments.environment import InvalidEnvironmentError, interpreter
 from workflow_rl.environments.named_by_file import TRUST_IT, is_plain
 from workflow_rl.environments.source import environment_of, guests, make_environment, played_by
 from workflow_rl.errors import UserError
-from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
+from workflow_rl.runs.checkpoint import (
+    Checkpoint,
+    TrainingState,
+    load_checkpoint,
+    own_config,
+    own_settings,
+)
 from workflow_rl.runs.config import OF_WORKERS, ConfigError, Resume, TrainConfig
+from workflow_rl.runs.execute import Plan
 from workflow_rl.runs.folder import is_finished, population_of, population_record
+from workflow_rl.runs.make_agent import LATEST
 from workflow_rl.runs.saved_config import flattened
 from workflow_rl.runs.signature import changed, made_here
 from workflow_rl.terminal import in_short
-
-if TYPE_CHECKING:
-    # What several policies need is imported for them alone.
-    from workflow_rl.runs.exchange import ExchangeConfig
-    from workflow_rl.runs.population_dir import PopulationRecord
-
-
-@dataclass(frozen=True)
-class Plan:
-    """One run, or several policies of one run.
-
-    configs: of each policy. resumed: the checkpoint that each policy goes on from, or None for a
-    policy that begins. exchange: how the policies learn from each other, or None. record: what the
-    folder of several policies says, if it has been written.
-    """
-
-    configs: Sequence[TrainConfig]
-    resumed: Sequence[Checkpoint | None]
-    exchange: ExchangeConfig | None = None
-    record: PopulationRecord | None = None
-
-    def folders(self, path: Path) -> list[Path]:
-        """Return where the policies of a run in `path` are kept."""
-        if len(self.configs) == 1 and self.record is None:
-            return [path]
-        from workflow_rl.runs.population_dir import policy_folder
-
-        return [policy_folder(path, number) for number in range(len(self.configs))]
-
-
-def new_plan(
-    config: TrainConfig, n_policies: int = 1, exchange: ExchangeConfig | None = None
-) -> Plan:
-    """Return the plan of new runs, each with a seed of its own. Raises ConfigError.
-
-    exchange: how the policies of a population learn from each other: see `exchange.member_configs`.
-    """
-    if n_policies == 1 and exchange is None:
-        return Plan([config], [None])
-    from workflow_rl.runs.exchange import member_configs
-
-    configs = member_configs(config, n_policies, exchange)
-    return Plan(configs, [None] * n_policies, exchange)
 
 
 def resumed_plan(path: Path, asked: Mapping[str, Any], plug_in: Algorithm | None = None) -> Plan:
@@ -79,20 +43,17 @@ def resumed_plan(path: Path, asked: Mapping[str, Any], plug_in: Algorithm | None
         ConfigError: what is asked for would make it another run.
         FinishedError: nothing is left to do.
     """
-
     record = population_record(path)
     if record is None:
         require_no_member(path)
-        checkpoint = load_checkpoint(path / "checkpoint.safetensors")
+        checkpoint = load_checkpoint(path / LATEST)
         return Plan(_resumed_configs([checkpoint], path, asked, plug_in), [checkpoint])
     from workflow_rl.runs.exchange import ExchangeConfig, require_same_end
 
     folders = record.folders(path)
     # A run can be stopped before all of its policies have begun.
     resumed = [
-        load_checkpoint(folder / "checkpoint.safetensors")
-        if (folder / "checkpoint.safetensors").exists()
-        else None
+        load_checkpoint(folder / LATEST) if (folder / LATEST).exists() else None
         for folder in folders
     ]
     states = [
@@ -107,6 +68,18 @@ def resumed_plan(path: Path, asked: Mapping[str, Any], plug_in: Algorithm | None
     if exchange is not None:
         require_same_end(configs[0])
     return Plan(configs, resumed, exchange, record)
+
+
+def checkpoint_to_resume(path: Path, config: TrainConfig) -> Checkpoint:
+    """Return the checkpoint with which the run in `path` goes on with a whole config.
+
+    Raises UserError if it cannot be used, and ConfigError if the config is of another run.
+    """
+    require_no_member(path)
+    checkpoint = load_checkpoint(path / LATEST)
+    own_settings(checkpoint, path)  # Raises what is wrong with its classes.
+    changes_on_resume(own_config(checkpoint, path).to_dict(), config.to_dict())
+    return checkpoint
 
 
 class FinishedError(ConfigError):

@@ -15,7 +15,7 @@ from workflow_rl.agents import algorithm
 from workflow_rl.environments.source import make_environment
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.resume import new_plan
+from workflow_rl.runs.execute import new_plan
 
 COUNTED: dict[str, Any] = {
     "config": TrainConfig.__init__,

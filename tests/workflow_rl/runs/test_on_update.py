@@ -16,8 +16,8 @@ from workflow_rl.commands.options import FUNCTION
 from workflow_rl.runs.checkpoint_file import read_values
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.exchange import ExchangeConfig
+from workflow_rl.runs.execute import new_plan
 from workflow_rl.runs.folder import read_metrics, read_summary
-from workflow_rl.runs.resume import new_plan
 from workflow_rl.runs.saved_agent import Agent
 
 

@@ -20,7 +20,7 @@ from workflow_rl.environments.one_team_of_two import weights_of
 from workflow_rl.errors import UserError
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.duel_dir import DuelRecord, read_duel
-from workflow_rl.runs.execute import ready
+from workflow_rl.runs.execute import require_ready
 from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.trust import sign
@@ -412,7 +412,7 @@ def test_sides_that_draw_from_the_state_of_the_process_do_not_depend_on_the_work
         path = tmp_path / str(n_workers)
         env = "tests.globally_drawing_env:GloballyDrawingGame"
         config = config_of(n_workers=n_workers, env=env, total_episodes=16)
-        ready(config)
+        require_ready(config)
         run_duel(config, path, DuelConfig(generations=1, payoff_episodes=10))
         found.append(weights(path))
     assert found[0] == found[1]

@@ -114,9 +114,12 @@ def flat_mask(mask: Any) -> NDArray[Any]:
     return np.concatenate([*map(np.ravel, parts)]) if len(parts) > 1 else np.asarray(mask)
 
 
-def inner_spaces(space: spaces.Tuple | spaces.Dict) -> Sequence[spaces.Space[Any]]:
-    """Return the spaces of the parts, in their order."""
-    return tuple(space.spaces.values()) if isinstance(space, spaces.Dict) else space.spaces
+def inner_spaces(space: spaces.Space[Any]) -> Sequence[spaces.Space[Any]]:
+    """Return the spaces of the parts of a Tuple or a Dict, in their order."""
+    if isinstance(space, spaces.Dict):
+        return tuple(space.spaces.values())
+    assert isinstance(space, spaces.Tuple)
+    return space.spaces
 
 
 def mask_source(env: Env) -> str:

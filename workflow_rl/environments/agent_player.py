@@ -20,14 +20,14 @@ from workflow_rl.agents.team import ABSENT, ACTS, BUSY
 from workflow_rl.environments.action_mask import (
     MASK,
     ReadMask,
+    inner_spaces,
     mask_in,
     mask_reader,
     naming_the_mask,
 )
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
-from workflow_rl.environments.flat_env import Unflatten, flattener
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.joint_env import JointEnv, TeamRows, first_action, is_busy, is_idle
+from workflow_rl.environments.joint_env import TeamRows, is_busy, is_idle
 from workflow_rl.errors import ObservationError
 
 Critic: TypeAlias = Callable[[NDArray[Any]], NDArray[np.float64]]
@@ -205,24 +205,15 @@ class Team:
 
     Args:
         policy: acts on joint rows.
-        rows: makes the rows.
-        unflatten: see `JointEnv`.
-        read_masks: checks the masks of all agents; None if the policy takes no masks.
+        rows: makes the rows, and the agents' actions.
     """
 
-    def __init__(
-        self,
-        policy: TeamPolicy,
-        rows: TeamRows,
-        unflatten: Mapping[str, Unflatten],
-        read_masks: ReadMask | None,
-    ) -> None:
+    def __init__(self, policy: TeamPolicy, rows: TeamRows) -> None:
         self.policy = policy
         self.agents = policy.parameters.layout.agents
         self._rows = rows
-        self._unflatten = unflatten
-        self._read_masks = read_masks
-        rows.has_masks = read_masks is not None
+        self._read_masks = mask_reader(rows.masked_actions) if policy.masked else None
+        rows.has_masks = policy.masked
         self.reset()
 
     def reset(self, seed: int = 0) -> None:
@@ -244,36 +235,29 @@ class Team:
         """
         if unknown := [agent for agent in observations if agent not in self.agents]:
             raise ObservationError(f"{unknown[0]} is not of this team: {', '.join(self.agents)}")
-        status = [
-            ABSENT if agent not in observations else BUSY if is_busy(agent, infos) else ACTS
-            for agent in self.agents
-        ]
-        idle = [
-            agent
-            for agent, now in zip(self.agents, status, strict=True)
-            if self._read_masks is not None
-            and now == ACTS
-            and is_idle(observations[agent], infos.get(agent))
-        ]
-        status = [
-            BUSY if agent in idle else now for agent, now in zip(self.agents, status, strict=True)
-        ]
-        row = self._rows.row(observations, status)
+        status: dict[str, int] = dict.fromkeys(self.agents, ABSENT)
+        idle = []
+        for agent, obs in observations.items():
+            status[agent] = BUSY if is_busy(agent, infos) else ACTS
+            takes_masks = self._read_masks is not None and status[agent] == ACTS
+            if takes_masks and is_idle(obs, infos.get(agent)):
+                status[agent] = BUSY
+                idle.append(agent)
+        rows, statuses = self._rows, [*status.values()]
+        row = rows.row(observations, statuses)
         if self._read_masks is not None:
-            masks = self._rows.masks(observations, infos, status)
+            masks = rows.masks(observations, infos, statuses)
             if masks is None:
                 raise ObservationError(
                     "the team learned with masks of actions: give act the infos too"
                 )
             with naming_the_mask():
                 row = np.append(row, self._read_masks(masks).astype(row.dtype))
-        actions, _ = self.policy.act(row[None])
-        layout = self.policy.parameters.layout
-        decided = [k for k, now in enumerate(status) if now == ACTS]
-        return {
-            self.agents[k]: self._unflatten[self.agents[k]](layout.action_of(k, actions)[0])
-            for k in decided
-        } | {agent: first_action(layout, agent, self._unflatten) for agent in idle}
+        joint = self.policy.act(row[None])[0][0]
+        decided = [agent for agent, now in status.items() if now == ACTS]
+        return {agent: rows.action(agent, joint) for agent in decided} | {
+            agent: rows.first_action(agent) for agent in idle
+        }
 
 
 def team_of(policy: TeamPolicy, environment: Environment) -> Team:
@@ -285,16 +269,14 @@ def team_of(policy: TeamPolicy, environment: Environment) -> Team:
     layout = policy.parameters.layout
     if environment.spaces().team != layout:
         raise InvalidEnvironmentError(ENV, f"{environment.env_id} has another team")
-    if not isinstance(environment, GymnasiumEnvironment):
+    if isinstance(environment, GymnasiumEnvironment):
+        if (observed := environment.facts.team) is not None:
+            joint = environment.facts
+            actions = dict(zip(layout.agents, inner_spaces(joint.action), strict=True))
+            return Team(policy, TeamRows(layout, observed, actions, joint.observation.dtype))
+    else:
         environment.actor_on_observations(policy)
-    flatten = {
-        agent: flattener(spaces.Box(-np.inf, np.inf, (size,)), None, agent)
-        for agent, size in zip(layout.agents, layout.obs_sizes, strict=True)
-    }
-    rows = TeamRows(layout, flatten, np.float32)
-    unflatten: dict[str, Unflatten] = dict.fromkeys(layout.agents, int)
-    actions: spaces.Space[Any] = spaces.MultiDiscrete(list(layout.n_actions))
-    if isinstance(environment, GymnasiumEnvironment) and environment.facts.team is not None:
-        joint = JointEnv(environment.facts.team)
-        rows, unflatten, actions = joint.rows, joint.unflatten, joint.masked_actions
-    return Team(policy, rows, unflatten, mask_reader(actions) if policy.masked else None)
+    numbers = [spaces.Box(-np.inf, np.inf, (size,)) for size in layout.obs_sizes]
+    shown = dict(zip(layout.agents, numbers, strict=True))
+    chosen = dict(zip(layout.agents, map(spaces.Discrete, layout.n_actions), strict=True))
+    return Team(policy, TeamRows(layout, shown, chosen, np.float32))

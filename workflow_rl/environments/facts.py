@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,33 +20,16 @@ Tell = Callable[..., object]
 """Sends what it is called with, one answer after another."""
 
 
-class DeclaredTeam:
-    """The agents and the spaces of a ParallelEnv, as far as JointEnv reads them to be made."""
-
-    def __init__(self, env: Any) -> None:
-        self.possible_agents = list(env.possible_agents)
-        self._observed = {a: plain_facts(env.observation_space(a)) for a in self.possible_agents}
-        self._actions = {a: plain_facts(env.action_space(a)) for a in self.possible_agents}
-        self.shared_reward = bool(getattr(env, "shared_reward", False))
-        state = getattr(env, "state_space", None)
-        self.state_space = None if state is None else plain_facts(state)
-
-    def observation_space(self, agent: Any) -> spaces.Space[Any]:
-        return self._observed[agent]
-
-    def action_space(self, agent: Any) -> spaces.Space[Any]:
-        return self._actions[agent]
-
-
 class Facts(NamedTuple):
     """What an environment declares. observation, action: its spaces, without classes of the user's.
-    team: of a ParallelEnv. masks_from: what masks of actions are read from, in words; "" without.
-    left_out: entries of observations that are not shown, since their spaces are not supported."""
+    team: of a ParallelEnv, the spaces of observations by agent. masks_from: what masks of actions
+    are read from, in words; "" without. left_out: entries of observations that are not shown, since
+    their spaces are not supported."""
 
     spaces: Spaces
     observation: spaces.Space[Any]
     action: spaces.Space[Any]
-    team: DeclaredTeam | None
+    team: Mapping[str, spaces.Space[Any]] | None
     masks_from: str = ""
     left_out: tuple[str, ...] = ()
 

@@ -111,13 +111,15 @@ def actor_of(asked: Callable[..., Any], environment: Environment) -> Actor:
     layout = declared.team
     if layout is None:
         return FunctionActor(asked, declared.obs_dim, declared.masked, *spaces_of(environment))
-    team = environment.facts.team if isinstance(environment, GymnasiumEnvironment) else None
+    observed: list[spaces.Space[Any] | None] = [None] * layout.n_agents
+    actions: Sequence[spaces.Space[Any]] = [*map(spaces.Discrete, layout.n_actions)]
+    if isinstance(environment, GymnasiumEnvironment) and environment.facts.team is not None:
+        observed = [*map(without_mask, environment.facts.team.values())]
+        actions = inner_spaces(environment.facts.action)
     actors = []
-    for k, agent in enumerate(layout.agents):
-        observed = None if team is None else without_mask(team.observation_space(agent))
-        action = spaces.Discrete(layout.n_actions[k]) if team is None else team.action_space(agent)
+    for k in range(layout.n_agents):
         masked = layout.masked and layout.mask_sizes[k] > 0
-        actors.append(FunctionActor(asked, layout.obs_sizes[k], masked, observed, action))
+        actors.append(FunctionActor(asked, layout.obs_sizes[k], masked, observed[k], actions[k]))
     return TeamOfFunctions(layout, actors)
 
 

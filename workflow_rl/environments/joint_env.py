@@ -29,8 +29,6 @@ from workflow_rl.environments.aec_to_parallel import parallel
 from workflow_rl.environments.answers import as_flag, as_reward
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import (
-    Flatten,
-    Unflatten,
     distribution_over,
     flat_space,
     flattener,
@@ -134,18 +132,34 @@ def own_rewards(paid: Any) -> NDArray[np.float32]:
 
 
 class TeamRows:
-    """Makes rows, see `agents.team`, of what agents see by their names.
+    """Makes rows, see `agents.team`, of what agents see by their names, and actions of joint ones.
 
-    dtype: of the rows. flatten: by agent, from observations without masks to flat ones.
+    observed: the spaces of observations, by agent. actions: those of actions, by agent. dtype: of
+    the rows. flat_dtype: of the observations within them; None: see `flat_space`.
 
-    has_masks: whether the team has masks, by what has been seen so far.
+    masked_actions: see `maskable`. has_masks: whether the team has masks, by what has been seen so
+    far.
     """
 
-    def __init__(self, layout: TeamLayout, flatten: Mapping[str, Flatten], dtype: Any) -> None:
+    def __init__(
+        self,
+        layout: TeamLayout,
+        observed: Mapping[str, spaces.Space[Any]],
+        actions: Mapping[str, spaces.Space[Any]],
+        dtype: Any,
+        flat_dtype: Any = None,
+    ) -> None:
         self._layout = layout
-        self._flatten = flatten
+        self._flatten = {
+            agent: flattener(without_mask(space), flat_dtype, agent)
+            for agent, space in observed.items()
+        }
+        self._unflatten = {agent: unflattener(space) for agent, space in actions.items()}
         self._dtype = dtype
         self._ends = np.cumsum(layout.obs_sizes).tolist()
+        self.masked_actions = spaces.Tuple(
+            [space for space in actions.values() if choices_of(space)]
+        )
         self.has_masks = False
 
     def row(
@@ -194,6 +208,15 @@ class TeamRows:
             [np.ones(n) if mask is None or now != ACTS else mask for mask, now, n in parts]
         )
 
+    def action(self, agent: str, joint: NDArray[Any]) -> Any:
+        """Return an agent's action of a sampled joint action."""
+        number = self._layout.agents.index(agent)
+        return self._unflatten[agent](self._layout.action_of(number, joint[None])[0])
+
+    def first_action(self, agent: str) -> Any:
+        """Return what an agent does that can do nothing."""
+        return self.action(agent, np.zeros(self._layout.action_ends[-1], self._layout.action_dtype))
+
 
 def _without_mask(obs: Any) -> Any:
     if not isinstance(obs, Mapping) or MASK not in obs:
@@ -213,12 +236,6 @@ def is_idle(obs: Any, info: Any) -> bool:
     return mask is not None and not np.any(flat_mask(mask))
 
 
-def first_action(layout: TeamLayout, agent: str, unflatten: Mapping[str, Unflatten]) -> Any:
-    """Return what an agent does that can do nothing. unflatten: see `JointEnv`."""
-    nothing = np.zeros((1, layout.action_ends[-1]), layout.action_dtype)
-    return unflatten[agent](layout.action_of(layout.agents.index(agent), nothing)[0])
-
-
 class JointEnv(gymnasium.Env[NDArray[Any], Any]):
     """Several agents as one: a row of observations, and a tuple of actions.
 
@@ -229,8 +246,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
     paid after its end is withheld until it is back. The episode ends when no agent is left.
 
     masks: whether masks count. layout: where the parts of a row stand. rows: makes the rows.
-    masked_actions: see `maskable`. unflatten: by agent, from the agent's part of a sampled joint
-    action to its action.
+    masked_actions: see `maskable`.
 
     Raises InvalidEnvironmentError for spaces that are not supported. `reset` and `step` raise
     ObservationError if an agent's observation or reward is missing, the last observation of an
@@ -249,8 +265,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
                 ENV, "a team takes no privileged_obs: leave the entry out"
             )
         flat = {agent: flat_space(space) for agent, space in shown.items()}
-        flatten = {agent: flattener(space, None, agent) for agent, space in shown.items()}
-        self._observed = shown
+        self._spaces = shown, actions
         self._shares_reward = bool(getattr(env, "shared_reward", False))
         # PettingZoo's class has the method for all environments, and the space for few.
         state_space = getattr(env, "state_space", None)
@@ -262,12 +277,9 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
             None if state_space is None else flat_space(state_space),
             getattr(env, "entities", None),
         )
-        self.rows = TeamRows(self.layout, flatten, self.observation_space.dtype)
+        self.rows = TeamRows(self.layout, *self._spaces, self.observation_space.dtype)
         self.action_space = spaces.Tuple(list(actions.values()))
-        self.masked_actions = spaces.Tuple(
-            [space for space in actions.values() if choices_of(space)]
-        )
-        self.unflatten = {agent: unflattener(space) for agent, space in actions.items()}
+        self.masked_actions = self.rows.masked_actions
         self._status: list[int] = []
         self._ended: set[str] = set()
         self._withheld: dict[str, float] = {}
@@ -276,8 +288,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
     def show_exactly(self) -> None:
         """Show rows that are not rounded to the dtype of their space."""
         exact = np.dtype(np.longdouble)
-        flatten = {agent: flattener(of, exact, agent) for agent, of in self._observed.items()}
-        self.rows = TeamRows(self.layout, flatten, exact)
+        self.rows = TeamRows(self.layout, *self._spaces, exact, exact)
         if self._flatten_state is not None:
             self._flatten_state = flattener(self.env.state_space, exact)
 
@@ -295,8 +306,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
         """Return the actions that a joint action hands to the environment, by agent."""
         decided = zip(self._agents, action, self._status, strict=True)
         actions = {agent: chosen for agent, chosen, status in decided if status == ACTS}
-        idle = {agent: first_action(self.layout, agent, self.unflatten) for agent in self._idle}
-        return actions | idle
+        return actions | {agent: self.rows.first_action(agent) for agent in self._idle}
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Step once. The episode is truncated if any agent was when the last agents left."""

@@ -35,7 +35,7 @@ from workflow_rl.environments.action_mask import (
 from workflow_rl.environments.batched_env import COMPANY, BatchedEnv, BatchedEnvs, OneOfBatch
 from workflow_rl.environments.env_batch import Env, EnvBatch, SerialEnvs
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
-from workflow_rl.environments.facts import DeclaredTeam, Facts, Separate, Tell, plain_facts
+from workflow_rl.environments.facts import Facts, Separate, Tell, plain_facts
 from workflow_rl.environments.flat_env import (
     FlatEnv,
     KnownEntries,
@@ -137,12 +137,16 @@ def declared_facts(environment: GymnasiumEnvironment) -> Facts:
                 Spaces(obs_dim, distribution, bounds, bits, masked, *declared),
                 plain_facts(env.observation_space),
                 plain_facts(env.action_space),
-                DeclaredTeam(env.env) if isinstance(env, JointEnv) else None,
+                _observed_by_agent(env.env) if isinstance(env, JointEnv) else None,
                 masks_from,
                 attribute_of(env, "left_out", ()),
             )
         finally:
             env.close()
+
+
+def _observed_by_agent(team: Any) -> dict[str, spaces.Space[Any]]:
+    return {agent: plain_facts(team.observation_space(agent)) for agent in team.possible_agents}
 
 
 def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
-from workflow_rl.environments.action_mask import begun, mask_in, mask_reader
+from workflow_rl.environments.action_mask import begun, mask_in
 from workflow_rl.environments.agent_player import Team
 from workflow_rl.environments.challenge import NOTHING, Side
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
@@ -203,8 +203,7 @@ class OneSide(SomeAgents):
         joint = JointEnv(self._others)
         if dataclasses.replace(joint.layout, masked=team.layout.masked) != team.layout:
             raise InvalidEnvironmentError(OPPONENTS, f"{file} is a policy of other agents")
-        read = mask_reader(joint.masked_actions) if team.layout.masked else None
-        return Team(team.actor(), joint.rows, joint.unflatten, read)
+        return Team(team.actor(), joint.rows)
 
     def close(self) -> None:
         if hasattr(self.env, "close"):

@@ -6,12 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.cage.selection import Score, tournament
-from workflow_rl.environments.challenge import Chosen
 from workflow_rl.machine_facts import environment
 from workflow_rl.output_files import sha256_of
 from workflow_rl.reporting import learning_curve
@@ -20,6 +19,15 @@ from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.saved_agent import load_saved, save_with
 
 AGENT_FILE = "champion.npz"
+
+
+class Chosen(NamedTuple):
+    """The chosen of a recipe's candidates, by `episodes` of each kind. Their mean would be too
+    good a score: the chosen is partly lucky in these episodes."""
+
+    chosen: str
+    candidates: int
+    episodes: int
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from workflow_rl.agents.settings import ConfigError, ContentOf, OneOf, Settings
+from workflow_rl.cage.guest import CageGuest, ChampionBudget
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.presets import (
@@ -32,10 +33,7 @@ from workflow_rl.cage2.scenario.scenario import NAMED, Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS, SIMULATORS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, RED_ENV_ID, SCENARIO2
 from workflow_rl.environments.challenge import (
-    ChampionBudget,
-    ChampionRecipe,
     Export,
-    Guest,
     Replays,
     Scoring,
     Side,
@@ -43,6 +41,7 @@ from workflow_rl.environments.challenge import (
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 
 if TYPE_CHECKING:
+    from workflow_rl.cage.recipe import Recipe
     from workflow_rl.environments.env_batch import EnvBatchFactory
 
 OBSERVATIONS = ("table", "belief", "evidence", "history", "true-state")
@@ -179,7 +178,7 @@ class Cage2RedArguments(Settings):
         return self
 
 
-class Cage2Guest(Guest):
+class Cage2Guest(CageGuest):
     """CAGE Challenge 2."""
 
     env_id = ENV_ID
@@ -287,7 +286,7 @@ class Cage2Guest(Guest):
 
         return Cage2Scoring()
 
-    def champion_recipe(self) -> ChampionRecipe:
+    def champion_recipe(self) -> Recipe:
         from workflow_rl.cage.recipe import Recipe
         from workflow_rl.cage2.scoring.selection import candidate_score
 
@@ -325,7 +324,7 @@ class Cage2Guest(Guest):
         return sections(runs, folder)
 
 
-class Cage2RedGuest(Guest):
+class Cage2RedGuest(CageGuest):
     """CAGE Challenge 2 from Red's side."""
 
     env_id = RED_ENV_ID

@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from workflow_rl.cage.guest import CageGuest, ChampionBudget
 from workflow_rl.cage4.agent.trained_teams import RELEASED
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
 from workflow_rl.cage4.env.presets import CHAMPION, N_CANDIDATES, QUICK, ROBUST
 from workflow_rl.cage4.scenario.scenario4 import ENV_ID, MAX_STEPS, RED_AGENTS, RED_ENV_ID, Scenario
 from workflow_rl.environments.challenge import (
-    ChampionBudget,
-    ChampionRecipe,
     Export,
-    Guest,
     Replays,
     Scoring,
     Side,
@@ -25,11 +23,12 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 
 if TYPE_CHECKING:
     from workflow_rl.agents.settings import Settings
+    from workflow_rl.cage.recipe import Recipe
     from workflow_rl.environments.env_batch import EnvBatchFactory
     from workflow_rl.environments.environment import Environment
 
 
-class Cage4Guest(Guest):
+class Cage4Guest(CageGuest):
     """CAGE Challenge 4."""
 
     env_id = ENV_ID
@@ -97,7 +96,7 @@ class Cage4Guest(Guest):
 
         return Cage4Scoring()
 
-    def champion_recipe(self) -> ChampionRecipe:
+    def champion_recipe(self) -> Recipe:
         from workflow_rl.cage.recipe import Recipe
         from workflow_rl.cage4.scoring.selection import team_score
 
@@ -143,7 +142,7 @@ class Cage4Guest(Guest):
     }
 
 
-class Cage4RedGuest(Guest):
+class Cage4RedGuest(CageGuest):
     """CAGE Challenge 4 from Red's side."""
 
     env_id = RED_ENV_ID

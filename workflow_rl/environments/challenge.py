@@ -98,43 +98,6 @@ class Scoring(Protocol):
         """
 
 
-class Chosen(NamedTuple):
-    """The chosen of a recipe's candidates, by `episodes` of each kind. Their mean would be too
-    good a score: the chosen is partly lucky in these episodes."""
-
-    chosen: str
-    candidates: int
-    episodes: int
-
-
-class ChampionBudget(NamedTuple):
-    """How many episodes the command `train-champion` spends on each of its parts by default."""
-
-    training: int
-    selection: int
-    score: int
-
-
-class ChampionRecipe(Protocol):
-    """How the strongest agent on an environment is made: what `train-champion` calls, in turn."""
-
-    def train(self, run_dir: Path, seed: int, total_episodes: int, quiet: bool) -> float:
-        """Train in a new folder, or go on with the same run in its own. Returns the seconds of all
-        training.
-
-        Raises UserError if the folder holds something else, and what ends a training.
-        """
-
-    def choose(self, run_dir: Path, episodes: int, quiet: bool) -> Chosen:
-        """Make the best of a finished run's candidates best.safetensors, and write its policy file.
-        Episodes that serve nothing else compare the candidates."""
-
-    def card(
-        self, run_dir: Path, command: str, chosen: Chosen, seconds: Mapping[str, float]
-    ) -> dict[str, Any]:
-        """Return how the agent was made, and what it scores. evaluation.json is written."""
-
-
 class Side(NamedTuple):
     """One side of a duel: the environment in which its agents learn and play, against agents of the
     other side.
@@ -243,13 +206,6 @@ class Guest:
     """Policy files that come with the package, by the agent's name. A name without an entry point
     is known where the environment is named."""
 
-    champion: ClassVar[ChampionBudget | None] = None
-    """What `train-champion` spends, where there is a recipe."""
-
-    def champion_recipe(self) -> ChampionRecipe:
-        """Return how the strongest agent is made. Called if `champion` is not None."""
-        raise NotImplementedError
-
     def player(self, agent: Path) -> Any:
         """Return what `load_agent` returns for an agent that no trainer of the package wrote, at a
         path or of a name. None if there is no such agent."""
@@ -339,11 +295,6 @@ class Guest:
 
     played_by: ClassVar[Mapping[str, str]] = NOTHING
     """By format of `exports`: the command that plays what was written, at `{output}`."""
-
-    def parity(self) -> Any:
-        """Return the click command that compares simulators of this environment, for `parity`.
-        None if there is nothing to compare."""
-        return None
 
     def findings(self) -> Iterable[Callable[[], Iterable[Any]]]:
         """Return the checks of this environment's installation, for `doctor`: see

@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage.attackers import AttackerError
+from workflow_rl.cage.commands.parity import shared_options
 from workflow_rl.cage.comparison import comparisons
 from workflow_rl.cage2.agent.blue import Blue
 from workflow_rl.cage2.agent.red_scripted import DRAWN_REDS
@@ -29,7 +30,6 @@ from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS, PUBLISHED
 from workflow_rl.cage2.scenario2 import RED_AGENTS, RED_ENV_ID, SCENARIO2, ScenarioError
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import SAVED, Read, plain_option
-from workflow_rl.commands.parity import shared_options
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.machine_facts import usable_cores
 

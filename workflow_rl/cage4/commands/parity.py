@@ -10,6 +10,7 @@ import click
 from tqdm import tqdm
 
 from workflow_rl.cage.attackers import AttackerError
+from workflow_rl.cage.commands.parity import shared_options
 from workflow_rl.cage.comparison import ComparedEpisode
 from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.cyborg.checkout import CheckoutError, cyborg_checkout
@@ -26,7 +27,6 @@ from workflow_rl.cage4.scenario.scenario4 import (
 )
 from workflow_rl.cage4.scenario.simulator_protocol import PUBLISHED
 from workflow_rl.commands.options import PATH, plain_option, setting_options
-from workflow_rl.commands.parity import shared_options
 from workflow_rl.machine_facts import usable_cores
 from workflow_rl.output_files import require_writable
 

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from tests.workflow_rl.cage2.agent.test_views import BELIEF, policy_for
 from workflow_rl import TrainConfig, train
 from workflow_rl.async_train_workflow_rl import train_async
+from workflow_rl.cage.commands.train_champion import train_champion
 from workflow_rl.cage.recipe import AGENT_FILE, Recipe
 from workflow_rl.cage.selection import tournament
 from workflow_rl.cage2.env.environment import Cage2
@@ -24,7 +25,6 @@ from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scoring import selection
 from workflow_rl.cage2.scoring.selection import candidate_score, score
 from workflow_rl.commands.evaluate import evaluate
-from workflow_rl.commands.train_champion import train_champion
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.errors import UserError
 from workflow_rl.evaluation.intervals import Mean

@@ -14,6 +14,7 @@ from tests.workflow_rl.cage2.compiled.injected_faults import InjectsFaults
 from tests.workflow_rl.cage2.lock_step import BLUE_AGENTS, LockStep
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.ppo.agent import PPOAgent
+from workflow_rl.cage.commands.parity import parity
 from workflow_rl.cage.comparison import comparisons
 from workflow_rl.cage2.agent.scripted import ScriptedAgent, ScriptedBlue, make_blue_agent
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
@@ -23,7 +24,6 @@ from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.parity import Cage2Comparison
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
-from workflow_rl.commands.parity import parity
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 

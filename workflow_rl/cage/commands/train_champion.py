@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from workflow_rl.cage.guest import CageGuest
 from workflow_rl.commands.errors import own_command, training_errors
 from workflow_rl.commands.options import COUNT, EPISODES, PATH, SEED, plain_option
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand
@@ -37,8 +38,7 @@ def _named(look: Look) -> Named:
     """Return the options that say what the environment's recipe spends."""
     env_id = look.values.get("env", default_env())
     guest = guests.get(env_id)
-    budget = None if guest is None else guest.champion
-    if budget is None:
+    if not isinstance(guest, CageGuest) or (budget := guest.champion) is None:
         return Named(env_id, [])
     options = [
         plain_option("--total-episodes", type=COUNT, default=budget.training,
@@ -74,7 +74,7 @@ def train_champion(
     from workflow_rl.runs.loop import stopped_by_signals
 
     guest = guests[env]
-    if guest.champion is None:
+    if not isinstance(guest, CageGuest) or guest.champion is None:
         raise click.BadParameter(f"there is no recipe for {env}", param_hint="--env")
     which = [] if env == default_env() else ["--env", env]
     words = f"--seed {seed} --total-episodes {total_episodes} "

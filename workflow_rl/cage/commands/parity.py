@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from workflow_rl.cage.guest import CageGuest
 from workflow_rl.commands.options import EPISODES, PROCESSES, SEED, plain_option
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, place_options
 from workflow_rl.environments.source import default_env, guests
@@ -36,7 +37,7 @@ def shared_options(red_agents: Sequence[str], blues: Sequence[str], all_of: str)
 def _named(look: Look) -> Named:
     env_id = look.values.get("env", default_env())
     guest = guests.get(env_id)
-    if guest is None or (compared := guest.parity()) is None:
+    if not isinstance(guest, CageGuest) or (compared := guest.parity()) is None:
         return Named(env_id, [])
     return Named(env_id, [*compared.params, *place_options(guest)])
 
@@ -60,7 +61,7 @@ def parity(env: str, **options: Any) -> None:
 
     Example: parity --env workflow_rl/CAGE4-v0 --cyborg4 cage-challenge-4 --episodes 60
     """
-    compared = guests[env].parity()
-    if compared is None:
+    guest = guests[env]
+    if not isinstance(guest, CageGuest) or (compared := guest.parity()) is None:
         raise click.BadParameter(f"{env} has one simulator alone", param_hint="--env")
     compared.callback(**options)

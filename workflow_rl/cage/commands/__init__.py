@@ -1,0 +1,1 @@
+"""Commands that the CAGE challenges share."""

@@ -198,7 +198,6 @@ class Cage2Guest(CageGuest):
         "compiled": {"simulator": "compiled"},
         "cyborg": {"simulator": "cyborg"},
     }
-    target_return = -60.0
     champion: ClassVar[ChampionBudget | None] = ChampionBudget(
         CHAMPION["total_episodes"], 8000, 300
     )

@@ -17,7 +17,7 @@ from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.worker_process import is_worker
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
-from workflow_rl.environments.facts import Facts, Refusal, Separate, Tell
+from workflow_rl.environments.facts import Facts, Separate, Tell
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 TIMEOUT = 60.0
@@ -45,8 +45,8 @@ def learn_facts(
         return None
     difference: str | None = None
     for answer in list(ask(environment.teller(plays), environment.env_id, timeout)):
-        if isinstance(answer, Refusal):
-            raise InvalidEnvironmentError(*answer)
+        if isinstance(answer, InvalidEnvironmentError):
+            raise answer
         if isinstance(answer, Facts):
             environment.learn(answer)
         elif isinstance(answer, Separate):

@@ -32,7 +32,8 @@ MASK, MASKS, PRIVILEGED = "action_mask", "action_masks", "privileged_obs"
 MOST_OPTIONS = 1024
 """Of one integer. Larger ones are amounts rather than choices."""
 
-ReadMask: TypeAlias = Callable[[Any], NDArray[np.bool_]]
+ReadMask: TypeAlias = Callable[..., NDArray[np.bool_]]
+"""See `mask_reader`."""
 
 
 def shows_mask(space: spaces.Space[Any]) -> bool:
@@ -250,34 +251,26 @@ def _masks_in(values: Mapping[Any, Any], sizes: Sequence[int]) -> Iterator[str]:
                     yield from [str(name)] * bool(np.isin(value, (0, 1)).all())
 
 
-@contextlib.contextmanager
-def naming_the_mask() -> Iterator[None]:
-    """Put "the action mask" before the errors of `mask_reader`'s function, which lack a subject."""
-    try:
-        yield
-    except ObservationError as error:
-        raise ObservationError(f"the action mask {error}") from None
-
-
 def mask_reader(space: spaces.Space[Any]) -> ReadMask:
     """Return a function from a mask of actions of this space to one array, bool [A].
 
     The mask is an array [A] of zeros and ones, a tuple of one array for each choice, or nested as
-    a Tuple or Dict space is. The function raises ObservationError, whose message begins with what
-    is wrong with the mask.
+    a Tuple or Dict space is. The function raises ObservationError. Its second argument says of
+    which answer the mask is, such as " of step 3".
     """
     sizes = choices_of(space)
 
-    def read(mask: Any) -> NDArray[np.bool_]:
+    def read(mask: Any, of: str = "") -> NDArray[np.bool_]:
+        name = f"the action mask{of}"
         try:
             flat = np.concatenate([*_parts_of_mask(space, mask)])
         except KeyError as error:
-            raise ObservationError(f"has no entry {error}") from None
+            raise ObservationError(f"{name} has no entry {error}") from None
         except ValueError:
             flat = np.empty(0)
         if flat.shape != (sum(sizes),):
-            raise ObservationError(f"has {flat.size} numbers, not {sum(sizes)}")
-        return checked_masks(flat[np.newaxis], sizes)[0]
+            raise ObservationError(f"{name} has {flat.size} numbers, not {sum(sizes)}")
+        return checked_masks(flat[np.newaxis], sizes, name)[0]
 
     return read
 
@@ -296,18 +289,18 @@ def _parts_of_mask(space: spaces.Space[Any], mask: Any) -> Iterator[NDArray[Any]
         yield np.ravel(mask)
 
 
-def checked_masks(masks: NDArray[Any], sizes: Sequence[int]) -> NDArray[np.bool_]:
+def checked_masks(masks: NDArray[Any], sizes: Sequence[int], name: str) -> NDArray[np.bool_]:
     """Return masks [M, A] of zeros and ones as bool [M, A].
 
-    sizes: the numbers of options of an action's choices, A in all. Raises ObservationError, whose
-    message begins with what is wrong with a mask.
+    sizes: the numbers of options of an action's choices, A in all. name: what the ObservationError
+    for a wrong mask calls the mask.
     """
     allowed: NDArray[np.bool_] = masks == 1
     wrong = masks[~allowed & (masks != 0)]
     if len(wrong):
-        raise ObservationError(f"holds {wrong[0]}, not 0 or 1")
+        raise ObservationError(f"{name} holds {wrong[0]}, not 0 or 1")
     for number, part in enumerate(np.split(allowed, np.cumsum(sizes)[:-1], axis=1)):
         if not part.any(axis=1).all():
             of = f" of choice {number}" if len(sizes) > 1 else ""
-            raise ObservationError(f"forbids every action{of}")
+            raise ObservationError(f"{name} forbids every action{of}")
     return allowed

@@ -23,7 +23,6 @@ from workflow_rl.environments.action_mask import (
     inner_spaces,
     mask_in,
     mask_reader,
-    naming_the_mask,
 )
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
@@ -184,8 +183,7 @@ class Agent:
             raise ObservationError(
                 "the agent learned with masks of actions: give act the action_mask too"
             )
-        with naming_the_mask():
-            return np.append(obs, self._read_mask(mask).astype(obs.dtype))
+        return np.append(obs, self._read_mask(mask).astype(obs.dtype))
 
     def _several(self, observation: Any) -> list[Any] | None:
         """Return the observations of several environments one by one; None if it is of one."""
@@ -251,8 +249,7 @@ class Team:
                 raise ObservationError(
                     "the team learned with masks of actions: give act the infos too"
                 )
-            with naming_the_mask():
-                row = np.append(row, self._read_masks(masks).astype(row.dtype))
+            row = np.append(row, self._read_masks(masks).astype(row.dtype))
         joint = self.policy.act(row[None])[0][0]
         decided = [agent for agent, now in status.items() if now == ACTS]
         return {agent: rows.action(agent, joint) for agent in decided} | {

@@ -262,11 +262,8 @@ def _masks(envs: BatchedEnv, indices: Indices) -> NDArray[np.bool_]:
     masks = envs.action_masks(indices)
     if not sizes:  # A FlatEnv refuses it, unless the run takes no masks.
         return masks
-    wanted = (len(indices), sum(sizes))
-    try:
-        return checked_masks(column("the array of action masks", masks, "biuf", wanted), sizes)
-    except ObservationError as error:
-        raise ObservationError(f"an action mask {error}") from None
+    masks = column("the array of action masks", masks, "biuf", (len(indices), sum(sizes)))
+    return checked_masks(masks, sizes, "an action mask")
 
 
 def _observed(envs: BatchedEnv, obs: Any, m: int) -> NDArray[Any]:

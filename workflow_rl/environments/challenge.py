@@ -192,9 +192,6 @@ class Guest:
     measured: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
     """The arguments that `benchmark` measures, by the name of each variant."""
 
-    target_return: ClassVar[float | None] = None
-    """The mean return that runs in such comparisons should reach."""
-
     has_verdicts: ClassVar[bool] = True
     """Whether a training's returns are so like `known_returns` that one can be called better."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
@@ -18,9 +19,17 @@ from workflow_rl.environments.action_mask import mask_in, require_no_other_mask
 from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
+from workflow_rl.environments.facts import Separate, Tell
 from workflow_rl.environments.flat_env import FlatEnv, sampled
+from workflow_rl.environments.making import naming, required_env
 from workflow_rl.life import alive
 
+if TYPE_CHECKING:
+    from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+
+CHECK_STEPS = 200
+CHECK_SECONDS, CHECK_SECONDS_THERE = 1.0, 5.0
+"""Simulators with an interpreter of their own take longer steps, and many draw from its state."""
 SEED = episode_spec(0, 0).env_seed
 """One of training, which needs 32 bits: not every simulator takes such seeds."""
 OTHER = 500_000
@@ -32,6 +41,39 @@ _PARTS = (
     "mask of actions",
 )
 _Step: TypeAlias = tuple[Any, float, bool, bool, Any, Any]
+
+
+def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | None:
+    """Return why results will vary from run to run: see `Environment.check`. tell: takes what is
+    learned of the environment meanwhile."""
+    environment.spaces()
+    seconds = CHECK_SECONDS_THERE if environment.python else CHECK_SECONDS
+
+    def difference_of(played: GymnasiumEnvironment) -> str | None:
+        return first_difference(
+            lambda: CheckedEnv(required_env(played), played.masks), CHECK_STEPS, seconds
+        )
+
+    with naming(environment):
+        difference, is_separated = settled(environment, difference_of)
+    if is_separated:
+        tell(Separate())
+    return difference
+
+
+def settled(
+    environment: GymnasiumEnvironment,
+    difference_of: Callable[[GymnasiumEnvironment], str | None],
+) -> tuple[str | None, bool]:
+    """Return where episodes of an environment differ, None if nowhere, and whether each env has
+    got a random state of its own, since only then they are the same."""
+    difference = difference_of(environment)
+    if difference is None or environment.private_random or environment.steps_together:
+        return difference, False
+    if difference_of(dataclasses.replace(environment, private_random=True)) is not None:
+        return difference, False
+    environment.separate()
+    return None, True
 
 
 def first_difference(

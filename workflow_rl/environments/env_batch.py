@@ -95,17 +95,9 @@ class SerialEnvs:
 
     def _reset(self, env: int) -> Obs:
         spec = self._specs[env]
-        alive()
-        try:
-            # A copy: the envs of a process may write their answers into one array.
-            obs: Obs = np.array(
-                self.envs[env].reset(seed=spec.env_seed, options=self.options_of(spec))[0]
-            )
-        except BaseException as error:  # SystemExit too.
-            if not is_the_envs(error):
-                raise
-            raise EpisodeError(spec) from error
-        return obs
+        options = {"seed": spec.env_seed, "options": self.options_of(spec)}
+        # A copy: the envs of a process may write their answers into one array.
+        return np.array(self._answer(env, self.envs[env].reset, **options)[0])
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         # Every env takes a plain integer; not every env takes one of NumPy's.
@@ -120,11 +112,14 @@ class SerialEnvs:
         )
 
     def _step(self, env: int, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        obs, *others = self._answer(env, self.envs[env].step, action)
+        return np.array(obs), *others
+
+    def _answer(self, env: int, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
         alive()
         try:
-            obs, *others = self.envs[env].step(action)
-            return np.array(obs), *others  # type: ignore[return-value]
-        except BaseException as error:
+            return call(*args, **options)
+        except BaseException as error:  # SystemExit too.
             if not is_the_envs(error):
                 raise
             raise EpisodeError(self._specs[env]) from error

@@ -45,6 +45,9 @@ class InvalidEnvironmentError(ValueError):
         self.argument = argument
         super().__init__(" ".join(map(str.strip, message.splitlines())))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.argument, str(self))
+
 
 class Environment(Protocol):
     """An environment with its arguments. Making one imports nothing heavy. Workers get a pickled

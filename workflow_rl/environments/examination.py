@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import time
 import warnings
 from contextlib import closing
@@ -15,13 +16,12 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.action_mask import MaskingEnv, mask_in
-from workflow_rl.environments.determinism import CheckedEnv, first_difference
+from workflow_rl.environments.determinism import CheckedEnv, first_difference, settled
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.facts import Tell
 from workflow_rl.environments.flat_env import KnownEntries, sampled
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.making import is_cured
 from workflow_rl.environments.simulator import SimulatorEnv, SimulatorJointEnv
 from workflow_rl.errors import NotFiniteError, ObservationError
 
@@ -143,25 +143,22 @@ def _is_fine_when_played(
     )
     tell(Line(note, is_note=True))
 
-    def difference_of(environment: GymnasiumEnvironment, seed: int = SEEDS[0]) -> str | None:
+    def difference_of(seed: int, played: GymnasiumEnvironment) -> str | None:
         return first_difference(
-            lambda: _FiniteEnv(environment.make_env(), environment.masks),
-            *(steps, seconds, seed),
+            lambda: _FiniteEnv(played.make_env(), played.masks), steps, seconds, seed
         )
 
     for seed in SEEDS:
         problem = ""
         try:
-            difference = difference_of(environment, seed)
-            if difference is not None and is_cured(environment, difference_of):
-                environment.separate()
+            difference, is_separated = settled(environment, functools.partial(difference_of, seed))
+            if is_separated:
                 tell(
                     Line(
                         "seeds         note: the environment draws from the process's random "
                         "state. Training gives each env a state of its own"
                     )
                 )
-                difference = difference_of(environment, seed)
             if difference is not None:
                 problem = f"seeds         fail: {difference}; runs will vary from one to the next"
         except NotFiniteError as error:
@@ -183,7 +180,7 @@ def _speed(environment: GymnasiumEnvironment) -> tuple[str, int]:
     n_resets = n_steps = 0
     resetting, ended = 0.0, True
     with closing(environment.make_env()) as env:
-        start, watch = time.perf_counter(), _Stopwatch()
+        start, busy = time.perf_counter(), _busy_seconds()
         while (seconds := time.perf_counter() - start) < 0.5 or not n_steps:
             if ended:
                 mask = mask_in(*env.reset(seed=SEEDS[n_resets % len(SEEDS)]))
@@ -191,28 +188,15 @@ def _speed(environment: GymnasiumEnvironment) -> tuple[str, int]:
                 n_resets += 1
             obs, _, terminated, truncated, info = env.step(sampled(env.action_space, mask))
             ended, mask, n_steps = terminated or truncated, mask_in(obs, info), n_steps + 1
-        # The time of another interpreter is not this process's.
-        waits = 0.0 if environment.python else watch.waiting()
+        # On a machine whose cores are busy, a process that is ready to run does not wait.
+        waits = 1 - (_busy_seconds() - busy) / (time.perf_counter() - start)
     speed = f"{n_steps / (seconds - resetting):,.0f} steps/s of one environment"
     speed = f"{speed}; {1000 * resetting / n_resets:,.2f} ms a reset"
-    if waits >= MUCH_WAITING:
+    # The time of another interpreter is not this process's.
+    if waits >= MUCH_WAITING and not environment.python:
         advice = "train with --n-workers 8 --n-envs 8, or more"
-        speed = f"{speed}; {waits:.0%} of the time this process waits: {advice}"
+        speed = f"{speed}; {min(1.0, waits):.0%} of the time this process waits: {advice}"
     return speed, 0 if n_resets > 1 or ended else n_steps
-
-
-class _Stopwatch:
-    """Tells what share of the time since it was made the process has waited.
-
-    A process that is ready to run, on a machine whose cores are busy, does not wait.
-    """
-
-    def __init__(self) -> None:
-        self._wall, self._busy = time.perf_counter(), _busy_seconds()
-
-    def waiting(self) -> float:
-        wall = time.perf_counter() - self._wall
-        return min(1.0, max(0.0, 1 - (_busy_seconds() - self._busy) / wall)) if wall else 0.0
 
 
 def _busy_seconds() -> float:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 
 from workflow_rl.agents.spaces import Spaces
-from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_versions import MultiDiscrete
-
-if TYPE_CHECKING:
-    from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 Tell = Callable[..., object]
 """Sends what it is called with, one answer after another."""
@@ -62,25 +58,3 @@ def plain_facts(space: spaces.Space[Any]) -> spaces.Space[Any]:
 
 class Separate(NamedTuple):
     """Each env needs a random state of its own: see `PrivateRandom`."""
-
-
-class Refusal(NamedTuple):
-    """Why an environment cannot be used: what InvalidEnvironmentError says."""
-
-    argument: str
-    message: str
-
-
-def tell_of(environment: GymnasiumEnvironment, checks: bool, tell: Tell) -> None:
-    """Tell the facts of an environment, and what its check found if it is asked for; or a Refusal.
-
-    Whatever the environment raises is its fault: SystemExit, too.
-    """
-    try:
-        tell(environment.facts)
-        if checks:
-            tell(environment.check(tell))
-    except InvalidEnvironmentError as error:
-        tell(Refusal(error.argument, str(error)))
-    except BaseException as error:
-        tell(Refusal(ENV, f"{environment.env_id} cannot be played: {in_one_line(error)}"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -30,7 +30,6 @@ from workflow_rl.environments.action_mask import (
     mask_in,
     mask_reader,
     maskable,
-    naming_the_mask,
     privileged_space,
     require_choices,
     without_mask,
@@ -113,12 +112,10 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
             return flat
         if ended:  # Nobody acts any more, and many environments offer no action then.
             return np.append(flat, np.ones(self._n_actions, flat.dtype))
-        try:
-            if (mask := mask_in(obs, info)) is None:
-                raise ObservationError("is missing")
-            return np.append(flat, self._read_mask(mask).astype(flat.dtype))
-        except ObservationError as error:
-            raise ObservationError(f"the action mask of step {self._steps} {error}") from None
+        of = f" of step {self._steps}"
+        if (mask := mask_in(obs, info)) is None:
+            raise ObservationError(f"the action mask{of} is missing")
+        return np.append(flat, self._read_mask(mask, of).astype(flat.dtype))
 
     def _flat(self, obs: Any) -> NDArray[Any]:
         try:
@@ -135,22 +132,20 @@ class KnownEntries(gymnasium.ObservationWrapper[Any, Any, Any]):
     left_out: their names, within Dicts as "outer.inner".
     """
 
-    def __init__(self, env: Env) -> None:
+    def __init__(self, env: Env, known: spaces.Space[Any], left_out: Sequence[str]) -> None:
         super().__init__(env)
-        names: list[str] = []
-        known = _known_part(env.observation_space, names)
-        assert known is not None
-        self.observation_space, self.left_out = known, tuple(names)
+        self.observation_space, self.left_out = known, tuple(left_out)
 
     def observation(self, observation: Any) -> Any:
         return _known(self.observation_space, observation)
 
 
-def shows_unknown(env: Env) -> bool:
-    """Return whether there is an entry that a KnownEntries leaves out, and another one."""
+def with_known_entries(env: Env) -> Env:
+    """Return an environment as KnownEntries, if that leaves out an entry and shows another one."""
     names: list[str] = []
     space = getattr(env, "observation_space", None)
-    return isinstance(space, spaces.Dict) and _known_part(space, names) is not None and bool(names)
+    known = _known_part(space, names) if isinstance(space, spaces.Dict) else None
+    return env if known is None or not names else KnownEntries(env, known, names)
 
 
 def _known_part(
@@ -407,13 +402,6 @@ def _gaussian_over(space: spaces.Box) -> DiagonalGaussian:
     return DiagonalGaussian(len(low), *scale, *ends)
 
 
-def bounds_of(space: spaces.Space[Any]) -> Bounds | None:
-    """Return the bounds of a Box, low and high; None for another space."""
-    if not isinstance(space, spaces.Box):
-        return None
-    return tuple(space.low.ravel().tolist()), tuple(space.high.ravel().tolist())
-
-
 def unflattener(space: spaces.Space[Any], is_batch: bool = False) -> Unflatten:
     """Return a function from a sampled action to an action of the space: shaped, shifted to the
     start of the space, clipped to its bounds. is_batch: from M actions to M actions."""
@@ -464,8 +452,7 @@ def sampled(space: spaces.Space[Any], mask: Any) -> Any:
     if mask is None:
         allowed = np.ones(sum(sizes), np.int8)
     else:
-        with naming_the_mask():
-            allowed = mask_reader(space)(mask).astype(np.int8)
+        allowed = mask_reader(space)(mask).astype(np.int8)
     if isinstance(space, spaces.Discrete):
         return int(space.sample(None if mask is None else allowed))
     parts = np.split(allowed, np.cumsum(sizes)[:-1])

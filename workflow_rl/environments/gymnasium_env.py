@@ -17,9 +17,9 @@ import gymnasium
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
-from workflow_rl.agents.user_modules import imported, refuse_a_file
+from workflow_rl.agents.user_modules import imported, in_one_line, refuse_a_file
 from workflow_rl.environments.environment import ENV, SETTINGS, InvalidEnvironmentError
-from workflow_rl.environments.facts import Facts, Tell, tell_of
+from workflow_rl.environments.facts import Facts, Tell
 from workflow_rl.environments.named_by_file import TRUST_IT, Gated, is_plain, refused, texts_in
 
 if TYPE_CHECKING:
@@ -172,7 +172,20 @@ class GymnasiumEnvironment(Gated):
         """Return what a worker calls to tell the facts, and what `check` finds if that is asked
         for. Raises InvalidEnvironmentError if only a file names the environment."""
         self.require_named()
-        return functools.partial(tell_of, self, checks)
+        return functools.partial(self._tell_facts, checks)
+
+    def _tell_facts(self, checks: bool, tell: Tell) -> None:
+        """Tell the facts and what `check` finds, or an InvalidEnvironmentError. Whatever the
+        environment raises is its fault: SystemExit, too."""
+        try:
+            tell(self.facts)
+            if checks:
+                tell(self.check(tell))
+        except InvalidEnvironmentError as error:
+            tell(error)
+        except BaseException as error:
+            told = f"{self.env_id} cannot be played: {in_one_line(error)}"
+            tell(InvalidEnvironmentError(ENV, told))
 
     @property
     def is_known(self) -> bool:
@@ -204,7 +217,7 @@ class GymnasiumEnvironment(Gated):
 
     def check(self, tell: Tell = lambda *answers: None) -> str | None:
         """Make an env and try it: see Environment. tell: see `found_by_playing`."""
-        from workflow_rl.environments.making import found_by_playing
+        from workflow_rl.environments.determinism import found_by_playing
 
         self.require_named()
         return found_by_playing(self, tell)

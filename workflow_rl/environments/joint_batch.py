@@ -61,11 +61,7 @@ class BatchedTeamEnv(SteppedTogether):
 
     @abstractmethod
     def reset(self, indices: Indices, seeds: Indices) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Begin an episode in each of M environments.
-
-        Args:
-            indices: the environments, int64 [M], each from 0 to n_envs - 1 and there once.
-            seeds: the seeds of the episodes, int64 [M], from 0 to 2**32 - 1.
+        """Begin an episode in each of M environments: see `BatchedEnv.reset`.
 
         Returns:
             The first observations [M, D], and each agent's status, integers [M, K].
@@ -73,10 +69,9 @@ class BatchedTeamEnv(SteppedTogether):
 
     @abstractmethod
     def step(self, indices: Indices, actions: NDArray[np.int64]) -> TeamStep:
-        """Step each of M environments once. None of their episodes has ended.
+        """Step each of M environments once: see `BatchedEnv.step`.
 
         Args:
-            indices: the environments, int64 [M], each there once.
             actions: int64 [M, K]. The action of an agent that does not decide is 0: ignore it.
 
         Returns:

@@ -35,15 +35,13 @@ from workflow_rl.environments.action_mask import (
 from workflow_rl.environments.batched_env import COMPANY, BatchedEnv, BatchedEnvs, OneOfBatch
 from workflow_rl.environments.env_batch import Env, EnvBatch, SerialEnvs
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
-from workflow_rl.environments.facts import Facts, Separate, Tell, plain_facts
+from workflow_rl.environments.facts import Facts, plain_facts
 from workflow_rl.environments.flat_env import (
     FlatEnv,
-    KnownEntries,
-    bounds_of,
     distribution_over,
     flat_space,
     is_old,
-    shows_unknown,
+    with_known_entries,
 )
 from workflow_rl.environments.gymnasium_versions import attribute_of
 from workflow_rl.environments.joint_batch import BatchedTeamEnv, JointBatch
@@ -53,11 +51,6 @@ from workflow_rl.errors import ObservationError
 
 if TYPE_CHECKING:
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-
-
-CHECK_STEPS = 200
-CHECK_SECONDS, CHECK_SECONDS_THERE = 1.0, 5.0
-"""Simulators with an interpreter of their own take longer steps, and many draw from its state."""
 
 
 def is_batched(factory: object) -> bool:
@@ -85,8 +78,7 @@ def single_env(environment: GymnasiumEnvironment, options: Mapping[str, Any]) ->
         env = JointEnv(env, environment.masks) if is_parallel(env) else env
     if isinstance(env, JointEnv):
         return env
-    if environment.ignore_unknown and shows_unknown(env):
-        env = KnownEntries(env)
+    env = with_known_entries(env) if environment.ignore_unknown else env
     return MaskingEnv(env) if environment.masks and tells_masks(env) else env
 
 
@@ -115,7 +107,7 @@ def _batch(factory: Callable[..., Any], n_envs: int, args: Mapping[str, Any]) ->
 def declared_facts(environment: GymnasiumEnvironment) -> Facts:
     # A wrapper would hide what a team or a batch declares.
     env = required_env(dataclasses.replace(environment, private_random=False))
-    with _naming(environment, env):
+    with naming(environment, env):
         try:
             masks_from = mask_source(env) if environment.masks else ""
             masked = bool(masks_from)
@@ -129,7 +121,9 @@ def declared_facts(environment: GymnasiumEnvironment) -> Facts:
             joint = env.envs if isinstance(env, OneOfBatch) else env
             team = joint.layout if isinstance(joint, JointEnv | JointBatch) else None
             team = team and dataclasses.replace(team, masked=masked)
-            bounds = bounds_of(env.action_space)
+            bounds = None
+            if isinstance(acts := env.action_space, spaces.Box):
+                bounds = tuple(acts.low.ravel().tolist()), tuple(acts.high.ravel().tolist())
             entities = None if team else _entities_of(env, obs_dim, distribution.n_outputs)
             images = None if team else images_of(without_privileged(shown))
             declared = team, entities, privileged, images
@@ -149,44 +143,8 @@ def _observed_by_agent(team: Any) -> dict[str, spaces.Space[Any]]:
     return {agent: plain_facts(team.observation_space(agent)) for agent in team.possible_agents}
 
 
-def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | None:
-    """Return why results will vary from run to run: see `Environment.check`. tell: takes what is
-    learned of the environment meanwhile."""
-    from workflow_rl.environments.determinism import (
-        CheckedEnv,  # Few workers need it.
-        first_difference,
-    )
-
-    environment.spaces()
-    seconds = CHECK_SECONDS_THERE if environment.python else CHECK_SECONDS
-
-    def difference_of(environment: GymnasiumEnvironment) -> str | None:
-        return first_difference(
-            lambda: CheckedEnv(required_env(environment), environment.masks),
-            *(CHECK_STEPS, seconds),
-        )
-
-    with _naming(environment):
-        difference = difference_of(environment)
-        if difference is None or not is_cured(environment, difference_of):
-            return difference
-    environment.separate()
-    tell(Separate())
-    return None
-
-
-def is_cured(
-    environment: GymnasiumEnvironment,
-    difference_of: Callable[[GymnasiumEnvironment], str | None],
-) -> bool:
-    """Return whether seeds determine the episodes once each env has a random state of its own."""
-    if environment.private_random or environment.steps_together:
-        return False
-    return difference_of(dataclasses.replace(environment, private_random=True)) is None
-
-
 @contextmanager
-def _naming(environment: GymnasiumEnvironment, env: Env | None = None) -> Iterator[None]:
+def naming(environment: GymnasiumEnvironment, env: Env | None = None) -> Iterator[None]:
     """Raise InvalidEnvironmentError for whatever goes wrong with an environment."""
     try:
         yield

@@ -18,7 +18,7 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import try_in_worker
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
-from workflow_rl.environments.facts import Refusal, Tell
+from workflow_rl.environments.facts import Tell
 from workflow_rl.life import alive
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def found_by_trying(environment: Cage2) -> str | None:
                 envs.step([0], np.zeros(1, np.int64))
         tried = ", ".join(environment.foreign)
         for answer in try_in_worker.ask(functools.partial(_tell_of, environment), tried):
-            if isinstance(answer, Refusal):
-                raise InvalidEnvironmentError(*answer)
+            if isinstance(answer, InvalidEnvironmentError):
+                raise answer
             return str(answer)
     except (AttackerError, InvalidEnvironmentError) as error:
         raise InvalidEnvironmentError("red_agent", str(error)) from None
@@ -67,7 +67,7 @@ def _tell_of(environment: Cage2, tell: Tell) -> None:
             problem = error if error.__cause__ is None else error.__cause__
             is_ours = isinstance(problem, AttackerError)
             why = f"{attacker.name} cannot play: {in_one_line(problem)}"
-            tell(Refusal("red_agent", str(problem) if is_ours else why))
+            tell(InvalidEnvironmentError("red_agent", str(problem) if is_ours else why))
             return
 
 

@@ -65,9 +65,9 @@ ON_POLICY = tuple(name for name, settings in PRESETS.items() if "algorithm" not 
 DEFAULT_MODES = ("sync", "async", "lag-1", *ON_POLICY)
 REFERENCE = "async"
 RETURN_WINDOW = 100
+"""How many episodes a mean return is of that is compared with the target, and drawn."""
 TARGET_RETURNS = {"workflow_rl/CAGE2-v0": -60.0}
 """The mean returns that runs should reach, by environment."""
-"""How many episodes a mean return is of that is compared with the target, and drawn."""
 
 Row = Mapping[str, Any]
 

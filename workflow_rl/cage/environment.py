@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CageEnvironment(Gated):
-    """A side that learns, against opponents that do not. named_by_file: see `Guest.foreign`.
+    """A side that learns, against opponents that do not. named_by_file: see `Gated`.
 
     The arguments are checked elsewhere, so that workers import no pydantic, and methods import what
     they need: --help shows the defaults without NumPy. A pickled copy holds the opponents
@@ -42,7 +42,7 @@ class CageEnvironment(Gated):
 
     @property
     def foreign(self) -> list[str]:
-        """The names of opponents that the challenge does not bring: see `Guest.foreign`."""
+        """The names of opponents that the challenge does not bring: see `foreign_in`."""
         raise NotImplementedError
 
     @functools.cached_property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,19 +18,20 @@ from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.team import ABSENT, ACTS, BUSY
 from workflow_rl.environments.action_mask import (
     MASK,
-    ReadMask,
     inner_spaces,
     mask_in,
     mask_reader,
+    without_mask,
 )
+from workflow_rl.environments.challenge import NOTHING
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.environments.flat_env import Flatten, Unflatten, flattener, unflattener
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import TeamRows, is_busy, is_idle
 from workflow_rl.errors import ObservationError
 
 Critic: TypeAlias = Callable[[NDArray[Any]], NDArray[np.float64]]
 """Returns the values [N] of observations [N, D] as the policy sees them."""
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Decided(NamedTuple):
@@ -56,10 +56,8 @@ class Agent:
         make_actor: makes what acts on flat observations. True: it chooses the likeliest actions.
         greedy: the argument of `make_actor` with which the agent plays.
         space: of the environment's observations; None if they are flat already.
-        flatten: the environment's observations as the policy's.
-        unflatten: the policy's actions as the environment's.
-        read_mask: a mask of actions as the end of the policy's observation; None if the policy
-            takes no masks.
+        actions: of the environment's actions; None if they are the policy's numbers.
+        masked: whether the policy takes the environment's masks.
         critic: finds the policy's critic, if there is one.
     """
 
@@ -68,18 +66,19 @@ class Agent:
         make_actor: Callable[[bool], Actor],
         greedy: bool,
         space: spaces.Space[Any] | None = None,
-        flatten: Callable[[Any], NDArray[Any]] = np.asarray,
-        unflatten: Callable[[Any], Any] = int,
-        read_mask: ReadMask | None = None,
+        actions: spaces.Space[Any] | None = None,
+        masked: bool = False,
         critic: Callable[[], Critic | None] = lambda: None,
     ) -> None:
         self.greedy = greedy
         self.policy = make_actor(greedy)
         self._make_actor = make_actor
         self._space = space
-        self._flatten = flatten
-        self._unflatten = unflatten
-        self._read_mask = read_mask
+        self._flatten: Flatten = np.asarray
+        if space is not None:
+            self._flatten = flattener(without_mask(space) if masked else space)
+        self._unflatten: Unflatten = int if actions is None else unflattener(actions)
+        self._read_mask = mask_reader(actions) if actions is not None and masked else None
         self._find_critic = critic
         self._critic: Critic | None = None
         self._watched: WatchedPolicy | None = None

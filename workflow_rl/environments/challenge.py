@@ -216,16 +216,6 @@ class Guest:
         """Return the environment with these arguments, an instance of the class `arguments`."""
         raise NotImplementedError
 
-    def foreign(self, environment: Environment) -> Sequence[str]:
-        """Return what an environment's arguments name that no package brings: "module:Name" to
-        import, or the path of a file or folder to read. By default the environment's `foreign`.
-
-        An environment of which this is not empty is a dataclass that inherits
-        `named_by_file.Gated`. If its field `named_by_file` is true, only somebody else's file names
-        the arguments, and no envs are made.
-        """
-        return getattr(environment, "foreign", ())
-
     def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:
         """Return mean returns of other agents in such episodes, by the agent's name."""
         return NOTHING

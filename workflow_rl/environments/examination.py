@@ -22,7 +22,7 @@ from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.facts import Tell
 from workflow_rl.environments.flat_env import KnownEntries, sampled
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.simulator import SimulatorEnv, SimulatorJointEnv
+from workflow_rl.environments.simulator import Elsewhere
 from workflow_rl.errors import NotFiniteError, ObservationError
 
 SEEDS = tuple(episode_spec(0, number).env_seed for number in range(3))
@@ -107,8 +107,8 @@ def _hear_gymnasium(environment: GymnasiumEnvironment, tell: Tell) -> None:
     while isinstance(checked, _OUTER):
         checked = checked.env
     # The checker knows environments of this interpreter.
-    if isinstance(checked, SimulatorEnv | SimulatorJointEnv):
-        tell(Line(f"env-python    ok: {checked.about}"))
+    if isinstance(there := getattr(checked, "env", checked), Elsewhere):
+        tell(Line(f"env-python    ok: {there.about}"))
         env.close()
         return
     if environment.spaces().masked:

@@ -10,7 +10,7 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,11 @@ _BETWEEN_NAMES = re.compile(r"[^\w.:-]+")
 
 class Gated:
     """An environment that makes no envs if only somebody else's file names what that would import,
-    start or read. Whoever asks for `make_envs` is refused, before anything reaches a worker."""
+    start or read. Whoever asks for `make_envs` is refused, before anything reaches a worker.
+
+    named_by_file: whether only somebody else's file names the arguments. A guest's environment of
+    which `foreign_in` may be not empty is a dataclass with this field that inherits Gated.
+    """
 
     named_by_file: bool
 
@@ -46,6 +50,13 @@ class Gated:
     def _make_envs(self, n_envs: int) -> EnvBatch:
         """Return `n_envs` envs. The caller has passed `require_named`."""
         raise NotImplementedError
+
+
+def foreign_in(environment: Environment) -> Sequence[str]:
+    """Return what the arguments of a guest's environment name that no package brings, by its
+    attribute `foreign`: "module:Name" to import, or the path of a file or folder to read."""
+    foreign: Sequence[str] = getattr(environment, "foreign", ())
+    return foreign
 
 
 def require_named(environment: Environment) -> None:

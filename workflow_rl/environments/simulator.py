@@ -26,7 +26,7 @@ from workflow_rl.environments.action_mask import METHODS
 from workflow_rl.environments.env_batch import Env, Obs, SerialEnvs, StepAnswers
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
-from workflow_rl.environments.flat_env import FlatEnv, unflattener
+from workflow_rl.environments.flat_env import FlatEnv, Unflatten, unflattener
 from workflow_rl.environments.gymnasium_versions import MultiDiscrete
 from workflow_rl.environments.joint_env import JointEnv
 from workflow_rl.environments.simulator_process import PROTOCOL, Messages, decode, encode
@@ -245,11 +245,11 @@ def made_there(environment: GymnasiumEnvironment, options: Mapping[str, Any]) ->
     made = environment.env_id, args, environment.private_random
     number, told = simulator.make(METHODS, *made)
     if "agents" in told:
-        return SimulatorJointEnv(_Team(simulator, number, told), environment.masks)
+        return JointEnv(_Team(simulator, number, told), environment.masks)
     return SimulatorEnv(simulator, number, told)
 
 
-class _Elsewhere:
+class Elsewhere:
     """An environment that plays elsewhere. told: what it is, by `simulator_process`."""
 
     def __init__(self, simulator: Interpreter, number: int, told: Mapping[str, Any]) -> None:
@@ -285,7 +285,7 @@ class _Elsewhere:
             self._simulator.close(self._number)
 
 
-class SimulatorEnv(_Elsewhere, gymnasium.Env[Any, Any]):
+class SimulatorEnv(Elsewhere, gymnasium.Env[Any, Any]):
     """An environment of one agent that plays elsewhere.
 
     `info` has the mask of actions alone, and at a reset all that can be sent.
@@ -314,7 +314,7 @@ class SimulatorEnv(_Elsewhere, gymnasium.Env[Any, Any]):
         return told
 
 
-class _Team(_Elsewhere):
+class _Team(Elsewhere):
     """A ParallelEnv that plays elsewhere, as far as JointEnv reads it."""
 
     def __init__(self, simulator: Interpreter, number: int, told: Mapping[str, Any]) -> None:
@@ -336,18 +336,6 @@ class _Team(_Elsewhere):
         return self._state
 
 
-class SimulatorJointEnv(JointEnv):
-    """A team that plays elsewhere, as one environment."""
-
-    @property
-    def about(self) -> str:
-        return str(self.env.about)
-
-    def ask(self, call: str, *args: Any) -> None:
-        """Ask for what `reset` or `step` then waits for: see SimulatorEnv."""
-        self.env.ask(call, *(map(self.handed, args) if call == "step" else args))
-
-
 class SimulatorEnvs(SerialEnvs):
     """Envs of one interpreter, which it steps with one message for all of them. An EnvBatch.
 
@@ -356,19 +344,28 @@ class SimulatorEnvs(SerialEnvs):
 
     def __init__(self, make_env: Callable[[], FlatEnv], n_envs: int) -> None:
         super().__init__(make_env, n_envs)
-        self._inner: list[Any] = [env.unwrapped for env in self.envs]
-        self._unflatten = [unflattener(env.action_space) for env in self._inner]
+        inner: list[Any] = [env.unwrapped for env in self.envs]
+        self._there: list[Elsewhere] = [getattr(env, "env", env) for env in inner]
+        self._handed = [_as_handed(env) for env in inner]
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
         for env, spec in zip(envs, specs, strict=True):
-            self._inner[env].ask("reset", spec.env_seed, self.options_of(spec))
+            self._there[env].ask("reset", spec.env_seed, self.options_of(spec))
         return super().reset(envs, specs)
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         chosen = actions.tolist() if actions.ndim == 1 else actions
         for env, action in zip(envs, chosen, strict=True):
-            self._inner[env].ask("step", self._unflatten[env](action))
+            self._there[env].ask("step", self._handed[env](action))
         return super().step(envs, actions)
+
+
+def _as_handed(env: Any) -> Unflatten:
+    """Return a function from a sampled action to what an environment hands to its Elsewhere."""
+    unflatten = unflattener(env.action_space)
+    if not isinstance(env, JointEnv):
+        return unflatten
+    return lambda action: env.handed(unflatten(action))
 
 
 class UnknownSpace(spaces.Space[Any]):

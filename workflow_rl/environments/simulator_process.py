@@ -192,7 +192,6 @@ class _Env:
                 raise TypeError(f"a {type(env).__name__} is no environment: it has no {name}")
         self._env, self._random = env, random_state
         self._observed = self._space_of("observation_space")
-        self._leaves_out = _is_other(self._observed)
         # Before 0.26, gym's environments took their seeds by a method of their own.
         inner = getattr(env, "unwrapped", env)
         taken = inspect.signature(inner.reset).parameters.values()
@@ -242,14 +241,9 @@ class _Env:
         obs, info = answer
         told = {}
         for name, value in info.items():
-            try:
+            with suppress(Exception):  # Of a tensor's own kinds, too.
                 told.update(encode({name: value}))
-            except Exception:  # Of a tensor's own kinds, too.
-                continue
-        return _TUPLE, [self._encoded(obs), told]
-
-    def _encoded(self, obs: Any) -> Any:
-        return encode(_known(self._observed, obs) if self._leaves_out else obs)
+        return _TUPLE, [_observation(obs), told]
 
     def step(self, action: Any) -> Any:
         if self._random is not None:
@@ -269,7 +263,7 @@ class _Env:
             truncated = answer[3]
         ends = encode(terminated), encode(truncated)
         told = encode(_entries(info, _MASKS))
-        return _TUPLE, [self._encoded(obs), encode(reward), *ends, told]
+        return _TUPLE, [_observation(obs), encode(reward), *ends, told]
 
     def tell(self, name: str) -> Any:
         value = getattr(_owner(self._env, name), name)
@@ -321,6 +315,18 @@ def _is_any(flags: Any) -> bool:
     """Return whether a flag is set. Whoever asked refuses what is no flag."""
     values = flags.values() if isinstance(flags, Mapping) else ()
     return any(not np.ndim(flag) and bool(flag) for flag in values)
+
+
+def _observation(obs: Any) -> Any:
+    """Return an observation as plain values, without the entries of Dicts that are any objects:
+    whoever shows such an entry misses it."""
+    if not isinstance(obs, Mapping):
+        return encode(obs)
+    shown = {}
+    for name, part in obs.items():
+        with suppress(TypeError):
+            shown[_plain_key(name)] = _observation(part)
+    return shown
 
 
 def _has_info(answer: Any) -> bool:
@@ -402,27 +408,6 @@ def _space(space: Any) -> Any:
     if "Dict" in kinds:
         return "Dict", [(encode(name), _space(part)) for name, part in space.spaces.items()]
     return "other", repr(space)
-
-
-def _is_other(told: Sequence[Any]) -> bool:
-    """Return whether a described space, or one within it, is of a kind that is not supported."""
-    if told[0] == "Tuple":
-        return any(map(_is_other, told[1]))
-    if told[0] == "Dict":
-        return any(_is_other(part) for _, part in told[1])
-    return bool(told[0] == "other")
-
-
-def _known(told: Sequence[Any], obs: Any) -> Any:
-    """Return an observation without the entries that nobody is shown, which may be any objects."""
-    if told[0] != "Dict" or not isinstance(obs, Mapping):
-        return obs
-    parts = [(decode(name), part) for name, part in told[1]]
-    return {
-        name: _known(part, obs[name])
-        for name, part in parts
-        if name in obs and (part[0] == "Dict" or not _is_other(part))
-    }
 
 
 def _silence_gym() -> None:

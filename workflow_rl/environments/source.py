@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
-from workflow_rl.environments.named_by_file import Gated, refused, require_named
+from workflow_rl.environments.named_by_file import Gated, foreign_in, refused, require_named
 from workflow_rl.errors import UserError
 from workflow_rl.plug_ins import PlugIn, plug_ins
 
@@ -98,7 +98,7 @@ def make_environment(
         env_id: a guest's id, or a name that `GymnasiumEnvironment` takes.
         args: the arguments. Those that are left out have defaults.
         named_by_file: whether only somebody else's file names the environment and its arguments,
-            see `GymnasiumEnvironment` and `Guest.foreign`.
+            see `GymnasiumEnvironment` and `Gated`.
         masks: whether agents see the masks of actions that the environment offers, if it does.
         ignore_unknown: see `GymnasiumEnvironment`.
         python: the interpreter that plays it, see `GymnasiumEnvironment`. "" is this one.
@@ -117,7 +117,7 @@ def make_environment(
             raise InvalidEnvironmentError(
                 "action_mask", f"{env_id} was asked for masks of actions by its own arguments"
             )
-        if not named_by_file or not (foreign := guests[env_id].foreign(guest)):
+        if not named_by_file or not (foreign := foreign_in(guest)):
             return guest
         if not isinstance(guest, Gated):  # It would make envs, whoever names them.
             raise InvalidEnvironmentError("env", refused(foreign[0]))

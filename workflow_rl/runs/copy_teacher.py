@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from workflow_rl.agents.algorithm import DivergedError, LearningAgent
+from workflow_rl.agents.policies.actors import Advised
 from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
@@ -18,7 +19,6 @@ from workflow_rl.collection.pool import AnyPool
 from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import SeedStream
-from workflow_rl.environments.function_actor import Advised
 from workflow_rl.environments.source import guests
 from workflow_rl.errors import StoppedAtOnce, UserError
 from workflow_rl.output_files import NOT_OURS, read_text, sha256_of

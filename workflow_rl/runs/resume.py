@@ -10,7 +10,7 @@ from typing import Any
 
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.environments.environment import InvalidEnvironmentError, interpreter
-from workflow_rl.environments.named_by_file import TRUST_IT, is_plain
+from workflow_rl.environments.named_by_file import TRUST_IT, foreign_in, is_plain
 from workflow_rl.environments.source import environment_of, guests, make_environment, played_by
 from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import (
@@ -149,8 +149,7 @@ def _names_environment(
         defaults = make_environment(env, {}).args
         given = {*asked, *asked.get("env_args", {})}
         typed = {name: value for name, value in defaults.items() if name in given}
-        foreign = guests[env].foreign
-        return not foreign(made) or not foreign(dataclasses.replace(made, **typed))
+        return not foreign_in(made) or not foreign_in(dataclasses.replace(made, **typed))
     # As JSON: in Python 1, 1.0 and True are equal.
     typed_text = json.dumps([asked.get("env"), asked.get("env_args", {})], sort_keys=True)
     is_named = typed_text == json.dumps([env, args], sort_keys=True)

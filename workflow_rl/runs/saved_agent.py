@@ -16,11 +16,10 @@ from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
 from workflow_rl.agents.policies.team_policy import TeamPolicy, load_policy_or_team
 from workflow_rl.agents.policy_from_checkpoint import saved_number
 from workflow_rl.collection import try_in_worker
-from workflow_rl.environments.action_mask import mask_reader, without_mask, without_privileged
+from workflow_rl.environments.action_mask import without_privileged
 from workflow_rl.environments.agent_player import Agent as Agent
 from workflow_rl.environments.agent_player import Critic, Team, team_of
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
-from workflow_rl.environments.flat_env import flattener, unflattener
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.named_by_file import needs_signature
 from workflow_rl.environments.source import guests, make_environment, played_by
@@ -309,10 +308,5 @@ def agent_of(
 
     if not isinstance(environment, GymnasiumEnvironment):
         return Agent(actor, policy.greedy, critic=critic)
-    masked, actions = policy.masked, environment.facts.action
     seen = without_privileged(environment.facts.observation)
-    read_mask = mask_reader(actions) if masked else None
-    shown = without_mask(seen) if masked else seen
-    return Agent(
-        actor, policy.greedy, seen, flattener(shown), unflattener(actions), read_mask, critic
-    )
+    return Agent(actor, policy.greedy, seen, environment.facts.action, policy.masked, critic)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from workflow_rl.agents.policies.actors import Advised
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.spaces import Spaces
@@ -16,7 +17,6 @@ from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.rollout import what_is_not_finite
 from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.episode import EpisodeSpec
-from workflow_rl.environments.function_actor import Advised
 from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.progress_bar import Progress
 

@@ -88,7 +88,6 @@ def test_a_guests_environment_that_would_not_refuse_itself_is_not_given(
     env_id = next(iter(guests))
     guest = guests[env_id]
     monkeypatch.setattr(type(guest), "make", lambda self, args: _Ungated())
-    monkeypatch.setattr(type(guest), "foreign", lambda self, environment: environment.foreign)
     make_environment(env_id, {})
     with pytest.raises(InvalidEnvironmentError, match="stranger"):
         make_environment(env_id, {}, named_by_file=True)

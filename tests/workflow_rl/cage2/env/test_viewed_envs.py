@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from workflow_rl.agents.policies.actors import Advised
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.agent.views import ActionSet
 from workflow_rl.cage2.env.environment import Cage2
@@ -22,7 +23,6 @@ from workflow_rl.cage2.scoring.players import load_blue
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
-from workflow_rl.environments.function_actor import Advised
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import train_policy
 

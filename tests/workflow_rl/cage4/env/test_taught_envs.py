@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from workflow_rl.agents.policies.actors import Advised
 from workflow_rl.agents.team import ACTS
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage4.agent.scripted import make_scripted_team
@@ -17,7 +18,6 @@ from workflow_rl.cage4.guest import Cage4Guest
 from workflow_rl.cage4.scenario.scenario4 import ACTIONS
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.environments.function_actor import Advised
 
 STEPS = 120
 SPEC = episode_spec(0, 3, ("FiniteStateRedAgent",))
